@@ -5,7 +5,7 @@
 mod harness;
 
 use harness::{document, hopeval, run, succeed};
-use hopeval_jobs::prepare::questions::strata;
+use hopeval_jobs::prepare::questions::row_strata;
 use hopeval_measures::paired::{Difference, holm};
 use hopeval_results::tables::{QuestionRow, ScoreRow, read_table};
 use hopeval_results::{Store, layout};
@@ -64,7 +64,7 @@ static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
             scores.entry((row.measure, row.configuration)).or_default().push(row.value.unwrap());
         }
     }
-    let strata = read_table::<QuestionRow>(&store, &layout::questions_table(run)).unwrap().iter().map(strata).collect();
+    let strata = read_table::<QuestionRow>(&store, &layout::questions_table(run)).unwrap().iter().map(row_strata).collect();
     Sample { dir, document, scores, strata }
 });
 

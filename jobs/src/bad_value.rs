@@ -19,7 +19,7 @@ impl BadValue {
 
     /// Prefixes the key with `table`, the checked table's name in its parent.
     #[must_use]
-    pub fn within(self, table: &str) -> Self {
+    pub fn within_table(self, table: &str) -> Self {
         Self { key: format!("{table}.{}", self.key), ..self }
     }
 }

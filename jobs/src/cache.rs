@@ -49,7 +49,7 @@ impl Cache {
     }
 
     /// Whether indexes are read whole before use.
-    pub(crate) fn verifies(&self) -> bool {
+    pub(crate) fn verifies_indexes(&self) -> bool {
         self.verified.is_some()
     }
 
@@ -62,7 +62,7 @@ impl Cache {
     ///
     /// # Errors
     /// The folder cannot be created.
-    pub(crate) fn folder(&self, name: &str) -> Result<PathBuf, JobError> {
+    pub(crate) fn ensure_folder(&self, name: &str) -> Result<PathBuf, JobError> {
         let path = self.root.join(name);
         std::fs::create_dir_all(&path).map_err(|source| JobError::Io {
             path: path.clone(),

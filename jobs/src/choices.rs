@@ -40,7 +40,7 @@ pub struct ResolvedChoices {
 ///
 /// # Errors
 /// A missing selection or one of another parameter; demonstrations without a sample to draw from.
-pub fn resolve(
+pub fn resolve_choices(
     job: &Job,
     configurations: &mut [Configuration],
     places: &Places,
@@ -50,14 +50,14 @@ pub fn resolve(
     let mut sample: Option<DemonstrationSample> = None;
     for configuration in configurations {
         let name = configuration.name.clone();
-        for (parameter, value) in parameters(configuration) {
-            let Some(wanted) = DemonstrationDraw::of(&name, parameter, value)? else { continue };
+        for (parameter, value) in parameters_mut(configuration) {
+            let Some(wanted) = DemonstrationDraw::from_value(&name, parameter, value)? else { continue };
             let shown = match &sample {
                 Some(shown) => shown,
-                None => &*sample.insert(DemonstrationSample::read(job, &name, places, report)?),
+                None => &*sample.insert(DemonstrationSample::read_sample(job, &name, places, report)?),
             };
-            *value = shown.draw(&name, &wanted)?;
-            resolved.watch.add("demonstrations", &shown.sampled);
+            *value = shown.draw_sets(&name, &wanted)?;
+            resolved.watch.add_sample("demonstrations", &shown.sampled);
         }
     }
     Ok(resolved)
@@ -72,8 +72,8 @@ pub fn resolve_selections(configurations: &mut [Configuration], store: &Store) -
     let mut known: BTreeMap<String, Selection> = BTreeMap::new();
     for configuration in configurations {
         let name = configuration.name.clone();
-        for (parameter, value) in parameters(configuration) {
-            let Some(reference) = SelectionReference::of(&name, parameter, value)? else { continue };
+        for (parameter, value) in parameters_mut(configuration) {
+            let Some(reference) = SelectionReference::from_value(&name, parameter, value)? else { continue };
             let selection = match known.entry(reference.selection) {
                 Entry::Occupied(there) => there.into_mut(),
                 Entry::Vacant(free) => {
@@ -81,14 +81,14 @@ pub fn resolve_selections(configurations: &mut [Configuration], store: &Store) -
                     free.insert(found)
                 }
             };
-            *value = selection.take(&name, parameter, reference.best)?;
+            *value = selection.take_values(&name, parameter, reference.best)?;
             resolved.selections.insert(selection.name.clone(), selection.digest());
-            resolved.watch.add(&format!("selection `{}`", selection.name), &selection.sample);
+            resolved.watch.add_sample(&format!("selection `{}`", selection.name), &selection.sample);
         }
     }
     Ok(resolved)
 }
 
-fn parameters(configuration: &mut Configuration) -> impl Iterator<Item = (&String, &mut serde_json::Value)> {
+fn parameters_mut(configuration: &mut Configuration) -> impl Iterator<Item = (&String, &mut serde_json::Value)> {
     configuration.parameters.as_object_mut().into_iter().flatten()
 }

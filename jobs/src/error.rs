@@ -392,7 +392,7 @@ impl JobError {
     }
 
     /// The underlying failure of the store, if any.
-    fn store(&self) -> Option<&StoreError> {
+    fn store_error(&self) -> Option<&StoreError> {
         match self {
             Self::Store(error)
             | Self::Log(LogError::Store(error))
@@ -415,14 +415,14 @@ impl JobError {
             Self::Index { source: hopeval_index::IndexError::Io { source, .. }, .. } | Self::Io { source, .. } => {
                 source.kind() == std::io::ErrorKind::StorageFull
             }
-            _ => matches!(self.store(), Some(StoreError::Full { .. })),
+            _ => matches!(self.store_error(), Some(StoreError::Full { .. })),
         }
     }
 
     /// Whether the same command can succeed later without human help. A full disk, missing rights and data of another
     /// version need a person, so a scheduler must not try again by itself.
     pub fn is_transient(&self) -> bool {
-        match self.store() {
+        match self.store_error() {
             Some(error) => {
                 matches!(error, StoreError::Failed { .. } | StoreError::Short { .. })
             }

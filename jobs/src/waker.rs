@@ -9,7 +9,7 @@ pub struct OperatorWaker(Arc<Mutex<Option<SyncActivator>>>);
 
 impl OperatorWaker {
     /// Wakes `activator` from now on.
-    pub(crate) fn set(&self, activator: SyncActivator) {
+    pub(crate) fn set_activator(&self, activator: SyncActivator) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(activator);
     }
 

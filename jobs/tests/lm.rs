@@ -291,9 +291,9 @@ fn continuations_repeat_and_draws_differ() {
 fn what_a_checkpoint_does_not_offer_is_said_before_the_run() {
     let catalogue = BENCH.catalogue();
     catalogue.open_all(&|_, _| ()).unwrap();
-    assert!(catalogue.check("probe", &Probe::default()).is_ok());
+    assert!(catalogue.check_services("probe", &Probe::default()).is_ok());
     let wrong = Probe { labeler: "score" };
-    let message = catalogue.check("probe", &wrong).unwrap_err().to_string();
+    let message = catalogue.check_services("probe", &wrong).unwrap_err().to_string();
     assert!(message.contains("t5-v1.1 answers score, generate, not label; the job has label"), "{message}");
 }
 
@@ -305,7 +305,7 @@ fn a_labeler_with_other_tags_is_said_before_the_run() {
     let check = |tags: u32| {
         let parameters = json!({"retriever": "dense", "labeler": "label", "filter": "filter", "tags": tags});
         let method = hopeval_methods::build("efficientrag", &parameters, &Setting { passages: 400 }).unwrap();
-        catalogue.check("rounds", method.as_ref()).map_err(|error| error.to_string())
+        catalogue.check_services("rounds", method.as_ref()).map_err(|error| error.to_string())
     };
     assert_eq!(check(2), Ok(()));
     let refused = "configuration `rounds`: `labeler` = \"label\": its checkpoint has 2 tags, and `tags` = 3; \

@@ -90,7 +90,7 @@ impl<'a> Supervision<'a> {
             self.early.fault(&error);
         }
         if !self.ready {
-            self.generation.building.tell(self.process.report);
+            self.generation.building.report_progress(self.process.report);
         }
         if !self.quiet && self.generation.is_quiet() {
             self.quiet = true;

@@ -13,7 +13,7 @@ use crate::error::JobError;
 use crate::job::file::Job;
 use crate::job::references::{DemonstrationDraw, PARAMETER};
 use crate::places::Places;
-use crate::prepare::draw::place;
+use crate::prepare::draw::sample_rank;
 use crate::prepare::questions;
 use hopeval_corpus::PassageId;
 use serde_json::{Value, json};
@@ -36,17 +36,17 @@ impl DemonstrationSample {
     ///
     /// # Errors
     /// A job without `[tune]`; unreadable questions or passages.
-    pub(super) fn read(job: &Job, configuration: &str, places: &Places, report: ProgressReporter<'_>) -> Result<Self, JobError> {
+    pub(super) fn read_sample(job: &Job, configuration: &str, places: &Places, report: ProgressReporter<'_>) -> Result<Self, JobError> {
         let Some(tune) = &job.tune else {
             let reason = "they are drawn from the [tune] sample, and the job has no [tune]".to_owned();
-            return Err(wrong(configuration, reason));
+            return Err(bad_choice(configuration, reason));
         };
         let mut sampled_job = tune.over_sample(job);
-        places.cache.world(&mut sampled_job, report)?;
+        places.cache.prepare_world(&mut sampled_job, report)?;
         let corpus = places.cache.corpus(&sampled_job, report)?;
         let mut types: BTreeMap<String, Vec<_>> = BTreeMap::new();
         let mut rows = Vec::new();
-        questions::prepare(&sampled_job, &corpus, false, None, &mut |row| {
+        questions::prepare_questions(&sampled_job, &corpus, false, None, &mut |row| {
             let gold = row.gold.iter().filter_map(|group| group.first());
             let texts: Vec<String> = gold.map(|&id| corpus.text(PassageId(id)).to_owned()).collect();
             rows.push((row.id.clone(), row.text.clone()));
@@ -63,12 +63,12 @@ impl DemonstrationSample {
     ///
     /// # Errors
     /// [`JobError::Choice`] if the sample has too few questions with gold passages.
-    pub(super) fn draw(&self, configuration: &str, wanted: &DemonstrationDraw) -> Result<Value, JobError> {
+    pub(super) fn draw_sets(&self, configuration: &str, wanted: &DemonstrationDraw) -> Result<Value, JobError> {
         let there = self.types.iter().map(Vec::len).sum::<usize>();
         if there < wanted.draw as usize {
             let reason =
                 format!("draw = {}, and the [tune] sample has {there} questions with gold passages", wanted.draw);
-            return Err(wrong(configuration, reason));
+            return Err(bad_choice(configuration, reason));
         }
         let mut lines: Vec<QuestionQueue<'_>> = self.types.iter().map(|of| QuestionQueue::new(of, wanted.seed)).collect();
         let mut set = |number: u64| {
@@ -106,7 +106,7 @@ impl<'a> QuestionQueue<'a> {
         if self.waiting.is_empty() {
             self.waiting = self.of.iter().collect();
             let (seed, round) = (self.seed, self.rounds);
-            self.waiting.sort_by_cached_key(|(id, ..)| Reverse(place(seed, &format!("{round} {id}"))));
+            self.waiting.sort_by_cached_key(|(id, ..)| Reverse(sample_rank(seed, &format!("{round} {id}"))));
             self.rounds += 1;
         }
         // Questions of this set stay in the queue for the next set.
@@ -115,7 +115,7 @@ impl<'a> QuestionQueue<'a> {
     }
 }
 
-fn wrong(configuration: &str, reason: String) -> JobError {
+fn bad_choice(configuration: &str, reason: String) -> JobError {
     JobError::Choice { configuration: configuration.to_owned(), parameter: PARAMETER.to_owned(), reason }
 }
 
@@ -137,7 +137,7 @@ mod tests {
     }
 
     fn drawn(sample: &DemonstrationSample, draw: u32, sets: u32, seed: u64) -> Vec<Vec<String>> {
-        questions(&sample.draw("m", &DemonstrationDraw { draw, sets, seed }).unwrap())
+        questions(&sample.draw_sets("m", &DemonstrationDraw { draw, sets, seed }).unwrap())
     }
 
     /// How often each question is shown, over all sets.
@@ -209,12 +209,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_drawn_is_said() {
-        let of = |value: Value| DemonstrationDraw::of("m", "demonstrations", &value).map_err(|error| error.to_string());
+        let of = |value: Value| DemonstrationDraw::from_value("m", "demonstrations", &value).map_err(|error| error.to_string());
         assert_eq!(of(json!([])), Ok(None));
         assert_eq!(of(json!({"draw": 2})), Ok(Some(DemonstrationDraw { draw: 2, sets: 1, seed: 0 })));
         assert!(of(json!({"draw": 0})).unwrap_err().contains("at least 1"));
         assert!(of(json!({"draw": 1, "from": 3})).unwrap_err().contains("unknown field `from`"));
         let many = DemonstrationDraw { draw: 12, sets: 1, seed: 0 };
-        assert!(shown().draw("m", &many).unwrap_err().to_string().contains("has 11 questions"));
+        assert!(shown().draw_sets("m", &many).unwrap_err().to_string().contains("has 11 questions"));
     }
 }

@@ -95,20 +95,20 @@ impl Selection {
     /// # Errors
     /// The store; [`JobError::SelectionTaken`] if another selection has its name.
     pub fn commit(&self, store: &Store) -> Result<bool, JobError> {
-        let there = store.put_or_get(&layout::selection_record(&self.name), &self.bytes().into())?;
+        let there = store.put_or_get(&layout::selection_record(&self.name), &self.json_bytes().into())?;
         match there {
             None => Ok(true),
-            Some(there) if there == self.bytes() => Ok(false),
-            Some(_) => Err(self.taken(store)),
+            Some(there) if there == self.json_bytes() => Ok(false),
+            Some(_) => Err(self.name_taken(store)),
         }
     }
 
     /// The error if another search has the name.
-    pub(crate) fn taken(&self, store: &Store) -> JobError {
+    pub(crate) fn name_taken(&self, store: &Store) -> JobError {
         JobError::SelectionTaken { name: self.name.clone(), object: store.full_name(&layout::selection_record(&self.name)) }
     }
 
-    fn bytes(&self) -> Vec<u8> {
+    fn json_bytes(&self) -> Vec<u8> {
         let mut bytes = serde_json::to_vec_pretty(self).expect("plain data can be written as JSON; this is a bug");
         bytes.push(b'\n');
         bytes
@@ -116,14 +116,14 @@ impl Selection {
 
     /// Hash of the whole record.
     pub fn digest(&self) -> String {
-        blake3::hash(&self.bytes()).to_hex().to_string()
+        blake3::hash(&self.json_bytes()).to_hex().to_string()
     }
 
     /// The value for `parameter` of a configuration: the best candidate, or a list of the `best` best.
     ///
     /// # Errors
     /// [`JobError::Choice`] for another parameter's selection, or more values than candidates.
-    pub(super) fn take(&self, configuration: &str, parameter: &str, best: Option<usize>) -> Result<Value, JobError> {
+    pub(super) fn take_values(&self, configuration: &str, parameter: &str, best: Option<usize>) -> Result<Value, JobError> {
         let wrong = |reason: String| {
             Err(JobError::Choice { configuration: configuration.to_owned(), parameter: parameter.to_owned(), reason })
         };
@@ -197,18 +197,18 @@ mod tests {
     fn the_best_is_a_value_and_the_best_few_are_a_list() {
         let placed = json!([{"text": "Say.", "position": "before"}]);
         let one = selection(&[json!("Ask."), placed, json!("Write.")]);
-        let take = |best| one.take("m", "instructions", best);
+        let take = |best| one.take_values("m", "instructions", best);
         assert_eq!(take(None).unwrap(), json!("Ask."));
         assert_eq!(take(Some(1)).unwrap(), json!(["Ask."]));
         assert_eq!(take(Some(2)).unwrap(), json!(["Ask.", {"text": "Say.", "position": "before"}]));
         assert!(take(Some(4)).unwrap_err().to_string().contains("1 to 3 candidates"));
-        let message = one.take("m", "temperature", None).unwrap_err().to_string();
+        let message = one.take_values("m", "temperature", None).unwrap_err().to_string();
         assert!(message.contains("selection `x` is of `instructions`"), "{message}");
     }
 
     #[test]
     fn references_are_told_from_other_values() {
-        let of = |value: Value| SelectionReference::of("m", "instructions", &value);
+        let of = |value: Value| SelectionReference::from_value("m", "instructions", &value);
         assert_eq!(of(json!("text")).unwrap(), None);
         assert_eq!(of(json!({"text": "t", "position": "after"})).unwrap(), None);
         assert_eq!(of(json!({"selection": "x"})).unwrap().map(|r| (r.selection, r.best)), Some(("x".into(), None)));

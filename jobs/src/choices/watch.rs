@@ -44,7 +44,7 @@ struct ExcludedSample {
 
 impl OverlapCheck {
     /// Adds a sample of excluded questions; `of` names its choice.
-    pub fn add<'a>(&mut self, of: &str, sampled: impl IntoIterator<Item = &'a SampledQuestion>) {
+    pub fn add_sample<'a>(&mut self, of: &str, sampled: impl IntoIterator<Item = &'a SampledQuestion>) {
         if self.samples.iter().any(|sample| sample.of == of) {
             return;
         }
@@ -57,7 +57,7 @@ impl OverlapCheck {
     }
 
     /// Compares an evaluated question with all samples.
-    pub fn see(&mut self, id: &str, text: &str) {
+    pub fn see_question(&mut self, id: &str, text: &str) {
         if self.samples.is_empty() {
             return;
         }
@@ -74,14 +74,14 @@ impl OverlapCheck {
 
     /// [`Watch::see`], for a row.
     pub fn see_row(&mut self, row: &QuestionRow) {
-        self.see(&row.id, &row.text);
+        self.see_question(&row.id, &row.text);
     }
 
     /// Refuses an evaluation on the questions of a sample.
     ///
     /// # Errors
     /// [`JobError::Overlap`] if an evaluated question is in a sample.
-    pub fn check(&self) -> Result<(), JobError> {
+    pub fn refuse_overlap(&self) -> Result<(), JobError> {
         match self.samples.iter().find(|sample| sample.met.0 > 0) {
             None => Ok(()),
             Some(ExcludedSample { of, met: (questions, first), .. }) => {
@@ -99,13 +99,13 @@ mod tests {
     fn questions_meet_by_id_or_text_but_not_by_position() {
         let mut watch = OverlapCheck::default();
         let sample = [SampledQuestion::new("5a8b", "Who was born first?"), SampledQuestion::new("nq-3", "who sang it")];
-        watch.add("selection `x`", &sample);
-        watch.see("nq-3", "another question");
-        watch.see("5a8c", "Who was born last?");
-        assert!(watch.check().is_ok());
-        watch.see("dev_7", "Who was  born first?");
-        watch.see("5a8b", "Who was born first, then?");
-        let message = watch.check().unwrap_err().to_string();
+        watch.add_sample("selection `x`", &sample);
+        watch.see_question("nq-3", "another question");
+        watch.see_question("5a8c", "Who was born last?");
+        assert!(watch.refuse_overlap().is_ok());
+        watch.see_question("dev_7", "Who was  born first?");
+        watch.see_question("5a8b", "Who was born first, then?");
+        let message = watch.refuse_overlap().unwrap_err().to_string();
         assert!(
             message.contains("2 questions") && message.contains("`dev_7`") && message.contains("selection `x`"),
             "{message}"

@@ -13,19 +13,19 @@ use std::path::Path;
 ///
 /// # Errors
 /// [`JobError::Value`] and [`JobError::Service`] name the file `path` and the key.
-pub(super) fn check(job: &Job, path: &Path) -> Result<(), JobError> {
+pub(super) fn check_values(job: &Job, path: &Path) -> Result<(), JobError> {
     let wrong = |BadValue { key, found, allowed }| JobError::Value { path: path.into(), key, found, allowed };
-    questions(job).map_err(wrong)?;
-    tune::check(job).map_err(wrong)?;
+    check_dataset(job).map_err(wrong)?;
+    tune::check_searches(job).map_err(wrong)?;
     for (name, method) in &job.method {
         let table = format!("method.{name}");
-        sweeps(&table, method).and_then(|()| replicates(method)).map_err(|bad| wrong(bad.within(&table)))?;
+        check_sweep(&table, method).and_then(|()| check_replicates(method)).map_err(|bad| wrong(bad.within_table(&table)))?;
     }
-    run(&job.run).map_err(|bad| wrong(bad.within("run")))?;
-    services(job, path)
+    check_run(&job.run).map_err(|bad| wrong(bad.within_table("run")))?;
+    check_services(job, path)
 }
 
-fn questions(job: &Job) -> Result<(), BadValue> {
+fn check_dataset(job: &Job) -> Result<(), BadValue> {
     ensure(!job.method.is_empty(), || BadValue::new("method", "no method", "at least one [method.NAME]"))?;
     let dataset = &job.dataset;
     match (&dataset.world, dataset.questions.paths()) {
@@ -41,7 +41,7 @@ fn questions(job: &Job) -> Result<(), BadValue> {
         BadValue::new("corpus.source", "nothing", "files, folders, \"contexts\" or a built corpus")
     })?;
     if let Some(world) = &dataset.world {
-        world.check().map_err(|bad| bad.within("dataset.world"))?;
+        world.check_values().map_err(|bad| bad.within_table("dataset.world"))?;
     }
     ensure(dataset.limit != Some(0), || BadValue::new("dataset.limit", "0", "at least 1"))?;
     ensure(dataset.draw.is_none_or(|draw| draw.questions > 0), || {
@@ -50,7 +50,7 @@ fn questions(job: &Job) -> Result<(), BadValue> {
 }
 
 /// Checks the sweep of the method in `table`.
-fn sweeps(table: &str, method: &MethodEntry) -> Result<(), BadValue> {
+fn check_sweep(table: &str, method: &MethodEntry) -> Result<(), BadValue> {
     for (parameter, values) in &method.sweep {
         let key = || format!("sweep.{parameter}");
         if let Some(fixed) = method.parameters.get(parameter) {
@@ -66,7 +66,7 @@ fn sweeps(table: &str, method: &MethodEntry) -> Result<(), BadValue> {
     Ok(())
 }
 
-fn replicates(method: &MethodEntry) -> Result<(), BadValue> {
+fn check_replicates(method: &MethodEntry) -> Result<(), BadValue> {
     let Some((parameter, values)) = method.replicates.first_key_value() else { return Ok(()) };
     let bad =
         |parameter: &str, found: String, allowed| BadValue::new(format!("replicates.{parameter}"), found, allowed);
@@ -82,7 +82,7 @@ fn replicates(method: &MethodEntry) -> Result<(), BadValue> {
     }
 }
 
-fn run(run: &RunSettings) -> Result<(), BadValue> {
+fn check_run(run: &RunSettings) -> Result<(), BadValue> {
     ensure(run.chunk != Some(0), || BadValue::new("chunk", "0", "at least 1"))?;
     ensure(run.in_flight != Some(0), || BadValue::new("in_flight", "0", "at least 1"))?;
     ensure(run.batch != 0, || BadValue::new("batch", "0", "at least 1"))?;
@@ -99,7 +99,7 @@ fn run(run: &RunSettings) -> Result<(), BadValue> {
     }
 }
 
-fn services(job: &Job, path: &Path) -> Result<(), JobError> {
+fn check_services(job: &Job, path: &Path) -> Result<(), JobError> {
     for (name, service) in &job.service {
         let table = format!("service.{name}");
         let wrong = |BadValue { key, found, allowed }| JobError::Value { path: path.into(), key, found, allowed };
@@ -108,7 +108,7 @@ fn services(job: &Job, path: &Path) -> Result<(), JobError> {
         }
         let others = |other: &str| job.service.get(other).map(|service| service.settings());
         service.settings().check(&others).map_err(|error| match error {
-            SettingsError::Value(bad) => wrong(bad.within(&table)),
+            SettingsError::Value(bad) => wrong(bad.within_table(&table)),
             SettingsError::Index(source) => JobError::Service { path: path.into(), name: name.clone(), source },
         })?;
     }

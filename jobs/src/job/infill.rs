@@ -104,7 +104,7 @@ impl Template {
     }
 
     /// A value of the parameter `instructions`.
-    pub(crate) fn value(&self, text: String) -> Value {
+    pub(crate) fn instruction_value(&self, text: String) -> Value {
         match self {
             Self::Text(_) => Value::String(text),
             Self::Placed { position, .. } => json!([{"text": text, "position": position}]),

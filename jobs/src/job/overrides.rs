@@ -8,7 +8,7 @@ use crate::services::ServiceEntry;
 use std::path::PathBuf;
 
 /// Applies `a.b.c=VALUE`. The value is TOML, or a string if it does not parse as TOML.
-pub(super) fn apply(document: &mut toml::Table, set: &str) -> Result<(), JobError> {
+pub(super) fn apply_override(document: &mut toml::Table, set: &str) -> Result<(), JobError> {
     let malformed = |reason: &'static str| JobError::Set { set: set.into(), reason };
     let (key, value) = set.split_once('=').ok_or_else(|| malformed("expected KEY=VALUE"))?;
     let (key, value) = (key.trim(), value.trim());
@@ -38,18 +38,18 @@ pub(super) fn resolve_services(document: &mut toml::Table, sets: &[String]) {
         let service = document.get_mut("service").and_then(|services| services.get_mut(name));
         // A service without a table is refused when the whole job is read.
         let Some(table) = service.and_then(toml::Value::as_table_mut) else { continue };
-        if let Some(resolved) = resolved(table, key) {
+        if let Some(resolved) = resolved_value(table, key) {
             table.insert(key.to_owned(), resolved);
         }
     }
 }
 
 /// The resolved value of a service's key, if resolving changes it.
-fn resolved(table: &toml::Table, key: &str) -> Option<toml::Value> {
+fn resolved_value(table: &toml::Table, key: &str) -> Option<toml::Value> {
     let mut entry: ServiceEntry = table.clone().try_into().ok()?;
     let value = |entry: &ServiceEntry| serde_json::to_value(entry).ok()?.get(key).cloned();
     let before = value(&entry)?;
-    entry.settings_mut().resolve(&std::path::absolute(".").unwrap_or_default());
+    entry.settings_mut().resolve_paths(&std::path::absolute(".").unwrap_or_default());
     let after = value(&entry)?;
     if before == after { None } else { toml::Value::try_from(after).ok() }
 }
@@ -78,7 +78,7 @@ mod tests {
         let model = |sets: &[&str]| {
             let mut document: toml::Table = "[service.t5]\nkind = \"bm25\"".parse().unwrap();
             let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
-            sets.iter().try_for_each(|set| apply(&mut document, set)).unwrap();
+            sets.iter().try_for_each(|set| apply_override(&mut document, set)).unwrap();
             resolve_services(&mut document, &sets);
             document["service"]["t5"]["model"].as_str().unwrap().to_owned()
         };

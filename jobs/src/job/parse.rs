@@ -21,11 +21,11 @@ impl Job {
     /// # Errors
     /// As [`Job::load`].
     pub fn parse(text: &str, path: &Path, sets: &[String]) -> Result<Self, JobError> {
-        let mut job = read(text, path, sets)?;
+        let mut job = parse_document(text, path, sets)?;
         job.resolve_paths(path);
-        check::check(&job, path)?;
-        preflight::check(&job, path)?;
-        job.dataset.draw = job.evaluated();
+        check::check_values(&job, path)?;
+        preflight::check_methods(&job, path)?;
+        job.dataset.draw = job.evaluated_sample();
         Ok(job)
     }
 
@@ -37,7 +37,7 @@ impl Job {
         self.dataset.questions.resolve(&base);
         self.corpus.source.resolve(&base);
         for service in self.service.values_mut() {
-            service.settings_mut().resolve(&base);
+            service.settings_mut().resolve_paths(&base);
         }
         if let Some(tune) = &mut self.tune {
             tune.questions.resolve(&base);
@@ -45,16 +45,16 @@ impl Job {
     }
 
     /// The evaluated questions: those of the dataset's table, or all but the sample for choices.
-    fn evaluated(&self) -> Option<SampleSettings> {
+    fn evaluated_sample(&self) -> Option<SampleSettings> {
         match &self.tune {
-            Some(tune) if tune.takes_own() => Some(SampleSettings { rest: true, ..tune.draw() }),
+            Some(tune) if tune.takes_own() => Some(SampleSettings { rest: true, ..tune.sample_settings() }),
             _ => self.dataset.draw,
         }
     }
 }
 
 /// Reads a job from its text, without checking the values.
-fn read(text: &str, path: &Path, sets: &[String]) -> Result<Job, JobError> {
+fn parse_document(text: &str, path: &Path, sets: &[String]) -> Result<Job, JobError> {
     let syntax = |source: toml::de::Error| JobError::Syntax {
         path: path.into(),
         message: source.to_string().trim_end().to_owned(),
@@ -64,7 +64,7 @@ fn read(text: &str, path: &Path, sets: &[String]) -> Result<Job, JobError> {
     if sets.is_empty() {
         return toml::from_str(text).map_err(syntax);
     }
-    sets.iter().try_for_each(|set| overrides::apply(&mut document, set))?;
+    sets.iter().try_for_each(|set| overrides::apply_override(&mut document, set))?;
     overrides::resolve_services(&mut document, sets);
     document.try_into().map_err(|error: toml::de::Error| match toml::from_str::<Job>(text) {
         // The file itself is wrong, and its error has the place.

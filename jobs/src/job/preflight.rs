@@ -18,19 +18,19 @@ const ANY: Setting = Setting { passages: u32::MAX };
 ///
 /// # Errors
 /// [`JobError::Within`] names the file, the configuration and the problem.
-pub(crate) fn check(job: &Job, path: &Path) -> Result<(), JobError> {
+pub(crate) fn check_methods(job: &Job, path: &Path) -> Result<(), JobError> {
     let within = |source| JobError::Within { path: path.into(), source: Box::new(source) };
     for whole in sweep::configurations(job) {
         let mut known = whole.clone();
         references::leave_open(std::slice::from_mut(&mut known));
-        let open = open(job, &whole, &known);
-        let methods = match sweep::methods(std::slice::from_ref(&known), &ANY) {
+        let open = open_parameters(job, &whole, &known);
+        let methods = match sweep::build_methods(std::slice::from_ref(&known), &ANY) {
             Ok(methods) => methods,
             Err(JobError::Method { source, .. }) if depends_on(&source, &open) => continue,
             Err(error) => return Err(within(error)),
         };
         for used in methods.iter().flat_map(|method| method.services()) {
-            let fit = fit(job, used.kind);
+            let fit = fitting_services(job, used.kind);
             if !job.service.contains_key(&*used.service.0) && !fit.contains(&&*used.service.0) {
                 let kind = used.kind.name();
                 let is_corpus = &*used.service.0 == CORPUS;
@@ -48,7 +48,7 @@ pub(crate) fn check(job: &Job, path: &Path) -> Result<(), JobError> {
 }
 
 /// The open parameters of a configuration: a search, a selection or a draw will give their values.
-fn open<'a>(job: &'a Job, whole: &'a Configuration, known: &Configuration) -> Vec<&'a str> {
+fn open_parameters<'a>(job: &'a Job, whole: &'a Configuration, known: &Configuration) -> Vec<&'a str> {
     let searches = job.tune.iter().flat_map(|tune| &tune.select).filter(|select| select.method == whole.name);
     let given = whole.parameters.as_object().into_iter().flat_map(|given| given.keys());
     let left = given.filter(|name| known.parameters.get(name).is_none());
@@ -71,7 +71,7 @@ fn depends_on(error: &MethodError, open: &[&str]) -> bool {
 
 /// The services that may answer a kind of request, as far as the job tells. The abilities of a model depend on its
 /// checkpoint.
-fn fit(job: &Job, kind: Kind) -> Vec<&str> {
+fn fitting_services(job: &Job, kind: Kind) -> Vec<&str> {
     let own =
         job.service.iter().filter(|(_, service)| service.settings().may_answer(kind)).map(|(name, _)| name.as_str());
     own.chain(matches!(kind, Kind::Links | Kind::Passages).then_some(CORPUS)).collect()

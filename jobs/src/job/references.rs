@@ -25,7 +25,7 @@ impl SelectionReference {
     ///
     /// # Errors
     /// [`JobError::Choice`] for a malformed reference.
-    pub(crate) fn of(configuration: &str, parameter: &str, value: &Value) -> Result<Option<Self>, JobError> {
+    pub(crate) fn from_value(configuration: &str, parameter: &str, value: &Value) -> Result<Option<Self>, JobError> {
         if !Self::is_one(value) {
             return Ok(None);
         }
@@ -65,7 +65,7 @@ impl DemonstrationDraw {
     ///
     /// # Errors
     /// [`JobError::Choice`] for a nonsensical draw.
-    pub(crate) fn of(configuration: &str, parameter: &str, value: &Value) -> Result<Option<Self>, JobError> {
+    pub(crate) fn from_value(configuration: &str, parameter: &str, value: &Value) -> Result<Option<Self>, JobError> {
         if !Self::is_one(value) {
             return Ok(None);
         }

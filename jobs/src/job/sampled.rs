@@ -17,7 +17,7 @@ impl TuneSettings {
             sampled.corpus.source = OneOrMany::default();
         }
         sampled.dataset.limit = None;
-        sampled.dataset.draw = Some(self.draw());
+        sampled.dataset.draw = Some(self.sample_settings());
         sampled.tune = None;
         sampled
     }

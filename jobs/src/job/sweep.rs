@@ -29,7 +29,7 @@ pub struct Configuration {
 
 impl Configuration {
     /// Its name without the replicate's number: the common name of all replicates.
-    pub fn replicated(&self) -> &str {
+    pub fn replicated_name(&self) -> &str {
         match (self.replicate, self.name.rsplit_once('#')) {
             (Some(_), Some((name, _))) => name,
             _ => &self.name,
@@ -49,7 +49,7 @@ pub fn configurations(job: &Job) -> Vec<Configuration> {
                 .flat_map(|(labels, parameters)| {
                     values.iter().map(move |value| {
                         let (mut labels, mut parameters) = (labels.clone(), parameters.clone());
-                        labels.push(format!("{key}={}", label(value)));
+                        labels.push(format!("{key}={}", value_label(value)));
                         parameters.insert(key.clone(), value.clone());
                         (labels, parameters)
                     })
@@ -58,14 +58,14 @@ pub fn configurations(job: &Job) -> Vec<Configuration> {
         }
         for (labels, parameters) in points {
             let name = if labels.is_empty() { name.clone() } else { format!("{name}{{{}}}", labels.join(",")) };
-            found.extend(replicates(method, name, parameters));
+            found.extend(replicate_point(method, name, parameters));
         }
     }
     found
 }
 
 /// One point of a sweep in each of its replicates.
-fn replicates(method: &MethodEntry, name: String, parameters: Map<String, Value>) -> Vec<Configuration> {
+fn replicate_point(method: &MethodEntry, name: String, parameters: Map<String, Value>) -> Vec<Configuration> {
     let count = method.replicates.values().map(Vec::len).max().unwrap_or(0);
     let one = |name: String, parameters: Map<String, Value>, replicate| {
         let (kind, parameters) = (method.kind.clone(), Value::Object(parameters));
@@ -84,7 +84,7 @@ fn replicates(method: &MethodEntry, name: String, parameters: Map<String, Value>
 }
 
 /// A value's label in a name: for a selection its name, else the value itself.
-fn label(value: &Value) -> String {
+fn value_label(value: &Value) -> String {
     if let Some(selection) = value.get("selection").and_then(Value::as_str) {
         return match value.get("best") {
             Some(best) => format!("{selection}:{best}"),
@@ -98,7 +98,7 @@ fn label(value: &Value) -> String {
 ///
 /// # Errors
 /// [`JobError::Method`] names the configuration with a wrong kind or parameter.
-pub fn methods(configurations: &[Configuration], setting: &Setting) -> Result<Vec<Box<dyn Method>>, JobError> {
+pub fn build_methods(configurations: &[Configuration], setting: &Setting) -> Result<Vec<Box<dyn Method>>, JobError> {
     let build = |c: &Configuration| {
         registry::build(&c.kind, &c.parameters, setting)
             .map_err(|source| JobError::Method { configuration: c.name.clone(), source })
@@ -135,7 +135,7 @@ mod tests {
         let names: Vec<_> = found.iter().map(|c| c.name.as_str()).collect();
         assert_eq!(names, ["r{k=5}#1", "r{k=5}#2", "r{k=20}#1", "r{k=20}#2"]);
         assert_eq!(found[1].parameters, serde_json::json!({"k": 5, "draw": 1, "seed": 9}));
-        assert_eq!((found[1].replicated(), found[1].replicate), ("r{k=5}", Some(2)));
+        assert_eq!((found[1].replicated_name(), found[1].replicate), ("r{k=5}", Some(2)));
     }
 
     #[test]

@@ -72,7 +72,7 @@ impl TuneSettings {
     }
 
     /// The sample's settings.
-    pub fn draw(&self) -> SampleSettings {
+    pub fn sample_settings(&self) -> SampleSettings {
         SampleSettings { questions: self.sample, seed: self.seed, rest: false }
     }
 

@@ -25,7 +25,7 @@ impl WorldEntry {
     ///
     /// # Errors
     /// The first nonsensical value.
-    pub(crate) fn check(&self) -> Result<(), BadValue> {
+    pub(crate) fn check_values(&self) -> Result<(), BadValue> {
         ensure(self.questions > 0, || BadValue::new("questions", "0", "at least 1"))?;
         let sizes = WorldSettings::LEAST_PASSAGES..=WorldSettings::MOST_PASSAGES;
         ensure(sizes.contains(&self.passages), || {

@@ -60,26 +60,26 @@ impl Cache {
         };
         // Rows of passages are never set aside, only rows of questions with their contexts.
         let set_aside = set_aside && job.corpus.source.paths().iter().any(|path| path.as_os_str() == CONTEXTS);
-        let sources = sources(job)?;
+        let sources = source_files(job)?;
         let key = corpus_key(&settings, &sources, set_aside);
-        let dir = self.folder("corpora")?.join(&key);
+        let dir = self.ensure_folder("corpora")?.join(&key);
         if !dir.join("corpus.json").is_file() {
-            build(&dir, settings, sources, job, set_aside, report)?;
+            build_corpus(&dir, settings, sources, job, set_aside, report)?;
         }
         Ok((Arc::new(Corpus::open(&dir)?), Some(key)))
     }
 }
 
 /// The source files of a corpus, with their digests.
-fn sources(job: &Job) -> Result<Vec<CorpusSource>, JobError> {
+fn source_files(job: &Job) -> Result<Vec<CorpusSource>, JobError> {
     let mut found = Vec::new();
     for path in job.corpus.source.paths() {
         if path.as_os_str() == CONTEXTS {
             for path in job.dataset.questions.paths() {
-                found.push(CorpusSource { name: format!("{CONTEXTS}:{}", file_name(path)), digest: digest(path)? });
+                found.push(CorpusSource { name: format!("{CONTEXTS}:{}", file_name(path)), digest: digest_path(path)? });
             }
         } else {
-            found.push(CorpusSource { name: file_name(path), digest: digest(path)? });
+            found.push(CorpusSource { name: file_name(path), digest: digest_path(path)? });
         }
     }
     Ok(found)
@@ -90,7 +90,7 @@ fn file_name(path: &Path) -> String {
 }
 
 /// BLAKE3 of a file, or of the names and digests of a folder's files.
-pub fn digest(path: &Path) -> Result<String, JobError> {
+pub fn digest_path(path: &Path) -> Result<String, JobError> {
     let failed = |source| JobError::Io { path: path.into(), operation: "cannot read", source };
     let mut hasher = blake3::Hasher::new();
     if path.is_dir() {
@@ -102,7 +102,7 @@ pub fn digest(path: &Path) -> Result<String, JobError> {
         names.sort();
         for name in names {
             hasher.update(file_name(&name).as_bytes());
-            hasher.update(digest(&name)?.as_bytes());
+            hasher.update(digest_path(&name)?.as_bytes());
         }
     } else {
         let mut file = std::fs::File::open(path).map_err(failed)?;
@@ -129,7 +129,7 @@ fn corpus_key(settings: &CorpusSettings, sources: &[CorpusSource], set_aside: bo
     hasher.finalize().to_hex()[..32].to_owned()
 }
 
-fn build(
+fn build_corpus(
     dir: &Path,
     settings: CorpusSettings,
     sources: Vec<CorpusSource>,
@@ -153,7 +153,7 @@ fn build(
     for path in job.corpus.source.paths() {
         if path.as_os_str() == CONTEXTS {
             let policy = if set_aside { Policy::Quarantine(Box::new(|_| ())) } else { Policy::Strict };
-            for question in Questions::open(&spec(&job.dataset, None), policy)? {
+            for question in Questions::open(&dataset_spec(&job.dataset, None), policy)? {
                 question?.candidates.into_iter().try_for_each(&mut push)?;
             }
         } else {
@@ -187,6 +187,6 @@ pub fn push_record(builder: &mut CorpusBuilder, record: &PassageRecord) -> Resul
 }
 
 /// The files, format and limit for reading a dataset.
-pub fn spec(dataset: &DatasetEntry, limit: Option<u64>) -> DatasetSpec {
+pub fn dataset_spec(dataset: &DatasetEntry, limit: Option<u64>) -> DatasetSpec {
     DatasetSpec { format: dataset.format, paths: dataset.questions.paths().to_vec(), limit }
 }

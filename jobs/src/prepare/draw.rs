@@ -18,7 +18,7 @@ pub(crate) struct SamplePositions {
 
 impl SamplePositions {
     /// Whether the question at `position` among the good rows belongs to the draw.
-    pub(crate) fn takes(&self, position: u64) -> bool {
+    pub(crate) fn takes_position(&self, position: u64) -> bool {
         self.positions.contains(&position) != self.rest
     }
 }
@@ -28,11 +28,11 @@ impl SampleSettings {
     ///
     /// # Errors
     /// An unreadable file, a wrong row, too few questions.
-    pub(crate) fn of(&self, spec: &DatasetSpec, lenient: bool) -> Result<SamplePositions, JobError> {
+    pub(crate) fn draw_from(&self, spec: &DatasetSpec, lenient: bool) -> Result<SamplePositions, JobError> {
         let policy = if lenient { Policy::Quarantine(Box::new(|_| ())) } else { Policy::Strict };
         let mut line = Vec::new();
         for question in Questions::open(spec, policy)? {
-            line.push((place(self.seed, &question?.id), line.len() as u64));
+            line.push((sample_rank(self.seed, &question?.id), line.len() as u64));
         }
         let found = line.len() as u64;
         if found < self.questions || (self.rest && found == self.questions) {
@@ -46,7 +46,7 @@ impl SampleSettings {
 }
 
 /// A question's rank in the random order of a seed.
-pub(crate) fn place(seed: u64, id: &str) -> [u8; 16] {
+pub(crate) fn sample_rank(seed: u64, id: &str) -> [u8; 16] {
     let mut hasher = blake3::Hasher::new_derive_key("hopeval draw 1");
     hasher.update(&seed.to_le_bytes());
     hasher.update(id.as_bytes());
@@ -72,8 +72,8 @@ mod tests {
     fn drawn(ids: &[String], draw: SampleSettings) -> Vec<String> {
         let file = file(ids);
         let spec = DatasetSpec { format: Some(hopeval_datasets::Format::FlashRag), ..DatasetSpec::file(file.path()) };
-        let drawn = draw.of(&spec, false).unwrap();
-        ids.iter().enumerate().filter(|(at, _)| drawn.takes(*at as u64)).map(|(_, id)| id.clone()).collect()
+        let drawn = draw.draw_from(&spec, false).unwrap();
+        ids.iter().enumerate().filter(|(at, _)| drawn.takes_position(*at as u64)).map(|(_, id)| id.clone()).collect()
     }
 
     #[test]
@@ -98,7 +98,7 @@ mod tests {
         let ids: Vec<String> = (0..3).map(|n| format!("q{n}")).collect();
         let file = file(&ids);
         let spec = DatasetSpec { format: Some(hopeval_datasets::Format::FlashRag), ..DatasetSpec::file(file.path()) };
-        let message = |draw: SampleSettings| draw.of(&spec, false).unwrap_err().to_string();
+        let message = |draw: SampleSettings| draw.draw_from(&spec, false).unwrap_err().to_string();
         let draw = SampleSettings { questions: 4, seed: 0, rest: false };
         assert!(message(draw).contains("4 questions are to be drawn, and there are 3"), "{}", message(draw));
         let all = SampleSettings { questions: 3, seed: 0, rest: true };

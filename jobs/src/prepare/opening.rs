@@ -44,7 +44,7 @@ impl OpenedJob {
         report: ProgressReporter<'_>,
     ) -> Result<Self, JobError> {
         let mut job = job.clone();
-        cache.world(&mut job, report)?;
+        cache.prepare_world(&mut job, report)?;
         let (corpus, corpus_key) = cache.find_corpus(&job, set_aside, report)?;
         let catalogue = Catalogue::open(corpus, &job.service, cache, threads, job.run.mode, report)?;
         Ok(Self { job, corpus_key, catalogue })
@@ -84,11 +84,11 @@ impl ConfiguredJob {
         let setting = Setting { passages: catalogue.corpus.len() as u32 };
         let mut configurations = sweep::configurations(job);
         let choices::ResolvedChoices { selections, watch } =
-            choices::resolve(job, &mut configurations, places, report)?;
-        let methods = sweep::methods(&configurations, &setting)?;
+            choices::resolve_choices(job, &mut configurations, places, report)?;
+        let methods = sweep::build_methods(&configurations, &setting)?;
         let mut needs_candidates = false;
         for (configuration, method) in configurations.iter_mut().zip(&methods) {
-            catalogue.check(&configuration.name, method.as_ref())?;
+            catalogue.check_services(&configuration.name, method.as_ref())?;
             needs_candidates |= method.context_mode() == ContextMode::Given;
             configuration.parameters = registry::resolve(&configuration.kind, &configuration.parameters, &setting)
                 .map_err(|source| JobError::Method { configuration: configuration.name.clone(), source })?;

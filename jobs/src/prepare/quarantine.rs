@@ -45,7 +45,7 @@ impl QuarantineFile {
                 field: Some(row.error.field.clone()).filter(|field| !field.is_empty()),
                 message: row.error.to_string(),
             };
-            quarantine.put(error, &row.raw);
+            quarantine.put_error(error, &row.raw);
         }))
     }
 
@@ -57,10 +57,10 @@ impl QuarantineFile {
             _ => (path.display().to_string(), None),
         };
         let message = error.to_string();
-        self.put(ErrorRow { stage: "corpus".to_owned(), file, line: None, field, message }, &raw);
+        self.put_error(ErrorRow { stage: "corpus".to_owned(), file, line: None, field, message }, &raw);
     }
 
-    fn put(&self, error: ErrorRow, raw: &str) {
+    fn put_error(&self, error: ErrorRow, raw: &str) {
         let mut state = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let line = serde_json::json!({"error": error.message, "row": raw});
         if let Err(error) = writeln!(state.file, "{line}") {

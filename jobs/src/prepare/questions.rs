@@ -5,7 +5,7 @@
 
 use crate::error::JobError;
 use crate::job::file::{DatasetEntry, Job};
-use crate::prepare::corpora::spec;
+use crate::prepare::corpora::dataset_spec;
 use crate::prepare::draw::SamplePositions;
 use crate::prepare::quarantine::QuarantineFile;
 use hopeval_corpus::Corpus;
@@ -73,14 +73,14 @@ impl<'a> QuestionResolver<'a> {
     }
 
     /// Sets the place of the next question, for errors.
-    fn at(&mut self, path: &Path, line: u64) {
+    fn set_position(&mut self, path: &Path, line: u64) {
         if self.path != path {
             self.path = path.into();
         }
         self.line = Some(line);
     }
 
-    fn wrong(&self, question: &Question, field: &'static str, found: String, allowed: &'static str) -> JobError {
+    fn bad_question(&self, question: &Question, field: &'static str, found: String, allowed: &'static str) -> JobError {
         let (path, line) = (self.path.clone(), self.line);
         JobError::Question { path, line, question: question.id.clone(), field, found, allowed }
     }
@@ -89,7 +89,7 @@ impl<'a> QuestionResolver<'a> {
     ///
     /// # Errors
     /// [`JobError::Question`] for gold missing from the corpus.
-    pub fn row(&mut self, index: u64, question: &Question) -> Result<QuestionRow, JobError> {
+    pub fn resolve_row(&mut self, index: u64, question: &Question) -> Result<QuestionRow, JobError> {
         let gold = question.gold.iter().map(|gold| self.find_gold(question, gold)).collect::<Result<Vec<_>, _>>()?;
         let mut candidates = Vec::with_capacity(question.candidates.len());
         for candidate in &question.candidates {
@@ -97,7 +97,7 @@ impl<'a> QuestionResolver<'a> {
                 Some(passage) => candidates.push(passage),
                 None if self.candidates_needed => {
                     let allowed = "candidates that are in the corpus, since a method ranks them";
-                    return Err(self.wrong(question, "candidates", format!("`{}` is not", candidate.title), allowed));
+                    return Err(self.bad_question(question, "candidates", format!("`{}` is not", candidate.title), allowed));
                 }
                 None => self.missing += 1,
             }
@@ -148,15 +148,15 @@ impl<'a> QuestionResolver<'a> {
                     format!("`{named}` is not in the corpus"),
                     "gold passages that are in the corpus (see `gold` in [dataset])",
                 ),
-                None => self.unidentified(gold),
+                None => self.unidentified_gold(gold),
             };
-            return Err(self.wrong(question, "gold", found, allowed));
+            return Err(self.bad_question(question, "gold", found, allowed));
         }
         Ok(found)
     }
 
     /// The error texts (found, allowed) for a gold passage without its identifying field.
-    fn unidentified(&self, gold: &GoldPassage) -> (String, &'static str) {
+    fn unidentified_gold(&self, gold: &GoldPassage) -> (String, &'static str) {
         let lacks = if self.gold == GoldBy::Id { "id" } else { "title" };
         let known = gold.title.as_deref().or(gold.id.as_deref()).map_or_else(String::new, |name| format!(" `{name}`"));
         let found = format!("the gold passage{known} has no {lacks}, by which gold is told");
@@ -186,7 +186,7 @@ fn gold_digest(answers: &[String], gold: &[Vec<u32>], details: &QuestionDetails)
 }
 
 /// The strata of a question, `all` first.
-pub fn strata(row: &QuestionRow) -> Vec<String> {
+pub fn row_strata(row: &QuestionRow) -> Vec<String> {
     let kind = row.kind.iter().map(|kind| format!("type={kind}"));
     let hops = row.hops.iter().map(|hops| format!("hops={hops}"));
     let own = row.strata.iter().map(|(name, value)| format!("{name}={value}"));
@@ -199,7 +199,7 @@ pub fn strata(row: &QuestionRow) -> Vec<String> {
 ///
 /// # Errors
 /// The first bad row without `quarantine`; failures to read or write files.
-pub fn prepare(
+pub fn prepare_questions(
     job: &Job,
     corpus: &Corpus,
     candidates_needed: bool,
@@ -218,11 +218,11 @@ pub fn prepare(
     while index < limit {
         let Some(question) = questions.next()? else { break };
         if let Some((path, position)) = questions.reader.place() {
-            resolver.at(path, position.line);
+            resolver.set_position(path, position.line);
         }
-        match (resolver.row(index, &question), &quarantine) {
+        match (resolver.resolve_row(index, &question), &quarantine) {
             (Ok(row), _) => {
-                strata_found.extend(strata(&row));
+                strata_found.extend(row_strata(&row));
                 write(row)?;
                 index += 1;
             }
@@ -259,8 +259,8 @@ struct DrawnQuestions {
 impl DrawnQuestions {
     /// Reads `dataset`, without its limit. An unreadable row goes to `quarantine`; without one it is an error.
     fn open(dataset: &DatasetEntry, quarantine: Option<&QuarantineFile>) -> Result<Self, JobError> {
-        let spec = spec(dataset, None);
-        let draw = dataset.draw.map(|draw| draw.of(&spec, quarantine.is_some())).transpose()?;
+        let spec = dataset_spec(dataset, None);
+        let draw = dataset.draw.map(|draw| draw.draw_from(&spec, quarantine.is_some())).transpose()?;
         let policy = quarantine.map_or(Policy::Strict, QuarantineFile::policy);
         Ok(Self { reader: Questions::open(&spec, policy)?, draw, read: 0, left_out: 0 })
     }
@@ -269,7 +269,7 @@ impl DrawnQuestions {
         while let Some(question) = self.reader.next().transpose()? {
             let position = self.read;
             self.read += 1;
-            if self.draw.as_ref().is_none_or(|draw| draw.takes(position)) {
+            if self.draw.as_ref().is_none_or(|draw| draw.takes_position(position)) {
                 return Ok(Some(question));
             }
             self.left_out += 1;

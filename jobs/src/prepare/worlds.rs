@@ -15,14 +15,14 @@ impl Cache {
     ///
     /// # Errors
     /// Impossible sizes, a full disk.
-    pub fn world(&self, job: &mut Job, report: ProgressReporter<'_>) -> Result<(), JobError> {
+    pub fn prepare_world(&self, job: &mut Job, report: ProgressReporter<'_>) -> Result<(), JobError> {
         let Some(entry) = &job.dataset.world else { return Ok(()) };
         let split: Split = entry.split.parse()?;
         let settings = WorldSettings::new(entry.questions, entry.passages, entry.seed, split);
         let name = format!("{}-{}-q{}-p{}-s{}", GENERATOR, entry.split, entry.questions, entry.passages, entry.seed);
-        let dir = self.folder("worlds")?.join(&name);
+        let dir = self.ensure_folder("worlds")?.join(&name);
         if !dir.is_dir() {
-            let aside = self.folder("worlds")?.join(format!(".{name}.{}", std::process::id()));
+            let aside = self.ensure_folder("worlds")?.join(format!(".{name}.{}", std::process::id()));
             generate(&settings, &aside, |progress| report(&format!("world {}", progress.stage), progress.done))?;
             let moved = std::fs::rename(&aside, &dir);
             // Another process may have made the same world meanwhile, with the same bytes.

@@ -45,7 +45,7 @@ fn measure(name: &str, job: &Job, cache: &Cache) -> Result<Column, JobError> {
     let opened = OpenedJob::open(job, cache, threads, false, &|_, _| ())?;
     let (corpus, catalogue) = (opened.corpus(), &opened.catalogue);
     let mut samples = Vec::new();
-    questions::prepare(&opened.job, corpus, false, None, &mut |row| {
+    questions::prepare_questions(&opened.job, corpus, false, None, &mut |row| {
         let question = question(&row);
         // Of several passages for one gold slot, the first counts: lengths and overlap need one text.
         let gold = question.gold.iter().filter_map(|group| group.first()).map(|id| id.0).collect();

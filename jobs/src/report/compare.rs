@@ -180,7 +180,7 @@ impl<'a> Groups<'a> {
     fn of(configurations: &'a [Configuration]) -> Self {
         let mut groups = Self { names: Vec::new(), first: Vec::new(), size: Vec::new(), of: HashMap::new() };
         for (at, configuration) in configurations.iter().enumerate() {
-            let name = configuration.replicated();
+            let name = configuration.replicated_name();
             let group = groups.position(name).unwrap_or_else(|| {
                 groups.names.push(name);
                 groups.first.push(at);

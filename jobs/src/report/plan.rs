@@ -11,7 +11,7 @@ use crate::prepare::opening::{ConfiguredJob, OpenedJob};
 use crate::prepare::questions::{self, PreparationSummary};
 use crate::run::machines::question;
 use crate::services::catalogue::Catalogue;
-use crate::services::key::key;
+use crate::services::key::request_key;
 use crate::services::replies::read_texts;
 use hopeval_methods::{Method, Question, Request, Response, Step, Work};
 use hopeval_operators::RequestKey;
@@ -102,13 +102,13 @@ pub fn plan(job: &Job, places: &Places, quarantine: Option<&Path>, report: Progr
         sampled: BTreeMap::new(),
         tokens: BTreeMap::new(),
     };
-    let (prepared, _) = questions::prepare(&opened.job, opened.corpus(), needs_candidates, quarantine, &mut |row| {
+    let (prepared, _) = questions::prepare_questions(&opened.job, opened.corpus(), needs_candidates, quarantine, &mut |row| {
         watch.see_row(&row);
         let question = question(&row);
         methods.iter().for_each(|method| planner.drive(method.as_ref(), &question, row.index < SAMPLE));
         Ok(())
     })?;
-    watch.check()?;
+    watch.refuse_overlap()?;
     Ok(planner.finish(&prepared))
 }
 
@@ -146,7 +146,7 @@ impl Planner<'_> {
     /// Counts the requests of a first round, and those with an answer in the journal.
     fn count_first(&mut self, requests: &[Request]) {
         for request in requests {
-            let key = key(request, self.catalogue, &mut self.payload);
+            let key = request_key(request, self.catalogue, &mut self.payload);
             let counts = self.plan.first_round.entry(name(request)).or_default();
             counts.asked += 1;
             if self.seen.insert(key) {

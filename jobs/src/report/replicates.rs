@@ -44,7 +44,7 @@ pub fn spreads(configurations: &[Configuration], measures: &[MeasureRow]) -> Vec
     let replicated: BTreeMap<&str, &str> = configurations
         .iter()
         .filter(|configuration| configuration.replicate.is_some())
-        .map(|configuration| (configuration.name.as_str(), configuration.replicated()))
+        .map(|configuration| (configuration.name.as_str(), configuration.replicated_name()))
         .collect();
     let mut groups: Vec<(Name<'_>, Vec<&MeasureRow>)> = Vec::new();
     let mut places: BTreeMap<Name<'_>, usize> = BTreeMap::new();

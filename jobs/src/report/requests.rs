@@ -17,7 +17,7 @@ pub fn requests(run: &Open, log: &Log) -> Result<FinalTable, JobError> {
     let mut table = TableWriter::<RequestRow>::new(store, &layout::final_table(run.id(), "requests"))?;
     for segment in log.state().committed_segments() {
         for entry in scan_segment(store, &segment)? {
-            let Some(record) = AnswerRecord::read(&entry.value) else { continue };
+            let Some(record) = AnswerRecord::from_bytes(&entry.value) else { continue };
             table.push(RequestRow {
                 run: run.id().to_owned(),
                 service: record.service,

@@ -126,6 +126,6 @@ impl Feed for Channel {
     }
 
     fn wake_with(&mut self, activator: SyncActivator) {
-        self.waker.set(activator);
+        self.waker.set_activator(activator);
     }
 }

@@ -45,7 +45,7 @@ pub fn apply(run: &Open, path: &Path, committer: &str) -> Result<Applied, JobErr
             continue;
         };
         applied.questions += 1;
-        let new = resolver.row(old.index, &question)?;
+        let new = resolver.resolve_row(old.index, &question)?;
         check_rest(run, old, &new)?;
         if new.gold_digest != old.gold_digest {
             applied.changed += 1;

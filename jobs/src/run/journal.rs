@@ -47,7 +47,7 @@ impl Scribe {
     /// Starts the writing thread; `open` counts its writes.
     pub fn new(store: &Store, author: Author, shelf: AnswerIndex, open: Arc<AtomicUsize>, fault: RunFault) -> Self {
         let (jobs, receiver) = channel();
-        let durable = shelf.durable();
+        let durable = shelf.durable_segments();
         let pen = Pen { store: store.clone(), author, durable, open: Arc::clone(&open), fault };
         let started = std::thread::Builder::new().name("journal".into()).spawn(move || pen.run(&receiver));
         if let Err(error) = started {
@@ -82,16 +82,16 @@ impl DurableWriter for Scribe {
                 response: served.response.clone(),
                 service_us: served.service_us,
             };
-            let bytes = record.write();
+            let bytes = record.to_bytes();
             self.bytes += bytes.len() + 64;
             let run_only = !served.response.is_for_all_runs(kind);
             if run_only { &mut self.pending_run } else { &mut self.pending }.push((key, bucket, bytes));
-            self.shelf.keep(key, served);
+            self.shelf.keep_recent(key, served);
         }
     }
 
     fn begin_writes(&mut self, due: DueWrites, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
-        self.shelf.settle();
+        self.shelf.index_durable();
         let late = self.since.is_some_and(|since| since.elapsed() >= LONGEST_WAIT);
         if due.advanced || due.flush || late || self.bytes >= SEGMENT_BYTES {
             (self.bytes, self.since) = (0, None);

@@ -2,7 +2,7 @@
 
 use crate::error::JobError;
 use crate::job::scoring::profile_of;
-use crate::prepare::questions::{QuestionDetails, strata};
+use crate::prepare::questions::{QuestionDetails, row_strata};
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_datasets::Format;
 use hopeval_measures::{FixedPoint, Gold, Judged, MeasureSet, PassageText, Scratch};
@@ -110,7 +110,7 @@ impl Judge {
             gold: Gold { groups: row.gold.clone() },
             facts: details.supporting_facts,
             evidences: details.evidences,
-            strata: strata(row).iter().filter_map(|name| self.stratum_ids.get(name).copied()).collect(),
+            strata: row_strata(row).iter().filter_map(|name| self.stratum_ids.get(name).copied()).collect(),
         }
     }
 

@@ -6,8 +6,8 @@ use super::outcome::{Finished, Measured, Needs, outcome_row};
 use crate::mode::TimingMode;
 use crate::run::judge::{Answerable, Judge};
 use crate::services::catalogue::Catalogue;
-use crate::services::key::{bucket, key};
-use crate::services::replies::{own, read_texts};
+use crate::services::key::{request_bucket, request_key};
+use crate::services::replies::{own_response, read_texts};
 use crate::services::served::ServedResponse;
 use hopeval_methods::request::{PassageId as Asked, ServiceName};
 use hopeval_methods::{Ask, Kind, Machine, Method, Outcome, Question, Request, Response, Step};
@@ -168,7 +168,7 @@ impl Guest {
         each.zip(responses)
             .map(|(request, served)| {
                 self.needs.add(request, &served.response);
-                let mut response = own(&served.response, request);
+                let mut response = own_response(&served.response, request);
                 if request.wants_text() {
                     read_texts(corpus, &mut response);
                 }
@@ -225,13 +225,13 @@ impl DrivenMachine for Guest {
                 self.rounds += 1;
                 let company = Arc::clone(&self.company);
                 let asked = requests.into_iter().map(|request| {
-                    let key = key(&request, &company.catalogue, &mut self.payload);
+                    let key = request_key(&request, &company.catalogue, &mut self.payload);
                     // A machine's share of a batch is known only if all requests of the batch are its own.
                     if self.mode == TimingMode::Latency {
                         self.keys.push(key);
                     }
                     remember(&mut self.asked, &request);
-                    drive::AskedRequest { key, bucket: bucket(&request, &key), request: company.sent(request) }
+                    drive::AskedRequest { key, bucket: request_bucket(&request, &key), request: company.sent(request) }
                 });
                 DrivenStep::Ask(asked.collect())
             }

@@ -45,7 +45,7 @@ pub fn make(job: &Job, places: &Places, quarantine: Option<&Path>, report: Progr
 
 /// The digest of a job's files of questions.
 fn dataset_digest(job: &Job) -> Result<String, JobError> {
-    let digests = job.dataset.questions.paths().iter().map(|path| corpora::digest(path));
+    let digests = job.dataset.questions.paths().iter().map(|path| corpora::digest_path(path));
     let digests = digests.collect::<Result<Vec<_>, _>>()?;
     Ok(blake3::hash(digests.join(" ").as_bytes()).to_hex().to_string())
 }
@@ -68,14 +68,14 @@ fn write_questions(
     let mut writer = TableWriter::<QuestionRow>::new(&places.store, &layout::questions_table(run))?;
     let (needs_candidates, watch) = (configured.needs_candidates, &mut configured.watch);
     let (prepared, errors) =
-        questions::prepare(&opened.job, opened.corpus(), needs_candidates, quarantine, &mut |row| {
+        questions::prepare_questions(&opened.job, opened.corpus(), needs_candidates, quarantine, &mut |row| {
             if row.index % 1024 == 0 {
                 report("questions", row.index);
             }
             watch.see_row(&row);
             Ok(writer.push(row)?)
         })?;
-    watch.check()?;
+    watch.refuse_overlap()?;
     writer.finish()?;
     write_table(&places.store, &layout::final_table(run, "errors"), errors)?;
     Ok(prepared)
@@ -101,7 +101,7 @@ fn resolved(
         set_aside,
         passages: corpus.len() as u64,
         services: catalogue.fingerprints(),
-        parameters: catalogue.parameters(),
+        parameters: catalogue.model_parameters(),
         selections: configured.selections,
         links: corpus.info().link_origin.as_str().to_owned(),
     }

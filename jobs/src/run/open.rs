@@ -51,7 +51,7 @@ impl Open {
         let Job { service, run, measures, .. } = &resolved.job;
         let catalogue = Catalogue::open(corpus, service, &places.cache, places.threads, run.mode, report)?;
         let setting = Setting { passages: catalogue.corpus.len() as u32 };
-        let methods = sweep::methods(&resolved.configurations, &setting)?;
+        let methods = sweep::build_methods(&resolved.configurations, &setting)?;
         let strata = &resolved.prepared.strata;
         let judge = Judge::new(measures, resolved.format(), &methods, strata, &catalogue.corpus)?;
         let catalogue = Arc::new(catalogue);
@@ -121,6 +121,6 @@ fn find_corpus(places: &Places, resolved: &Resolved, report: ProgressReporter<'_
         return Ok(corpus);
     }
     // A world's files are made again if this machine does not have them: the same bytes.
-    places.cache.world(&mut resolved.job.clone(), report)?;
+    places.cache.prepare_world(&mut resolved.job.clone(), report)?;
     Ok(places.cache.find_corpus(&resolved.job, resolved.set_aside, report)?.0)
 }

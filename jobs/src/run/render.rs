@@ -124,7 +124,7 @@ pub fn render(worker: &mut Worker, parts: Parts) {
         });
         let receipts = persist(outcomes, "outcomes", sink, &parts.flush);
         let receipts = receipts.concat(persist(records, "journal", scribe, &parts.flush));
-        let corrected = correct(receipts.clone(), corrections, move |activator| waker.set(activator));
+        let corrected = correct(receipts.clone(), corrections, move |activator| waker.set_activator(activator));
         let before = before.to_stream(scope).container::<Vec<_>>();
         let live = tally(changes.concat(before).concat(corrected));
         commit(receipts, live, TallyTable::default(), Maybe(clerk));

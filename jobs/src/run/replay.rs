@@ -6,7 +6,7 @@ use crate::error::JobError;
 use crate::run::open::Open;
 use crate::services::key::key_under;
 use crate::services::record::AnswerRecord;
-use crate::services::replies::own;
+use crate::services::replies::own_response;
 use hopeval_methods::{Request, Response};
 use hopeval_results::{Journal, Log, layout};
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ impl Recall {
         let key = key_under(fingerprint, request, &mut Vec::new());
         let location = self.journal.locate(&hopeval_results::JournalKey(key.0))?;
         let bytes = self.journal.read(&[location]).pop()?.ok()?;
-        let response = AnswerRecord::read(&bytes)?.response;
-        response.satisfies(request).then(|| own(&response, request))
+        let response = AnswerRecord::from_bytes(&bytes)?.response;
+        response.satisfies(request).then(|| own_response(&response, request))
     }
 }

@@ -1,7 +1,7 @@
 //! The archive thread of one worker: reads journalled answers. Requests with unusable answers go to their services.
 
 use super::record::AnswerRecord;
-use super::thread::{ServiceTask, drain};
+use super::thread::{ServiceTask, take_batch};
 use super::usage::{ServiceCounters, add};
 use hopeval_methods::{Answer, Ask, Request, Response};
 use hopeval_operators::serve::BackendAnswer;
@@ -23,11 +23,11 @@ const ARCHIVE_BATCH: usize = 256;
 
 impl JournalReader {
     pub(super) fn run(&self, receiver: &Receiver<(ServiceTask, AnswerLocation)>, reader: &SegmentReader) {
-        while let Some(batch) = drain(receiver, ARCHIVE_BATCH) {
+        while let Some(batch) = take_batch(receiver, ARCHIVE_BATCH) {
             let locations: Vec<_> = batch.iter().map(|(_, location)| *location).collect();
             let mut answers = Vec::with_capacity(batch.len());
             for (((mut submission, since), _), bytes) in batch.into_iter().zip(reader.read(&locations)) {
-                let served = bytes.ok().and_then(|bytes| AnswerRecord::read(&bytes)).map(AnswerRecord::served);
+                let served = bytes.ok().and_then(|bytes| AnswerRecord::from_bytes(&bytes)).map(AnswerRecord::into_served);
                 let usage = self.usage.get(&submission.request.service.0);
                 match served {
                     Some(served) if served.response.satisfies(&submission.request) => {

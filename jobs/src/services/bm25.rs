@@ -17,7 +17,7 @@ word_service!(Bm25Index, Bm25Parameters, "bm25");
 ///
 /// # Errors
 /// A full disk, a corrupt or foreign index.
-pub fn index(
+pub fn open_bm25(
     parameters: &Bm25Parameters,
     name: &str,
     corpus: &Arc<Corpus>,
@@ -31,7 +31,7 @@ pub fn index(
 
 #[cfg(test)]
 mod tests {
-    use crate::services::conformance::{Effect, ServiceKind, check, settings};
+    use crate::services::conformance::{Effect, ServiceKind, check_kind, settings};
     use hopeval_methods::request::{PassageId, Retrieve, Statistics};
 
     #[test]
@@ -42,7 +42,7 @@ mod tests {
         cases.extend(settings(Effect::Answers, &["k1 = 1.2", "b = 0.75"]));
         // Only the formula `okapi` uses it.
         cases.extend(settings(Effect::MovesWithoutNeed, &["epsilon = 0.5"]));
-        check(&ServiceKind {
+        check_kind(&ServiceKind {
             kind: "bm25",
             asks: vec![
                 Retrieve::new("bridges of Ghent", 5).into(),

@@ -52,7 +52,7 @@ impl ServiceInfo {
     }
 }
 
-fn fingerprint<'a>(parts: impl IntoIterator<Item = &'a str>) -> [u8; 32] {
+fn hash_identity<'a>(parts: impl IntoIterator<Item = &'a str>) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new_derive_key("hopeval service 1");
     for part in parts {
         hasher.update(part.as_bytes());
@@ -63,7 +63,7 @@ fn fingerprint<'a>(parts: impl IntoIterator<Item = &'a str>) -> [u8; 32] {
 
 /// The order of opening: services that depend on another service come last.
 fn in_order(entries: &BTreeMap<String, ServiceEntry>) -> impl Iterator<Item = (&str, &ServiceEntry)> {
-    let asks = |entry: &ServiceEntry| entry.settings().needs().is_some();
+    let asks = |entry: &ServiceEntry| entry.settings().needed_service().is_some();
     let named = || entries.iter().map(|(name, entry)| (name.as_str(), entry));
     named().filter(move |(_, entry)| !asks(entry)).chain(named().filter(move |(_, entry)| asks(entry)))
 }
@@ -109,7 +109,7 @@ impl Catalogue {
             if let Some(info) = self.infos.get(name) {
                 // Payloads name passages by their position in the corpus.
                 let whole = [info.kind, self.corpus.digest()].into_iter();
-                let fingerprint = fingerprint(whole.chain(availability.identity.iter().map(String::as_str)));
+                let fingerprint = hash_identity(whole.chain(availability.identity.iter().map(String::as_str)));
                 info.known.get_or_init(|| ProbeResult { answers: availability.answers, fingerprint });
             }
             if let Some(index) = availability.index
@@ -127,7 +127,7 @@ impl Catalogue {
     /// As [`Catalogue::probe`]; a passage refused by an encoder.
     pub fn open_all(&self, report: ProgressReporter<'_>) -> Result<(), JobError> {
         if self.probe(report)?.values().any(|index| index.passages_to_embed > 0) {
-            build::alone(&self.corpus, &self.services, report)?;
+            build::build_alone(&self.corpus, &self.services, report)?;
         }
         self.open_indexes()
     }
@@ -137,7 +137,7 @@ impl Catalogue {
     /// # Errors
     /// As [`build::make`].
     pub fn make_indexes(&self, worker: &mut Worker, building: &Arc<IndexBuild>) -> Result<(), JobError> {
-        build::make(worker, &self.corpus, &self.services, building)?;
+        build::build_indexes(worker, &self.corpus, &self.services, building)?;
         self.open_indexes()
     }
 
@@ -170,7 +170,7 @@ impl Catalogue {
     }
 
     /// The services with journalled answers.
-    pub(super) fn journalled(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<dyn Service>)> {
+    pub(super) fn journalled_services(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<dyn Service>)> {
         self.services.iter().filter(|(name, _)| self.infos.get(*name).is_some_and(|info| info.journalled))
     }
 
@@ -182,8 +182,8 @@ impl Catalogue {
     }
 
     /// Parameter counts of the open models, by service. A dense index has the count of its encoder.
-    pub fn parameters(&self) -> BTreeMap<String, u64> {
-        let known = |(name, service): (&Arc<str>, &Arc<dyn Service>)| Some((name.to_string(), service.parameters()?));
+    pub fn model_parameters(&self) -> BTreeMap<String, u64> {
+        let known = |(name, service): (&Arc<str>, &Arc<dyn Service>)| Some((name.to_string(), service.parameter_count()?));
         self.services.iter().filter_map(known).collect()
     }
 
@@ -192,11 +192,11 @@ impl Catalogue {
     ///
     /// # Errors
     /// [`JobError::ServiceUse`].
-    pub fn check(&self, configuration: &str, method: &dyn Method) -> Result<(), JobError> {
+    pub fn check_services(&self, configuration: &str, method: &dyn Method) -> Result<(), JobError> {
         for used in method.services() {
-            let Some(reason) = self.misfit(method, &used) else { continue };
+            let Some(reason) = self.misfit_reason(method, &used) else { continue };
             let fit = self.infos().filter(|(_, info)| info.answers().contains(&used.kind));
-            let fit = fit.map(|(name, _)| match self.tags(name).filter(|_| used.kind == Kind::Label) {
+            let fit = fit.map(|(name, _)| match self.checkpoint_tags(name).filter(|_| used.kind == Kind::Label) {
                 Some(tags) => format!("{name} ({tags} tags)"),
                 None => name.to_string(),
             });
@@ -213,7 +213,7 @@ impl Catalogue {
     }
 
     /// The reason why a service does not fit a method's use, if any.
-    fn misfit(&self, method: &dyn Method, used: &ServiceUse) -> Option<String> {
+    fn misfit_reason(&self, method: &dyn Method, used: &ServiceUse) -> Option<String> {
         let Some(info) = self.info(&used.service) else { return Some("no such service".to_owned()) };
         if info.answers().contains(&used.kind) {
             return self.other_tags(method, used);
@@ -233,12 +233,12 @@ impl Catalogue {
     /// The reason why a labeler's tags do not match a method's parameters, if any.
     fn other_tags(&self, method: &dyn Method, used: &ServiceUse) -> Option<String> {
         let (parameter, wanted) = method.tags().filter(|_| used.kind == Kind::Label)?;
-        let found = self.tags(&used.service.0).filter(|&found| found != wanted as usize)?;
+        let found = self.checkpoint_tags(&used.service.0).filter(|&found| found != wanted as usize)?;
         Some(format!("its checkpoint has {found} tags, and `{parameter}` = {wanted}"))
     }
 
     /// Number of sequence tags of an open checkpoint.
-    fn tags(&self, service: &str) -> Option<usize> {
+    fn checkpoint_tags(&self, service: &str) -> Option<usize> {
         Some(self.services.get(service)?.checkpoint()?.tags)
     }
 
@@ -249,16 +249,16 @@ impl Catalogue {
 
     /// Answers one request directly: for transcripts and single requests outside a run.
     pub fn answer(&self, request: &Request) -> Response {
-        self.service(request).answer(&self.corpus, request)
+        self.service_for(request).answer(&self.corpus, request)
     }
 
     /// The response for plans: from a model its work and an invented answer, from other services the real answer.
     pub fn estimate(&self, request: &Request) -> Response {
-        self.service(request).estimate(&self.corpus, request)
+        self.service_for(request).estimate(&self.corpus, request)
     }
 
     /// The service of a request. For an unknown service it is the corpus, which refuses the request.
-    fn service(&self, request: &Request) -> &dyn Service {
+    fn service_for(&self, request: &Request) -> &dyn Service {
         self.services.get(&request.service.0).map_or(&CorpusLookup, AsRef::as_ref)
     }
 }

@@ -8,7 +8,7 @@
 
 use super::ServiceEntry;
 use super::catalogue::Catalogue;
-use super::key::key;
+use super::key::request_key;
 use super::served::{RecordedResponse, ServedResponse};
 use super::thread::{ServiceThread, ServiceTask};
 use super::usage::service_counters;
@@ -63,7 +63,7 @@ const BATCHES: [usize; 2] = [1, 64];
 ///
 /// # Panics
 /// If the kind breaks a rule.
-pub(crate) fn check(kind: &ServiceKind) {
+pub(crate) fn check_kind(kind: &ServiceKind) {
     check_answers(kind);
     let dir = tempfile::tempdir().expect("a temporary folder");
     let corpus = corpus(dir.path());
@@ -106,7 +106,7 @@ fn answers_once(kind: &ServiceKind, catalogue: &Catalogue, requests: &[Request],
     let (sender, tasks) = channel::<ServiceTask>();
     let asked: Vec<&Request> = requests.iter().chain(requests).chain(requests).collect();
     for (slot, request) in asked.iter().enumerate() {
-        let key = key(request, catalogue, &mut Vec::new());
+        let key = request_key(request, catalogue, &mut Vec::new());
         let request = Request::clone(request);
         let submission = Submission { key, bucket: 0, request, ticket: tickets.new_ticket(slot) };
         sender.send((submission, Instant::now())).expect("nobody has gone");

@@ -1,6 +1,6 @@
 //! The corpus service of every job: its passages and links. Also writes out passages for models.
 
-use super::service::{Availability, Service, cannot};
+use super::service::{Availability, Service, refuse_kind};
 use crate::cache::ProgressReporter;
 use crate::error::JobError;
 use hopeval_corpus::{Corpus, PassageId};
@@ -23,7 +23,7 @@ impl Service for CorpusLookup {
     fn answer(&self, corpus: &Corpus, request: &Request) -> Response {
         let ids = |found: Vec<PassageId>| found.into_iter().map(|p| request::PassageId(p.0)).collect::<Vec<_>>();
         let answer = match &request.ask {
-            Ask::Passages(asked) => Answer::Passages(ids(members(corpus, &asked.passages))),
+            Ask::Passages(asked) => Answer::Passages(ids(passages_of(corpus, &asked.passages))),
             Ask::Links(links) => {
                 let passage = PassageId(links.passage.0);
                 if !corpus.contains(passage) {
@@ -35,14 +35,14 @@ impl Service for CorpusLookup {
                 };
                 Answer::Links(ids(found.to_vec()))
             }
-            _ => return cannot(request),
+            _ => return refuse_kind(request),
         };
         Response::answer(answer, Work::default())
     }
 }
 
 /// The passages of a set, without those missing from the corpus, in the requested order.
-pub(super) fn members(corpus: &Corpus, set: &PassageSet) -> Vec<PassageId> {
+pub(super) fn passages_of(corpus: &Corpus, set: &PassageSet) -> Vec<PassageId> {
     match set {
         PassageSet::Ids(ids) => ids.iter().map(|id| PassageId(id.0)).filter(|&id| corpus.contains(id)).collect(),
         PassageSet::Titles(titles) => titles.iter().flat_map(|title| corpus.by_title(title)).copied().collect(),
@@ -50,8 +50,8 @@ pub(super) fn members(corpus: &Corpus, set: &PassageSet) -> Vec<PassageId> {
 }
 
 /// A restriction of retrieval in an index's form: ids ascending, each once.
-pub(super) fn within(corpus: &Corpus, within: &request::Within) -> QueryRestriction {
-    let mut ids: Vec<u32> = members(corpus, &within.passages).into_iter().map(|id| id.0).collect();
+pub(super) fn index_restriction(corpus: &Corpus, within: &request::Within) -> QueryRestriction {
+    let mut ids: Vec<u32> = passages_of(corpus, &within.passages).into_iter().map(|id| id.0).collect();
     ids.sort_unstable();
     ids.dedup();
     let statistics = match within.statistics {
@@ -65,7 +65,7 @@ pub(super) fn within(corpus: &Corpus, within: &request::Within) -> QueryRestrict
 ///
 /// # Errors
 /// [`FailureKind::Refused`] for a missing passage or sentence.
-pub(super) fn written<'a>(corpus: &'a Corpus, content: &'a Content) -> Result<Cow<'a, str>, Failure> {
+pub(super) fn content_text<'a>(corpus: &'a Corpus, content: &'a Content) -> Result<Cow<'a, str>, Failure> {
     let known = |passage: &request::PassageId| {
         let id = PassageId(passage.0);
         let missing = || Failure { kind: FailureKind::Refused, message: format!("no passage {}", passage.0) };

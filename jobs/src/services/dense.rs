@@ -19,15 +19,15 @@ pub mod shards;
 
 pub use settings::{DenseFields, DenseSettings};
 
-use self::embedding::{EmbeddedQuery, unavailable};
+use self::embedding::{EmbeddedQuery, unavailable_responses};
 use super::corpus;
 use super::lm::LmService;
 use super::lm::model::Model;
 use super::service::{
-    Availability, IndexState, OpeningContext, OtherSettings, Service, ServiceSettings, Services, SettingsError, cannot,
-    downcast,
+    Availability, IndexState, OpeningContext, OtherSettings, Service, ServiceSettings, Services, SettingsError, refuse_kind,
+    downcast_service,
 };
-use super::sparse::ranked;
+use super::sparse::ranking_response;
 use super::thread::{ServiceThread, ServiceTask};
 use super::usage::UsageCounters;
 use crate::bad_value::{BadValue, ensure};
@@ -56,7 +56,7 @@ impl ServiceSettings for DenseSettings {
         kind == Kind::Retrieve
     }
 
-    fn needs(&self) -> Option<&str> {
+    fn needed_service(&self) -> Option<&str> {
         Some(&self.encoder)
     }
 
@@ -65,9 +65,9 @@ impl ServiceSettings for DenseSettings {
     }
 
     fn open(&self, opening: &OpeningContext<'_>) -> Result<Arc<dyn Service>, JobError> {
-        let encoder = opening.opened.get(self.encoder.as_str()).and_then(downcast::<LmService>);
+        let encoder = opening.opened.get(self.encoder.as_str()).and_then(downcast_service::<LmService>);
         let encoder = encoder.expect("a job's dense services name encoders; this is a bug");
-        let (folder, verifies) = (opening.cache.folder("indexes")?, opening.cache.verifies());
+        let (folder, verifies) = (opening.cache.ensure_folder("indexes")?, opening.cache.verifies_indexes());
         Ok(Arc::new(DenseService::new(opening.name, self, encoder, folder, verifies)))
     }
 }
@@ -87,8 +87,8 @@ pub struct DenseService {
 
 impl DenseService {
     /// The dense indexes among the services of a process, by name.
-    pub fn among(services: &Services) -> impl Iterator<Item = (Arc<str>, Arc<Self>)> {
-        services.iter().filter_map(|(name, service)| Some((Arc::clone(name), downcast(service)?)))
+    pub fn dense_services(services: &Services) -> impl Iterator<Item = (Arc<str>, Arc<Self>)> {
+        services.iter().filter_map(|(name, service)| Some((Arc::clone(name), downcast_service(service)?)))
     }
 
     /// The service `name` with its index in `folder`. If it `verifies`, an existing index is read whole before use.
@@ -108,13 +108,13 @@ impl DenseService {
     ///
     /// # Errors
     /// An encoder that cannot be opened or does not embed; a missing or corrupt index.
-    fn index(&self, corpus: &Corpus) -> Result<&DenseIndex, JobError> {
+    fn open_or_get_index(&self, corpus: &Corpus) -> Result<&DenseIndex, JobError> {
         let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(index) = self.index.get() {
             return Ok(index);
         }
         let failed = |source| JobError::Index { name: self.name.clone(), source };
-        let (parameters, path) = self.place(corpus, self.model()?);
+        let (parameters, path) = self.index_place(corpus, self.model()?);
         let index = DenseIndex::open(&path, corpus.digest(), &parameters).map_err(failed)?;
         if self.verifies {
             index.verify().map_err(failed)?;
@@ -128,34 +128,34 @@ impl DenseService {
     /// As [`Dense::index`], except for a missing index; an unreadable folder.
     fn index_state(&self, corpus: &Corpus) -> Result<IndexState, JobError> {
         let model = self.model()?;
-        let (_, path) = self.place(corpus, model);
+        let (_, path) = self.index_place(corpus, model);
         let passages = corpus.len() as u64;
-        if let Some(bytes) = size(&path)? {
-            self.index(corpus)?;
+        if let Some(bytes) = file_size(&path)? {
+            self.open_or_get_index(corpus)?;
             return Ok(IndexState { path, bytes, passages_to_embed: 0 });
         }
-        let bytes = passages * self.settings.dtype.pitch(model.width()) as u64;
+        let bytes = passages * self.settings.dtype.pitch(model.vector_width()) as u64;
         Ok(IndexState { path, bytes, passages_to_embed: passages })
     }
 
     /// Whether its index is missing.
-    fn lacks(&self, corpus: &Corpus) -> Result<bool, JobError> {
-        Ok(self.index.get().is_none() && size(&self.place(corpus, self.model()?).1)?.is_none())
+    fn lacks_index(&self, corpus: &Corpus) -> Result<bool, JobError> {
+        Ok(self.index.get().is_none() && file_size(&self.index_place(corpus, self.model()?).1)?.is_none())
     }
 
     /// The writer of its index file.
-    fn writer(&self, corpus: &Corpus) -> Result<DenseWriter, JobError> {
+    fn index_writer(&self, corpus: &Corpus) -> Result<DenseWriter, JobError> {
         let model = self.model()?;
-        let (parameters, path) = self.place(corpus, model);
-        DenseWriter::create(&path, corpus.digest(), &parameters, model.width(), corpus.len() as u32)
+        let (parameters, path) = self.index_place(corpus, model);
+        DenseWriter::create(&path, corpus.digest(), &parameters, model.vector_width(), corpus.len() as u32)
             .map_err(|source| JobError::Index { name: self.name.clone(), source })
     }
 
     /// The request to the encoder for the vector of a passage.
-    fn ask(&self, corpus: &Corpus, passage: PassageId) -> Result<(&Model, engine::Request), Failure> {
-        let model = self.model().map_err(|error| failed(&error))?;
-        let text = corpus::passage_text(corpus, passage, &self.settings.form());
-        Ok((model, model.embedding(&text, EmbedRole::Passage)?.0))
+    fn passage_request(&self, corpus: &Corpus, passage: PassageId) -> Result<(&Model, engine::Request), Failure> {
+        let model = self.model().map_err(|error| unavailable_failure(&error))?;
+        let text = corpus::passage_text(corpus, passage, &self.settings.passage_form());
+        Ok((model, model.embedding_request(&text, EmbedRole::Passage)?.0))
     }
 
     /// Asks the encoder on a worker's device and does not wait. If the encoder is not open, `reply` is dropped.
@@ -179,8 +179,8 @@ impl DenseService {
     }
 
     /// The parameters in the index's name, and its path.
-    fn place(&self, corpus: &Corpus, model: &Model) -> (DenseParameters, PathBuf) {
-        let encoder = [model.vectors_digest(), &self.settings.written()].join(" ");
+    fn index_place(&self, corpus: &Corpus, model: &Model) -> (DenseParameters, PathBuf) {
+        let encoder = [model.vectors_digest(), &self.settings.form_json()].join(" ");
         let encoder = blake3::hash(encoder.as_bytes()).to_hex().to_string();
         let parameters = DenseParameters { encoder, dtype: self.settings.dtype };
         let path = self.folder.join(format!("{}.idx", DenseIndex::key(corpus.digest(), &parameters)));
@@ -190,39 +190,39 @@ impl DenseService {
     /// Everything that can change an answer. Opens the encoder.
     fn digest(&self) -> Result<String, JobError> {
         let settings = &self.settings;
-        Ok([VERSION, self.encoder.model()?.digest(), settings.dtype.name(), &settings.written()].join("\n"))
+        Ok([VERSION, self.encoder.model()?.digest(), settings.dtype.name(), &settings.form_json()].join("\n"))
     }
 
     /// A response for plans without an index: the query's work, and passages chosen by a hash of the query.
-    fn invented(&self, corpus: &Corpus, request: &Request) -> Response {
-        let Ask::Retrieve(asked) = &request.ask else { return cannot(request) };
+    fn invented_response(&self, corpus: &Corpus, request: &Request) -> Response {
+        let Ask::Retrieve(asked) = &request.ask else { return refuse_kind(request) };
         let embedding = match self.encoder.model() {
-            Ok(model) => model.embedding(&asked.query, EmbedRole::Query),
+            Ok(model) => model.embedding_request(&asked.query, EmbedRole::Query),
             Err(error) => return Response::failure(FailureKind::Unavailable, error.to_string()),
         };
         let work = match embedding {
-            Ok((embedding, _)) => super::lm::estimate::tokens(&embedding),
+            Ok((embedding, _)) => super::lm::estimate::request_work(&embedding),
             Err(failure) => return Response::failure(failure.kind, failure.message),
         };
-        let within = asked.within.as_ref().map(|within| corpus::within(corpus, within).ids);
+        let within = asked.within.as_ref().map(|within| corpus::index_restriction(corpus, within).ids);
         let among = within.as_ref().map_or(corpus.len(), Vec::len);
         let drawn = blake3::hash(asked.query.as_bytes());
         let first = drawn.as_bytes().iter().fold(0, |sum, &byte| (sum * 256 + usize::from(byte)) % among.max(1));
         let place = |n| (first + n) % among;
         let passage = |at| within.as_ref().map_or(at as u32, |ids: &Vec<u32>| ids[at]);
         let hits = (0..among.min(asked.k as usize)).map(|n| Hit { id: passage(place(n)), score: 0.0 });
-        ranked(hits.collect(), work)
+        ranking_response(hits.collect(), work)
     }
 
     /// The index, if it is open.
-    fn opened(&self) -> Option<&DenseIndex> {
+    fn index_if_open(&self) -> Option<&DenseIndex> {
         self.index.get()
     }
 
     /// Answers a batch, in its order: embeds its queries together, then searches with all of them. The responses
     /// contain the encoder's work. Its time and energy go to `usage`, and its device time in microseconds is returned.
     /// The device of `worker` embeds.
-    fn retrieve(
+    fn retrieve_batch(
         &self,
         corpus: &Corpus,
         requests: &[&Request],
@@ -230,18 +230,18 @@ impl DenseService {
         usage: Option<&UsageCounters>,
         worker: usize,
     ) -> (Vec<Response>, u64) {
-        let index = match self.index(corpus) {
+        let index = match self.open_or_get_index(corpus) {
             Ok(index) => index,
             // The index is opened before the dataflow is built.
-            Err(error) => return (unavailable(requests, &error), 0),
+            Err(error) => return (unavailable_responses(requests, &error), 0),
         };
-        let (embedded, device_us) = self.embed(corpus, requests, usage, worker);
-        let queries: Vec<_> = embedded.iter().flatten().map(EmbeddedQuery::query).collect();
+        let (embedded, device_us) = self.embed_queries(corpus, requests, usage, worker);
+        let queries: Vec<_> = embedded.iter().flatten().map(EmbeddedQuery::as_dense_query).collect();
         let mut found = index.search(&queries, scratch).into_iter();
         let answered = embedded.iter().map(|embedded| match embedded {
             Err(response) => response.clone(),
             Ok(EmbeddedQuery { work, report, .. }) => match found.next() {
-                Some(found) => response(*work, report.clone(), found.map_err(|error| refused(&error))),
+                Some(found) => query_response(*work, report.clone(), found.map_err(|error| index_refusal(&error))),
                 None => Response::failure(FailureKind::Dropped, "the index gave no answer"),
             },
         });
@@ -249,14 +249,14 @@ impl DenseService {
     }
 
     /// Embeds the queries of a batch: [`embedding::embed`].
-    fn embed(
+    fn embed_queries(
         &self,
         corpus: &Corpus,
         requests: &[&Request],
         usage: Option<&UsageCounters>,
         worker: usize,
     ) -> (Vec<Result<EmbeddedQuery, Response>>, u64) {
-        embedding::embed(&self.encoder, corpus, requests, usage, worker)
+        embedding::embed_queries(&self.encoder, corpus, requests, usage, worker)
     }
 }
 
@@ -267,56 +267,56 @@ impl Service for DenseService {
     }
 
     fn open_index(&self, corpus: &Corpus) -> Result<(), JobError> {
-        self.index(corpus).map(drop)
+        self.open_or_get_index(corpus).map(drop)
     }
 
     fn serve(&self, thread: &ServiceThread, tasks: &Receiver<ServiceTask>) {
         if let Some(inlet) = &thread.inlet {
-            return shards::serve(thread, self, tasks, inlet);
+            return shards::serve_sharded(thread, self, tasks, inlet);
         }
         let (mut scratch, usage) = (SearchScratch::default(), thread.usage.get(&thread.name));
         thread.serve_batches(tasks, |requests| {
-            self.retrieve(&thread.corpus, requests, &mut scratch, usage, thread.worker)
+            self.retrieve_batch(&thread.corpus, requests, &mut scratch, usage, thread.worker)
         });
     }
 
     fn answer(&self, corpus: &Corpus, request: &Request) -> Response {
-        self.retrieve(corpus, &[request], &mut SearchScratch::default(), None, 0).0.remove(0)
+        self.retrieve_batch(corpus, &[request], &mut SearchScratch::default(), None, 0).0.remove(0)
     }
 
     fn estimate(&self, corpus: &Corpus, request: &Request) -> Response {
         match self.index.get() {
             Some(_) => self.answer(corpus, request),
-            None => self.invented(corpus, request),
+            None => self.invented_response(corpus, request),
         }
     }
 
-    fn parameters(&self) -> Option<u64> {
-        self.encoder.opened().map(Model::parameters)
+    fn parameter_count(&self) -> Option<u64> {
+        self.encoder.model_if_open().map(Model::parameters)
     }
 }
 
 /// The failure of a passage or a query if the encoder or the index cannot be opened.
-fn failed(error: &JobError) -> Failure {
+fn unavailable_failure(error: &JobError) -> Failure {
     Failure { kind: FailureKind::Unavailable, message: error.to_string() }
 }
 
 /// The failure of a query refused by the index.
-fn refused(error: &IndexError) -> Failure {
+fn index_refusal(error: &IndexError) -> Failure {
     Failure { kind: FailureKind::ParseFailure, message: error.to_string() }
 }
 
 /// The response to a query; `work` is that of embedding it.
-fn response(work: Work, report: Option<PromptReport>, found: Result<Vec<Hit>, Failure>) -> Response {
+fn query_response(work: Work, report: Option<PromptReport>, found: Result<Vec<Hit>, Failure>) -> Response {
     let response = match found {
-        Ok(hits) => ranked(hits, work),
+        Ok(hits) => ranking_response(hits, work),
         Err(failure) => Response { work, ..Response::failure(failure.kind, failure.message) },
     };
     Response { prompt: report, ..response }
 }
 
 /// Bytes of a file, or `None` if it is missing.
-fn size(path: &Path) -> Result<Option<u64>, JobError> {
+fn file_size(path: &Path) -> Result<Option<u64>, JobError> {
     match path.metadata() {
         Ok(file) => Ok(Some(file.len())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -326,7 +326,7 @@ fn size(path: &Path) -> Result<Option<u64>, JobError> {
 
 #[cfg(test)]
 mod tests {
-    use crate::services::conformance::{Effect, ServiceKind, check, settings, tiny_model};
+    use crate::services::conformance::{Effect, ServiceKind, check_kind, settings, tiny_model};
     use hopeval_methods::request::{PassageId, Retrieve, Statistics};
     use std::path::Path;
 
@@ -346,7 +346,7 @@ mod tests {
         // The encoder's digest covers all its answers; these settings do not change its vectors.
         other_needs.extend(with(Effect::MovesWithoutNeed, &["read_tokens = 60", "label_tokens = 60", "seed = 4"]));
         let restricted = vec![PassageId(2), PassageId(5)];
-        check(&ServiceKind {
+        check_kind(&ServiceKind {
             kind: "dense",
             table: "encoder = \"encoder\"".to_owned(),
             needs: needs(""),

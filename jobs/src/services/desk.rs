@@ -16,7 +16,7 @@ use super::catalogue::Catalogue;
 use super::dense::query::QueryInlet;
 use super::served::{RecordedResponse, ServedResponse};
 use super::shelf::AnswerIndex;
-use super::thread::{ServiceThread, ServiceTask, spawn};
+use super::thread::{ServiceThread, ServiceTask, spawn_thread};
 use super::usage::{ServiceCounters, UsageCounters, add};
 use crate::fault::RunFault;
 use crate::mode::TimingMode;
@@ -69,7 +69,7 @@ impl ServiceDispatcher {
     ) -> Self {
         let ServingOptions { batch, mode, worker } = manner;
         let mut queues = BTreeMap::new();
-        for (name, service) in catalogue.journalled() {
+        for (name, service) in catalogue.journalled_services() {
             let (sender, tasks) = channel();
             let thread = ServiceThread {
                 corpus: Arc::clone(&catalogue.corpus),
@@ -81,13 +81,13 @@ impl ServiceDispatcher {
                 inlet: inlet.cloned(),
             };
             let service = Arc::clone(service);
-            spawn(&format!("service {name}"), move || service.serve(&thread, &tasks));
+            spawn_thread(&format!("service {name}"), move || service.serve(&thread, &tasks));
             queues.insert(Arc::clone(name), sender);
         }
         let (archive, receiver) = channel();
         let reader = shelf.reader();
         let clerk = JournalReader { queues: queues.clone(), usage: Arc::clone(usage) };
-        spawn("archive", move || clerk.run(&receiver, &reader));
+        spawn_thread("archive", move || clerk.run(&receiver, &reader));
         Self {
             catalogue: Arc::clone(catalogue),
             shelf,
@@ -101,7 +101,7 @@ impl ServiceDispatcher {
 
     /// The known answer to a key: computed and not durable yet, or its location in the journal. In latency mode always
     /// empty, so every request is computed as if it were the first.
-    fn known(&self, key: &RequestKey, request: &Request) -> (Option<Rc<ServedResponse>>, Option<AnswerLocation>) {
+    fn known_answer(&self, key: &RequestKey, request: &Request) -> (Option<Rc<ServedResponse>>, Option<AnswerLocation>) {
         if self.mode == TimingMode::Latency {
             return (None, None);
         }
@@ -135,10 +135,10 @@ impl Backend for ServiceDispatcher {
             if info.is_none_or(|info| !info.journalled) {
                 // A look-up in the mapped corpus computes nothing.
                 let response = self.catalogue.answer(request);
-                at_once.push((submission.ticket, BackendAnswer { response: ServedResponse::now(response), record: None }));
+                at_once.push((submission.ticket, BackendAnswer { response: ServedResponse::without_times(response), record: None }));
                 continue;
             }
-            let (recent, location) = self.known(&submission.key, request);
+            let (recent, location) = self.known_answer(&submission.key, request);
             if let Some(served) = recent {
                 if let Some(usage) = self.usage_of(request) {
                     add(&usage.journalled, 1);
@@ -160,6 +160,6 @@ impl Backend for ServiceDispatcher {
     }
 
     fn dropped(&self) -> ServedResponse {
-        ServedResponse::now(Response::failure(FailureKind::Dropped, "the service dropped the request"))
+        ServedResponse::without_times(Response::failure(FailureKind::Dropped, "the service dropped the request"))
     }
 }

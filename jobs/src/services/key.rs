@@ -11,7 +11,7 @@ use hopeval_operators::{BUCKETS, RequestKey};
 ///
 /// # Panics
 /// If the catalogue is not probed.
-pub fn key(request: &Request, catalogue: &Catalogue, payload: &mut Vec<u8>) -> RequestKey {
+pub fn request_key(request: &Request, catalogue: &Catalogue, payload: &mut Vec<u8>) -> RequestKey {
     let fingerprint =
         catalogue.info(&request.service).map(|info| info.fingerprint().expect("the catalogue is open; this is a bug"));
     key_under(fingerprint, request, payload)
@@ -34,7 +34,7 @@ pub(crate) fn key_under(fingerprint: Option<&[u8; 32]>, request: &Request, paylo
 }
 
 /// The bucket of a request: by its first passage if requests for it should meet, else by its key.
-pub fn bucket(request: &Request, key: &RequestKey) -> u16 {
+pub fn request_bucket(request: &Request, key: &RequestKey) -> u16 {
     match request.affinity() {
         Affinity::Key => key.bucket(),
         Affinity::Passage(PassageId(passage)) => {

@@ -2,7 +2,7 @@
 //! passage. It has no index.
 
 use super::corpus;
-use super::service::{Availability, OpeningContext, Service, ServiceSettings, cannot};
+use super::service::{Availability, OpeningContext, Service, ServiceSettings, refuse_kind};
 use super::sparse;
 use crate::cache::ProgressReporter;
 use crate::error::JobError;
@@ -23,7 +23,7 @@ impl ServiceSettings for LinkTfidfSettings {
     }
 
     fn open(&self, _: &OpeningContext<'_>) -> Result<Arc<dyn Service>, JobError> {
-        Ok(Arc::new(LinkTfidf { definition: sparse::definition("link_tfidf", self) }))
+        Ok(Arc::new(LinkTfidf { definition: sparse::service_definition("link_tfidf", self) }))
     }
 }
 
@@ -34,33 +34,33 @@ struct LinkTfidf {
 
 impl Service for LinkTfidf {
     fn probe(&self, _: &Corpus, _: ProgressReporter<'_>) -> Result<Availability, JobError> {
-        Ok(sparse::retriever(&self.definition, None))
+        Ok(sparse::retriever_availability(&self.definition, None))
     }
 
     fn answer(&self, corpus: &Corpus, request: &Request) -> Response {
-        let Ask::Retrieve(asked) = &request.ask else { return cannot(request) };
+        let Ask::Retrieve(asked) = &request.ask else { return refuse_kind(request) };
         let Some(within) = &asked.within else {
             return Response::failure(
                 FailureKind::Refused,
                 "link_tfidf ranks only what a request allows; it has no `within`",
             );
         };
-        let passages = corpus::members(corpus, &within.passages);
+        let passages = corpus::passages_of(corpus, &within.passages);
         let texts: Vec<(&str, &str)> = passages.iter().map(|&p| (corpus.title(p), corpus.text(p))).collect();
         let ranking = link_tfidf::rank(&asked.query, &texts).into_iter().take(asked.k as usize);
-        sparse::ranked(ranking.map(|(i, score)| Hit { id: passages[i].0, score }).collect(), Work::default())
+        sparse::ranking_response(ranking.map(|(i, score)| Hit { id: passages[i].0, score }).collect(), Work::default())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::services::conformance::{ServiceKind, check};
+    use crate::services::conformance::{ServiceKind, check_kind};
     use hopeval_methods::request::{PassageId, Retrieve, Statistics};
 
     #[test]
     fn link_tfidf_conforms() {
         let links = vec![PassageId(1), PassageId(3), PassageId(6)];
-        check(&ServiceKind {
+        check_kind(&ServiceKind {
             kind: "link_tfidf",
             asks: vec![Retrieve::new("bridges of Ghent", 2).within(links, Statistics::Restriction).into()],
             ..ServiceKind::default()

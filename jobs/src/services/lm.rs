@@ -50,7 +50,7 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 impl ServiceSettings for LmSettings {
-    fn resolve(&mut self, base: &Path) {
+    fn resolve_paths(&mut self, base: &Path) {
         self.resolve_model(base);
     }
 
@@ -68,7 +68,7 @@ impl ServiceSettings for LmSettings {
     }
 
     fn open(&self, opening: &OpeningContext<'_>) -> Result<Arc<dyn Service>, JobError> {
-        let settings = if opening.mode == TimingMode::Latency { self.alone() } else { self.clone() };
+        let settings = if opening.mode == TimingMode::Latency { self.without_sharing() } else { self.clone() };
         Ok(Arc::new(LmService::new(opening.name, settings, opening.threads, opening.cache.root())))
     }
 }
@@ -118,7 +118,7 @@ impl LmService {
         if let Some(model) = self.model.get() {
             return Ok(model);
         }
-        let folder = models::folder(&self.name, &self.settings.model, &self.cache)?;
+        let folder = models::find_folder(&self.name, &self.settings.model, &self.cache)?;
         let opened = Model::open(&folder, &self.settings, self.threads);
         let model = opened.map_err(|source| JobError::Model { name: self.name.clone(), folder, source })?;
         Ok(self.model.get_or_init(|| model))
@@ -128,13 +128,13 @@ impl LmService {
     pub(super) fn engine(&self, worker: usize) -> Option<&Engine> {
         let further = self.further.get().map_or(&[][..], Vec::as_slice);
         match worker % (1 + further.len()) {
-            0 => self.opened().map(|model| &model.session.engine),
+            0 => self.model_if_open().map(|model| &model.session.engine),
             nth => further.get(nth - 1).map(|session| &session.engine),
         }
     }
 
     /// The response of its model, or the failure to open it.
-    fn ask(&self, ask: impl FnOnce(&Model) -> Response) -> Response {
+    fn with_model(&self, ask: impl FnOnce(&Model) -> Response) -> Response {
         match self.model() {
             Ok(model) => ask(model),
             Err(error) => Response::failure(FailureKind::Unavailable, error.to_string()),
@@ -142,7 +142,7 @@ impl LmService {
     }
 
     /// Its model, if it is open.
-    pub(super) fn opened(&self) -> Option<&Model> {
+    pub(super) fn model_if_open(&self) -> Option<&Model> {
         self.model.get()
     }
 }
@@ -179,30 +179,30 @@ impl Service for LmService {
     }
 
     fn serve(&self, thread: &ServiceThread, tasks: &Receiver<ServiceTask>) {
-        serve::serve(thread, self, tasks);
+        serve::serve_tasks(thread, self, tasks);
     }
 
     fn answer(&self, corpus: &Corpus, request: &Request) -> Response {
-        self.ask(|model| model.answer(corpus, request))
+        self.with_model(|model| model.answer(corpus, request))
     }
 
     fn estimate(&self, corpus: &Corpus, request: &Request) -> Response {
-        self.ask(|model| model.estimate(corpus, request))
+        self.with_model(|model| model.estimate(corpus, request))
     }
 
-    fn parameters(&self) -> Option<u64> {
-        self.opened().map(Model::parameters)
+    fn parameter_count(&self) -> Option<u64> {
+        self.model_if_open().map(Model::parameters)
     }
 
     fn checkpoint(&self) -> Option<CheckpointSummary> {
         let name = self.settings.model.clone();
-        self.opened().map(|model| CheckpointSummary { name, tags: model.tags() })
+        self.model_if_open().map(|model| CheckpointSummary { name, tags: model.tag_count() })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::services::conformance::{Effect, ServiceKind, check, check_answers, settings, tiny_model};
+    use crate::services::conformance::{Effect, ServiceKind, check_kind, check_answers, settings, tiny_model};
     use hopeval_methods::request::{
         Embed, EmbedRole, Entail, Filter, Generate, Label, Read, Rerank, Sampling, Score, TextFormat,
     };
@@ -267,7 +267,7 @@ mod tests {
                 "seed = 4",
             ],
         ));
-        check(&kind);
+        check_kind(&kind);
     }
 
     #[test]

@@ -14,7 +14,7 @@ const OWN: &str = "hopeval:";
 const UNTRAINED: &str = "?untrained=";
 
 /// A model's name for the job: the absolute path if it is a folder beside the job, else the name unchanged.
-pub(crate) fn resolved(base: &Path, model: String) -> String {
+pub(crate) fn resolve_name(base: &Path, model: String) -> String {
     let folder = base.join(&model);
     match std::path::absolute(&folder) {
         Ok(whole) if !model.starts_with(OWN) && folder.is_dir() => whole.display().to_string(),
@@ -26,7 +26,7 @@ pub(crate) fn resolved(base: &Path, model: String) -> String {
 ///
 /// # Errors
 /// [`JobError::NoModel`] with the allowed names; [`JobError::Unpack`].
-pub(super) fn folder(service: &str, model: &str, cache: &Path) -> Result<PathBuf, JobError> {
+pub(super) fn find_folder(service: &str, model: &str, cache: &Path) -> Result<PathBuf, JobError> {
     let none = |reason: String| JobError::NoModel {
         name: service.to_owned(),
         model: model.to_owned(),
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn an_unknown_model_s_error_says_what_is_allowed() {
         let dir = tempfile::tempdir().unwrap();
-        let error = |model: &str| folder("scorer", model, dir.path()).unwrap_err().to_string();
+        let error = |model: &str| find_folder("scorer", model, dir.path()).unwrap_err().to_string();
         for (model, reason) in [
             ("hopeval:nothing", "hopeval has no such model"),
             ("hopeval:nothing?untrained=1", "hopeval has no such model"),
@@ -123,16 +123,16 @@ mod tests {
             assert!(error.contains("hopeval:scorer"), "{error}");
         }
         let path = dir.path().display().to_string();
-        assert_eq!(folder("scorer", &path, dir.path()).unwrap(), dir.path());
+        assert_eq!(find_folder("scorer", &path, dir.path()).unwrap(), dir.path());
     }
 
     #[test]
     fn hopeval_s_own_models_are_unpacked_into_the_cache() {
         let dir = tempfile::tempdir().unwrap();
-        let found = folder("scorer", "hopeval:scorer", dir.path()).unwrap();
+        let found = find_folder("scorer", "hopeval:scorer", dir.path()).unwrap();
         assert!(found.starts_with(dir.path().join("models")) && found.join("config.json").is_file());
-        assert_eq!(folder("other", "hopeval:scorer", dir.path()).unwrap(), found);
-        let control = folder("scorer", "hopeval:scorer?untrained=1", dir.path()).unwrap();
+        assert_eq!(find_folder("other", "hopeval:scorer", dir.path()).unwrap(), found);
+        let control = find_folder("scorer", "hopeval:scorer?untrained=1", dir.path()).unwrap();
         let read = |folder: &Path, name: &str| std::fs::read(folder.join(name)).unwrap();
         assert_eq!(read(&control, "tokenizer.json"), read(&found, "tokenizer.json"));
         assert_ne!(read(&control, "model.safetensors"), read(&found, "model.safetensors"));
@@ -142,8 +142,8 @@ mod tests {
     fn a_folder_beside_the_job_is_kept_by_its_whole_path() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("t5")).unwrap();
-        assert_eq!(resolved(dir.path(), "t5".into()), dir.path().join("t5").display().to_string());
-        assert_eq!(resolved(dir.path(), "google/flan-t5-xl".into()), "google/flan-t5-xl");
-        assert_eq!(resolved(dir.path(), "hopeval:scorer".into()), "hopeval:scorer");
+        assert_eq!(resolve_name(dir.path(), "t5".into()), dir.path().join("t5").display().to_string());
+        assert_eq!(resolve_name(dir.path(), "google/flan-t5-xl".into()), "google/flan-t5-xl");
+        assert_eq!(resolve_name(dir.path(), "hopeval:scorer".into()), "hopeval:scorer");
     }
 }

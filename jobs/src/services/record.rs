@@ -134,7 +134,7 @@ impl From<JsonAnswer> for Answer {
 
 impl AnswerRecord {
     /// The bytes for the journal.
-    pub fn write(&self) -> Vec<u8> {
+    pub fn to_bytes(&self) -> Vec<u8> {
         let Self { service, kind, response: Response { result, work, prompt, passages: _ }, service_us } = self;
         let mut to = RecordEncoder(vec![VERSION]);
         to.text(service);
@@ -171,7 +171,7 @@ impl AnswerRecord {
     }
 
     /// Reads journalled bytes; `None` for bytes unknown to this version.
-    pub fn read(bytes: &[u8]) -> Option<Self> {
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut from = match bytes.split_first()? {
             (b'{', _) => {
                 let record: Self = serde_json::from_slice(bytes).ok()?;
@@ -193,9 +193,9 @@ impl AnswerRecord {
         let prompt = match from.byte()? {
             0 => None,
             _ => Some(PromptReport {
-                tokens: from.small()?,
-                dropped: from.list(RecordDecoder::small)?,
-                cut: from.list(|from| Some((from.small()?, from.small()?)))?,
+                tokens: from.read_u32()?,
+                dropped: from.list(RecordDecoder::read_u32)?,
+                cut: from.list(|from| Some((from.read_u32()?, from.read_u32()?)))?,
             }),
         };
         let result = from.result()?;
@@ -206,7 +206,7 @@ impl AnswerRecord {
     }
 
     /// The response, to be served again.
-    pub fn served(self) -> ServedResponse {
+    pub fn into_served(self) -> ServedResponse {
         ServedResponse { response: self.response, queue_us: 0, service_us: self.service_us, device_us: 0, cached: true }
     }
 }
@@ -287,8 +287,8 @@ impl RecordEncoder {
                 self.text(text);
                 self.floats(logprobs);
             }
-            Answer::Passages(passages) => self.json(&JsonAnswer::Passages(numbers(passages))),
-            Answer::Links(passages) => self.json(&JsonAnswer::Links(numbers(passages))),
+            Answer::Passages(passages) => self.json(&JsonAnswer::Passages(passage_numbers(passages))),
+            Answer::Links(passages) => self.json(&JsonAnswer::Links(passage_numbers(passages))),
             Answer::Rerank(scores) => self.json(&JsonAnswer::Rerank(scores.clone())),
             Answer::Entail(probability) => self.json(&JsonAnswer::Entail(*probability)),
             Answer::Read(spans) => self.json(&JsonAnswer::Read(spans.iter().map(JsonSpan::from).collect())),
@@ -296,7 +296,7 @@ impl RecordEncoder {
     }
 }
 
-fn numbers(passages: &[PassageId]) -> Vec<u32> {
+fn passage_numbers(passages: &[PassageId]) -> Vec<u32> {
     passages.iter().map(|passage| passage.0).collect()
 }
 
@@ -326,7 +326,7 @@ impl<'a> RecordDecoder<'a> {
         None
     }
 
-    fn small(&mut self) -> Option<u32> {
+    fn read_u32(&mut self) -> Option<u32> {
         u32::try_from(self.number()?).ok()
     }
 
@@ -350,7 +350,7 @@ impl<'a> RecordDecoder<'a> {
         Some(chunks.map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect())
     }
 
-    fn double(&mut self) -> Option<f64> {
+    fn read_f64(&mut self) -> Option<f64> {
         Some(f64::from_le_bytes(self.take(8)?.try_into().ok()?))
     }
 
@@ -364,12 +364,12 @@ impl<'a> RecordDecoder<'a> {
             tag::SCORE => {
                 let ends = self.byte()? != 0;
                 let logits = self.floats()?;
-                let log_sum_exps = self.list(|from| Some((from.double()?, from.floats()?)))?;
+                let log_sum_exps = self.list(|from| Some((from.read_f64()?, from.floats()?)))?;
                 Answer::Score(Scores { logits, log_sum_exps, ends })
             }
             tag::EMBED => Answer::Embed(self.floats()?),
             tag::RETRIEVE => Answer::Retrieve(
-                self.list(|from| Some(Hit { passage: PassageId(from.small()?), score: from.double()? }))?,
+                self.list(|from| Some(Hit { passage: PassageId(from.read_u32()?), score: from.read_f64()? }))?,
             ),
             tag::LABEL => Answer::Label(Labels { information: self.text()?, tag_logits: self.floats()? }),
             tag::FILTER => Answer::Filter(self.text()?),
@@ -426,20 +426,20 @@ mod tests {
     #[test]
     fn what_is_written_is_read_to_the_bit() {
         for record in samples() {
-            let bytes = record.write();
-            assert_eq!(AnswerRecord::read(&bytes).as_ref(), Some(&record));
+            let bytes = record.to_bytes();
+            assert_eq!(AnswerRecord::from_bytes(&bytes).as_ref(), Some(&record));
             for end in 0..bytes.len() {
-                assert_eq!(AnswerRecord::read(&bytes[..end]), None, "cut at {end} of {}", bytes.len());
+                assert_eq!(AnswerRecord::from_bytes(&bytes[..end]), None, "cut at {end} of {}", bytes.len());
             }
             let longer = [&bytes[..], &[0]].concat();
-            assert_eq!(AnswerRecord::read(&longer), None);
+            assert_eq!(AnswerRecord::from_bytes(&longer), None);
         }
     }
 
     #[test]
     fn a_row_of_logits_takes_four_bytes_a_number() {
         let scores = Scores { logits: vec![0.5; 20], log_sum_exps: vec![(1.0, vec![1.5; 20])], ends: true };
-        let bytes = record(Ok(Answer::Score(scores))).write();
+        let bytes = record(Ok(Answer::Score(scores))).to_bytes();
         assert!(bytes.len() < 2 * 80 + 60, "{}", bytes.len());
     }
 
@@ -449,9 +449,9 @@ mod tests {
         for (kind, is_known) in [(Kind::Score, true), (Kind::Generate, true), (Kind::Read, false), (Kind::Label, false)]
         {
             let now = AnswerRecord { kind, ..samples().swap_remove(0) };
-            let mut bytes = now.write();
+            let mut bytes = now.to_bytes();
             bytes[0] = 1;
-            let first = AnswerRecord::read(&bytes).unwrap();
+            let first = AnswerRecord::from_bytes(&bytes).unwrap();
             assert_eq!((first.response.is_cut().is_some(), now.response.is_cut()), (is_known, Some(true)), "{kind:?}");
             assert_eq!((first.service, first.response.result), (now.service, now.response.result));
         }
@@ -460,11 +460,11 @@ mod tests {
     #[test]
     fn the_first_records_were_json_and_are_still_read() {
         let record = &samples()[3];
-        assert_eq!(AnswerRecord::read(&serde_json::to_vec(record).unwrap()).as_ref(), Some(record));
+        assert_eq!(AnswerRecord::from_bytes(&serde_json::to_vec(record).unwrap()).as_ref(), Some(record));
         let written = r#"{"service":"sparse","kind":"retrieve","response":{"result":{"Ok":{"Retrieve":[{"passage":4,"score":1.5}]}},
             "work":{"prompt_tokens":0,"completion_tokens":0,"scored_tokens":0,"operations":0},"prompt":null,"passages":[]},"service_us":9}"#;
-        let read = AnswerRecord::read(written.as_bytes()).unwrap();
+        let read = AnswerRecord::from_bytes(written.as_bytes()).unwrap();
         assert_eq!((read.service.as_str(), read.kind, read.service_us), ("sparse", Kind::Retrieve, 9));
-        assert_eq!(AnswerRecord::read(b"\x03"), None, "a later version's");
+        assert_eq!(AnswerRecord::from_bytes(b"\x03"), None, "a later version's");
     }
 }

@@ -6,7 +6,7 @@ use hopeval_methods::response::Scores;
 use hopeval_methods::{Answer, Ask, FailureKind, PassageText, Request, Response};
 
 /// The response for the asker of `request`: a score at its own temperatures, without those of other askers.
-pub(crate) fn own(response: &Response, request: &Request) -> Response {
+pub(crate) fn own_response(response: &Response, request: &Request) -> Response {
     if !response.satisfies(request) {
         let message =
             "an answer was shared with a request for a temperature that its method does not name: this is a bug";

@@ -36,7 +36,7 @@ pub struct RecordedResponse {
 
 impl ServedResponse {
     /// A response with negligible times.
-    pub fn now(response: Response) -> Self {
+    pub fn without_times(response: Response) -> Self {
         Self { response, queue_us: 0, service_us: 0, device_us: 0, cached: false }
     }
 

@@ -35,7 +35,7 @@ pub type OtherSettings<'a> = &'a dyn Fn(&str) -> Option<&'a dyn ServiceSettings>
 /// The keys of a `[service.NAME]` table, for one kind.
 pub trait ServiceSettings: Send + Sync {
     /// Makes paths independent of the working directory: relative paths are relative to `base`.
-    fn resolve(&mut self, _base: &Path) {}
+    fn resolve_paths(&mut self, _base: &Path) {}
 
     /// Refuses nonsensical values; `others` gives the other services of the job.
     ///
@@ -49,7 +49,7 @@ pub trait ServiceSettings: Send + Sync {
     fn may_answer(&self, kind: Kind) -> bool;
 
     /// The other service this one depends on. It is opened first.
-    fn needs(&self) -> Option<&str> {
+    fn needed_service(&self) -> Option<&str> {
         None
     }
 
@@ -155,7 +155,7 @@ pub trait Service: Any + Send + Sync {
     }
 
     /// Number of weights of its model, if it is open.
-    fn parameters(&self) -> Option<u64> {
+    fn parameter_count(&self) -> Option<u64> {
         None
     }
 
@@ -197,13 +197,13 @@ pub struct CheckpointSummary {
 }
 
 /// The service as its own type, if it has that type: for cooperation of kinds beyond this trait.
-pub(super) fn downcast<S: Service>(service: &Arc<dyn Service>) -> Option<Arc<S>> {
+pub(super) fn downcast_service<S: Service>(service: &Arc<dyn Service>) -> Option<Arc<S>> {
     let service: Arc<dyn Any + Send + Sync> = Arc::<dyn Service>::clone(service);
     service.downcast().ok()
 }
 
 /// Refuses a request of a kind unknown to its service.
-pub(super) fn cannot(request: &Request) -> Response {
+pub(super) fn refuse_kind(request: &Request) -> Response {
     let message = format!("`{}` does not answer {}", request.service, request.ask.kind().name());
     Response::failure(FailureKind::Refused, message)
 }

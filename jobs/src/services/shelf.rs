@@ -69,7 +69,7 @@ impl AnswerIndex {
 
     /// A response computed and not durable yet.
     pub fn recent(&self, key: &RequestKey) -> Option<Rc<ServedResponse>> {
-        self.settle();
+        self.index_durable();
         self.0.borrow().recent.get(key).cloned()
     }
 
@@ -79,17 +79,17 @@ impl AnswerIndex {
     }
 
     /// Keeps a newly computed response until its segment is durable.
-    pub(crate) fn keep(&self, key: RequestKey, served: ServedResponse) {
+    pub(crate) fn keep_recent(&self, key: RequestKey, served: ServedResponse) {
         self.0.borrow_mut().recent.insert(key, Rc::new(served));
     }
 
     /// The list for the writing thread to report durable segments.
-    pub(crate) fn durable(&self) -> DurableSegments {
+    pub(crate) fn durable_segments(&self) -> DurableSegments {
         Arc::clone(&self.0.borrow().durable)
     }
 
     /// Moves durable answers from memory to the index.
-    pub(crate) fn settle(&self) {
+    pub(crate) fn index_durable(&self) {
         let mut inner = self.0.borrow_mut();
         let durable = std::mem::take(&mut *inner.durable.lock().unwrap_or_else(PoisonError::into_inner));
         for (segment, keys) in durable {

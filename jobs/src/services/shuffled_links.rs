@@ -3,7 +3,7 @@
 //! Every passage keeps its number of links, and the permutation keeps the distribution of incoming links. All links to
 //! one passage lead to the same other passage. If a method still finds a passage, the links did not help it.
 
-use super::service::{Availability, OpeningContext, Service, ServiceSettings, cannot};
+use super::service::{Availability, OpeningContext, Service, ServiceSettings, refuse_kind};
 use super::sparse;
 use crate::cache::ProgressReporter;
 use crate::error::JobError;
@@ -63,17 +63,17 @@ impl ShuffledLinks {
         for (from, &to) in (0..passages).zip(&instead) {
             origin[to as usize] = from;
         }
-        Self { definition: sparse::definition("shuffled_links", settings), instead, origin }
+        Self { definition: sparse::service_definition("shuffled_links", settings), instead, origin }
     }
 }
 
 impl Service for ShuffledLinks {
     fn probe(&self, _: &Corpus, _: ProgressReporter<'_>) -> Result<Availability, JobError> {
-        Ok(Availability { answers: vec![Kind::Links], ..sparse::retriever(&self.definition, None) })
+        Ok(Availability { answers: vec![Kind::Links], ..sparse::retriever_availability(&self.definition, None) })
     }
 
     fn answer(&self, corpus: &Corpus, request: &Request) -> Response {
-        let Ask::Links(Links { passage, direction, .. }) = &request.ask else { return cannot(request) };
+        let Ask::Links(Links { passage, direction, .. }) = &request.ask else { return refuse_kind(request) };
         let asked = PassageId(passage.0);
         if !corpus.contains(asked) {
             return Response::failure(FailureKind::Refused, format!("no passage {}", passage.0));
@@ -93,12 +93,12 @@ impl Service for ShuffledLinks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::services::conformance::{Effect, ServiceKind, check, settings};
+    use crate::services::conformance::{Effect, ServiceKind, check_kind, settings};
 
     #[test]
     fn shuffled_links_conforms() {
         let links = |direction| Links { passage: request::PassageId(3), direction, read: false }.into();
-        check(&ServiceKind {
+        check_kind(&ServiceKind {
             kind: "shuffled_links",
             asks: vec![links(Direction::Outgoing), links(Direction::Incoming)],
             settings: settings(Effect::Answers, &["seed = 7"]),

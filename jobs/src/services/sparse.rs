@@ -1,7 +1,7 @@
 //! Retrieval by words, the common part of BM25 and TF-IDF: one index file over the corpus, searched in batches.
 
 use super::corpus;
-use super::service::{Availability, IndexState, OpeningContext, Service, cannot};
+use super::service::{Availability, IndexState, OpeningContext, Service, refuse_kind};
 use super::thread::{ServiceThread, ServiceTask};
 use crate::cache::ProgressReporter;
 use crate::error::JobError;
@@ -122,7 +122,7 @@ pub(super) fn open<I: WordIndex>(
     opening: &OpeningContext<'_>,
 ) -> Result<Arc<dyn Service>, JobError> {
     let (index, path) = open_index::<I>(parameters, opening)?;
-    Ok(Arc::new(WordRetriever { index, path, definition: definition(I::KIND, parameters) }))
+    Ok(Arc::new(WordRetriever { index, path, definition: service_definition(I::KIND, parameters) }))
 }
 
 /// Opens an index of words, and returns it with its file. A missing index is built.
@@ -136,7 +136,7 @@ pub(super) fn open_index<I: WordIndex>(
     let OpeningContext { name, corpus, cache, threads, report, .. } = opening;
     let failed = |source| JobError::Index { name: (*name).to_owned(), source };
     let digest = corpus.digest();
-    let path = cache.folder("indexes")?.join(format!("{}.idx", I::key(digest, parameters)));
+    let path = cache.ensure_folder("indexes")?.join(format!("{}.idx", I::key(digest, parameters)));
     if !path.is_file() {
         report(&format!("index {name}"), 0);
         I::build(&CorpusTexts(corpus), digest, parameters, &path, *threads).map_err(failed)?;
@@ -147,7 +147,7 @@ pub(super) fn open_index<I: WordIndex>(
 }
 
 /// The table of a service in a job, with every default filled in.
-pub(super) fn definition(kind: &'static str, settings: &impl Serialize) -> String {
+pub(super) fn service_definition(kind: &'static str, settings: &impl Serialize) -> String {
     #[derive(Serialize)]
     struct Definition<'a, S> {
         kind: &'static str,
@@ -158,7 +158,7 @@ pub(super) fn definition(kind: &'static str, settings: &impl Serialize) -> Strin
 }
 
 /// The facts about a retriever identified by its definition. Its index, if any, exists.
-pub(super) fn retriever(definition: &str, index: Option<IndexState>) -> Availability {
+pub(super) fn retriever_availability(definition: &str, index: Option<IndexState>) -> Availability {
     let identity = vec![definition.to_owned(), NUMERICS.to_owned()];
     Availability { answers: vec![Kind::Retrieve], identity, index }
 }
@@ -172,19 +172,19 @@ struct WordRetriever<I> {
 
 impl<I: WordIndex> WordRetriever<I> {
     /// Answers a batch, in its order.
-    fn retrieve(&self, corpus: &Corpus, requests: &[&Request], scratch: &mut SearchScratch) -> Vec<Response> {
+    fn retrieve_batch(&self, corpus: &Corpus, requests: &[&Request], scratch: &mut SearchScratch) -> Vec<Response> {
         let asked = requests.iter().map(|request| match &request.ask {
             Ask::Retrieve(asked) => Ok(asked),
-            _ => Err(cannot(request)),
+            _ => Err(refuse_kind(request)),
         });
         let asked: Vec<_> = asked.collect();
         let queries = asked.iter().flatten().map(|asked| {
-            let within = asked.within.as_ref().map(|within| corpus::within(corpus, within));
+            let within = asked.within.as_ref().map(|within| corpus::index_restriction(corpus, within));
             Query { text: &asked.query, k: asked.k as usize, within }
         });
         let mut found = self.index.search(&queries.collect::<Vec<_>>(), scratch).into_iter();
         let answered = asked.iter().map(|asked| match asked {
-            Ok(_) => ranked(found.next().unwrap_or_default(), Work::default()),
+            Ok(_) => ranking_response(found.next().unwrap_or_default(), Work::default()),
             Err(refused) => refused.clone(),
         });
         answered.collect()
@@ -195,21 +195,21 @@ impl<I: WordIndex> Service for WordRetriever<I> {
     fn probe(&self, _: &Corpus, _: ProgressReporter<'_>) -> Result<Availability, JobError> {
         let bytes = self.path.metadata().map_or(0, |file| file.len());
         let index = IndexState { path: self.path.clone(), bytes, passages_to_embed: 0 };
-        Ok(retriever(&self.definition, Some(index)))
+        Ok(retriever_availability(&self.definition, Some(index)))
     }
 
     fn serve(&self, thread: &ServiceThread, tasks: &Receiver<ServiceTask>) {
         let mut scratch = SearchScratch::default();
-        thread.serve_batches(tasks, |requests| (self.retrieve(&thread.corpus, requests, &mut scratch), 0));
+        thread.serve_batches(tasks, |requests| (self.retrieve_batch(&thread.corpus, requests, &mut scratch), 0));
     }
 
     fn answer(&self, corpus: &Corpus, request: &Request) -> Response {
-        self.retrieve(corpus, &[request], &mut SearchScratch::default()).remove(0)
+        self.retrieve_batch(corpus, &[request], &mut SearchScratch::default()).remove(0)
     }
 }
 
 /// The response with these hits.
-pub(super) fn ranked(hits: Vec<Hit>, work: Work) -> Response {
+pub(super) fn ranking_response(hits: Vec<Hit>, work: Work) -> Response {
     let ranked = |hit: Hit| RankedPassage { passage: request::PassageId(hit.id), score: hit.score };
     Response::answer(Answer::Retrieve(hits.into_iter().map(ranked).collect()), work)
 }

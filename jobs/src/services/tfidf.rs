@@ -7,13 +7,13 @@ word_service!(TfidfIndex, TfidfParameters, "tfidf");
 
 #[cfg(test)]
 mod tests {
-    use crate::services::conformance::{Effect, ServiceKind, check, settings};
+    use crate::services::conformance::{Effect, ServiceKind, check_kind, settings};
     use hopeval_methods::request::{PassageId, Retrieve, Statistics};
 
     #[test]
     fn tfidf_conforms() {
         let restricted = vec![PassageId(2), PassageId(5)];
-        check(&ServiceKind {
+        check_kind(&ServiceKind {
             kind: "tfidf",
             asks: vec![
                 Retrieve::new("bridges of Ghent", 5).into(),

@@ -2,7 +2,7 @@
 
 use super::dense::query::QueryInlet;
 use super::served::{RecordedResponse, ServedResponse};
-use super::timing::{AnswerTiming, elapsed_us, shares};
+use super::timing::{AnswerTiming, elapsed_us, share_evenly};
 use super::usage::ServiceCounters;
 use crate::error::JobError;
 use crate::fault::RunFault;
@@ -47,25 +47,25 @@ impl ServiceThread {
         mut answer: impl FnMut(&[&Request]) -> (Vec<Response>, u64),
     ) {
         let usage = self.usage.get(&self.name);
-        while let Some(tasks) = drain(tasks, self.batch) {
+        while let Some(tasks) = take_batch(tasks, self.batch) {
             let begun = Instant::now();
             let requests: Vec<&Request> = tasks.iter().map(|(submission, _)| &submission.request).collect();
             let (responses, device_us) = answer(&requests);
             let device_us = device_us / tasks.len() as u64;
-            let shares = shares(elapsed_us(begun), tasks.len());
+            let shares = share_evenly(elapsed_us(begun), tasks.len());
             Ticket::answer_all(tasks.into_iter().zip(responses).zip(shares).map(|((task, response), service_us)| {
                 if let Some(usage) = usage {
-                    usage.count(&response, service_us, 0);
+                    usage.count_response(&response, service_us, 0);
                 }
                 let queue_us = u64::try_from(begun.duration_since(task.1).as_micros()).unwrap_or(u64::MAX);
-                answered(task, response, AnswerTiming { queue_us, service_us, device_us }, &self.fault)
+                task_answer(task, response, AnswerTiming { queue_us, service_us, device_us }, &self.fault)
             }));
         }
     }
 }
 
 /// Starts a thread of the process.
-pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
+pub(super) fn spawn_thread(name: &str, work: impl FnOnce() + Send + 'static) {
     let built = std::thread::Builder::new().name(name.to_owned()).spawn(work);
     // Without the thread its requests cannot be answered; their dropped tickets report it.
     if let Err(error) = built {
@@ -74,7 +74,7 @@ pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
 }
 
 /// Waits for one item, then takes all waiting items, up to `most`; `None` once all senders are gone.
-pub(super) fn drain<T>(receiver: &Receiver<T>, most: usize) -> Option<Vec<T>> {
+pub(super) fn take_batch<T>(receiver: &Receiver<T>, most: usize) -> Option<Vec<T>> {
     let mut batch = vec![receiver.recv().ok()?];
     batch.extend(receiver.try_iter().take(most.saturating_sub(1)));
     Some(batch)
@@ -84,9 +84,9 @@ pub(super) fn drain<T>(receiver: &Receiver<T>, most: usize) -> Option<Vec<T>> {
 ///
 /// After the loss of a device nothing is answered: the loss is reported as the run's error, and this thread waits for
 /// the process to end. Otherwise the failed question would be committed, and a resumed run would never ask it again.
-pub(super) fn answered(task: ServiceTask, response: Response, took: AnswerTiming, fault: &RunFault) -> TicketAnswer {
+pub(super) fn task_answer(task: ServiceTask, response: Response, took: AnswerTiming, fault: &RunFault) -> TicketAnswer {
     let (submission, _) = task;
-    if let Some(lost) = lost(&submission.request, &response) {
+    if let Some(lost) = device_loss(&submission.request, &response) {
         fault.report(lost);
         loop {
             std::thread::park();
@@ -106,12 +106,12 @@ pub(super) fn answered(task: ServiceTask, response: Response, took: AnswerTiming
 }
 
 /// The error that ends the run, if a response reports the loss of a device.
-fn lost(request: &Request, response: &Response) -> Option<JobError> {
+fn device_loss(request: &Request, response: &Response) -> Option<JobError> {
     JobError::device_lost(&request.service.0, response.result.as_ref().err()?)
 }
 
 /// Microseconds since the arrival of a request, less those of its service.
-pub(super) fn waited((_, since): &ServiceTask, service_us: u64) -> u64 {
+pub(super) fn queue_time_us((_, since): &ServiceTask, service_us: u64) -> u64 {
     elapsed_us(*since).saturating_sub(service_us)
 }
 
@@ -129,7 +129,7 @@ mod tests {
             draw: 0,
         };
         for kind in FailureKind::ALL {
-            let found = lost(&request, &Response::failure(kind, "an error that the device keeps"));
+            let found = device_loss(&request, &Response::failure(kind, "an error that the device keeps"));
             let said = found.as_ref().map(ToString::to_string);
             let expected = (kind == FailureKind::DeviceLost)
                 .then(|| "[service.scorer] lost its device: an error that the device keeps".to_owned());

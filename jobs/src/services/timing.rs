@@ -30,7 +30,7 @@ pub(super) fn elapsed_us(begun: Instant) -> u64 {
 
 /// Shares the microseconds of a batch of `n` evenly, because the time of a single member is unknown. The first share
 /// has the remainder, so that the sum is the batch's time.
-pub(super) fn shares(us: u64, n: usize) -> impl Iterator<Item = u64> {
+pub(super) fn share_evenly(us: u64, n: usize) -> impl Iterator<Item = u64> {
     let n = n.max(1) as u64;
     std::iter::once(us / n + us % n).chain((1..n).map(move |_| us / n))
 }

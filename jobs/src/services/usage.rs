@@ -141,7 +141,7 @@ impl Usage {
 
     /// Seconds of the device for a performed operation.
     pub fn device_rate(&self) -> Option<f64> {
-        Some(self.device_s()? / self.performed()?)
+        Some(self.device_s()? / self.performed_operations()?)
     }
 
     /// Joules for a performed operation; `None` if nothing was metered. Unmetered time is assumed to use the same power
@@ -154,7 +154,7 @@ impl Usage {
 
     /// Performed operations, if any. With shared work they are fewer than the sum over requests, in the proportion of
     /// computed tokens to the tokens of the requests.
-    fn performed(&self) -> Option<f64> {
+    fn performed_operations(&self) -> Option<f64> {
         let ModelUsage { prompt_tokens, completion_tokens, scored_tokens, operations, computed_tokens, .. } =
             self.model;
         let tokens = (prompt_tokens + completion_tokens + scored_tokens) as f64;
@@ -164,7 +164,7 @@ impl Usage {
 
 impl UsageCounters {
     /// Counts a computed response, with its service time and device time in microseconds.
-    pub(super) fn count(&self, response: &Response, service_us: u64, device_us: u64) {
+    pub(super) fn count_response(&self, response: &Response, service_us: u64, device_us: u64) {
         add(&self.computed, 1);
         add(&self.failed, u64::from(response.result.is_err()));
         add(&self.prompt_tokens, response.work.prompt_tokens);

@@ -3,7 +3,7 @@
 use crate::clock::now_ms;
 use crate::error::JobError;
 use crate::services::catalogue::Catalogue;
-use crate::services::key::{bucket, key};
+use crate::services::key::{request_bucket, request_key};
 use crate::services::record::AnswerRecord;
 use hopeval_methods::{Kind, Request, Response};
 use hopeval_results::journal::write_segment;
@@ -49,12 +49,12 @@ impl<'a> JournalledAsker<'a> {
 
     fn answer_batch(&mut self, catalogue: &Catalogue, batch: &[Request]) -> Result<Vec<Response>, JobError> {
         let mut payload = Vec::new();
-        let keys: Vec<_> = batch.iter().map(|request| key(request, catalogue, &mut payload)).collect();
+        let keys: Vec<_> = batch.iter().map(|request| request_key(request, catalogue, &mut payload)).collect();
         let mut found: Vec<Option<Response>> = Vec::with_capacity(batch.len());
         for (request, key) in batch.iter().zip(&keys) {
             let location = self.journal.locate(&hopeval_results::JournalKey(key.0));
             let bytes = location.and_then(|location| self.journal.read(&[location]).pop()?.ok());
-            let response = bytes.and_then(|bytes| AnswerRecord::read(&bytes)).map(|record| record.response);
+            let response = bytes.and_then(|bytes| AnswerRecord::from_bytes(&bytes)).map(|record| record.response);
             found.push(response.filter(|response| response.satisfies(request)));
         }
         let missing: Vec<usize> = (0..batch.len()).filter(|&n| found[n].is_none()).collect();
@@ -68,8 +68,8 @@ impl<'a> JournalledAsker<'a> {
                     response: response.clone(),
                     service_us,
                 };
-                let (bucket, key) = (bucket(request, &keys[*n]), hopeval_results::JournalKey(keys[*n].0));
-                entries.push(JournalEntry { bucket, key, bytes: record.write().into() });
+                let (bucket, key) = (request_bucket(request, &keys[*n]), hopeval_results::JournalKey(keys[*n].0));
+                entries.push(JournalEntry { bucket, key, bytes: record.to_bytes().into() });
             }
             found[*n] = Some(response);
         }

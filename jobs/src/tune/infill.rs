@@ -125,7 +125,7 @@ fn counted(infill: &InfillSettings, mut drafts: Vec<Draft>) -> Vec<(Value, u32)>
     let mut found: Vec<(Value, u32)> = Vec::new();
     for draft in drafts {
         let template = &infill.templates[draft.template];
-        let value = template.value(written(template.text(), &draft.filled, &infill.drop));
+        let value = template.instruction_value(written(template.text(), &draft.filled, &infill.drop));
         match found.iter_mut().find(|(known, _)| *known == value) {
             Some((_, times)) => *times += 1,
             None => found.push((value, 1)),
@@ -244,7 +244,7 @@ mod tests {
         let drop = [" above".to_owned()];
         assert_eq!(written(TEMPLATE, &filled, &drop), "Look at the documents and ask a question.");
         let before = Template::Placed { text: TEMPLATE.into(), position: "before".into() };
-        assert_eq!(before.value("Ask.".into()), json!([{"text": "Ask.", "position": "before"}]));
+        assert_eq!(before.instruction_value("Ask.".into()), json!([{"text": "Ask.", "position": "before"}]));
     }
 
     /// Fills in with a model scripted for each (prompt, draw).

@@ -11,7 +11,7 @@ use crate::job::infill::InfillSettings;
 use crate::job::sweep::Configuration;
 use crate::job::tune::{SearchSettings, TuneSettings};
 use crate::places::Places;
-use crate::prepare::corpora::spec;
+use crate::prepare::corpora::dataset_spec;
 use crate::prepare::draw::SamplePositions;
 use crate::prepare::opening::OpenedJob;
 use crate::prepare::questions::ALL;
@@ -83,7 +83,7 @@ impl Search {
         let settings = settings(tune, &select, &entry);
         refuse_taken(&select, &settings, &measure, &places.store)?;
         let mut sampled = tune.over_sample(job);
-        places.cache.world(&mut sampled, report)?;
+        places.cache.prepare_world(&mut sampled, report)?;
         if !tune.takes_own() {
             keep_apart(job, &sampled, lenient, places, report)?;
         }
@@ -172,7 +172,7 @@ fn refuse_taken(select: &SearchSettings, settings: &Value, measure: &str, store:
             if (&there.settings, there.parameter.as_str(), there.measure.as_str())
                 != (settings, select.parameter.as_str(), measure) =>
         {
-            Err(there.taken(store))
+            Err(there.name_taken(store))
         }
         _ => Ok(()),
     }
@@ -275,7 +275,7 @@ fn keep_named_services(job: &mut Job) {
         .service
         .iter()
         .filter(|(name, _)| named.contains(*name))
-        .filter_map(|(_, service)| service.settings().needs().map(ToOwned::to_owned))
+        .filter_map(|(_, service)| service.settings().needed_service().map(ToOwned::to_owned))
         .collect();
     named.extend(needed);
     job.service.retain(|name, _| named.contains(name));
@@ -296,24 +296,24 @@ fn keep_apart(job: &Job, sampled: &Job, lenient: bool, places: &Places, report: 
     let mut watch = OverlapCheck::default();
     let mut sample = Vec::new();
     each_question(sampled, lenient, &mut |id, text| sample.push(SampledQuestion::new(id, text)))?;
-    watch.add("the [tune] sample", &sample);
+    watch.add_sample("the [tune] sample", &sample);
     let mut evaluated = job.clone();
-    places.cache.world(&mut evaluated, report)?;
+    places.cache.prepare_world(&mut evaluated, report)?;
     // A run may set wrong rows aside. Its choice is not known here.
-    each_question(&evaluated, true, &mut |id, text| watch.see(id, text))?;
-    watch.check()
+    each_question(&evaluated, true, &mut |id, text| watch.see_question(id, text))?;
+    watch.refuse_overlap()
 }
 
 /// Calls `each` with id and text of each question of a job.
 fn each_question(job: &Job, lenient: bool, each: &mut dyn FnMut(&str, &str)) -> Result<(), JobError> {
-    let spec = spec(&job.dataset, None);
-    let drawn: Option<SamplePositions> = job.dataset.draw.map(|draw| draw.of(&spec, lenient)).transpose()?;
+    let spec = dataset_spec(&job.dataset, None);
+    let drawn: Option<SamplePositions> = job.dataset.draw.map(|draw| draw.draw_from(&spec, lenient)).transpose()?;
     let policy = if lenient { Policy::Quarantine(Box::new(|_| ())) } else { Policy::Strict };
     let questions = Questions::open(&spec, policy)?;
     let mut left = job.dataset.limit.unwrap_or(u64::MAX);
     for (position, question) in (0u64..).zip(questions) {
         let question = question?;
-        if drawn.as_ref().is_some_and(|drawn| !drawn.takes(position)) {
+        if drawn.as_ref().is_some_and(|drawn| !drawn.takes_position(position)) {
             continue;
         }
         if left == 0 {

@@ -2,7 +2,7 @@
 
 use super::tiny::{METHOD, Tiny};
 use crate::golden;
-use hopeval_jobs::services::key::{bucket, key};
+use hopeval_jobs::services::key::{request_bucket, request_key};
 use hopeval_methods::testing::every_request;
 use hopeval_methods::{Request, ServiceName};
 
@@ -16,9 +16,9 @@ fn keys_are_those_of_the_golden_file() {
     for service in ["none", "sparse", "corpus"] {
         for (name, request) in every_request() {
             let request = Request { service: ServiceName::from(service), ..request };
-            let key = key(&request, &catalogue, &mut payload);
+            let key = request_key(&request, &catalogue, &mut payload);
             let hex = hopeval_results::JournalKey(key.0);
-            lines.push(format!("{service} {name} {hex} {}", bucket(&request, &key)));
+            lines.push(format!("{service} {name} {hex} {}", request_bucket(&request, &key)));
         }
     }
     golden::check("keys", lines);

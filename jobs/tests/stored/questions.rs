@@ -2,7 +2,7 @@
 
 use super::tiny::{METHOD, Tiny};
 use crate::golden;
-use hopeval_jobs::prepare::questions::prepare;
+use hopeval_jobs::prepare::questions::prepare_questions;
 
 #[test]
 fn rows_are_those_of_the_golden_file() {
@@ -12,7 +12,7 @@ fn rows_are_those_of_the_golden_file() {
         let mut job = tiny.job(METHOD);
         job.dataset.gold = serde_json::from_value(gold.into()).unwrap();
         job.dataset.limit = (gold == "title").then_some(1);
-        let (prepared, errors) = prepare(&job, &tiny.corpus(&job), false, None, &mut |row| {
+        let (prepared, errors) = prepare_questions(&job, &tiny.corpus(&job), false, None, &mut |row| {
             lines.push(format!("{gold} {}", serde_json::to_string(&row).unwrap()));
             Ok(())
         })

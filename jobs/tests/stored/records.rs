@@ -28,7 +28,7 @@ fn records() -> Vec<(String, AnswerRecord)> {
 
 #[test]
 fn records_are_those_of_the_golden_file() {
-    golden::check("records", records().iter().map(|(name, record)| format!("{name} {}", hex(&record.write()))));
+    golden::check("records", records().iter().map(|(name, record)| format!("{name} {}", hex(&record.to_bytes()))));
 }
 
 /// Texts of passages come from the corpus; records do not contain them.
@@ -42,10 +42,10 @@ fn golden_records_are_read() {
     for (name, mut record) in samples {
         let (_, bytes) = lines.iter().find(|(of, _)| *of == name).unwrap();
         record.response.passages.clear();
-        let read = AnswerRecord::read(&unhex(bytes)).unwrap();
+        let read = AnswerRecord::from_bytes(&unhex(bytes)).unwrap();
         // A row may contain NaN, unequal to itself.
         assert_eq!(format!("{read:?}"), format!("{record:?}"), "{name}");
-        assert_eq!(hex(&read.write()), *bytes, "{name}");
+        assert_eq!(hex(&read.to_bytes()), *bytes, "{name}");
     }
 }
 
@@ -57,7 +57,7 @@ fn the_first_records_are_read() {
     for line in include_str!("../golden/first-records.txt").lines().filter(|line| !line.starts_with("# ")) {
         let (name, written) = line.split_once(' ').unwrap();
         let (_, expected) = samples.iter().find(|(of, _)| of == name).unwrap();
-        let found = AnswerRecord::read(written.as_bytes()).unwrap_or_else(|| panic!("{name}"));
+        let found = AnswerRecord::from_bytes(written.as_bytes()).unwrap_or_else(|| panic!("{name}"));
         let mut expected = expected.clone();
         expected.response.passages.clear();
         // The first versions only had reports of prompts.

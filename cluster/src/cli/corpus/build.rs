@@ -40,7 +40,7 @@ pub(super) fn build(arguments: &BuildArguments) -> Result<u8> {
     let mut builder = CorpusBuilder::create(&arguments.out, settings)?;
     for path in &arguments.sources {
         let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        builder.add_source(CorpusSource { name, digest: corpora::digest(path)? });
+        builder.add_source(CorpusSource { name, digest: corpora::digest_path(path)? });
     }
     let spec = PassageSpec { format: arguments.format, paths: arguments.sources.clone() };
     for (done, record) in Passages::open(&spec, Policy::Strict)?.enumerate() {

@@ -15,23 +15,23 @@ use std::collections::BTreeSet;
 ///
 /// # Errors
 /// The first nonsensical value.
-pub(super) fn check(job: &Job) -> Result<(), BadValue> {
+pub(super) fn check_searches(job: &Job) -> Result<(), BadValue> {
     let Some(tune) = &job.tune else { return Ok(()) };
-    sample(job, tune)?;
+    check_sample(job, tune)?;
     let mut names = BTreeSet::new();
     for (n, search) in tune.select.iter().enumerate() {
-        let checked = select(search, tune, job).and_then(|()| {
+        let checked = check_search(search, tune, job).and_then(|()| {
             ensure(names.insert(search.name.as_str()), || {
                 BadValue::new("name", &search.name, "names that each occur once")
             })
         });
-        checked.map_err(|bad| bad.within(&format!("tune.select[{n}]")))?;
+        checked.map_err(|bad| bad.within_table(&format!("tune.select[{n}]")))?;
     }
     Ok(())
 }
 
 /// Checks the sample of a job's searches.
-fn sample(job: &Job, tune: &TuneSettings) -> Result<(), BadValue> {
+fn check_sample(job: &Job, tune: &TuneSettings) -> Result<(), BadValue> {
     ensure(tune.sample > 0, || BadValue::new("tune.sample", "0", "at least 1"))?;
     match (&tune.world, tune.questions.paths()) {
         (Some(_), [_, ..]) => {
@@ -44,11 +44,11 @@ fn sample(job: &Job, tune: &TuneSettings) -> Result<(), BadValue> {
         _ => {}
     }
     if let Some(world) = &tune.world {
-        world.check().map_err(|bad| bad.within("tune.world"))?;
+        world.check_values().map_err(|bad| bad.within_table("tune.world"))?;
     }
     if tune.takes_own()
         && let Some(draw) = job.dataset.draw
-        && draw != (SampleSettings { rest: true, ..tune.draw() })
+        && draw != (SampleSettings { rest: true, ..tune.sample_settings() })
     {
         let allowed =
             "nothing: all questions but the sample of [tune] are evaluated, unless [tune] names others to draw from";
@@ -57,7 +57,7 @@ fn sample(job: &Job, tune: &TuneSettings) -> Result<(), BadValue> {
     Ok(())
 }
 
-fn select(select: &SearchSettings, tune: &TuneSettings, job: &Job) -> Result<(), BadValue> {
+fn check_search(select: &SearchSettings, tune: &TuneSettings, job: &Job) -> Result<(), BadValue> {
     ensure(is_name(&select.name), || {
         let allowed = "letters, digits, `-`, `_` and `.`, beginning with a letter or digit";
         BadValue::new("name", &select.name, allowed)
@@ -71,14 +71,14 @@ fn select(select: &SearchSettings, tune: &TuneSettings, job: &Job) -> Result<(),
     ensure(!["kind", "sweep", "replicates", "control"].contains(&select.parameter.as_str()), || {
         BadValue::new("parameter", &select.parameter, "a parameter of the method")
     })?;
-    candidates(select)?;
+    check_candidates(select)?;
     if let Some(generate) = &select.generate {
-        infill(generate, job).map_err(|bad| bad.within("generate"))?;
+        check_infill(generate, job).map_err(|bad| bad.within_table("generate"))?;
     }
-    measure(select, tune, job)
+    check_measure(select, tune, job)
 }
 
-fn candidates(select: &SearchSettings) -> Result<(), BadValue> {
+fn check_candidates(select: &SearchSettings) -> Result<(), BadValue> {
     let candidates = &select.candidates;
     ensure(!candidates.is_empty() || select.generate.is_some(), || {
         BadValue::new("candidates", "[]", "at least one value, or a table `generate`")
@@ -90,7 +90,7 @@ fn candidates(select: &SearchSettings) -> Result<(), BadValue> {
 }
 
 /// Checks that the job computes a search's measure.
-fn measure(select: &SearchSettings, tune: &TuneSettings, job: &Job) -> Result<(), BadValue> {
+fn check_measure(select: &SearchSettings, tune: &TuneSettings, job: &Job) -> Result<(), BadValue> {
     let measure = tune.measure_of(select);
     let format = tune.format.or(job.dataset.format).unwrap_or(Format::World);
     // Impossible settings of measures are refused when the run is made.
@@ -101,7 +101,7 @@ fn measure(select: &SearchSettings, tune: &TuneSettings, job: &Job) -> Result<()
     })
 }
 
-fn infill(infill: &InfillSettings, job: &Job) -> Result<(), BadValue> {
+fn check_infill(infill: &InfillSettings, job: &Job) -> Result<(), BadValue> {
     let writes = |name: &str| job.service.get(name).is_some_and(|s| s.settings().may_answer(Kind::Generate));
     ensure(writes(&infill.service), || {
         BadValue::new("service", &infill.service, "the name of a service of kind \"lm\"")

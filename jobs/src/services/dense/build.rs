@@ -13,7 +13,7 @@
 //! vectors do not depend on batches, and each has its fixed row. An interrupted build leaves no index; the next build
 //! deletes the unfinished file and starts again.
 
-use super::{DenseService, failed};
+use super::{DenseService, unavailable_failure};
 use crate::cache::ProgressReporter;
 use crate::error::JobError;
 use crate::fault::RunFault;
@@ -64,19 +64,19 @@ impl IndexBuild {
     }
 
     /// Reports the progress.
-    pub fn tell(&self, report: ProgressReporter<'_>) {
+    pub fn report_progress(&self, report: ProgressReporter<'_>) {
         if let Some(name) = &*self.current.lock().unwrap_or_else(PoisonError::into_inner) {
             report(&format!("index {name}"), self.embedded.load(Ordering::Relaxed));
         }
     }
 
     /// Whether the caller is the first of its process to ask for this index.
-    fn speaks_for(&self, name: &Arc<str>) -> bool {
+    fn claim_index(&self, name: &Arc<str>) -> bool {
         self.spoken.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(name))
     }
 
     /// Notes that a worker begins an index, or (`None`) has finished all.
-    fn enter(&self, name: Option<&str>) {
+    fn set_current(&self, name: Option<&str>) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if current.as_deref() != name {
             self.embedded.store(0, Ordering::Relaxed);
@@ -91,21 +91,21 @@ impl IndexBuild {
 /// # Errors
 /// An encoder that cannot be opened, an unreadable folder; also the first error in `building`'s fault. After an error
 /// other workers wait for this one, and the dataflow must stay or be dropped as a whole.
-pub fn make(
+pub fn build_indexes(
     worker: &mut Worker,
     corpus: &Arc<Corpus>,
     services: &Services,
     building: &Arc<IndexBuild>,
 ) -> Result<(), JobError> {
-    for (name, dense) in DenseService::among(services) {
-        let mut lacks = building.speaks_for(&name) && dense.lacks(corpus)?;
+    for (name, dense) in DenseService::dense_services(services) {
+        let mut lacks = building.claim_index(&name) && dense.lacks_index(corpus)?;
         if lacks && corpus.is_empty() {
             // There is no row to send, so the file is written directly.
-            dense.writer(corpus)?.finish().map_err(|source| JobError::Index { name: dense.name.clone(), source })?;
+            dense.index_writer(corpus)?.finish().map_err(|source| JobError::Index { name: dense.name.clone(), source })?;
             lacks = false;
         }
-        let wish = lacks.then(|| MissingIndex::new(&dense.place(corpus, dense.model()?).1, worker.index())).transpose()?;
-        let probe = render(worker, wish, corpus, &dense, building);
+        let wish = lacks.then(|| MissingIndex::new(&dense.index_place(corpus, dense.model()?).1, worker.index())).transpose()?;
+        let probe = render_build(worker, wish, corpus, &dense, building);
         while !probe.done() {
             if let Some(error) = building.fault.take() {
                 return Err(error);
@@ -113,7 +113,7 @@ pub fn make(
             worker.step_or_park(Some(PARK));
         }
     }
-    building.enter(None);
+    building.set_current(None);
     Ok(())
 }
 
@@ -121,7 +121,7 @@ pub fn make(
 ///
 /// # Errors
 /// As [`make`].
-pub(in crate::services) fn alone(
+pub(in crate::services) fn build_alone(
     corpus: &Arc<Corpus>,
     services: &Services,
     report: ProgressReporter<'_>,
@@ -131,7 +131,7 @@ pub(in crate::services) fn alone(
     let (sender, receiver) = channel();
     let work = move || {
         let made = timely::execute_directly(move |worker| {
-            let made = make(worker, &corpus, &services, &shared);
+            let made = build_indexes(worker, &corpus, &services, &shared);
             if made.is_err() {
                 worker.installed_dataflows().into_iter().for_each(|dataflow| worker.drop_dataflow(dataflow));
             }
@@ -143,7 +143,7 @@ pub(in crate::services) fn alone(
     let made = loop {
         match receiver.recv_timeout(PARK) {
             Ok(made) => break Some(made),
-            Err(RecvTimeoutError::Timeout) => building.tell(report),
+            Err(RecvTimeoutError::Timeout) => building.report_progress(report),
             Err(RecvTimeoutError::Disconnected) => break None,
         }
     };
@@ -173,7 +173,7 @@ impl MissingIndex {
     }
 
     /// One writer for each place: the first worker by index.
-    fn writers(mut wishes: Vec<Self>) -> Vec<usize> {
+    fn choose_writers(mut wishes: Vec<Self>) -> Vec<usize> {
         wishes.sort();
         wishes.dedup_by(|one, other| one.place == other.place);
         wishes.into_iter().map(|wish| wish.writer).collect()
@@ -189,7 +189,7 @@ struct VectorRow {
 }
 
 /// The dataflow of one index.
-fn render(
+fn render_build(
     worker: &mut Worker,
     wish: Option<MissingIndex>,
     corpus: &Arc<Corpus>,
@@ -201,10 +201,10 @@ fn render(
         let worker = worker.index();
         let (corpus, dense, building) = (Arc::clone(corpus), Arc::clone(dense), Arc::clone(building));
         move |wishes| {
-            let writers = MissingIndex::writers(wishes);
+            let writers = MissingIndex::choose_writers(wishes);
             let passages = if writers.is_empty() { 0 } else { corpus.len() as u64 };
             if passages > 0 {
-                building.enter(Some(&dense.name));
+                building.set_current(Some(&dense.name));
             }
             let bound = |part: u64| (passages * part / workers) as u32;
             PassageEmbedding { worker, rows: bound(index)..bound(index + 1), corpus, dense, building, writers }
@@ -230,9 +230,9 @@ struct PassageEmbedding {
 }
 
 impl PassageEmbedding {
-    fn vector(&self, completion: Result<Completion, Failure>) -> Result<Vec<f32>, Failure> {
-        let model = self.dense.model().map_err(|error| failed(&error))?;
-        model.vector(completion?).0.vector()
+    fn completed_vector(&self, completion: Result<Completion, Failure>) -> Result<Vec<f32>, Failure> {
+        let model = self.dense.model().map_err(|error| unavailable_failure(&error))?;
+        model.vector_response(completion?).0.vector()
     }
 }
 
@@ -246,7 +246,7 @@ impl Production for PassageEmbedding {
 
     fn begin_piece(&mut self, ticket: Ticket<Self::Done>) {
         let Some(passage) = self.rows.next() else { return };
-        let asked = self.dense.ask(&self.corpus, PassageId(passage));
+        let asked = self.dense.passage_request(&self.corpus, PassageId(passage));
         match asked {
             Ok((_, request)) => {
                 let reply = move |completion| ticket.answer((passage, Ok(completion)));
@@ -267,7 +267,7 @@ impl Production for PassageEmbedding {
         let lost = || Failure { kind: FailureKind::Dropped, message: "the engine gave no answer".to_owned() };
         let (passage, completion) = done.ok_or_else(|| refused("one of those under way".to_owned(), lost()))?;
         let id = || self.corpus.id(PassageId(passage)).to_owned();
-        let vector = self.vector(completion).map_err(|failure| refused(id(), failure))?;
+        let vector = self.completed_vector(completion).map_err(|failure| refused(id(), failure))?;
         self.building.embedded.fetch_add(1, Ordering::Relaxed);
         if let Some((&last, others)) = self.writers.split_last() {
             items.extend(others.iter().map(|&to| VectorRow { to, passage, vector: vector.clone() }));
@@ -287,11 +287,11 @@ struct IndexCollector {
 }
 
 impl IndexCollector {
-    fn failed(&self, source: IndexError) -> ProductionFailure {
-        self.report(JobError::Index { name: self.dense.name.clone(), source })
+    fn index_failure(&self, source: IndexError) -> ProductionFailure {
+        self.report_failure(JobError::Index { name: self.dense.name.clone(), source })
     }
 
-    fn report(&self, error: JobError) -> ProductionFailure {
+    fn report_failure(&self, error: JobError) -> ProductionFailure {
         self.fault.report(error);
         ProductionFailure
     }
@@ -304,9 +304,9 @@ impl Collector for IndexCollector {
     fn take_item(&mut self, row: VectorRow) -> Result<(), ProductionFailure> {
         let writer = match self.writer.take() {
             Some(writer) => writer,
-            None => Box::new(self.dense.writer(&self.corpus).map_err(|error| self.report(error))?),
+            None => Box::new(self.dense.index_writer(&self.corpus).map_err(|error| self.report_failure(error))?),
         };
-        self.writer.insert(writer).place(row.passage, &row.vector).map_err(|source| self.failed(source))
+        self.writer.insert(writer).place(row.passage, &row.vector).map_err(|source| self.index_failure(source))
     }
 
     /// A thread waits for the disk, because that may take longer than a worker may be silent.
@@ -318,13 +318,13 @@ impl Collector for IndexCollector {
         };
         let work = move || ticket.answer(writer.finish());
         let thread = std::thread::Builder::new().name("index".to_owned()).spawn(work);
-        thread.map(drop).map_err(|source| self.report(thread_failed(source)))
+        thread.map(drop).map_err(|source| self.report_failure(thread_failed(source)))
     }
 
     fn end_finish(&mut self, done: Option<Self::Done>) -> Result<(), ProductionFailure> {
         match done {
-            Some(finished) => finished.map_err(|source| self.failed(source)),
-            None => Err(self.report(thread_failed(std::io::Error::other("it panicked")))),
+            Some(finished) => finished.map_err(|source| self.index_failure(source)),
+            None => Err(self.report_failure(thread_failed(std::io::Error::other("it panicked")))),
         }
     }
 }

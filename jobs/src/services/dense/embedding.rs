@@ -4,7 +4,7 @@ use crate::error::JobError;
 use crate::services::corpus;
 use crate::services::lm::LmService;
 use crate::services::lm::model::{EngineUsage, Model};
-use crate::services::service::cannot;
+use crate::services::service::refuse_kind;
 use crate::services::timing::microseconds;
 use crate::services::usage::{UsageCounters, add};
 use hopeval_corpus::Corpus;
@@ -24,14 +24,14 @@ pub(super) struct EmbeddedQuery {
 }
 
 impl EmbeddedQuery {
-    pub(super) fn query(&self) -> DenseQuery<'_> {
+    pub(super) fn as_dense_query(&self) -> DenseQuery<'_> {
         DenseQuery { vector: &self.vector, k: self.k, within: self.within.as_deref() }
     }
 }
 
 /// Embeds the queries of a batch together. Returns, in the batch's order, each query with its vector or a response
 /// instead, and the device time in microseconds. The time also goes to `usage`. The device of `worker` embeds.
-pub(super) fn embed(
+pub(super) fn embed_queries(
     encoder: &LmService,
     corpus: &Corpus,
     requests: &[&Request],
@@ -40,9 +40,9 @@ pub(super) fn embed(
 ) -> (Vec<Result<EmbeddedQuery, Response>>, u64) {
     let model = match encoder.model() {
         Ok(model) => model,
-        Err(error) => return (unavailable(requests, &error).into_iter().map(Err).collect(), 0),
+        Err(error) => return (unavailable_responses(requests, &error).into_iter().map(Err).collect(), 0),
     };
-    let tokenised: Vec<_> = requests.iter().map(|request| TokenisedQuery::of(model, request)).collect();
+    let tokenised: Vec<_> = requests.iter().map(|request| TokenisedQuery::from_request(model, request)).collect();
     let embeddings: Vec<_> = tokenised.iter().flatten().map(|query| query.embedding.clone()).collect();
     let engine = encoder.engine(worker);
     let mut completions = engine.map_or_else(Vec::new, |engine| engine.ask(embeddings)).into_iter();
@@ -50,16 +50,16 @@ pub(super) fn embed(
     let embedded = tokenised.into_iter().map(|query| {
         let query = query?;
         let lost = || Response::failure(FailureKind::Dropped, "the engine gave no answer");
-        let (response, charge) = model.vector(completions.next().ok_or_else(lost)?);
+        let (response, charge) = model.vector_response(completions.next().ok_or_else(lost)?);
         cost.add(charge);
-        query.embedded(corpus, response)
+        query.with_vector(corpus, response)
     });
     let embedded = embedded.collect();
-    (embedded, cost.count(usage))
+    (embedded, cost.count_usage(usage))
 }
 
 /// The responses to a batch if the encoder or the index cannot be opened.
-pub(super) fn unavailable(requests: &[&Request], error: &JobError) -> Vec<Response> {
+pub(super) fn unavailable_responses(requests: &[&Request], error: &JobError) -> Vec<Response> {
     requests.iter().map(|_| Response::failure(FailureKind::Unavailable, error.to_string())).collect()
 }
 
@@ -71,21 +71,21 @@ struct TokenisedQuery<'a> {
 }
 
 impl<'a> TokenisedQuery<'a> {
-    fn of(model: &Model, request: &'a Request) -> Result<Self, Response> {
-        let Ask::Retrieve(asked) = &request.ask else { return Err(cannot(request)) };
-        match model.embedding(&asked.query, EmbedRole::Query) {
+    fn from_request(model: &Model, request: &'a Request) -> Result<Self, Response> {
+        let Ask::Retrieve(asked) = &request.ask else { return Err(refuse_kind(request)) };
+        match model.embedding_request(&asked.query, EmbedRole::Query) {
             Ok((embedding, report)) => Ok(Self { asked, embedding, report }),
             Err(failure) => Err(Response::failure(failure.kind, failure.message)),
         }
     }
 
     /// Adds the vector of the encoder's response.
-    fn embedded(self, corpus: &Corpus, response: Response) -> Result<EmbeddedQuery, Response> {
+    fn with_vector(self, corpus: &Corpus, response: Response) -> Result<EmbeddedQuery, Response> {
         let Self { asked, report, .. } = self;
         let work = response.work;
         match response.vector() {
             Ok(vector) => {
-                let within = asked.within.as_ref().map(|within| corpus::within(corpus, within).ids);
+                let within = asked.within.as_ref().map(|within| corpus::index_restriction(corpus, within).ids);
                 Ok(EmbeddedQuery { vector, work, report: Some(report), k: asked.k as usize, within })
             }
             Err(failure) => {
@@ -115,7 +115,7 @@ impl BatchUsage {
     }
 
     /// Adds the cost to `usage`, and returns the device time in microseconds.
-    fn count(&self, usage: Option<&UsageCounters>) -> u64 {
+    fn count_usage(&self, usage: Option<&UsageCounters>) -> u64 {
         let device_us = microseconds(self.device_s);
         if let Some(usage) = usage {
             // The engine computes equal queries once, so these tokens are fewer than the sum over queries.

@@ -42,7 +42,7 @@ fn space() -> String {
 
 impl DenseSettings {
     /// The written form of a passage for the encoder.
-    pub(super) fn form(&self) -> PassageForm {
+    pub(super) fn passage_form(&self) -> PassageForm {
         match self.fields {
             DenseFields::TitleAndText => PassageForm::TitleAndText { between: self.between.clone() },
             DenseFields::TitleTwice => PassageForm::TitleTwice { between: self.between.clone() },
@@ -51,7 +51,7 @@ impl DenseSettings {
     }
 
     /// The written form as JSON: with corpus and encoder it determines the file.
-    pub(super) fn written(&self) -> String {
-        serde_json::to_string(&self.form()).expect("plain data can be written as JSON; this is a bug")
+    pub(super) fn form_json(&self) -> String {
+        serde_json::to_string(&self.passage_form()).expect("plain data can be written as JSON; this is a bug")
     }
 }

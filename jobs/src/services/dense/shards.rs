@@ -16,11 +16,11 @@
 
 use super::embedding::EmbeddedQuery;
 use super::query::{PartResult, QueryInlet, VectorQuery};
-use super::{DenseService, refused, response};
+use super::{DenseService, index_refusal, query_response};
 use crate::fault::RunFault;
 use crate::services::service::Services;
-use crate::services::thread::{ServiceThread, ServiceTask, answered, drain, spawn, waited};
-use crate::services::timing::{AnswerTiming, elapsed_us, shares};
+use crate::services::thread::{ServiceThread, ServiceTask, task_answer, take_batch, spawn_thread, queue_time_us};
+use crate::services::timing::{AnswerTiming, elapsed_us, share_evenly};
 use crate::services::usage::ServiceCounters;
 use hopeval_index::{DenseQuery, Hit, SearchScratch};
 use hopeval_methods::{Failure, FailureKind, PromptReport, Request, ServiceName, Work};
@@ -47,7 +47,7 @@ impl ShardedSearch {
     /// For worker `worker` of `workers`. `None` for a single worker or without dense indexes; so all workers of a run,
     /// in any process, get the same variant.
     pub fn open(services: &Services, worker: usize, workers: usize) -> Option<Self> {
-        let has_dense = DenseService::among(services).next().is_some();
+        let has_dense = DenseService::dense_services(services).next().is_some();
         (has_dense && workers > 1).then(|| {
             let (inlet, queries) = scatter::query_channel();
             Self { inlet, queries, shards: IndexShards::open(services, worker, workers) }
@@ -67,10 +67,10 @@ impl IndexShards {
     /// Part `worker` of `workers` of each index, each with its own search thread.
     fn open(services: &Services, worker: usize, workers: usize) -> Self {
         let mut queues = BTreeMap::new();
-        for (name, dense) in DenseService::among(services) {
+        for (name, dense) in DenseService::dense_services(services) {
             let (sender, receiver) = channel();
-            spawn(&format!("shard {name}"), move || {
-                search(&IndexPart { dense: &dense, part: worker as u32, parts: workers as u32 }, &receiver);
+            spawn_thread(&format!("shard {name}"), move || {
+                search_part(&IndexPart { dense: &dense, part: worker as u32, parts: workers as u32 }, &receiver);
             });
             queues.insert(name, sender);
         }
@@ -110,12 +110,12 @@ struct IndexPart<'a> {
 
 impl IndexPart<'_> {
     /// The rankings of its passages for a batch, in the batch's order.
-    fn rank<'q>(
+    fn rank_passages<'q>(
         &self,
         queries: impl Iterator<Item = &'q VectorQuery>,
         scratch: &mut SearchScratch,
     ) -> Vec<Result<Vec<Hit>, Failure>> {
-        let Some(index) = self.dense.opened() else {
+        let Some(index) = self.dense.index_if_open() else {
             // The index is opened before the dataflow is built.
             let message = "the index is not open: this is a bug".to_owned();
             return queries
@@ -126,32 +126,32 @@ impl IndexPart<'_> {
             queries.map(|VectorQuery { vector, k, within, .. }| DenseQuery { vector, k: *k, within: within.as_deref() });
         let queries: Vec<_> = queries.collect();
         let rankings = index.part(self.part, self.parts).search(&queries, scratch).into_iter();
-        rankings.map(|ranking| ranking.map_err(|error| refused(&error))).collect()
+        rankings.map(|ranking| ranking.map_err(|error| index_refusal(&error))).collect()
     }
 }
 
 /// The search thread: takes all waiting queries, so that one pass over the part serves them together.
-fn search(part: &IndexPart<'_>, receiver: &Receiver<Vec<QueuedQuery>>) {
+fn search_part(part: &IndexPart<'_>, receiver: &Receiver<Vec<QueuedQuery>>) {
     let mut scratch = SearchScratch::default();
-    while let Some(batches) = drain(receiver, usize::MAX) {
+    while let Some(batches) = take_batch(receiver, usize::MAX) {
         let begun = Instant::now();
         let batch: Vec<QueuedQuery> = batches.into_iter().flatten().collect();
-        let rankings = part.rank(batch.iter().map(|(query, _)| query), &mut scratch);
-        let shares = shares(elapsed_us(begun), batch.len());
+        let rankings = part.rank_passages(batch.iter().map(|(query, _)| query), &mut scratch);
+        let shares = share_evenly(elapsed_us(begun), batch.len());
         let found = rankings.into_iter().zip(shares).map(|(ranking, service_us)| PartResult { ranking, service_us });
         Ticket::answer_all(batch.into_iter().map(|(_, ticket)| ticket).zip(found));
     }
 }
 
 /// The service thread of a dense index with several workers: embeds waiting queries, and lets all workers rank.
-pub(super) fn serve(thread: &ServiceThread, dense: &DenseService, tasks: &Receiver<ServiceTask>, inlet: &QueryInlet) {
-    while let Some(tasks) = drain(tasks, thread.batch) {
+pub(super) fn serve_sharded(thread: &ServiceThread, dense: &DenseService, tasks: &Receiver<ServiceTask>, inlet: &QueryInlet) {
+    while let Some(tasks) = take_batch(tasks, thread.batch) {
         let begun = Instant::now();
         let requests: Vec<&Request> = tasks.iter().map(|(submission, _)| &submission.request).collect();
         let (embedded, device_us) =
-            dense.embed(&thread.corpus, &requests, thread.usage.get(&thread.name), thread.worker);
+            dense.embed_queries(&thread.corpus, &requests, thread.usage.get(&thread.name), thread.worker);
         let device_us = device_us / tasks.len() as u64;
-        let shares = shares(elapsed_us(begun), tasks.len());
+        let shares = share_evenly(elapsed_us(begun), tasks.len());
         let (mut asked, mut settled) = (Vec::new(), Vec::new());
         for ((task, embedded), embedding_us) in tasks.into_iter().zip(embedded).zip(shares) {
             let (name, usage) = (Arc::clone(&thread.name), Arc::clone(&thread.usage));
@@ -162,7 +162,7 @@ pub(super) fn serve(thread: &ServiceThread, dense: &DenseService, tasks: &Receiv
                 Ok(EmbeddedQuery { vector, work, report, k, within }) => {
                     let service = ServiceName(Arc::clone(&thread.name));
                     let under_way = under_way(work, report, k);
-                    let end: QueryEnd<PartResult> = Box::new(move |found| under_way.end(found));
+                    let end: QueryEnd<PartResult> = Box::new(move |found| under_way.merge_and_answer(found));
                     asked.push((VectorQuery { service, vector, k, within }, end));
                 }
                 Err(refused) => settled.push((under_way(refused.work, None, 0), refused)),
@@ -170,7 +170,7 @@ pub(super) fn serve(thread: &ServiceThread, dense: &DenseService, tasks: &Receiv
         }
         inlet.ask_all(asked);
         for (refused, response) in settled {
-            refused.settle(response, SearchTime::default());
+            refused.answer_query(response, SearchTime::default());
         }
     }
 }
@@ -200,28 +200,28 @@ struct SearchTime {
 
 impl PendingQuery {
     /// Merges the results of all parts and answers the query.
-    fn end(mut self, found: Vec<PartResult>) {
+    fn merge_and_answer(mut self, found: Vec<PartResult>) {
         let took = || found.iter().map(|found| found.service_us);
         let searched = SearchTime { sum_us: took().sum(), longest_us: took().max().unwrap_or(0) };
-        let response = response(self.work, self.report.take(), merged(found, self.k));
-        self.settle(response, searched);
+        let response = query_response(self.work, self.report.take(), merge_rankings(found, self.k));
+        self.answer_query(response, searched);
     }
 
-    fn settle(self, response: hopeval_methods::Response, searched: SearchTime) {
+    fn answer_query(self, response: hopeval_methods::Response, searched: SearchTime) {
         let Self { task, name, usage, fault, embedding_us, device_us, .. } = self;
         if let Some(usage) = usage.get(&name) {
             // The device's time was added with its batch.
-            usage.count(&response, embedding_us + searched.sum_us, 0);
+            usage.count_response(&response, embedding_us + searched.sum_us, 0);
         }
         let service_us = embedding_us + searched.longest_us;
-        let took = AnswerTiming { queue_us: waited(&task, service_us), service_us, device_us };
-        let (ticket, answer) = answered(task, response, took, &fault);
+        let took = AnswerTiming { queue_us: queue_time_us(&task, service_us), service_us, device_us };
+        let (ticket, answer) = task_answer(task, response, took, &fault);
         ticket.answer(answer);
     }
 }
 
 /// The best hits of all parts, or the failure of the first failed part.
-fn merged(found: Vec<PartResult>, k: usize) -> Result<Vec<Hit>, Failure> {
+fn merge_rankings(found: Vec<PartResult>, k: usize) -> Result<Vec<Hit>, Failure> {
     let rankings: Vec<Vec<Hit>> = found.into_iter().map(|found| found.ranking).collect::<Result<_, _>>()?;
     Ok(Hit::merge(rankings.iter().map(Vec::as_slice), k))
 }

@@ -1,8 +1,8 @@
 //! `Embed`: a vector of a text, pooled and scaled according to the settings. Dense retrieval uses the same functions.
 
-use super::model::{PreparedRequest, EngineUsage, ResponseBuilder, Model, encoded};
-use super::prompts::untokenised;
-use crate::services::corpus::written;
+use super::model::{PreparedRequest, EngineUsage, ResponseBuilder, Model, encoded_answer};
+use super::prompts::tokenizer_failure;
+use crate::services::corpus::content_text;
 use hopeval_corpus::Corpus;
 use hopeval_lm::engine::Completion;
 use hopeval_lm::request as engine;
@@ -11,17 +11,17 @@ use hopeval_methods::{Answer, Failure, PromptReport, Response};
 
 impl Model {
     pub(super) fn embed(&self, corpus: &Corpus, asked: &Embed) -> Result<PreparedRequest, Failure> {
-        let (request, report) = self.embedding(&written(corpus, &asked.text)?, asked.role)?;
-        Ok(PreparedRequest { requests: vec![request], ending: self.embedded(Some(report)) })
+        let (request, report) = self.embedding_request(&content_text(corpus, &asked.text)?, asked.role)?;
+        Ok(PreparedRequest { requests: vec![request], ending: self.vector_builder(Some(report)) })
     }
 
     /// Dimensions of a vector.
-    pub(in crate::services) fn width(&self) -> usize {
+    pub(in crate::services) fn vector_width(&self) -> usize {
         self.session.engine.abilities().sizes.hidden
     }
 
     /// The request to the engine for a text's vector, and the report on the text.
-    pub(in crate::services) fn embedding(
+    pub(in crate::services) fn embedding_request(
         &self,
         text: &str,
         role: EmbedRole,
@@ -31,9 +31,9 @@ impl Model {
             EmbedRole::Passage => &self.settings.passage_prefix,
         };
         let text = [prefix, text].concat();
-        let encoded = self.tokenizer.encode(&text, true).map_err(|error| untokenised(&error))?;
+        let encoded = self.tokenizer.encode(&text, true).map_err(|error| tokenizer_failure(&error))?;
         // Special tokens stay, as transformers' truncation leaves them.
-        let over = encoded.ids.len().saturating_sub(self.limit(self.settings.max_tokens));
+        let over = encoded.ids.len().saturating_sub(self.length_limit(self.settings.max_tokens));
         let cut = encoded.second.end - over.min(encoded.second.len())..encoded.second.end;
         let report = PromptReport::of_texts(encoded.ids.len() - cut.len(), [cut.len()]);
         let kept = |values: Vec<u32>| {
@@ -49,14 +49,14 @@ impl Model {
     }
 
     /// The response to an embedded text, and its cost.
-    pub(in crate::services) fn vector(&self, completion: Completion) -> (Response, EngineUsage) {
-        self.embedded(None).end(vec![completion])
+    pub(in crate::services) fn vector_response(&self, completion: Completion) -> (Response, EngineUsage) {
+        self.vector_builder(None).build_response(vec![completion])
     }
 
-    fn embedded(&self, report: Option<PromptReport>) -> ResponseBuilder {
+    fn vector_builder(&self, report: Option<PromptReport>) -> ResponseBuilder {
         let normalize = self.settings.normalize;
-        ResponseBuilder::one(report, move |answer| {
-            let mut vector = encoded(answer).embedding;
+        ResponseBuilder::for_single_request(report, move |answer| {
+            let mut vector = encoded_answer(answer).embedding;
             if normalize {
                 normalise(&mut vector);
             }

@@ -4,7 +4,7 @@
 //! texts, so that a machine takes about as many rounds as in a real run.
 
 use super::model::{PreparedRequest, Model};
-use crate::services::corpus::written;
+use crate::services::corpus::content_text;
 use hopeval_corpus::Corpus;
 use hopeval_lm::request as engine;
 use hopeval_methods::response::{Finish, Generation, Labels, Scores};
@@ -20,12 +20,12 @@ impl Model {
             Err(response) => return *response,
         };
         let mut work = Work::default();
-        requests.iter().for_each(|request| work += tokens(request));
-        let result = Ok(self.invented(corpus, request, &requests));
+        requests.iter().for_each(|request| work += request_work(request));
+        let result = Ok(self.invented_answer(corpus, request, &requests));
         Response { result, work, prompt: ending.report, passages: Vec::new() }
     }
 
-    fn invented(&self, corpus: &Corpus, request: &Request, asked: &[engine::Request]) -> Answer {
+    fn invented_answer(&self, corpus: &Corpus, request: &Request, asked: &[engine::Request]) -> Answer {
         match &request.ask {
             Ask::Score(score) => {
                 let logits = asked.iter().find_map(common_tokens).unwrap_or_default();
@@ -34,21 +34,21 @@ impl Model {
                 Answer::Score(Scores { logits, log_sum_exps, ends: false })
             }
             Ask::Label(label) => {
-                let chunk = written(corpus, &label.chunk).unwrap_or_default();
+                let chunk = content_text(corpus, &label.chunk).unwrap_or_default();
                 let common = common_words(&label.query, &chunk);
                 let information = words(&chunk).take(3).collect::<Vec<_>>().join(" ");
                 // The first tag continues, the second does not: half of the texts with common words continue.
                 let tag_logits =
-                    (0..self.tags()).map(|tag| if tag == 1 { 0.25 } else { common as f32 / (tag + 1) as f32 });
+                    (0..self.tag_count()).map(|tag| if tag == 1 { 0.25 } else { common as f32 / (tag + 1) as f32 });
                 Answer::Label(Labels { information, tag_logits: tag_logits.collect() })
             }
             Ask::Filter(filter) => Answer::Filter([&filter.query[..], &filter.information.join(" ")].join(" ")),
             Ask::Rerank(rerank) => {
-                let item = |item| common_words(&rerank.query, &written(corpus, item).unwrap_or_default());
+                let item = |item| common_words(&rerank.query, &content_text(corpus, item).unwrap_or_default());
                 Answer::Rerank(rerank.items.iter().map(item).collect())
             }
             Ask::Entail(_) => Answer::Entail(0.5),
-            Ask::Embed(_) => Answer::Embed(vec![0.0; self.width()]),
+            Ask::Embed(_) => Answer::Embed(vec![0.0; self.vector_width()]),
             Ask::Generate(_) => {
                 Answer::Generate(Generation { text: String::new(), finish: Finish::Length, logprobs: Vec::new() })
             }
@@ -59,7 +59,7 @@ impl Model {
 }
 
 /// The work of a request alone. A continuation has its greatest length.
-pub(in crate::services) fn tokens(request: &engine::Request) -> Work {
+pub(in crate::services) fn request_work(request: &engine::Request) -> Work {
     let (prompt, written, scored) = match request {
         engine::Request::Score(score) => (score.prompt.len(), 0, score.target.len()),
         engine::Request::Encode(encode) => (encode.ids.len(), 0, 0),

@@ -1,7 +1,7 @@
 //! `Generate`: a continuation by a local language model. It cannot guarantee a format. Roles are not marked, because
 //! these are completion models.
 
-use super::model::{PreparedRequest, Model, another};
+use super::model::{PreparedRequest, Model, unexpected_answer};
 use hopeval_corpus::Corpus;
 use hopeval_lm::architectures::ModelFamily;
 use hopeval_lm::generate::cut_at_stop;
@@ -20,7 +20,7 @@ impl Model {
             ModelFamily::Decoder => positions.map(|positions| (positions + 1).saturating_sub(new)),
             _ => positions,
         };
-        let prompt = self.assemble(corpus, &asked.prompt, most, true)?;
+        let prompt = self.assemble_prompt(corpus, &asked.prompt, most, true)?;
         let sampling = match asked.sampling {
             Sampling::Greedy => engine::Sampling::Greedy,
             // As in every interface of this kind.
@@ -43,7 +43,7 @@ impl Model {
         };
         let tokenizer = Arc::clone(&self.tokenizer);
         let skip_special = asked.format != TextFormat::WithSpecial;
-        Ok(PreparedRequest::one(engine::Request::Generate(request), Some(prompt.report), move |answer| match answer {
+        Ok(PreparedRequest::single_request(engine::Request::Generate(request), Some(prompt.report), move |answer| match answer {
             engine::Answer::Generated(generated) => {
                 let whole = tokenizer.decode(&generated.ids, skip_special);
                 let text = cut_at_stop(&whole, &stop).0.to_owned();
@@ -54,7 +54,7 @@ impl Model {
                 let logprobs = if logprobs { generated.log_probs } else { Vec::new() };
                 Ok(Answer::Generate(Generation { text, finish, logprobs }))
             }
-            other => another(&other),
+            other => unexpected_answer(&other),
         }))
     }
 }

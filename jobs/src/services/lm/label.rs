@@ -1,10 +1,10 @@
 //! `Label` and `Filter`: EfficientRAG's labeler and filter, word by word (section 3.1; tokenisation and decoding follow
 //! the official script).
 
-use super::model::{PreparedRequest, Model, encoded};
-use super::prompts::untokenised;
+use super::model::{PreparedRequest, Model, encoded_answer};
+use super::prompts::tokenizer_failure;
 use super::settings::LabelScope;
-use crate::services::corpus::written;
+use crate::services::corpus::content_text;
 use hopeval_corpus::Corpus;
 use hopeval_lm::heads::highest_logit;
 use hopeval_lm::request as engine;
@@ -21,17 +21,17 @@ const KEEP: usize = 1;
 impl Model {
     /// `[CLS] words of the query [SEP] words of the chunk [SEP]`; the information is the text of the kept tokens.
     pub(super) fn label(&self, corpus: &Corpus, asked: &Label) -> Result<PreparedRequest, Failure> {
-        let chunk = written(corpus, &asked.chunk)?;
+        let chunk = content_text(corpus, &asked.chunk)?;
         let (query, chunk) = (self.words(&asked.query), self.words(&chunk));
-        let pieces = self.tokenizer.encode_word_sequence(&query, Some(&chunk), self.limit(self.settings.label_tokens));
-        let pieces = pieces.map_err(|error| untokenised(&error))?;
+        let pieces = self.tokenizer.encode_word_sequence(&query, Some(&chunk), self.length_limit(self.settings.label_tokens));
+        let pieces = pieces.map_err(|error| tokenizer_failure(&error))?;
         let (tokenizer, scope) = (Arc::clone(&self.tokenizer), self.settings.label_scope);
-        let request = encode(&pieces);
-        Ok(PreparedRequest::one(request, Some(report(&pieces)), move |answer| {
-            let found = encoded(answer);
+        let request = encode_request(&pieces);
+        Ok(PreparedRequest::single_request(request, Some(pieces_report(&pieces)), move |answer| {
+            let found = encoded_answer(answer);
             let of_chunk = |at: usize| pieces.pieces[at].is_some_and(|piece| piece.text == 1);
             let counts = |at: usize| scope == LabelScope::Sequence || of_chunk(at);
-            let kept = kept(&pieces, &found, counts);
+            let kept = kept_tokens(&pieces, &found, counts);
             let labels = Labels { information: tokenizer.decode(&kept, true), tag_logits: found.sequence_logits };
             Ok(Answer::Label(labels))
         }))
@@ -40,13 +40,13 @@ impl Model {
     /// `[CLS] words [SEP]`, of the query with the found information. The next query is the text of the kept tokens.
     /// Blank information is left out.
     pub(super) fn filter(&self, asked: &Filter) -> Result<PreparedRequest, Failure> {
-        let text = template(asked);
+        let text = filter_text(asked);
         let words = self.words(&text);
-        let pieces = self.tokenizer.encode_word_sequence(&words, None, self.limit(self.settings.filter_tokens));
-        let pieces = pieces.map_err(|error| untokenised(&error))?;
+        let pieces = self.tokenizer.encode_word_sequence(&words, None, self.length_limit(self.settings.filter_tokens));
+        let pieces = pieces.map_err(|error| tokenizer_failure(&error))?;
         let tokenizer = Arc::clone(&self.tokenizer);
-        Ok(PreparedRequest::one(encode(&pieces), Some(report(&pieces)), move |answer| {
-            Ok(Answer::Filter(tokenizer.decode(&kept(&pieces, &encoded(answer), |_| true), true)))
+        Ok(PreparedRequest::single_request(encode_request(&pieces), Some(pieces_report(&pieces)), move |answer| {
+            Ok(Answer::Filter(tokenizer.decode(&kept_tokens(&pieces, &encoded_answer(answer), |_| true), true)))
         }))
     }
 
@@ -58,24 +58,24 @@ impl Model {
 }
 
 /// `Query: … Info: …; Info: …`.
-fn template(asked: &Filter) -> String {
+fn filter_text(asked: &Filter) -> String {
     let information = asked.information.iter().filter(|info| !info.trim().is_empty());
     let information = information.map(|info| format!("Info: {info}")).collect::<Vec<_>>().join("; ");
     format!("Query: {} {information}", asked.query)
 }
 
-fn report(pieces: &WordPieces) -> PromptReport {
+fn pieces_report(pieces: &WordPieces) -> PromptReport {
     PromptReport::of_texts(pieces.ids.len(), pieces.lost)
 }
 
 /// Without token types, as in the models' training.
-fn encode(pieces: &WordPieces) -> engine::Request {
+fn encode_request(pieces: &WordPieces) -> engine::Request {
     let ids = pieces.ids.clone().into();
     engine::Request::Encode(engine::EncodeRequest { ids, type_ids: engine::TokenIds::default(), want: engine::EncoderOutput::Labels })
 }
 
 /// The tokens with the label `KEEP` at positions accepted by `counts`.
-fn kept(pieces: &WordPieces, found: &engine::EncodeResult, counts: impl Fn(usize) -> bool) -> Vec<u32> {
+fn kept_tokens(pieces: &WordPieces, found: &engine::EncodeResult, counts: impl Fn(usize) -> bool) -> Vec<u32> {
     let keep = |at: &usize| highest_logit(&found.token_logits[*at]) == Some(KEEP) && counts(*at);
     (0..pieces.ids.len()).filter(keep).map(|at| pieces.ids[at]).collect()
 }
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn blank_information_is_left_out() {
         let filter = |information: &[&str]| {
-            template(&Filter { query: "who?".into(), information: information.iter().map(|&i| i.into()).collect() })
+            filter_text(&Filter { query: "who?".into(), information: information.iter().map(|&i| i.into()).collect() })
         };
         assert_eq!(filter(&["a b", " ", "c"]), "Query: who? Info: a b; Info: c");
         assert_eq!(filter(&[]), "Query: who? ");

@@ -1,8 +1,8 @@
 //! A language model at work: turns a request into engine requests, and the engine's answers into a response.
 
-use super::entailment::entailment;
+use super::entailment::entailment_position;
 use super::settings::LmSettings;
-use crate::services::service::cannot;
+use crate::services::service::refuse_kind;
 use hopeval_checkpoint::Checkpoint;
 use hopeval_corpus::Corpus;
 use hopeval_lm::LmError;
@@ -49,7 +49,7 @@ impl Model {
         let digest =
             |behaviour: String| blake3::hash([&parts, "\n", &behaviour].concat().as_bytes()).to_hex().to_string();
         let (digest, vectors_digest) = (digest(settings.behaviour()), digest(settings.behaviour_for_passages()));
-        let answers = answers(&session, settings);
+        let answers = supported_kinds(&session, settings);
         let shapes = checkpoint.names().filter_map(|name| Some(&checkpoint.get(name)?.shape));
         let parameters = shapes.map(|shape| shape.iter().map(|&n| n as u64).product::<u64>()).sum();
         Ok(Self { session, tokenizer, settings: settings.clone(), answers, digest, vectors_digest, parameters })
@@ -72,7 +72,7 @@ impl Model {
     }
 
     /// Number of sequence labels; for a labeler, its tags.
-    pub(in crate::services) fn tags(&self) -> usize {
+    pub(in crate::services) fn tag_count(&self) -> usize {
         self.session.sequence_labels.len()
     }
 
@@ -84,7 +84,7 @@ impl Model {
     /// Answers one request directly.
     pub fn answer(&self, corpus: &Corpus, request: &Request) -> Response {
         match self.prepare(corpus, request) {
-            Ok(PreparedRequest { requests, ending }) => ending.end(self.session.engine.ask(requests)).0,
+            Ok(PreparedRequest { requests, ending }) => ending.build_response(self.session.engine.ask(requests)).0,
             Err(response) => *response,
         }
     }
@@ -96,7 +96,7 @@ impl Model {
     pub(super) fn prepare(&self, corpus: &Corpus, request: &Request) -> Result<PreparedRequest, Box<Response>> {
         let kind = request.ask.kind();
         if !self.answers.contains(&kind) {
-            return Err(Box::new(cannot(request)));
+            return Err(Box::new(refuse_kind(request)));
         }
         let asked = match &request.ask {
             Ask::Score(score) => self.score(corpus, score),
@@ -107,13 +107,13 @@ impl Model {
             Ask::Read(read) => self.read(corpus, read),
             Ask::Embed(embed) => self.embed(corpus, embed),
             Ask::Generate(generate) => self.generate(corpus, generate, request.draw),
-            Ask::Retrieve(_) | Ask::Passages(_) | Ask::Links(_) => return Err(Box::new(cannot(request))),
+            Ask::Retrieve(_) | Ask::Passages(_) | Ask::Links(_) => return Err(Box::new(refuse_kind(request))),
         };
         asked.map_err(|failure| Box::new(Response::failure(failure.kind, failure.message)))
     }
 
     /// The greatest length of a sequence for the model; `most` is the limit of a setting.
-    pub(super) fn limit(&self, most: usize) -> usize {
+    pub(super) fn length_limit(&self, most: usize) -> usize {
         most.min(self.session.engine.abilities().sizes.max_positions.unwrap_or(usize::MAX))
     }
 
@@ -124,13 +124,13 @@ impl Model {
 }
 
 /// The kinds of requests a checkpoint can answer, in the order of the kinds.
-fn answers(session: &Session, settings: &LmSettings) -> Vec<Kind> {
+fn supported_kinds(session: &Session, settings: &LmSettings) -> Vec<Kind> {
     if session.family != ModelFamily::Encoder {
         return vec![Kind::Score, Kind::Generate];
     }
     let (token, sequence) = (!session.token_labels.is_empty(), session.sequence_labels.len());
     let reads = session.engine.abilities().tasks.contains(&"read");
-    let entails = entailment(session, settings).is_some();
+    let entails = entailment_position(session, settings).is_some();
     let offers = [
         (Kind::Label, token && sequence > 0),
         (Kind::Filter, token && sequence == 0),
@@ -172,18 +172,18 @@ pub(in crate::services) struct EngineUsage {
 
 impl PreparedRequest {
     /// A single engine request.
-    pub(super) fn one(
+    pub(super) fn single_request(
         request: engine::Request,
         report: Option<PromptReport>,
         finish: impl FnOnce(engine::Answer) -> Result<Answer, Failure> + Send + 'static,
     ) -> Self {
-        Self { requests: vec![request], ending: ResponseBuilder::one(report, finish) }
+        Self { requests: vec![request], ending: ResponseBuilder::for_single_request(report, finish) }
     }
 }
 
 impl ResponseBuilder {
     /// For a single engine request.
-    pub(super) fn one(
+    pub(super) fn for_single_request(
         report: Option<PromptReport>,
         finish: impl FnOnce(engine::Answer) -> Result<Answer, Failure> + Send + 'static,
     ) -> Self {
@@ -195,7 +195,7 @@ impl ResponseBuilder {
     }
 
     /// The response and its cost, from the completions of the engine requests, in their order.
-    pub(super) fn end(self, completions: Vec<Completion>) -> (Response, EngineUsage) {
+    pub(super) fn build_response(self, completions: Vec<Completion>) -> (Response, EngineUsage) {
         let (mut work, mut spent) = (Work::default(), EngineUsage::default());
         let mut answers = Vec::with_capacity(completions.len());
         let mut refused = None;
@@ -215,7 +215,7 @@ impl ResponseBuilder {
             spent.computed_tokens += cost.computed_tokens;
             match result {
                 Ok(answer) => answers.push(answer),
-                Err(refusal) => refused = refused.or(Some(failure(&refusal))),
+                Err(refusal) => refused = refused.or(Some(engine_failure(&refusal))),
             }
         }
         let result = match refused {
@@ -227,7 +227,7 @@ impl ResponseBuilder {
 }
 
 /// A refusal of the engine as a failure for methods.
-fn failure(refusal: &Refusal) -> Failure {
+fn engine_failure(refusal: &Refusal) -> Failure {
     let kind = match refusal {
         Refusal::Positions { .. } => FailureKind::ContextOverflow,
         // Sizes of batches and caches, and abilities of devices, are not part of a key: another run must not reuse this
@@ -249,13 +249,13 @@ fn failure(refusal: &Refusal) -> Failure {
 }
 
 /// Panics because the engine's answer has another kind than its request.
-pub(super) fn another(answer: &engine::Answer) -> ! {
+pub(super) fn unexpected_answer(answer: &engine::Answer) -> ! {
     panic!("{answer:?} answers another request; this is a bug")
 }
 
-pub(super) fn encoded(answer: engine::Answer) -> engine::EncodeResult {
+pub(super) fn encoded_answer(answer: engine::Answer) -> engine::EncodeResult {
     match answer {
         engine::Answer::Encoded(encoded) => encoded,
-        other => another(&other),
+        other => unexpected_answer(&other),
     }
 }

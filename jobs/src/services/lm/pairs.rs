@@ -1,10 +1,10 @@
 //! `Rerank` and `Entail`: sequence classifiers over pairs of texts.
 
-use super::entailment::entailment;
-use super::model::{PreparedRequest, ResponseBuilder, Model, encoded};
-use super::prompts::untokenised;
+use super::entailment::entailment_position;
+use super::model::{PreparedRequest, ResponseBuilder, Model, encoded_answer};
+use super::prompts::tokenizer_failure;
 use super::read::ContextText;
-use crate::services::corpus::written;
+use crate::services::corpus::content_text;
 use hopeval_corpus::Corpus;
 use hopeval_lm::request as engine;
 use hopeval_methods::request::{Entail, Rerank};
@@ -13,7 +13,7 @@ use hopeval_methods::{Answer, Failure, FailureKind, PromptReport};
 impl Model {
     /// The one logit of each (query, item).
     pub(super) fn rerank(&self, corpus: &Corpus, asked: &Rerank) -> Result<PreparedRequest, Failure> {
-        let pairs = asked.items.iter().map(|item| self.pair(&asked.query, &written(corpus, item)?));
+        let pairs = asked.items.iter().map(|item| self.truncate_pair(&asked.query, &content_text(corpus, item)?));
         let pairs = pairs.collect::<Result<Vec<_>, _>>()?;
         // The query is in every pair, and its lost tokens depend on the item's length.
         let of_query = pairs.iter().map(|pair| pair.lost.0).sum();
@@ -22,7 +22,7 @@ impl Model {
         let report = PromptReport::of_texts(tokens, lost);
         let requests = pairs.into_iter().map(|pair| engine::Request::Encode(pair.request)).collect();
         let finish = |answers: Vec<engine::Answer>| {
-            let logit = |answer| encoded(answer).sequence_logits.first().copied().map(f64::from);
+            let logit = |answer| encoded_answer(answer).sequence_logits.first().copied().map(f64::from);
             let logits = answers.into_iter().map(logit).collect::<Option<Vec<_>>>();
             logits.map(Answer::Rerank).ok_or_else(|| Failure {
                 kind: FailureKind::ParseFailure,
@@ -34,31 +34,31 @@ impl Model {
 
     /// The probability of the entailment label for (premise, hypothesis).
     pub(super) fn entail(&self, corpus: &Corpus, asked: &Entail) -> Result<PreparedRequest, Failure> {
-        let premise = self.assemble(corpus, &asked.premise, None, false)?;
+        let premise = self.assemble_prompt(corpus, &asked.premise, None, false)?;
         let (mut report, parts) = (premise.report, premise.texts.len());
-        let text = ContextText::of(premise.texts);
-        let TruncatedPair { request, pair, lost } = self.pair(&text.whole, &asked.hypothesis)?;
-        let at = entailment(&self.session, &self.settings).unwrap_or_default();
+        let text = ContextText::from_parts(premise.texts);
+        let TruncatedPair { request, pair, lost } = self.truncate_pair(&text.whole, &asked.hypothesis)?;
+        let at = entailment_position(&self.session, &self.settings).unwrap_or_default();
         report.tokens = request.ids.len() as u32;
-        text.lose(&mut report, &pair.encoded.offsets[pair.first.end - lost.0..pair.first.end]);
+        text.note_lost_tokens(&mut report, &pair.encoded.offsets[pair.first.end - lost.0..pair.first.end]);
         report.lose(parts, lost.1);
-        Ok(PreparedRequest::one(engine::Request::Encode(request), Some(report), move |answer| {
-            Ok(Answer::Entail(probability(&encoded(answer).sequence_logits, at)))
+        Ok(PreparedRequest::single_request(engine::Request::Encode(request), Some(report), move |answer| {
+            Ok(Answer::Entail(label_probability(&encoded_answer(answer).sequence_logits, at)))
         }))
     }
 
     /// Two texts as one sequence; if it is too long, the longer text is cut, token by token.
-    fn pair(&self, first: &str, second: &str) -> Result<TruncatedPair, Failure> {
+    fn truncate_pair(&self, first: &str, second: &str) -> Result<TruncatedPair, Failure> {
         let pair = self.encode_pair(first, second)?;
-        let (ids, type_ids, lost) = pair.cut_longest(self.limit(self.settings.pair_tokens));
+        let (ids, type_ids, lost) = pair.cut_longest(self.length_limit(self.settings.pair_tokens));
         let request = engine::EncodeRequest { ids: ids.into(), type_ids: self.type_ids(type_ids), want: engine::EncoderOutput::Logits };
         Ok(TruncatedPair { request, pair, lost })
     }
 
     /// The tokens of a pair, with the range of the first text.
     pub(super) fn encode_pair(&self, first: &str, second: &str) -> Result<EncodedPair, Failure> {
-        let encoded = self.tokenizer.encode_pair(first, second).map_err(|error| untokenised(&error))?;
-        let alone = self.tokenizer.ids(first, false).map_err(|error| untokenised(&error))?;
+        let encoded = self.tokenizer.encode_pair(first, second).map_err(|error| tokenizer_failure(&error))?;
+        let alone = self.tokenizer.ids(first, false).map_err(|error| tokenizer_failure(&error))?;
         // The first text's tokens stand before the second's, behind special ones.
         let end = if encoded.second.is_empty() { encoded.ids.len() } else { encoded.second.start };
         let lead = (0..end).find(|&at| encoded.ids[at..end].starts_with(&alone)).unwrap_or(0);
@@ -84,7 +84,7 @@ pub(super) struct EncodedPair {
 
 impl EncodedPair {
     /// The positions left after keeping `first` tokens of the first text and `second` of the second.
-    pub(super) fn kept(&self, first: usize, second: usize) -> Vec<usize> {
+    pub(super) fn kept_positions(&self, first: usize, second: usize) -> Vec<usize> {
         let cut = |range: &std::ops::Range<usize>, most: usize| range.start.saturating_add(most)..range.end;
         let (a, b) = (cut(&self.first, first), cut(&self.encoded.second, second));
         (0..self.encoded.ids.len()).filter(|at| !a.contains(at) && !b.contains(at)).collect()
@@ -100,7 +100,7 @@ impl EncodedPair {
     fn cut_longest(&self, most: usize) -> (Vec<u32>, Vec<u32>, (usize, usize)) {
         let room = most.saturating_sub(self.special());
         let (first, second) = longest_first(self.first.len(), self.encoded.second.len(), room);
-        let kept = self.kept(first, second);
+        let kept = self.kept_positions(first, second);
         let of = |values: &[u32]| kept.iter().filter_map(|&at| values.get(at).copied()).collect();
         let lost = (self.first.len() - first, self.encoded.second.len() - second);
         (of(&self.encoded.ids), of(&self.encoded.type_ids), lost)
@@ -119,7 +119,7 @@ fn longest_first(first: usize, second: usize, room: usize) -> (usize, usize) {
 }
 
 /// The softmax probability of the label `at`.
-fn probability(logits: &[f32], at: usize) -> f64 {
+fn label_probability(logits: &[f32], at: usize) -> f64 {
     let highest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let weight = |logit: f32| f64::from(logit - highest).exp();
     logits.get(at).map_or(0.0, |&logit| weight(logit) / logits.iter().map(|&logit| weight(logit)).sum::<f64>())
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn probabilities_are_a_softmax() {
-        assert!((probability(&[0.0, 2.0_f32.ln(), 1.0_f32.ln()], 1) - 0.5).abs() < 1e-7);
-        assert!((probability(&[1000.0, 1000.0], 0) - 0.5).abs() < 1e-12);
+        assert!((label_probability(&[0.0, 2.0_f32.ln(), 1.0_f32.ln()], 1) - 0.5).abs() < 1e-7);
+        assert!((label_probability(&[1000.0, 1000.0], 0) - 0.5).abs() < 1e-12);
     }
 }

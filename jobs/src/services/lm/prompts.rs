@@ -1,7 +1,7 @@
 //! Prompts: the protocol's parts, with the texts of their passages, assembled by the engine's rules.
 
 use super::model::Model;
-use crate::services::corpus::written;
+use crate::services::corpus::content_text;
 use hopeval_corpus::Corpus;
 use hopeval_lm::prompt::{self as engine, PromptError, assemble};
 use hopeval_methods::{Failure, FailureKind, Limit, Overflow, Prompt, PromptReport};
@@ -21,7 +21,7 @@ impl Model {
     ///
     /// # Errors
     /// [`FailureKind::ContextOverflow`], [`FailureKind::Refused`].
-    pub(super) fn assemble(
+    pub(super) fn assemble_prompt(
         &self,
         corpus: &Corpus,
         prompt: &Prompt,
@@ -29,29 +29,29 @@ impl Model {
         special: bool,
     ) -> Result<ModelPrompt, Failure> {
         let parts = prompt.parts.iter().map(|part| {
-            let text = written(corpus, &part.content)?.into_owned();
-            Ok(engine::PromptPart { text, truncate: part.truncate.map(limit) })
+            let text = content_text(corpus, &part.content)?.into_owned();
+            Ok(engine::PromptPart { text, truncate: part.truncate.map(engine_limit) })
         });
         let parts = parts.collect::<Result<Vec<_>, Failure>>()?;
         let overflow = prompt.overflow.iter().map(|rule| match *rule {
             Overflow::Drop { part } => engine::OverflowRule::Drop { part: part as usize },
-            Overflow::Cut { part, to } => engine::OverflowRule::Cut { part: part as usize, to: limit(to) },
+            Overflow::Cut { part, to } => engine::OverflowRule::Cut { part: part as usize, to: engine_limit(to) },
         });
         let prompt =
             engine::Prompt { parts, budget: prompt.budget.map(|budget| budget as usize), overflow: overflow.collect() };
-        let assembled = assemble(&self.tokenizer, &prompt, most, special).map_err(|error| failure(&error))?;
-        Ok(ModelPrompt { ids: assembled.ids, texts: assembled.texts, report: report(&assembled.report) })
+        let assembled = assemble(&self.tokenizer, &prompt, most, special).map_err(|error| prompt_failure(&error))?;
+        Ok(ModelPrompt { ids: assembled.ids, texts: assembled.texts, report: prompt_report(&assembled.report) })
     }
 }
 
-fn limit(limit: Limit) -> engine::LengthLimit {
+fn engine_limit(limit: Limit) -> engine::LengthLimit {
     match limit {
         Limit::Tokens(tokens) => engine::LengthLimit::Tokens(tokens as usize),
         Limit::Words(words) => engine::LengthLimit::Words(words as usize),
     }
 }
 
-fn report(report: &engine::PromptReport) -> PromptReport {
+fn prompt_report(report: &engine::PromptReport) -> PromptReport {
     PromptReport {
         tokens: report.tokens as u32,
         dropped: report.dropped.iter().map(|&part| part as u32).collect(),
@@ -59,7 +59,7 @@ fn report(report: &engine::PromptReport) -> PromptReport {
     }
 }
 
-fn failure(error: &PromptError) -> Failure {
+fn prompt_failure(error: &PromptError) -> Failure {
     let kind = match error {
         PromptError::TooLong { .. } => FailureKind::ContextOverflow,
         PromptError::NoPart { .. } | PromptError::Tokenise(_) => FailureKind::Refused,
@@ -68,6 +68,6 @@ fn failure(error: &PromptError) -> Failure {
 }
 
 /// A refusal, because the tokenizer would fail again: its files are part of the fingerprint.
-pub(super) fn untokenised(error: &hopeval_lm::tokenise::TokeniseError) -> Failure {
+pub(super) fn tokenizer_failure(error: &hopeval_lm::tokenise::TokeniseError) -> Failure {
     Failure { kind: FailureKind::Refused, message: error.to_string() }
 }

@@ -1,6 +1,6 @@
 //! `Read`: answer spans by an extractive reader (Devlin et al. 2019, section 4.2; with a rank head as in MDR).
 
-use super::model::{PreparedRequest, Model, encoded};
+use super::model::{PreparedRequest, Model, encoded_answer};
 use hopeval_corpus::Corpus;
 use hopeval_lm::request as engine;
 use hopeval_methods::request::Read;
@@ -11,13 +11,13 @@ use std::ops::Range;
 impl Model {
     /// Question and context as one sequence; the question is cut to its limit, then the context to the remaining room.
     pub(super) fn read(&self, corpus: &Corpus, asked: &Read) -> Result<PreparedRequest, Failure> {
-        let context = self.assemble(corpus, &asked.context, None, false)?;
-        let text = ContextText::of(context.texts);
+        let context = self.assemble_prompt(corpus, &asked.context, None, false)?;
+        let text = ContextText::from_parts(context.texts);
         let pair = self.encode_pair(&asked.question, &text.whole)?;
         let question = pair.first.len().min(self.settings.question_tokens);
-        let room = self.limit(self.settings.read_tokens).saturating_sub(pair.special() + question);
+        let room = self.length_limit(self.settings.read_tokens).saturating_sub(pair.special() + question);
         let second = pair.encoded.second.len().min(room);
-        let kept = pair.kept(question, second);
+        let kept = pair.kept_positions(question, second);
         let of = |values: &[u32]| kept.iter().filter_map(|&at| values.get(at).copied()).collect::<Vec<_>>();
         let start = pair.encoded.second.start.saturating_sub(pair.first.len() - question);
         let allowed = start..start + second;
@@ -31,11 +31,11 @@ impl Model {
         let (length, count) = (asked.max_answer_tokens as usize, asked.spans as usize);
         let (mut report, parts) = (context.report, text.ends.len());
         report.tokens = request.ids.len() as u32;
-        text.lose(&mut report, &pair.encoded.offsets[pair.encoded.second.start + second..pair.encoded.second.end]);
+        text.note_lost_tokens(&mut report, &pair.encoded.offsets[pair.encoded.second.start + second..pair.encoded.second.end]);
         report.lose(parts, pair.first.len() - question);
-        Ok(PreparedRequest::one(engine::Request::Encode(request), Some(report), move |answer| {
-            let found = encoded(answer);
-            let best = best(&found.start_logits[allowed.clone()], &found.end_logits[allowed], length, count);
+        Ok(PreparedRequest::single_request(engine::Request::Encode(request), Some(report), move |answer| {
+            let found = encoded_answer(answer);
+            let best = best_spans(&found.start_logits[allowed.clone()], &found.end_logits[allowed], length, count);
             let span = |(tokens, score): (Range<usize>, f32)| {
                 let bytes = offsets[tokens.start].start..offsets[tokens.end - 1].end;
                 text.span(bytes, score, found.rank)
@@ -47,7 +47,7 @@ impl Model {
 
 /// The `count` best spans of at most `length` tokens, best first. The score is `start[first] + end[last]`. Ties: the
 /// earliest first token, then the shortest, as in the engine's own `best_span`.
-fn best(start: &[f32], end: &[f32], length: usize, count: usize) -> Vec<(Range<usize>, f32)> {
+fn best_spans(start: &[f32], end: &[f32], length: usize, count: usize) -> Vec<(Range<usize>, f32)> {
     let tokens = start.len().min(end.len());
     let spans =
         (0..tokens).flat_map(|first| (first..tokens.min(first.saturating_add(length))).map(move |last| (first, last)));
@@ -68,7 +68,7 @@ pub(super) struct ContextText {
 }
 
 impl ContextText {
-    pub(super) fn of(parts: Vec<String>) -> Self {
+    pub(super) fn from_parts(parts: Vec<String>) -> Self {
         let mut end = 0;
         let ends = parts.iter().map(|part| {
             end += part.len();
@@ -92,7 +92,7 @@ impl ContextText {
     }
 
     /// Notes the parts of cut tokens in the report; `tokens` are ranges of characters.
-    pub(super) fn lose(&self, report: &mut PromptReport, tokens: &[(usize, usize)]) {
+    pub(super) fn note_lost_tokens(&self, report: &mut PromptReport, tokens: &[(usize, usize)]) {
         let last = self.ends.len().saturating_sub(1);
         tokens.iter().for_each(|&token| report.lose(self.part(self.bytes(token).start).min(last), 1));
     }
@@ -119,17 +119,17 @@ mod tests {
     fn the_best_of_all_is_the_engine_s() {
         let (start, end) = ([0.5, 2.0, -1.0, 2.0, 0.0], [1.0, 0.0, 3.0, 3.0, -2.0]);
         for length in 1..6 {
-            let found = best(&start, &end, length, 3);
+            let found = best_spans(&start, &end, length, 3);
             let expected = best_span(&start, &end, 0..5, length).unwrap();
             assert_eq!(found[0], (expected.tokens, expected.score), "{length}");
             assert!(found.is_sorted_by(|a, b| a.1 >= b.1) && found.len() == 3);
         }
-        assert_eq!(best(&start, &end, 0, 3), []);
+        assert_eq!(best_spans(&start, &end, 0, 3), []);
     }
 
     #[test]
     fn spans_are_told_by_part_and_byte() {
-        let context = ContextText::of(vec!["yes no ".into(), "Né in Brno.".into(), " End".into()]);
+        let context = ContextText::from_parts(vec!["yes no ".into(), "Né in Brno.".into(), " End".into()]);
         let span = |from, to| context.span(context.bytes((from, to)), 1.0, None);
         assert_eq!((span(0, 3).text.as_str(), span(0, 3).at), ("yes", Some((0, 0, 3))));
         assert_eq!((span(7, 9).text.as_str(), span(7, 9).at), ("Né", Some((1, 0, 3))));

@@ -1,8 +1,8 @@
 //! `Score`: the log-likelihood of a target after a prompt, as rows for a grid of temperatures
 //! (PromptRank, section 2.2).
 
-use super::model::{PreparedRequest, Model, another};
-use super::prompts::untokenised;
+use super::model::{PreparedRequest, Model, unexpected_answer};
+use super::prompts::tokenizer_failure;
 use hopeval_corpus::Corpus;
 use hopeval_lm::architectures::ModelFamily;
 use hopeval_lm::request as engine;
@@ -15,10 +15,10 @@ impl Model {
     /// unchanged, but an encoder-decoder's target ends in a scored end token if the settings ask for it. The report is
     /// the prompt's.
     pub(super) fn score(&self, corpus: &Corpus, asked: &Score) -> Result<PreparedRequest, Failure> {
-        let mut target = self.assemble(corpus, &asked.target, None, false)?.ids;
+        let mut target = self.assemble_prompt(corpus, &asked.target, None, false)?.ids;
         let ends = self.settings.target_eos && self.session.family == ModelFamily::EncoderDecoder;
         if ends {
-            target.push(self.tokenizer.eos().map_err(|error| untokenised(&error))?);
+            target.push(self.tokenizer.eos().map_err(|error| tokenizer_failure(&error))?);
         }
         let positions = self.session.engine.abilities().sizes.max_positions;
         let most = match self.session.family {
@@ -26,19 +26,19 @@ impl Model {
             ModelFamily::Decoder => positions.map(|positions| (positions + 1).saturating_sub(target.len())),
             _ => positions,
         };
-        let prompt = self.assemble(corpus, &asked.prompt, most, true)?;
+        let prompt = self.assemble_prompt(corpus, &asked.prompt, most, true)?;
         let temperatures = asked.temperatures.clone();
         let request = engine::ScoreRequest {
             prompt: prompt.ids.into(),
             target: target.into(),
             temperatures: temperatures.iter().map(|&t| t as f32).collect(),
         };
-        Ok(PreparedRequest::one(engine::Request::Score(request), Some(prompt.report), move |answer| match answer {
+        Ok(PreparedRequest::single_request(engine::Request::Score(request), Some(prompt.report), move |answer| match answer {
             engine::Answer::Scored(scored) => {
                 let log_sum_exps = temperatures.into_iter().zip(scored.log_sum_exps).collect();
                 Ok(Answer::Score(Scores { logits: scored.target_logits, log_sum_exps, ends }))
             }
-            other => another(&other),
+            other => unexpected_answer(&other),
         }))
     }
 }

@@ -3,7 +3,7 @@
 use super::LmService;
 use super::model::PreparedRequest;
 use crate::fault::RunFault;
-use crate::services::thread::{ServiceThread, ServiceTask, answered, drain, waited};
+use crate::services::thread::{ServiceThread, ServiceTask, task_answer, take_batch, queue_time_us};
 use crate::services::timing::{AnswerTiming, microseconds};
 use crate::services::usage::ServiceCounters;
 use hopeval_lm::engine::{Completion, Engine, CompletionCallback};
@@ -20,9 +20,9 @@ const MOST: usize = 256;
 type EngineCalls = Vec<(Request, CompletionCallback)>;
 
 /// Serves until all senders are gone. Requests taken together go to the engine together.
-pub(super) fn serve(thread: &ServiceThread, lm: &LmService, receiver: &Receiver<ServiceTask>) {
-    while let Some(tasks) = drain(receiver, MOST) {
-        let asked: EngineCalls = tasks.into_iter().flat_map(|task| take(thread, lm, task)).collect();
+pub(super) fn serve_tasks(thread: &ServiceThread, lm: &LmService, receiver: &Receiver<ServiceTask>) {
+    while let Some(tasks) = take_batch(receiver, MOST) {
+        let asked: EngineCalls = tasks.into_iter().flat_map(|task| engine_calls(thread, lm, task)).collect();
         if let Some(engine) = lm.engine(thread.worker) {
             tell_halved(thread, lm, engine);
             engine.submit_all(asked);
@@ -49,27 +49,27 @@ fn tell_halved(thread: &ServiceThread, lm: &LmService, engine: &Engine) {
 }
 
 /// The engine requests for a task; empty if the response is known without the engine.
-fn take(thread: &ServiceThread, lm: &LmService, task: ServiceTask) -> EngineCalls {
+fn engine_calls(thread: &ServiceThread, lm: &LmService, task: ServiceTask) -> EngineCalls {
     let till = AnswerDelivery { name: Arc::clone(&thread.name), usage: Arc::clone(&thread.usage), fault: thread.fault.clone() };
-    let prepared = match lm.opened() {
+    let prepared = match lm.model_if_open() {
         Some(model) => model.prepare(&thread.corpus, &task.0.request),
         // The model is opened before the dataflow is built.
         None => Err(Box::new(Response::failure(FailureKind::Unavailable, "the model is not open: this is a bug"))),
     };
     match prepared {
         Err(response) => {
-            let queue_us = waited(&task, 0);
-            till.settle(task, *response, AnswerTiming { queue_us, ..AnswerTiming::default() });
+            let queue_us = queue_time_us(&task, 0);
+            till.answer_task(task, *response, AnswerTiming { queue_us, ..AnswerTiming::default() });
             Vec::new()
         }
-        Ok(PreparedRequest { requests, ending }) => gathered(requests, move |completions| {
-            let (response, charge) = ending.end(completions);
+        Ok(PreparedRequest { requests, ending }) => gather_replies(requests, move |completions| {
+            let (response, charge) = ending.build_response(completions);
             let (service_us, device_us) = (microseconds(charge.service_s), microseconds(charge.device_s));
             if let Some(usage) = till.usage.get(&till.name) {
                 usage.count_shared(charge.computed_tokens, charge.energy_j, charge.metered_s);
             }
-            let took = AnswerTiming { queue_us: waited(&task, service_us), service_us, device_us };
-            till.settle(task, response, took);
+            let took = AnswerTiming { queue_us: queue_time_us(&task, service_us), service_us, device_us };
+            till.answer_task(task, response, took);
         }),
     }
 }
@@ -82,12 +82,12 @@ struct AnswerDelivery {
 }
 
 impl AnswerDelivery {
-    fn settle(&self, task: ServiceTask, response: Response, took: AnswerTiming) {
+    fn answer_task(&self, task: ServiceTask, response: Response, took: AnswerTiming) {
         if let Some(usage) = self.usage.get(&self.name) {
             // Requests share the device, so their shares add up to its time.
-            usage.count(&response, took.device_us, took.device_us);
+            usage.count_response(&response, took.device_us, took.device_us);
         }
-        let (ticket, answer) = answered(task, response, took, &self.fault);
+        let (ticket, answer) = task_answer(task, response, took, &self.fault);
         ticket.answer(answer);
     }
 }
@@ -101,7 +101,7 @@ struct PendingReplies<E> {
 
 /// Gives each request a reply closure. Together they call `end` once, with all completions in order, on the engine's
 /// thread or the submitting thread. Without requests `end` is called immediately.
-fn gathered<E: FnOnce(Vec<Completion>) + Send + 'static>(requests: Vec<Request>, end: E) -> EngineCalls {
+fn gather_replies<E: FnOnce(Vec<Completion>) + Send + 'static>(requests: Vec<Request>, end: E) -> EngineCalls {
     if requests.is_empty() {
         end(Vec::new());
         return Vec::new();

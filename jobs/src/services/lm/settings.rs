@@ -181,7 +181,7 @@ impl LmSettings {
     }
 
     /// The same settings for timing single requests: encoder states of other requests are not kept.
-    pub(super) fn alone(&self) -> Self {
+    pub(super) fn without_sharing(&self) -> Self {
         Self { states_tokens: Some(0), ..self.clone() }
     }
 
@@ -204,7 +204,7 @@ impl LmSettings {
 
     /// If `model` names a folder, makes its path independent of the working directory.
     pub(super) fn resolve_model(&mut self, base: &Path) {
-        self.model = models::resolved(base, std::mem::take(&mut self.model));
+        self.model = models::resolve_name(base, std::mem::take(&mut self.model));
     }
 
     /// Refuses nonsensical values.

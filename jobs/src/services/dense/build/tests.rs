@@ -6,8 +6,8 @@ use super::*;
 fn a_place_has_one_writer_and_every_place_has_one() {
     let wish = |place: &str, writer| MissingIndex { place: place.to_owned(), writer };
     let wishes = vec![wish("b", 6), wish("a", 4), wish("b", 2), wish("a", 0), wish("c", 8)];
-    assert_eq!(MissingIndex::writers(wishes), [0, 2, 8]);
-    assert_eq!(MissingIndex::writers(Vec::new()), [0usize; 0]);
+    assert_eq!(MissingIndex::choose_writers(wishes), [0, 2, 8]);
+    assert_eq!(MissingIndex::choose_writers(Vec::new()), [0usize; 0]);
 }
 
 #[test]

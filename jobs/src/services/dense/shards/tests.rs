@@ -51,7 +51,7 @@ fn queries() -> Vec<VectorQuery> {
 /// The rankings of the whole index, in comparable form.
 fn whole(dense: &DenseService, queries: &[VectorQuery]) -> Vec<Result<Vec<(u32, u64)>, Failure>> {
     let part = IndexPart { dense, part: 0, parts: 1 };
-    part.rank(queries.iter(), &mut SearchScratch::default()).into_iter().map(bits).collect()
+    part.rank_passages(queries.iter(), &mut SearchScratch::default()).into_iter().map(bits).collect()
 }
 
 fn bits(ranking: Result<Vec<Hit>, Failure>) -> Result<Vec<(u32, u64)>, Failure> {
@@ -68,12 +68,12 @@ fn merged_parts_equal_the_whole_index() {
     for parts in [2, 3, 7, 40] {
         let mut found: Vec<Vec<PartResult>> = queries.iter().map(|_| Vec::new()).collect();
         for part in 0..parts {
-            let rankings = IndexPart { dense: &dense, part, parts }.rank(queries.iter(), &mut SearchScratch::default());
+            let rankings = IndexPart { dense: &dense, part, parts }.rank_passages(queries.iter(), &mut SearchScratch::default());
             for (found, ranking) in found.iter_mut().zip(rankings) {
                 found.push(PartResult { ranking, service_us: 0 });
             }
         }
-        let found = found.into_iter().zip(&queries).map(|(found, query)| bits(merged(found, query.k)));
+        let found = found.into_iter().zip(&queries).map(|(found, query)| bits(merge_rankings(found, query.k)));
         assert_eq!(found.collect::<Vec<_>>(), expected, "{parts} parts");
     }
 }
@@ -86,7 +86,7 @@ fn a_worker_searches_its_own_rows_and_each_row_is_somebodys() {
         let mut searched = Vec::new();
         for part in 0..parts {
             let all = [query(&[1.0, 1.0, 1.0], PASSAGES as usize, None)];
-            let ranking = IndexPart { dense: &dense, part, parts }.rank(all.iter(), &mut SearchScratch::default()).remove(0);
+            let ranking = IndexPart { dense: &dense, part, parts }.rank_passages(all.iter(), &mut SearchScratch::default()).remove(0);
             let mut rows: Vec<u32> = ranking.unwrap().into_iter().map(|hit| hit.id).collect();
             assert!(rows.len() <= PASSAGES.div_ceil(parts) as usize, "{rows:?} is more than a part of {parts}");
             rows.sort_unstable();
@@ -119,7 +119,7 @@ fn workers_ask_each_other_and_a_missing_part_fails_the_query() {
         let (told, hears) = channel();
         inlet.ask_all(queries.iter().cloned().enumerate().map(|(n, query)| {
             let (told, k) = (told.clone(), query.k);
-            (query, Box::new(move |found| drop(told.send((n, merged(found, k))))) as QueryEnd<PartResult>)
+            (query, Box::new(move |found| drop(told.send((n, merge_rankings(found, k))))) as QueryEnd<PartResult>)
         }));
         let mut heard = BTreeMap::new();
         while heard.len() < queries.len() {
