@@ -12,7 +12,7 @@
 
 pub mod demonstrations;
 pub mod selection;
-pub mod watch;
+pub mod overlap;
 
 use crate::cache::ProgressReporter;
 use crate::error::JobError;
@@ -25,7 +25,7 @@ use hopeval_results::Store;
 use selection::Selection;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use watch::OverlapCheck;
+use overlap::OverlapCheck;
 
 /// The results of resolving the choices of a job's configurations.
 #[derive(Debug, Default)]

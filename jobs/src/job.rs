@@ -28,7 +28,7 @@ pub mod paths;
 mod preflight;
 pub mod references;
 pub mod sample;
-mod sampled;
+mod search_job;
 pub mod scoring;
 pub mod sweep;
 pub mod tune;

@@ -18,19 +18,19 @@
 //! section of `ops/docs/jobs.md`. `cargo fmt` does not see modules declared by a macro; `ops/format.sh` formats them,
 //! too.
 
-mod archive;
+mod journal_reader;
 pub mod catalogue;
 #[cfg(test)]
 mod conformance;
 pub mod corpus;
-pub mod desk;
+pub mod dispatcher;
 pub mod key;
 pub mod models;
 pub mod record;
 pub mod replies;
 pub mod served;
 pub mod service;
-pub mod shelf;
+pub mod answer_index;
 mod sparse;
 pub mod thread;
 mod timing;

@@ -7,7 +7,7 @@
 //! type: six demonstrations in three sets are six different ones (section 3.1). An exhausted type begins again, in
 //! another order. A question appears at most once in a set.
 
-use super::watch::SampledQuestion;
+use super::overlap::SampledQuestion;
 use crate::cache::ProgressReporter;
 use crate::error::JobError;
 use crate::job::file::Job;

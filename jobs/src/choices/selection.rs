@@ -6,7 +6,7 @@
 //! Its names are stored, and its digest is part of job digests: a field renamed in Rust keeps its stored name with
 //! `serde(rename)`. `tests/golden/selection.txt` has a record.
 
-use super::watch::SampledQuestion;
+use super::overlap::SampledQuestion;
 use crate::error::JobError;
 use hopeval_results::{Store, StoreError, layout};
 use serde::{Deserialize, Serialize};

@@ -8,7 +8,7 @@
 
 use crate::cache::{Cache, ProgressReporter};
 use crate::choices;
-use crate::choices::watch::OverlapCheck;
+use crate::choices::overlap::OverlapCheck;
 use crate::error::JobError;
 use crate::job::file::Job;
 use crate::job::sweep::{self, Configuration};

@@ -12,7 +12,7 @@ use crate::error::JobError;
 use crate::fault::RunFault;
 use crate::mode::TimingMode;
 use crate::services::dense::build::IndexBuild;
-use crate::services::shelf::AnswerIndex;
+use crate::services::answer_index::AnswerIndex;
 use crate::services::usage::{ServiceCounters, service_counters};
 use crate::waker::OperatorWaker;
 use hopeval_operators::OperatorCounters;

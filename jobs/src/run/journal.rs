@@ -10,7 +10,7 @@ use crate::fault::RunFault;
 use crate::run::writes::{Author, Receipt};
 use crate::services::record::AnswerRecord;
 use crate::services::served::RecordedResponse;
-use crate::services::shelf::{DurableSegments, AnswerIndex, results_key};
+use crate::services::answer_index::{DurableSegments, AnswerIndex, results_key};
 use hopeval_operators::RequestKey;
 use hopeval_operators::persist::{DueWrites, DurableWriter};
 use hopeval_operators::ticket::Ticket;

@@ -4,7 +4,7 @@ use super::infill;
 use crate::cache::ProgressReporter;
 use crate::choices;
 use crate::choices::selection::{RankedCandidate, Selection};
-use crate::choices::watch::{SampledQuestion, OverlapCheck};
+use crate::choices::overlap::{SampledQuestion, OverlapCheck};
 use crate::error::JobError;
 use crate::job::file::{Job, MethodEntry};
 use crate::job::infill::InfillSettings;

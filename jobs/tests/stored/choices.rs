@@ -2,7 +2,7 @@
 
 use crate::golden;
 use hopeval_jobs::choices::selection::{RankedCandidate, Selection};
-use hopeval_jobs::choices::watch::SampledQuestion;
+use hopeval_jobs::choices::overlap::SampledQuestion;
 use hopeval_results::{Store, layout};
 use serde_json::json;
 use std::collections::BTreeMap;

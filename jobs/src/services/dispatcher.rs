@@ -11,11 +11,11 @@
 //! worker. With several workers, the thread of a dense index sends its queries to all of them
 //! ([`super::dense::shards`]).
 
-use super::archive::JournalReader;
+use super::journal_reader::JournalReader;
 use super::catalogue::Catalogue;
 use super::dense::query::QueryInlet;
 use super::served::{RecordedResponse, ServedResponse};
-use super::shelf::AnswerIndex;
+use super::answer_index::AnswerIndex;
 use super::thread::{ServiceThread, ServiceTask, spawn_thread};
 use super::usage::{ServiceCounters, UsageCounters, add};
 use crate::fault::RunFault;
