@@ -35,15 +35,15 @@ use std::path::PathBuf;
 /// Evaluates multi-hop question answering over whole datasets: how good, at what cost, at which setting.
 #[derive(Debug, Parser)]
 #[command(name = "hopeval", version, max_term_width = 120)]
-pub(crate) struct Arguments {
+pub(crate) struct CommandLine {
     #[command(flatten)]
     places: PlaceArguments,
     #[command(subcommand)]
-    command: Command,
+    command: HopevalCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum HopevalCommand {
     /// Runs a job: builds what is missing, evaluates every configuration, writes the tables.
     Run(run::RunArguments),
     /// Goes on with a run that was interrupted, with any number of workers and processes.
@@ -96,14 +96,14 @@ enum Command {
 }
 
 /// Reads the command line. Ends the process with a message if it asks for help or cannot be understood.
-pub(crate) fn parse() -> Arguments {
-    let command = Arguments::command().mut_subcommands(|command| match command.get_name() {
+pub(crate) fn parse() -> CommandLine {
+    let command = CommandLine::command().mut_subcommands(|command| match command.get_name() {
         "lm" => without_places(command).arg(threads("Threads of the device [default: all cores]")),
         "model" => without_places(command).arg(threads("").hide(true)),
         "train" => without_places(command).arg(threads("Threads of PyTorch [default: the script's]")),
         _ => command,
     });
-    Arguments::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+    CommandLine::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
 }
 
 /// Takes options about stores without showing them, for scripts giving them to every command. A command's own argument
@@ -118,30 +118,30 @@ fn threads(help: &'static str) -> Arg {
 }
 
 /// Runs a command and returns its exit code.
-pub(crate) fn run(arguments: Arguments) -> Result<u8> {
+pub(crate) fn run(arguments: CommandLine) -> Result<u8> {
     let places = &arguments.places;
     match arguments.command {
-        Command::Run(run) => run::run(places, run),
-        Command::Resume(resume) => resume::resume(places, resume),
-        Command::Plan(plan) => plan::plan(places, plan),
-        Command::Tune(arguments) => tune::tune(places, arguments),
-        Command::Show(show) => show::show(places, show),
-        Command::Costs(costs) => costs::costs(places, costs),
-        Command::Rescore(rescore) => rescore::rescore(places, rescore),
-        Command::Export(export) => export::export(places, export),
-        Command::Requests(requests) => requests::requests(places, requests),
-        Command::Ls(ls) => ls::ls(places, ls),
-        Command::Gold(gold) => gold::gold(places, gold),
-        Command::Score(score) => score::score(score),
-        Command::Data(data) => data::data(data),
-        Command::Corpus(corpus) => corpus::corpus(corpus),
-        Command::Index(index) => index::index(places, index),
-        Command::World(world) => world::world(world),
-        Command::TrainData(arguments) => train_data::train_data(places, arguments),
-        Command::Train(training) => train::train(&training, arguments.places.threads()),
-        Command::Lm(command) => lm::lm(*command, arguments.places.threads()),
-        Command::Model(command) => model::model(command),
-        Command::Doctor(doctor) => doctor::doctor(places, doctor),
+        HopevalCommand::Run(run) => run::run(places, run),
+        HopevalCommand::Resume(resume) => resume::resume(places, resume),
+        HopevalCommand::Plan(plan) => plan::plan(places, plan),
+        HopevalCommand::Tune(arguments) => tune::tune(places, arguments),
+        HopevalCommand::Show(show) => show::show(places, show),
+        HopevalCommand::Costs(costs) => costs::costs(places, costs),
+        HopevalCommand::Rescore(rescore) => rescore::rescore(places, rescore),
+        HopevalCommand::Export(export) => export::export(places, export),
+        HopevalCommand::Requests(requests) => requests::requests(places, requests),
+        HopevalCommand::Ls(ls) => ls::ls(places, ls),
+        HopevalCommand::Gold(gold) => gold::gold(places, gold),
+        HopevalCommand::Score(score) => score::score(score),
+        HopevalCommand::Data(data) => data::data(data),
+        HopevalCommand::Corpus(corpus) => corpus::corpus(corpus),
+        HopevalCommand::Index(index) => index::index(places, index),
+        HopevalCommand::World(world) => world::world(world),
+        HopevalCommand::TrainData(arguments) => train_data::train_data(places, arguments),
+        HopevalCommand::Train(training) => train::train(&training, arguments.places.threads()),
+        HopevalCommand::Lm(command) => lm::lm(*command, arguments.places.threads()),
+        HopevalCommand::Model(command) => model::model(command),
+        HopevalCommand::Doctor(doctor) => doctor::doctor(places, doctor),
     }
 }
 

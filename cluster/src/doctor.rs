@@ -13,7 +13,7 @@ const GIB: f64 = (1u64 << 30) as f64;
 
 /// The health of a fact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Health {
+pub enum FactHealth {
     /// Nothing to do.
     Fine,
     /// A run may fail or be slow.
@@ -24,26 +24,26 @@ pub enum Health {
 
 /// One line of the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fact {
+pub struct DoctorFact {
     /// The examined thing.
     pub name: &'static str,
     /// The finding.
     pub found: String,
     /// Its health.
-    pub health: Health,
+    pub health: FactHealth,
     /// A hint; may be empty.
     pub note: String,
 }
 
 /// All findings, in a fixed order. Its `Display` is a Markdown table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct DoctorReport {
     /// The facts.
-    pub facts: Vec<Fact>,
+    pub facts: Vec<DoctorFact>,
 }
 
 /// The examined things besides the machine.
-pub struct Subject<'a> {
+pub struct DoctorSubject<'a> {
     /// The user's name of the store.
     pub store: &'a str,
     /// Its folder, if it is a local one; it need not exist.
@@ -54,7 +54,7 @@ pub struct Subject<'a> {
     pub is_set: &'a dyn Fn(&str) -> bool,
 }
 
-impl fmt::Debug for Subject<'_> {
+impl fmt::Debug for DoctorSubject<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Subject").field("store", &self.store).field("folder", &self.folder).finish_non_exhaustive()
     }
@@ -66,7 +66,7 @@ pub fn env_is_set(name: &str) -> bool {
 }
 
 /// Examines everything. Takes as long as the probe of the store.
-pub fn examine(subject: &Subject<'_>) -> Report {
+pub fn examine(subject: &DoctorSubject<'_>) -> DoctorReport {
     let mut facts = vec![
         fine("hopeval", env!("CARGO_PKG_VERSION"), ""),
         fine("target", machine::target(), ""),
@@ -83,23 +83,23 @@ pub fn examine(subject: &Subject<'_>) -> Report {
     ] {
         facts.push(fine(name, if (subject.is_set)(name) { "set" } else { "not set" }, note));
     }
-    Report { facts }
+    DoctorReport { facts }
 }
 
-impl Report {
+impl DoctorReport {
     /// The worst of all.
-    pub fn health(&self) -> Health {
-        self.facts.iter().map(|fact| fact.health).max().unwrap_or(Health::Fine)
+    pub fn health(&self) -> FactHealth {
+        self.facts.iter().map(|fact| fact.health).max().unwrap_or(FactHealth::Fine)
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for DoctorReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows = self.facts.iter().map(|fact| {
             let health = match fact.health {
-                Health::Fine => "ok",
-                Health::Doubtful => "check",
-                Health::Broken => "BROKEN",
+                FactHealth::Fine => "ok",
+                FactHealth::Doubtful => "check",
+                FactHealth::Broken => "BROKEN",
             };
             [fact.name, fact.found.as_str(), health, fact.note.as_str()].map(cell)
         });
@@ -126,18 +126,18 @@ fn cell(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
 
-fn fine(name: &'static str, found: impl Into<String>, note: &str) -> Fact {
-    Fact { name, found: found.into(), health: Health::Fine, note: note.to_owned() }
+fn fine(name: &'static str, found: impl Into<String>, note: &str) -> DoctorFact {
+    DoctorFact { name, found: found.into(), health: FactHealth::Fine, note: note.to_owned() }
 }
 
-fn doubtful(name: &'static str, found: impl Into<String>, note: &str) -> Fact {
-    Fact { health: Health::Doubtful, ..fine(name, found, note) }
+fn doubtful(name: &'static str, found: impl Into<String>, note: &str) -> DoctorFact {
+    DoctorFact { health: FactHealth::Doubtful, ..fine(name, found, note) }
 }
 
-fn store(subject: &Subject<'_>) -> Fact {
+fn store(subject: &DoctorSubject<'_>) -> DoctorFact {
     match (subject.probe)() {
         Ok(()) => fine("store", format!("{} can be read and written", subject.store), ""),
-        Err(why) => Fact { health: Health::Broken, ..fine("store", format!("{} cannot be used", subject.store), &why) },
+        Err(why) => DoctorFact { health: FactHealth::Broken, ..fine("store", format!("{} cannot be used", subject.store), &why) },
     }
 }
 
@@ -145,20 +145,20 @@ fn store(subject: &Subject<'_>) -> Fact {
 mod tests {
     use super::*;
 
-    fn fact<'a>(report: &'a Report, name: &str) -> &'a Fact {
+    fn fact<'a>(report: &'a DoctorReport, name: &str) -> &'a DoctorFact {
         report.facts.iter().find(|fact| fact.name == name).unwrap()
     }
 
     #[test]
     fn a_usable_machine_is_not_broken_and_secrets_stay_unseen() {
         let folder = tempfile::tempdir().unwrap();
-        let report = examine(&Subject {
+        let report = examine(&DoctorSubject {
             store: "store",
             folder: Some(&folder.path().join("not/yet/there")),
             probe: &|| Ok(()),
             is_set: &|name| name == "HF_HOME",
         });
-        assert!(report.health() < Health::Broken, "{report}");
+        assert!(report.health() < FactHealth::Broken, "{report}");
         assert_eq!(fact(&report, "hopeval").found, env!("CARGO_PKG_VERSION"));
         assert!(fact(&report, "cores").found.parse::<usize>().unwrap() > 0);
         assert!(fact(&report, "disk of the store").found.ends_with("GiB free"), "{report}");
@@ -168,13 +168,13 @@ mod tests {
 
     #[test]
     fn a_store_that_fails_is_named_with_its_reason() {
-        let report = examine(&Subject {
+        let report = examine(&DoctorSubject {
             store: "s3://bucket/runs",
             folder: None,
             probe: &|| Err("403 Forbidden\nAccessDenied | try again".to_owned()),
             is_set: &|_| false,
         });
-        assert_eq!(report.health(), Health::Broken);
+        assert_eq!(report.health(), FactHealth::Broken);
         let text = report.to_string();
         let line = text.lines().find(|line| line.contains("s3://bucket/runs cannot be used")).unwrap();
         assert!(line.contains("| BROKEN |") && line.contains("403 Forbidden AccessDenied \\| try again"), "{line}");
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn the_table_is_markdown_of_even_width() {
         let facts = vec![fine("a", "é", ""), doubtful("longer", "x", "do this")];
-        let text = Report { facts }.to_string();
+        let text = DoctorReport { facts }.to_string();
         let want = "|        | found |       | note    |\n\
                     |--------|-------|-------|---------|\n\
                     | a      | é     | ok    |         |\n\

@@ -28,17 +28,17 @@ use timely::CommunicationConfig;
 use timely::communication::allocator::zero_copy::initialize::initialize_networking_from_sockets;
 use timely::communication::allocator::{AllocatorBuilder, ProcessBuilder};
 
-pub use comms::{Comms, CommsFailed};
-pub use error::{Absent, MeshError};
-pub use refusal::Refusal;
+pub use comms::{SocketThreads, SocketThreadsFailed};
+pub use error::{MissingProcess, MeshError};
+pub use refusal::MeshRefusal;
 pub use settings::{MeshSettings, check_hosts};
 
-use crate::pulse::Link;
-use door::Door;
+use crate::pulse::HeartbeatSockets;
+use door::MeshListener;
 
 /// The part of this process in forming the mesh.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Role {
+pub enum FormingRole {
     /// Process 0: waits for the others and sends them these bytes (run and generation; opaque here).
     Lead(Vec<u8>),
     /// Every other process.
@@ -46,18 +46,18 @@ pub enum Role {
 }
 
 /// A formed mesh.
-pub struct Formed {
+pub struct FormedMesh {
     /// For `timely::execute::execute_from`, one for each worker of this process.
     pub allocators: Vec<AllocatorBuilder>,
     /// Timely's socket threads; close it after the workers are joined.
-    pub comms: Comms,
+    pub comms: SocketThreads,
     /// The star of heartbeats; start it at once.
-    pub pulse: Link,
+    pub pulse: HeartbeatSockets,
     /// The bytes from process 0.
     pub welcome: Vec<u8>,
 }
 
-impl fmt::Debug for Formed {
+impl fmt::Debug for FormedMesh {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Formed")
             .field("workers", &self.allocators.len())
@@ -72,7 +72,7 @@ impl fmt::Debug for Formed {
 ///
 /// # Errors
 /// See [`MeshError`]. Nothing stays open after an error.
-pub fn form(settings: &MeshSettings, role: Role) -> Result<Formed, MeshError> {
+pub fn form(settings: &MeshSettings, role: FormingRole) -> Result<FormedMesh, MeshError> {
     settings.check(&role)?;
     if settings.hosts.len() == 1 {
         return alone(settings, role);
@@ -82,7 +82,7 @@ pub fn form(settings: &MeshSettings, role: Role) -> Result<Formed, MeshError> {
     // The last process connects to all others. Nobody connects to it.
     let mut door = if last { None } else { Some(open(settings, end)?) };
     let (link, nonce, welcome) = match (role, &mut door) {
-        (Role::Lead(welcome), Some(door)) => {
+        (FormingRole::Lead(welcome), Some(door)) => {
             let (link, nonce) = gather::gather(settings, door, &welcome, end)?;
             (link, nonce, welcome)
         }
@@ -97,23 +97,23 @@ pub fn form(settings: &MeshSettings, role: Role) -> Result<Formed, MeshError> {
         initialize_networking_from_sockets(inner, sockets, settings.process, settings.workers, hooks)
             .map_err(|source| MeshError::Socket { what: "timely's socket threads did not start", source })?;
     let allocators = builders.into_iter().map(AllocatorBuilder::Tcp).collect();
-    Ok(Formed { allocators, comms: Comms::new(Box::new(guard)), pulse: link, welcome })
+    Ok(FormedMesh { allocators, comms: SocketThreads::new(Box::new(guard)), pulse: link, welcome })
 }
 
-fn alone(settings: &MeshSettings, role: Role) -> Result<Formed, MeshError> {
+fn alone(settings: &MeshSettings, role: FormingRole) -> Result<FormedMesh, MeshError> {
     let (allocators, guard) = CommunicationConfig::Process(settings.workers).try_build().map_err(MeshError::Timely)?;
     let welcome = match role {
-        Role::Lead(welcome) => welcome,
-        Role::Follow => Vec::new(),
+        FormingRole::Lead(welcome) => welcome,
+        FormingRole::Follow => Vec::new(),
     };
-    Ok(Formed { allocators, comms: Comms::new(guard), pulse: Link::new(0, Vec::new()), welcome })
+    Ok(FormedMesh { allocators, comms: SocketThreads::new(guard), pulse: HeartbeatSockets::new(0, Vec::new()), welcome })
 }
 
 /// Opens the listener. A port still held by an earlier generation is tried again until the deadline.
-fn open(settings: &MeshSettings, end: Instant) -> Result<Door, MeshError> {
+fn open(settings: &MeshSettings, end: Instant) -> Result<MeshListener, MeshError> {
     let address = &settings.hosts[settings.process];
     loop {
-        match Door::open(address) {
+        match MeshListener::open(address) {
             Ok(door) => return Ok(door),
             Err(e) if e.kind() == std::io::ErrorKind::AddrInUse && Instant::now() < end => {
                 std::thread::sleep(Duration::from_millis(20));

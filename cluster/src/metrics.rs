@@ -103,13 +103,13 @@ pub enum MetricsError {
 
 /// A running server; dropping it stops it.
 #[derive(Debug)]
-pub struct Metrics {
+pub struct MetricsServer {
     address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Metrics {
+impl MetricsServer {
     /// Serves `metrics` on `address`; port 0 takes any free port.
     ///
     /// # Errors
@@ -149,7 +149,7 @@ impl Metrics {
     }
 }
 
-impl Drop for Metrics {
+impl Drop for MetricsServer {
     fn drop(&mut self) {
         // Either may have ended by itself.
         drop(self.stop.take());

@@ -18,7 +18,7 @@ const HINDSIGHT: Duration = Duration::from_millis(300);
 
 /// The meaning of a panic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
+pub enum PanicCause {
     /// A peer went away, or another thread of this process panicked before: exit as resumable.
     Cascade,
     /// The reader of standard output went away: nothing to report.
@@ -46,13 +46,13 @@ const CASCADE: [&str; 9] = [
 ];
 
 /// The meaning of a panic with this message.
-pub fn cause(message: &str) -> Cause {
+pub fn cause(message: &str) -> PanicCause {
     if message.starts_with("failed printing to stdout") && message.contains("Broken pipe") {
-        Cause::ClosedPipe
+        PanicCause::ClosedPipe
     } else if CASCADE.iter().any(|known| message.contains(known)) {
-        Cause::Cascade
+        PanicCause::Cascade
     } else {
-        Cause::Bug
+        PanicCause::Bug
     }
 }
 
@@ -65,15 +65,15 @@ pub fn install() {
     std::panic::set_hook(Box::new(|info| {
         let message = message(info);
         let code = match cause(&message) {
-            Cause::Cascade => {
+            PanicCause::Cascade => {
                 tracing::debug!(%message, "a panic after a lost peer");
                 // The pulse notices the loss, too, and knows the lost process. It may end this process first, with a
                 // better message.
                 std::thread::sleep(HINDSIGHT);
                 exit::RESUMABLE
             }
-            Cause::ClosedPipe => exit::CLOSED_PIPE,
-            Cause::Bug => {
+            PanicCause::ClosedPipe => exit::CLOSED_PIPE,
+            PanicCause::Bug => {
                 report(info, &message);
                 exit::BUG
             }

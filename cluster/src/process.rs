@@ -26,7 +26,7 @@ mod workers;
 
 use anyhow::Result;
 use early_end::EarlyEnd;
-use hopeval_cluster::pulse::Voice;
+use hopeval_cluster::pulse::HeartbeatHandle;
 use hopeval_jobs::cache::ProgressReporter;
 use hopeval_jobs::places::Places;
 use hopeval_jobs::run::generation::Generation;
@@ -89,7 +89,7 @@ impl Process<'_> {
     }
 
     /// From now on the first signal stops admission here, and the pulse tells the other processes.
-    fn drain_on_signal(&self, generation: &Arc<Generation>, voice: &Voice) {
+    fn drain_on_signal(&self, generation: &Arc<Generation>, voice: &HeartbeatHandle) {
         // A process may run several generations, one after the other. It must not hold on to finished ones.
         let (generation, voice) = (Arc::downgrade(generation), voice.clone());
         self.interrupts.signals().on_drain(move || {

@@ -11,7 +11,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// The appearance of progress lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Look {
+enum ProgressLook {
     Hidden,
     Plain,
     Coloured,
@@ -21,16 +21,16 @@ enum Look {
 #[derive(Debug, Clone)]
 pub struct Progress {
     lines: MultiProgress,
-    look: Look,
+    look: ProgressLook,
 }
 
 /// One stage. If it is dropped without [`Stage::finish`], its line stays as it is.
-pub struct Stage {
+pub struct ProgressStage {
     bar: ProgressBar,
-    look: Look,
+    look: ProgressLook,
 }
 
-impl fmt::Debug for Stage {
+impl fmt::Debug for ProgressStage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stage").field("at", &self.bar.position()).field("of", &self.bar.length()).finish()
     }
@@ -44,30 +44,30 @@ impl Progress {
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
         let look = look(std::io::stderr().is_terminal(), term.as_deref(), no_color);
         match look {
-            Look::Hidden => Self::hidden(),
+            ProgressLook::Hidden => Self::hidden(),
             _ => Self { lines: MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(8)), look },
         }
     }
 
     /// Progress without any drawing.
     pub fn hidden() -> Self {
-        Self { lines: MultiProgress::with_draw_target(ProgressDrawTarget::hidden()), look: Look::Hidden }
+        Self { lines: MultiProgress::with_draw_target(ProgressDrawTarget::hidden()), look: ProgressLook::Hidden }
     }
 
     /// Begins a stage of `total` units, or of an unknown number. `unit` is a plural: "questions".
-    pub fn stage(&self, name: &str, total: Option<u64>, unit: &str) -> Stage {
+    pub fn stage(&self, name: &str, total: Option<u64>, unit: &str) -> ProgressStage {
         let bar = match total {
             Some(total) => ProgressBar::new(total),
             None => ProgressBar::no_length(),
         };
-        let style = style(self.look, if total.is_some() { Line::Counted } else { Line::Open });
+        let style = style(self.look, if total.is_some() { LineTemplate::Counted } else { LineTemplate::Open });
         let bar = bar.with_style(style).with_prefix(name.to_owned()).with_message(unit.to_owned());
         let bar = self.lines.add(bar);
-        if self.look != Look::Hidden {
+        if self.look != ProgressLook::Hidden {
             // The elapsed time must advance during a long unit.
             bar.enable_steady_tick(Duration::from_millis(250));
         }
-        Stage { bar, look: self.look }
+        ProgressStage { bar, look: self.look }
     }
 
     /// Runs `print` while lines are not drawn, so that both stay whole on a terminal.
@@ -76,7 +76,7 @@ impl Progress {
     }
 }
 
-impl Stage {
+impl ProgressStage {
     /// Sets the number of finished units.
     pub fn set(&self, done: u64) {
         self.bar.set_position(done);
@@ -89,12 +89,12 @@ impl Stage {
 
     /// Ends the stage. Its line stays and shows the elapsed time.
     pub fn finish(self) {
-        self.bar.set_style(style(self.look, Line::Done));
+        self.bar.set_style(style(self.look, LineTemplate::Done));
         self.bar.abandon();
     }
 }
 
-impl Drop for Stage {
+impl Drop for ProgressStage {
     fn drop(&mut self) {
         if !self.bar.is_finished() {
             self.bar.abandon();
@@ -102,32 +102,32 @@ impl Drop for Stage {
     }
 }
 
-fn look(terminal: bool, term: Option<&str>, no_color: bool) -> Look {
+fn look(terminal: bool, term: Option<&str>, no_color: bool) -> ProgressLook {
     match (terminal, term, no_color) {
-        (false, ..) | (_, Some("dumb"), _) => Look::Hidden,
-        (_, _, true) => Look::Plain,
-        _ => Look::Coloured,
+        (false, ..) | (_, Some("dumb"), _) => ProgressLook::Hidden,
+        (_, _, true) => ProgressLook::Plain,
+        _ => ProgressLook::Coloured,
     }
 }
 
 /// The template of a line.
 #[derive(Clone, Copy)]
-enum Line {
+enum LineTemplate {
     Counted,
     Open,
     Done,
 }
 
-fn style(look: Look, line: Line) -> ProgressStyle {
+fn style(look: ProgressLook, line: LineTemplate) -> ProgressStyle {
     let template = match (line, look) {
-        (Line::Counted, Look::Coloured) => {
+        (LineTemplate::Counted, ProgressLook::Coloured) => {
             "{prefix:14.bold} {bar:24.cyan/dim} {human_pos}/{human_len} {msg}, {per_sec}, {eta} left"
         }
-        (Line::Counted, _) => "{prefix:14} {bar:24} {human_pos}/{human_len} {msg}, {per_sec}, {eta} left",
-        (Line::Open, Look::Coloured) => "{prefix:14.bold} {human_pos} {msg}, {per_sec}, {elapsed}",
-        (Line::Open, _) => "{prefix:14} {human_pos} {msg}, {per_sec}, {elapsed}",
-        (Line::Done, Look::Coloured) => "{prefix:14.bold} {human_pos} {msg} in {elapsed}",
-        (Line::Done, _) => "{prefix:14} {human_pos} {msg} in {elapsed}",
+        (LineTemplate::Counted, _) => "{prefix:14} {bar:24} {human_pos}/{human_len} {msg}, {per_sec}, {eta} left",
+        (LineTemplate::Open, ProgressLook::Coloured) => "{prefix:14.bold} {human_pos} {msg}, {per_sec}, {elapsed}",
+        (LineTemplate::Open, _) => "{prefix:14} {human_pos} {msg}, {per_sec}, {elapsed}",
+        (LineTemplate::Done, ProgressLook::Coloured) => "{prefix:14.bold} {human_pos} {msg} in {elapsed}",
+        (LineTemplate::Done, _) => "{prefix:14} {human_pos} {msg} in {elapsed}",
     };
     // The templates are tested; a wrong one would show indicatif's own line.
     ProgressStyle::with_template(template)

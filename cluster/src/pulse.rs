@@ -26,24 +26,24 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use heart::{Command, Heart, News};
-use watch::Watch;
-use wire::Wire;
+use heart::{HeartbeatCommand, HeartbeatThread, ClosingStep};
+use watch::FailureDetector;
+use wire::HeartbeatConnection;
 
 /// Settings of the heartbeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PulseSettings {
+pub struct HeartbeatSettings {
     /// Time without a sign of work after which a process counts as stalled.
     pub stall_bound: Duration,
 }
 
-impl Default for PulseSettings {
+impl Default for HeartbeatSettings {
     fn default() -> Self {
         Self { stall_bound: Duration::from_secs(30) }
     }
 }
 
-impl PulseSettings {
+impl HeartbeatSettings {
     /// Time between two beats: a tenth of the bound, at most half a second. Workers must step at least as often, even
     /// without work: park with this as the limit.
     pub fn interval(&self) -> Duration {
@@ -53,7 +53,7 @@ impl PulseSettings {
 
 /// News of the mesh, for this process to act upon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum MeshVerdict {
     /// The process went away; leave as resumable.
     PeerLost {
         /// Its index.
@@ -74,7 +74,7 @@ pub enum Verdict {
     StopNow,
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for MeshVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PeerLost { process } => write!(f, "process {process} was lost"),
@@ -91,12 +91,12 @@ impl fmt::Display for Verdict {
 /// The heartbeat sockets of one process, formed by the mesh: process 0 has one to every other process, the others have
 /// one to process 0.
 #[derive(Debug)]
-pub struct Link {
+pub struct HeartbeatSockets {
     process: usize,
     peers: Vec<(usize, TcpStream)>,
 }
 
-impl Link {
+impl HeartbeatSockets {
     pub(crate) fn new(process: usize, peers: Vec<(usize, TcpStream)>) -> Self {
         Self { process, peers }
     }
@@ -108,16 +108,16 @@ impl Link {
 
 /// Running heartbeats. If dropped without [`Pulse::goodbye`], it closes its sockets, and the process counts as lost.
 #[derive(Debug)]
-pub struct Pulse {
-    voice: Voice,
+pub struct Heartbeat {
+    voice: HeartbeatHandle,
     thread: Option<JoinHandle<()>>,
 }
 
 /// A handle to report this process's state to the heartbeat thread, from any thread.
 #[derive(Debug, Clone)]
-pub struct Voice(Sender<Command>);
+pub struct HeartbeatHandle(Sender<HeartbeatCommand>);
 
-impl Pulse {
+impl Heartbeat {
     /// Starts to beat. `beats` is sampled at every beat: the number of steps of this process's workers. It must keep
     /// growing, else the process counts as stalled. Before its first step a process is starting up, and only its
     /// silence counts. `on_verdict` is called on the heartbeat thread.
@@ -125,31 +125,31 @@ impl Pulse {
     /// # Errors
     /// If a socket or the thread cannot be set up.
     pub fn start(
-        link: Link,
-        settings: PulseSettings,
+        link: HeartbeatSockets,
+        settings: HeartbeatSettings,
         beats: impl Fn() -> u64 + Send + 'static,
-        on_verdict: impl FnMut(Verdict) + Send + 'static,
+        on_verdict: impl FnMut(MeshVerdict) + Send + 'static,
     ) -> io::Result<Self> {
-        let watch = Watch::new(link.process, link.peers.iter().map(|(p, _)| *p), settings.stall_bound, Instant::now());
+        let watch = FailureDetector::new(link.process, link.peers.iter().map(|(p, _)| *p), settings.stall_bound, Instant::now());
         let mut wires = Vec::new();
         for (process, stream) in link.peers {
-            wires.push(Wire::new(process, stream)?);
+            wires.push(HeartbeatConnection::new(process, stream)?);
         }
         let (send, commands) = mpsc::channel();
-        let heart = Heart { watch, wires, settings, commands, beats, on_verdict };
+        let heart = HeartbeatThread { watch, wires, settings, commands, beats, on_verdict };
         let thread = std::thread::Builder::new().name("pulse".to_owned()).spawn(move || heart.run())?;
-        Ok(Self { voice: Voice(send), thread: Some(thread) })
+        Ok(Self { voice: HeartbeatHandle(send), thread: Some(thread) })
     }
 
     /// A handle for other threads.
-    pub fn voice(&self) -> Voice {
+    pub fn voice(&self) -> HeartbeatHandle {
         self.voice.clone()
     }
 
     /// Ends the heartbeats because the work is done: to the others the closed socket is not a loss. Waits until they
     /// have received the goodbye, at most two seconds.
     pub fn goodbye(mut self) {
-        self.voice.say(Command::Goodbye);
+        self.voice.say(HeartbeatCommand::Goodbye);
         self.join();
     }
 
@@ -163,32 +163,32 @@ impl Pulse {
     }
 }
 
-impl Drop for Pulse {
+impl Drop for Heartbeat {
     fn drop(&mut self) {
-        self.voice.say(Command::Abandon);
+        self.voice.say(HeartbeatCommand::Abandon);
         self.join();
     }
 }
 
-impl Voice {
+impl HeartbeatHandle {
     /// This process was asked to stop; all others will receive [`Verdict::Drain`].
     pub fn drain(&self) {
-        self.say(Command::Tell(News::Drain));
+        self.say(HeartbeatCommand::Tell(ClosingStep::Drain));
     }
 
     /// This process has finished its questions, and admits no more. When all have said so, all receive
     /// [`Verdict::Flush`].
     pub fn quiet(&self) {
-        self.say(Command::Tell(News::Quiet));
+        self.say(HeartbeatCommand::Tell(ClosingStep::Quiet));
     }
 
     /// This process has made everything durable, after [`Verdict::Flush`]. When all have said so, all receive
     /// [`Verdict::StopNow`].
     pub fn drained(&self) {
-        self.say(Command::Tell(News::Drained));
+        self.say(HeartbeatCommand::Tell(ClosingStep::Drained));
     }
 
-    fn say(&self, command: Command) {
+    fn say(&self, command: HeartbeatCommand) {
         // An error means the heartbeat thread has ended.
         let _ = self.0.send(command);
     }

@@ -3,11 +3,11 @@
 use crate::committer::committer;
 use anyhow::{Result, bail};
 use hopeval_jobs::report::tables;
-use hopeval_jobs::run::open::Open;
+use hopeval_jobs::run::open::OpenRun;
 use hopeval_results::Log;
 
 /// Writes the final tables of a finished run anew, in a generation of its own.
-pub(crate) fn rewrite(run: &Open, log: &mut Log) -> Result<()> {
+pub(crate) fn rewrite(run: &OpenRun, log: &mut Log) -> Result<()> {
     if log.state().total_outcomes() < run.resolved.outcomes() {
         bail!("run {} is not finished; `hopeval resume {}` goes on with it", run.id(), run.id());
     }

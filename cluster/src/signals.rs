@@ -17,23 +17,23 @@ use crate::exit;
 
 /// Whether this process explains the first signal's effect to its user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Notice {
+pub enum DrainNotice {
     /// One line on standard error.
     Print,
     /// Nothing: a supervisor has printed the line.
     Silent,
 }
 
-type Waker = Box<dyn Fn() + Send>;
+type DrainWaker = Box<dyn Fn() + Send>;
 
 /// Whether the process was asked to stop; cheap to clone.
 #[derive(Clone, Default)]
-pub struct Signals(Arc<State>);
+pub struct Signals(Arc<SignalState>);
 
 #[derive(Default)]
-struct State {
+struct SignalState {
     draining: AtomicBool,
-    wakers: Mutex<Vec<Waker>>,
+    wakers: Mutex<Vec<DrainWaker>>,
 }
 
 impl fmt::Debug for Signals {
@@ -46,7 +46,7 @@ impl fmt::Debug for Signals {
 ///
 /// # Errors
 /// If the system refuses a handler or the thread.
-pub fn install(notice: Notice) -> io::Result<Signals> {
+pub fn install(notice: DrainNotice) -> io::Result<Signals> {
     let signals = Signals::default();
     // Separate from `draining`: a drain begun by another process must not turn the first signal into a second.
     let signalled = Arc::new(AtomicBool::new(false));
@@ -59,7 +59,7 @@ pub fn install(notice: Notice) -> io::Result<Signals> {
     let told = signals.clone();
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         if incoming.forever().next().is_some() {
-            if notice == Notice::Print {
+            if notice == DrainNotice::Print {
                 // Nothing can be done if standard error is closed.
                 let _ = writeln!(io::stderr(), "draining; press Ctrl-C again to stop now");
             }
@@ -99,7 +99,7 @@ impl Signals {
         }
     }
 
-    fn wakers(&self) -> std::sync::MutexGuard<'_, Vec<Waker>> {
+    fn wakers(&self) -> std::sync::MutexGuard<'_, Vec<DrainWaker>> {
         self.0.wakers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,21 +1,21 @@
 //! The stages of a command: one line of progress each.
 
-use hopeval_cluster::progress::{Progress, Stage};
+use hopeval_cluster::progress::{Progress, ProgressStage};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The stages of a command, one after the other.
-pub(crate) struct Stages {
+pub(crate) struct CommandStages {
     progress: Progress,
-    current: Arc<Mutex<Option<(String, Stage)>>>,
+    current: Arc<Mutex<Option<(String, ProgressStage)>>>,
     done: Arc<AtomicBool>,
 }
 
 /// Pause between two reads of a followed count.
 const LOOK: Duration = Duration::from_millis(200);
 
-impl Stages {
+impl CommandStages {
     pub(crate) fn new() -> Self {
         Self { progress: Progress::on_stderr(), current: Arc::default(), done: Arc::default() }
     }

@@ -22,14 +22,14 @@ const LOOK: Duration = Duration::from_millis(15);
 
 /// Time left to the other children after a child failed or process 0 ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grace {
+pub struct GracePeriods {
     /// Time to notice by themselves and to leave; then they get SIGTERM.
     pub notice: Duration,
     /// Time after SIGTERM; then they are killed, even if they are stopped.
     pub terminate: Duration,
 }
 
-impl Default for Grace {
+impl Default for GracePeriods {
     fn default() -> Self {
         Self { notice: Duration::from_secs(10), terminate: Duration::from_secs(5) }
     }
@@ -37,7 +37,7 @@ impl Default for Grace {
 
 /// The end of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum ChildEnd {
     /// With an exit code.
     Code(i32),
     /// By a signal.
@@ -46,7 +46,7 @@ pub enum End {
     Forced(i32),
 }
 
-impl fmt::Display for End {
+impl fmt::Display for ChildEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |number: i32| Signal::try_from(number).map_or("an unknown signal", Signal::as_str);
         match *self {
@@ -59,17 +59,17 @@ impl fmt::Display for End {
 
 /// The ends of all children; the index is the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ending {
+pub struct SupervisionEnd {
     /// One for each process.
-    pub children: Vec<End>,
+    pub children: Vec<ChildEnd>,
 }
 
-impl Ending {
+impl SupervisionEnd {
     /// The exit code of the whole: 0 if all ended well. Otherwise the code of a lasting fault (a bug before a usage
     /// error before failed questions), if any child has one; else resumable.
     pub fn code(&self) -> u8 {
-        let any = |code: u8| self.children.contains(&End::Code(code.into()));
-        if self.children.iter().all(|end| *end == End::Code(exit::DONE.into())) {
+        let any = |code: u8| self.children.contains(&ChildEnd::Code(code.into()));
+        if self.children.iter().all(|end| *end == ChildEnd::Code(exit::DONE.into())) {
             return exit::DONE;
         }
         let lasting = [exit::BUG, exit::USAGE, exit::FAILED_QUESTIONS].into_iter().find(|code| any(*code));
@@ -118,12 +118,12 @@ pub enum SuperviseError {
 /// See [`SuperviseError`]; no child outlives the call.
 pub fn supervise(
     processes: usize,
-    grace: Grace,
+    grace: GracePeriods,
     signals: &Signals,
     command: impl Fn(usize, &[String]) -> Command,
-) -> Result<Ending, SuperviseError> {
+) -> Result<SupervisionEnd, SuperviseError> {
     let hosts = free_ports(processes)?;
-    let mut family = Family { children: Vec::with_capacity(processes) };
+    let mut family = ChildProcesses { children: Vec::with_capacity(processes) };
     for process in 0..processes {
         let mut command = command(process, &hosts);
         command.stdin(Stdio::null()).process_group(0);
@@ -133,7 +133,7 @@ pub fn supervise(
             program: command.get_program().to_string_lossy().into_owned(),
             source,
         })?;
-        family.children.push(Supervised { child, end: None, forced: false });
+        family.children.push(SupervisedChild { child, end: None, forced: false });
     }
     let (drain, drained) = mpsc::channel();
     signals.on_drain(move || {
@@ -177,29 +177,29 @@ pub fn die_with_parent(command: &mut Command) {
 #[cfg(not(target_os = "linux"))]
 pub fn die_with_parent(_command: &mut Command) {}
 
-struct Supervised {
+struct SupervisedChild {
     child: Child,
-    end: Option<End>,
+    end: Option<ChildEnd>,
     /// The supervisor sent it a signal because another child had ended.
     forced: bool,
 }
 
 /// The children. Dropping it kills the living ones.
-struct Family {
-    children: Vec<Supervised>,
+struct ChildProcesses {
+    children: Vec<SupervisedChild>,
 }
 
-impl Family {
-    fn watch(mut self, grace: Grace, drained: &mpsc::Receiver<()>) -> Result<Ending, SuperviseError> {
+impl ChildProcesses {
+    fn watch(mut self, grace: GracePeriods, drained: &mpsc::Receiver<()>) -> Result<SupervisionEnd, SuperviseError> {
         let mut draining = Some(drained);
         let mut first_loss: Option<Instant> = None;
         let mut terminated = false;
         loop {
             self.reap()?;
             if let Some(children) = self.children.iter().map(|c| c.end).collect() {
-                return Ok(Ending { children });
+                return Ok(SupervisionEnd { children });
             }
-            let done = End::Code(exit::DONE.into());
+            let done = ChildEnd::Code(exit::DONE.into());
             let mut ended = self.children.iter().enumerate().filter_map(|(process, c)| Some((process, c.end?)));
             // Process 0 leaves last. Processes still there then have missed its goodbye, or are stopped.
             if first_loss.is_none() && ended.any(|(process, end)| process == 0 || end != done) {
@@ -255,7 +255,7 @@ impl Family {
     }
 }
 
-impl Drop for Family {
+impl Drop for ChildProcesses {
     fn drop(&mut self) {
         self.signal(Signal::SIGKILL);
         for child in self.children.iter_mut().filter(|c| c.end.is_none()) {
@@ -265,11 +265,11 @@ impl Drop for Family {
     }
 }
 
-fn end(status: ExitStatus, forced: bool) -> End {
+fn end(status: ExitStatus, forced: bool) -> ChildEnd {
     match (status.code(), status.signal()) {
-        (Some(code), _) => End::Code(code),
-        (None, Some(signal)) if forced => End::Forced(signal),
-        (None, signal) => End::Signal(signal.unwrap_or(0)),
+        (Some(code), _) => ChildEnd::Code(code),
+        (None, Some(signal)) if forced => ChildEnd::Forced(signal),
+        (None, signal) => ChildEnd::Signal(signal.unwrap_or(0)),
     }
 }
 

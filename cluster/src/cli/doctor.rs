@@ -25,10 +25,10 @@ pub(crate) fn doctor(places: &PlaceArguments, arguments: DoctorArguments) -> Res
         Err(error) => Err(format!("{error:#}")),
     };
     let folder = opened.as_ref().ok().and_then(|places| places.store.local_path());
-    let subject = facts::Subject { store: &places.store, folder, probe: &probe, is_set: &facts::env_is_set };
+    let subject = facts::DoctorSubject { store: &places.store, folder, probe: &probe, is_set: &facts::env_is_set };
     let report = facts::examine(&subject);
     if arguments.json {
-        let fact = |fact: &facts::Fact| {
+        let fact = |fact: &facts::DoctorFact| {
             let health = format!("{:?}", fact.health).to_lowercase();
             serde_json::json!({"name": fact.name, "found": fact.found, "health": health, "note": fact.note})
         };
@@ -36,5 +36,5 @@ pub(crate) fn doctor(places: &PlaceArguments, arguments: DoctorArguments) -> Res
     } else {
         print::line(&report.to_string());
     }
-    Ok(if report.health() == facts::Health::Broken { exit::USAGE } else { exit::DONE })
+    Ok(if report.health() == facts::FactHealth::Broken { exit::USAGE } else { exit::DONE })
 }

@@ -6,7 +6,7 @@ use crate::print;
 use anyhow::{Error, Result};
 use clap::Args;
 use hopeval_cluster::exit;
-use hopeval_jobs::run::settings::Resolved;
+use hopeval_jobs::run::settings::ResolvedSettings;
 use hopeval_results::{Log, RunRecord, Store};
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ impl ListedRun {
     fn read(store: &Store, run: &str) -> Result<Self> {
         let record = RunRecord::load(store, run)?;
         let log = Log::open(store, run)?;
-        let resolved: Option<Resolved> = serde_json::from_value(record.settings).ok();
+        let resolved: Option<ResolvedSettings> = serde_json::from_value(record.settings).ok();
         let state = log.state();
         Ok(Self {
             run: run.to_owned(),

@@ -3,7 +3,7 @@
 use super::options::{JobArguments, PlaceArguments};
 use super::tables::requests::table;
 use crate::print;
-use crate::stages::Stages;
+use crate::stages::CommandStages;
 use anyhow::Result;
 use clap::Args;
 use hopeval_cluster::exit;
@@ -24,7 +24,7 @@ pub(crate) struct PlanArguments {
 
 pub(crate) fn plan(places: &PlaceArguments, arguments: PlanArguments) -> Result<u8> {
     let job = arguments.job.load()?;
-    let progress = Stages::new();
+    let progress = CommandStages::new();
     let report = |stage: &str, done: u64| progress.tick(stage, done);
     let plan = planning::plan(&job, &places.open_to_compute()?, arguments.quarantine.as_deref(), &report)?;
     progress.clear();

@@ -1,7 +1,7 @@
 //! `rescore`: the measures of a run's committed outcomes, computed anew.
 
 use super::options::PlaceArguments;
-use super::tables::measures::{Choice, measures};
+use super::tables::measures::{MeasureChoice, measures};
 use crate::print;
 use crate::rewrite::rewrite;
 use anyhow::Result;
@@ -33,7 +33,7 @@ pub(crate) fn rescore(places: &PlaceArguments, arguments: RescoreArguments) -> R
     }
     let state = log.state();
     let figures = board::measures(&run, &log)?;
-    let shown = showing::Shown {
+    let shown = showing::RunFigures {
         finished: state.finished.is_some(),
         outcomes: state.total_outcomes(),
         expected: run.resolved.outcomes(),
@@ -45,7 +45,7 @@ pub(crate) fn rescore(places: &PlaceArguments, arguments: RescoreArguments) -> R
     if arguments.json {
         print::line(&serde_json::to_string(&showing::document(&run, &shown))?);
     } else {
-        print::line(measures(&run, &shown, &Choice::default()).trim_end());
+        print::line(measures(&run, &shown, &MeasureChoice::default()).trim_end());
     }
     Ok(exit::DONE)
 }

@@ -1,12 +1,12 @@
 //! `resume`: resumes an interrupted run.
 
 use super::options::{MeshArguments, OutputArguments, PlaceArguments};
-use super::session::Session;
+use super::session::EvaluationSession;
 use crate::process::Interrupts;
-use crate::stages::Stages;
+use crate::stages::CommandStages;
 use anyhow::Result;
 use clap::Args;
-use hopeval_cluster::signals::Notice;
+use hopeval_cluster::signals::DrainNotice;
 use hopeval_jobs::places::Places;
 
 #[derive(Clone, Debug, Args)]
@@ -27,13 +27,13 @@ pub(crate) fn resume(places: &PlaceArguments, arguments: ResumeArguments) -> Res
     let opened = places.open_existing()?;
     let opened = Places { cache: opened.cache.verifying(), ..opened };
     let run = hopeval_results::run::resolve_run(&opened.store, &arguments.run)?;
-    let interrupts = Interrupts::install(if arguments.quiet { Notice::Silent } else { Notice::Print })?;
-    let session = Session {
+    let interrupts = Interrupts::install(if arguments.quiet { DrainNotice::Silent } else { DrainNotice::Print })?;
+    let session = EvaluationSession {
         arguments: places,
         places: &opened,
         mesh: &arguments.mesh,
         interrupts: &interrupts,
-        progress: Stages::new(),
+        progress: CommandStages::new(),
     };
     let lead = arguments.mesh.leads().then_some(run);
     if arguments.quiet { session.take_part(lead) } else { session.evaluate(lead, &arguments.output) }

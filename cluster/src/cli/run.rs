@@ -1,14 +1,14 @@
 //! `run`: makes a run of a job and evaluates it.
 
 use super::options::{JobArguments, MeshArguments, OutputArguments, PlaceArguments};
-use super::session::Session;
+use super::session::EvaluationSession;
 use crate::print;
 use crate::process::Interrupts;
-use crate::stages::Stages;
+use crate::stages::CommandStages;
 use anyhow::Result;
 use clap::Args;
 use hopeval_cluster::exit;
-use hopeval_cluster::signals::Notice;
+use hopeval_cluster::signals::DrainNotice;
 use hopeval_jobs::mode::TimingMode;
 use hopeval_jobs::run::make::make;
 use std::path::PathBuf;
@@ -42,13 +42,13 @@ pub(crate) fn run(places: &PlaceArguments, arguments: RunArguments) -> Result<u8
     }
     arguments.mesh.check()?;
     let opened = places.open_to_compute()?;
-    let interrupts = Interrupts::install(Notice::Print)?;
-    let session = Session {
+    let interrupts = Interrupts::install(DrainNotice::Print)?;
+    let session = EvaluationSession {
         arguments: places,
         places: &opened,
         mesh: &arguments.mesh,
         interrupts: &interrupts,
-        progress: Stages::new(),
+        progress: CommandStages::new(),
     };
     let report = |stage: &str, done: u64| session.progress.tick(stage, done);
     let make = || make(&job, &opened, arguments.quarantine.as_deref(), &report);

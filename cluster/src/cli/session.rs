@@ -5,20 +5,20 @@ mod children;
 use super::options::{MeshArguments, OutputArguments, PlaceArguments};
 use crate::print;
 use crate::process::{Interrupts, Process, ProcessEnd, serve_metrics};
-use crate::stages::Stages;
+use crate::stages::CommandStages;
 use anyhow::{Result, anyhow};
 use hopeval_cluster::exit;
 use hopeval_jobs::places::Places;
 use hopeval_jobs::report::failures;
 use hopeval_jobs::run::generation::Generation;
-use hopeval_jobs::run::open::Open;
-use hopeval_jobs::run::settings::Resolved;
+use hopeval_jobs::run::open::OpenRun;
+use hopeval_jobs::run::settings::ResolvedSettings;
 use hopeval_results::{RunRecord, layout};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Everything needed for an evaluation besides its run.
-pub(super) struct Session<'a> {
+pub(super) struct EvaluationSession<'a> {
     /// The user's names of the places, for the child processes.
     pub(super) arguments: &'a PlaceArguments,
     /// The places, open.
@@ -28,17 +28,17 @@ pub(super) struct Session<'a> {
     /// Signals of this process.
     pub(super) interrupts: &'a Interrupts,
     /// Shows progress.
-    pub(super) progress: Stages,
+    pub(super) progress: CommandStages,
 }
 
-impl Session<'_> {
+impl EvaluationSession<'_> {
     /// Runs one generation to its end and prints the figures. Process 0 gets the run.
     pub(super) fn evaluate(&self, run: Option<String>, output: &OutputArguments) -> Result<u8> {
         let Some(run) = run else { return self.take_part(None) };
         if output.names_something() {
             // The output options are checked now, not after hours of evaluation. The run's measures and strata are
             // known once it is made, and then it is in the store.
-            let opened = Open::open(self.places, &run, &|stage, done| self.progress.tick(stage, done))?;
+            let opened = OpenRun::open(self.places, &run, &|stage, done| self.progress.tick(stage, done))?;
             output.check(&opened).map_err(|error| {
                 anyhow!("{error}\nhint: `hopeval resume {run}` goes on with the run, with other names or none")
             })?;
@@ -48,7 +48,7 @@ impl Session<'_> {
             return Ok(code);
         }
         self.progress.clear();
-        output.print(&Open::open(self.places, &run, &|_, _| ())?)?;
+        output.print(&OpenRun::open(self.places, &run, &|_, _| ())?)?;
         Ok(code)
     }
 
@@ -88,7 +88,7 @@ impl Session<'_> {
         let (store, run) = (&self.places.store, &end.run);
         let Some((failed, outcomes)) = end.outcomes else { return Ok(exit::DONE) };
         let record = RunRecord::load(store, run)?;
-        let resolved: Resolved = serde_json::from_value(record.settings)?;
+        let resolved: ResolvedSettings = serde_json::from_value(record.settings)?;
         let allowed = resolved.job.run.allowed_failed;
         let too_many = failed as f64 > allowed * outcomes as f64;
         if !too_many {

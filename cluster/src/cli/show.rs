@@ -7,7 +7,7 @@ use clap::Args;
 use hopeval_cluster::exit;
 use hopeval_corpus::PassageId;
 use hopeval_jobs::report::show as showing;
-use hopeval_jobs::run::open::Open;
+use hopeval_jobs::run::open::OpenRun;
 use hopeval_jobs::run::transcript::transcript;
 use hopeval_results::Log;
 use hopeval_results::tables::QuestionRow;
@@ -38,7 +38,7 @@ pub(crate) fn show(places: &PlaceArguments, arguments: ShowArguments) -> Result<
     Ok(exit::DONE)
 }
 
-fn transcripts(run: &Open, arguments: &ShowArguments) -> Result<()> {
+fn transcripts(run: &OpenRun, arguments: &ShowArguments) -> Result<()> {
     let names = run.names();
     if let Some(wanted) = &arguments.configuration
         && !names.contains(wanted)
@@ -66,7 +66,7 @@ fn transcripts(run: &Open, arguments: &ShowArguments) -> Result<()> {
 }
 
 /// A run's questions with these ids, in the order of the ids.
-fn with_ids(run: &Open, ids: &[String]) -> Result<Vec<QuestionRow>> {
+fn with_ids(run: &OpenRun, ids: &[String]) -> Result<Vec<QuestionRow>> {
     let log = Log::open(&run.places.store, run.id())?;
     let mut found = BTreeMap::new();
     for row in run.questions(&log, 0)? {

@@ -15,10 +15,10 @@ use crate::print;
 use anyhow::{Result, bail};
 use clap::Args;
 use hopeval_cluster::exit;
-use hopeval_cluster::signals::{self, Notice};
-use interpreter::{Interpreter, Trained};
-use model::Model;
-use scripts::Carried;
+use hopeval_cluster::signals::{self, DrainNotice};
+use interpreter::{Interpreter, TrainingEnd};
+use model::TrainableModel;
+use scripts::EmbeddedScripts;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct TrainArguments {
     /// Which model.
     #[arg(value_enum, value_name = "MODEL")]
-    model: Model,
+    model: TrainableModel,
     /// The folder with its rows, MODEL.parquet, as `hopeval train-data` writes it.
     #[arg(long, value_name = "DIR")]
     rows: PathBuf,
@@ -53,11 +53,11 @@ pub(crate) fn train(arguments: &TrainArguments, threads: Option<usize>) -> Resul
         bail!("--scripts {}: there is no {script} in this folder", own.display());
     }
     // From here on a signal ends the children first.
-    let signals = signals::install(Notice::Silent)?;
+    let signals = signals::install(DrainNotice::Silent)?;
     let interpreter = Interpreter { program: &arguments.python, signals: &signals };
     interpreter.check(&scripts::requirements())?;
-    let carried = if arguments.scripts.is_none() { Some(Carried::write()?) } else { None };
-    let folder = carried.as_ref().map(Carried::path).or(arguments.scripts.as_deref()).unwrap_or(Path::new("."));
+    let carried = if arguments.scripts.is_none() { Some(EmbeddedScripts::write()?) } else { None };
+    let folder = carried.as_ref().map(EmbeddedScripts::path).or(arguments.scripts.as_deref()).unwrap_or(Path::new("."));
 
     let mut options = vec![OsString::from("--rows"), arguments.rows.clone().into()];
     options.extend(["--out".into(), arguments.out.clone().into()]);
@@ -67,8 +67,8 @@ pub(crate) fn train(arguments: &TrainArguments, threads: Option<usize>) -> Resul
     // The user's options come last, because the script's parser takes the last of several.
     options.extend(arguments.options.iter().cloned());
     match interpreter.train(&folder.join(&script), &options)? {
-        Trained::Finished => Ok(exit::DONE),
-        Trained::Interrupted => {
+        TrainingEnd::Finished => Ok(exit::DONE),
+        TrainingEnd::Interrupted => {
             let out = arguments.out.display();
             print::note(&format!(
                 "interrupted: the training of the {} in {out} is not finished; the same command begins it anew",
@@ -76,6 +76,6 @@ pub(crate) fn train(arguments: &TrainArguments, threads: Option<usize>) -> Resul
             ));
             Ok(exit::RESUMABLE)
         }
-        Trained::Failed(end) => bail!("the {} was not trained: {script} {end}", model.name()),
+        TrainingEnd::Failed(end) => bail!("the {} was not trained: {script} {end}", model.name()),
     }
 }

@@ -49,7 +49,7 @@ pub(crate) struct TrainDataArguments {
     random_negatives: u32,
     /// Which words of a gold chunk are kept.
     #[arg(long, value_enum, default_value_t = Kept::SubjectAndAnswer, conflicts_with = "run")]
-    keep: Kept,
+    keep: WordsToKeep,
     /// The first so many questions only.
     #[arg(long, conflicts_with = "run", allow_negative_numbers = true, value_parser = question_count)]
     limit: Option<u64>,
@@ -59,7 +59,7 @@ pub(crate) struct TrainDataArguments {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Kept {
+enum WordsToKeep {
     /// The hop's answer.
     Answer,
     /// The hop's answer and the name of what it was asked about, as in the authors' data.
@@ -76,8 +76,8 @@ pub(crate) fn train_data(places: &PlaceArguments, arguments: TrainDataArguments)
         negatives: arguments.negatives as usize,
         random_negatives: arguments.random_negatives as usize,
         keep: match arguments.keep {
-            Kept::Answer => Keep::Answer,
-            Kept::SubjectAndAnswer => Keep::SubjectAndAnswer,
+            WordsToKeep::Answer => Keep::Answer,
+            WordsToKeep::SubjectAndAnswer => Keep::SubjectAndAnswer,
         },
     };
     let made = match &arguments.run {

@@ -1,19 +1,19 @@
 //! `tune`: runs the searches of a job's `[tune]`, one after the other, and commits their choices.
 
 use super::options::{JobArguments, MeshArguments, PlaceArguments};
-use super::session::Session;
+use super::session::EvaluationSession;
 use super::tables::selection::table;
 use crate::print;
 use crate::process::Interrupts;
-use crate::stages::Stages;
+use crate::stages::CommandStages;
 use anyhow::{Result, bail};
 use clap::Args;
 use hopeval_cluster::exit;
-use hopeval_cluster::signals::Notice;
+use hopeval_cluster::signals::DrainNotice;
 use hopeval_jobs::Job;
 use hopeval_jobs::run::make::make;
-use hopeval_jobs::run::open::Open;
-use hopeval_jobs::tune::search::{Committed, Search};
+use hopeval_jobs::run::open::OpenRun;
+use hopeval_jobs::tune::search::{CommittedSelection, ParameterSearch};
 use hopeval_results::layout;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ pub(crate) fn tune(places: &PlaceArguments, arguments: TuneArguments) -> Result<
     let names: Vec<&str> = job.tune.iter().flat_map(|tune| &tune.select).map(|select| select.name.as_str()).collect();
     arguments.check(&job.name, &names)?;
     let opened = places.open_to_compute()?;
-    let interrupts = Interrupts::install(Notice::Print)?;
+    let interrupts = Interrupts::install(DrainNotice::Print)?;
     let mut documents = Vec::new();
     for (step, name) in names.iter().enumerate().filter(|(_, name)| arguments.runs(name)) {
         if interrupts.signals().draining() {
@@ -48,12 +48,12 @@ pub(crate) fn tune(places: &PlaceArguments, arguments: TuneArguments) -> Result<
             return Ok(exit::RESUMABLE);
         }
         // Each search has its own stages.
-        let session = Session {
+        let session = EvaluationSession {
             arguments: places,
             places: &opened,
             mesh: &arguments.mesh,
             interrupts: &interrupts,
-            progress: Stages::new(),
+            progress: CommandStages::new(),
         };
         let FinishedSearch { search, run, committed } =
             match run_search(&session, &job, step, arguments.quarantine.as_deref())? {
@@ -96,21 +96,21 @@ impl TuneArguments {
 
 /// A search with a committed selection.
 struct FinishedSearch {
-    search: Search,
-    run: Open,
-    committed: Committed,
+    search: ParameterSearch,
+    run: OpenRun,
+    committed: CommittedSelection,
 }
 
 /// Runs one search; an exit code if it ended without a selection.
 fn run_search(
-    session: &Session<'_>,
+    session: &EvaluationSession<'_>,
     job: &Job,
     step: usize,
     quarantine: Option<&Path>,
 ) -> Result<Result<FinishedSearch, u8>> {
     let (places, progress) = (session.places, &session.progress);
     let report = |stage: &str, done: u64| progress.tick(stage, done);
-    let search = Search::prepare(job, step, quarantine.is_some(), places, &report)?;
+    let search = ParameterSearch::prepare(job, step, quarantine.is_some(), places, &report)?;
     let run = make(&search.job, places, quarantine, &report)?;
     let code = session.complete(&run)?;
     progress.clear();
@@ -122,13 +122,13 @@ fn run_search(
     if code != exit::DONE {
         return Ok(Err(code));
     }
-    let run = Open::open(places, &run, &|_, _| ())?;
+    let run = OpenRun::open(places, &run, &|_, _| ())?;
     let committed = search.commit(&run)?;
     Ok(Ok(FinishedSearch { search, run, committed }))
 }
 
-fn document(search: &Search, run: &Open, committed: &Committed, object: &str) -> Value {
-    let Committed { selection, new } = committed;
+fn document(search: &ParameterSearch, run: &OpenRun, committed: &CommittedSelection, object: &str) -> Value {
+    let CommittedSelection { selection, new } = committed;
     let generated = search.generated.map(|generated| {
         json!({"draws": generated.draws, "candidates": generated.candidates, "empty": generated.empty,
                "computed": generated.computed})

@@ -2,7 +2,7 @@
 
 use super::options::question_count;
 use crate::print;
-use crate::stages::Stages;
+use crate::stages::CommandStages;
 use anyhow::{Context, Result};
 use clap::Args;
 use hopeval_cluster::exit;
@@ -34,7 +34,7 @@ pub(crate) struct WorldArguments {
 
 pub(crate) fn world(arguments: WorldArguments) -> Result<u8> {
     let settings = WorldSettings::new(arguments.questions, arguments.passages, arguments.seed, arguments.split);
-    let progress = Stages::new();
+    let progress = CommandStages::new();
     if let Some(out) = &arguments.out {
         let report = generate(&settings, out, |p| progress.tick(p.stage, p.done))?;
         progress.clear();

@@ -3,10 +3,10 @@
 //! Without a device nothing is doubtful, since models run on the CPU. With a device, everything that keeps it from
 //! being used is doubtful.
 
-use super::{Fact, GIB, doubtful, fine};
+use super::{DoctorFact, GIB, doubtful, fine};
 use hopeval_cuda::machine::{DeviceFacts, CudaFacts, MissingRequirement};
 
-pub(super) fn facts(found: &CudaFacts) -> Vec<Fact> {
+pub(super) fn facts(found: &CudaFacts) -> Vec<DoctorFact> {
     let there = found.devices.is_ok();
     let mut facts = vec![library("CUDA driver", there, found.driver.as_ref().map(|v| format!("serves CUDA {v}")))];
     match &found.devices {
@@ -26,7 +26,7 @@ pub(super) fn facts(found: &CudaFacts) -> Vec<Fact> {
 }
 
 /// A library for devices. Its absence is doubtful if there is a device.
-fn library(name: &'static str, there: bool, found: Result<String, &MissingRequirement>) -> Fact {
+fn library(name: &'static str, there: bool, found: Result<String, &MissingRequirement>) -> DoctorFact {
     match found {
         Ok(version) => fine(name, version, ""),
         Err(missing) if there => doubtful(name, "not usable", &missing.to_string()),
@@ -34,7 +34,7 @@ fn library(name: &'static str, there: bool, found: Result<String, &MissingRequir
     }
 }
 
-fn device(device: &DeviceFacts) -> Fact {
+fn device(device: &DeviceFacts) -> DoctorFact {
     let DeviceFacts { ordinal, name, architecture, multiprocessors, memory, free, .. } = device;
     let gib = |bytes: u64| bytes as f64 / GIB;
     let free = free.map_or_else(String::new, |free| format!(", {:.1} free", gib(free)));
@@ -48,7 +48,7 @@ fn device(device: &DeviceFacts) -> Fact {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::Health;
+    use crate::doctor::FactHealth;
     use hopeval_cuda::energy::EnergyError;
     use hopeval_cuda::machine::{GpuArchitecture, LibraryVersion};
 
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn without_a_device_nothing_is_doubtful() {
         let facts = facts(&bare());
-        assert!(facts.iter().all(|fact| fact.health == Health::Fine), "{facts:?}");
+        assert!(facts.iter().all(|fact| fact.health == FactHealth::Fine), "{facts:?}");
         let note = |name: &str| facts.iter().find(|fact| fact.name == name).map(|fact| fact.note.clone()).unwrap();
         assert!(note("CUDA driver").contains("install NVIDIA's driver"), "{}", note("CUDA driver"));
         assert!(note("NVRTC").contains("pip install"), "{}", note("NVRTC"));
@@ -93,7 +93,7 @@ mod tests {
         let health = |name: &str| facts.iter().find(|fact| fact.name == name).map(|fact| fact.health).unwrap();
         assert_eq!(
             (health("CUDA driver"), health("GPU"), health("NVRTC")),
-            (Health::Fine, Health::Fine, Health::Doubtful)
+            (FactHealth::Fine, FactHealth::Fine, FactHealth::Doubtful)
         );
         let gpu = facts.iter().find(|fact| fact.name == "GPU").unwrap();
         assert_eq!(gpu.found, "cuda:0: NVIDIA H100, sm_90, 132 SMs, 80.0 GiB, 79.0 free");

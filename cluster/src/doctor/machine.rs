@@ -1,6 +1,6 @@
 //! Facts of the machine: processor, memory, open files, disk.
 
-use super::{Fact, GIB, doubtful, fine};
+use super::{DoctorFact, GIB, doubtful, fine};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::statvfs::statvfs;
 use std::path::Path;
@@ -22,7 +22,7 @@ pub(super) fn target() -> String {
     format!("{}-{}{environment}{mode}", std::env::consts::ARCH, std::env::consts::OS)
 }
 
-pub(super) fn cores() -> Fact {
+pub(super) fn cores() -> DoctorFact {
     match std::thread::available_parallelism() {
         Ok(n) => fine("cores", n.to_string(), "as many as this process may use"),
         Err(e) => doubtful("cores", "unknown", &e.to_string()),
@@ -30,7 +30,7 @@ pub(super) fn cores() -> Fact {
 }
 
 /// Memory of the machine, or of the control group if it has less. `read` gives the text of a file.
-pub(super) fn memory(read: &dyn Fn(&str) -> Option<String>) -> Fact {
+pub(super) fn memory(read: &dyn Fn(&str) -> Option<String>) -> DoctorFact {
     let meminfo = read("/proc/meminfo").unwrap_or_default();
     let field = |name: &str| {
         let line = meminfo.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
@@ -70,7 +70,7 @@ pub(super) fn features() -> String {
     "not looked for on this architecture".to_owned()
 }
 
-pub(super) fn files() -> Fact {
+pub(super) fn files() -> DoctorFact {
     match getrlimit(Resource::RLIMIT_NOFILE) {
         Ok((soft, hard)) if soft < FILES => {
             doubtful("open files", format!("{soft} of {hard}"), "raise it: ulimit -n 4096")
@@ -81,7 +81,7 @@ pub(super) fn files() -> Fact {
 }
 
 /// Free space on the disk of `folder`, which need not exist yet.
-pub(super) fn disk(folder: &Path) -> Fact {
+pub(super) fn disk(folder: &Path) -> DoctorFact {
     let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let existing = absolute.ancestors().find(|path| path.exists()).unwrap_or(&absolute);
     match statvfs(existing) {
@@ -102,7 +102,7 @@ pub(super) fn disk(folder: &Path) -> Fact {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::Health;
+    use crate::doctor::FactHealth;
 
     #[test]
     fn the_limit_of_a_container_counts() {
@@ -113,6 +113,6 @@ mod tests {
         };
         assert_eq!(with("max\n"), "16.0 GiB, 8.0 available");
         assert_eq!(with("2147483648\n"), "16.0 GiB, 8.0 available; limited to 2.0 GiB");
-        assert_eq!(memory(&|_| None).health, Health::Doubtful);
+        assert_eq!(memory(&|_| None).health, FactHealth::Doubtful);
     }
 }

@@ -8,9 +8,9 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Timely's socket threads. Dropping it waits for them.
-pub struct Comms(Option<Box<dyn Any + Send>>);
+pub struct SocketThreads(Option<Box<dyn Any + Send>>);
 
-impl fmt::Debug for Comms {
+impl fmt::Debug for SocketThreads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Comms")
     }
@@ -19,9 +19,9 @@ impl fmt::Debug for Comms {
 /// A socket thread of timely had panicked: a peer went away while the dataflow was live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a connection of the mesh failed")]
-pub struct CommsFailed;
+pub struct SocketThreadsFailed;
 
-impl Comms {
+impl SocketThreads {
     pub(super) fn new(guard: Box<dyn Any + Send>) -> Self {
         Self(Some(guard))
     }
@@ -30,17 +30,17 @@ impl Comms {
     ///
     /// # Errors
     /// If a peer was lost.
-    pub fn close(mut self) -> Result<(), CommsFailed> {
+    pub fn close(mut self) -> Result<(), SocketThreadsFailed> {
         self.join()
     }
 
-    fn join(&mut self) -> Result<(), CommsFailed> {
+    fn join(&mut self) -> Result<(), SocketThreadsFailed> {
         let guard = self.0.take();
-        catch_unwind(AssertUnwindSafe(|| drop(guard))).map_err(|_| CommsFailed)
+        catch_unwind(AssertUnwindSafe(|| drop(guard))).map_err(|_| SocketThreadsFailed)
     }
 }
 
-impl Drop for Comms {
+impl Drop for SocketThreads {
     fn drop(&mut self) {
         if self.join().is_err() {
             tracing::debug!("a socket thread had failed");

@@ -7,8 +7,8 @@ use std::io::{self, ErrorKind, Read};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-use super::Refusal;
-use super::hello::{Hello, Parsed};
+use super::MeshRefusal;
+use super::hello::{Hello, ParsedHello};
 
 /// Longest time between the start of a connection and its whole hello.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -17,13 +17,13 @@ const CROWD: usize = 256;
 
 /// A listening socket, and the connections with unfinished hellos.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct MeshListener {
     listener: TcpListener,
-    waiting: Vec<Waiting>,
+    waiting: Vec<PendingHello>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct PendingHello {
     stream: TcpStream,
     from: SocketAddr,
     since: Instant,
@@ -32,15 +32,15 @@ struct Waiting {
 
 /// A connection with a whole hello, or with a fault in it.
 #[derive(Debug)]
-pub(super) struct Knock {
+pub(super) struct Handshake {
     /// The socket, blocking again.
     pub(super) stream: TcpStream,
     pub(super) from: SocketAddr,
     /// Its hello, or the reason for a refusal without asking the mesh.
-    pub(super) hello: Result<Hello, Refusal>,
+    pub(super) hello: Result<Hello, MeshRefusal>,
 }
 
-impl Door {
+impl MeshListener {
     /// Listens on the port of `address`: only on the loopback interface if the address is there, else on all
     /// interfaces.
     ///
@@ -62,16 +62,16 @@ impl Door {
     }
 
     /// Connections with complete hellos. Never blocks.
-    pub(super) fn knocks(&mut self) -> Vec<Knock> {
+    pub(super) fn knocks(&mut self) -> Vec<Handshake> {
         self.accept();
         let mut knocks = Vec::new();
         for mut waiting in std::mem::take(&mut self.waiting) {
             match waiting.listen() {
-                Parsed::More if waiting.since.elapsed() < PATIENCE => self.waiting.push(waiting),
-                Parsed::More => tracing::debug!(from = %waiting.from, "a connection said no hello; closed"),
-                Parsed::Stranger => tracing::debug!(from = %waiting.from, "a stranger connected; closed"),
-                Parsed::Hello(hello) => knocks.extend(waiting.into_knock(Ok(hello))),
-                Parsed::Refuse(refusal) => knocks.extend(waiting.into_knock(Err(refusal))),
+                ParsedHello::More if waiting.since.elapsed() < PATIENCE => self.waiting.push(waiting),
+                ParsedHello::More => tracing::debug!(from = %waiting.from, "a connection said no hello; closed"),
+                ParsedHello::Stranger => tracing::debug!(from = %waiting.from, "a stranger connected; closed"),
+                ParsedHello::Hello(hello) => knocks.extend(waiting.into_knock(Ok(hello))),
+                ParsedHello::Refuse(refusal) => knocks.extend(waiting.into_knock(Err(refusal))),
             }
         }
         knocks
@@ -87,7 +87,7 @@ impl Door {
                     if self.waiting.len() >= CROWD {
                         self.waiting.remove(0);
                     }
-                    self.waiting.push(Waiting { stream, from, since: Instant::now(), bytes: Vec::new() });
+                    self.waiting.push(PendingHello { stream, from, since: Instant::now(), bytes: Vec::new() });
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 // Nobody is waiting, or a connection ended before it was accepted, or file descriptors ran out: all
@@ -98,29 +98,29 @@ impl Door {
     }
 }
 
-impl Waiting {
-    fn listen(&mut self) -> Parsed {
+impl PendingHello {
+    fn listen(&mut self) -> ParsedHello {
         let mut buffer = [0u8; 128];
         loop {
             // Not a byte more than the hello: later bytes belong to the owner of the socket.
             let want = Hello::missing(self.bytes.len());
             match self.stream.read(&mut buffer[..want]) {
-                Ok(0) => return if want == 0 { Hello::parse(&self.bytes) } else { Parsed::Stranger },
+                Ok(0) => return if want == 0 { Hello::parse(&self.bytes) } else { ParsedHello::Stranger },
                 Ok(n) => self.bytes.extend_from_slice(&buffer[..n]),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Hello::parse(&self.bytes),
-                Err(_) => return Parsed::Stranger,
+                Err(_) => return ParsedHello::Stranger,
             }
             match Hello::parse(&self.bytes) {
-                Parsed::More => {}
+                ParsedHello::More => {}
                 parsed => return parsed,
             }
         }
     }
 
-    fn into_knock(self, hello: Result<Hello, Refusal>) -> Option<Knock> {
+    fn into_knock(self, hello: Result<Hello, MeshRefusal>) -> Option<Handshake> {
         self.stream.set_nonblocking(false).ok()?;
-        Some(Knock { stream: self.stream, from: self.from, hello })
+        Some(Handshake { stream: self.stream, from: self.from, hello })
     }
 }
 

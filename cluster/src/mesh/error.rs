@@ -3,18 +3,18 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::Refusal;
+use super::MeshRefusal;
 
 /// A process missing in the mesh.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Absent {
+pub struct MissingProcess {
     /// Its index.
     pub process: usize,
     /// Its address, as in `hosts`.
     pub address: String,
 }
 
-impl fmt::Display for Absent {
+impl fmt::Display for MissingProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.process, self.address)
     }
@@ -54,7 +54,7 @@ pub enum MeshError {
         address: String,
         /// Why.
         #[source]
-        reason: Refusal,
+        reason: MeshRefusal,
     },
     /// Processes were missing at the deadline.
     #[error("missing after {} s: process {}{}", after.as_secs_f64(), list(missing), noted(notes))]
@@ -62,7 +62,7 @@ pub enum MeshError {
         /// The deadline.
         after: Duration,
         /// The missing processes.
-        missing: Vec<Absent>,
+        missing: Vec<MissingProcess>,
         /// Events meanwhile: the last error of a connection, refused processes with reasons.
         notes: Vec<String>,
     },
@@ -76,7 +76,7 @@ pub enum MeshError {
     },
     /// A process went away between its hello and the last socket.
     #[error("process {0} went away while the mesh was formed")]
-    Left(Absent),
+    Left(MissingProcess),
     /// A socket could not be set up or used.
     #[error("the mesh cannot be formed: {what}")]
     Socket {
@@ -98,8 +98,8 @@ impl MeshError {
     }
 }
 
-fn list(missing: &[Absent]) -> String {
-    missing.iter().map(Absent::to_string).collect::<Vec<_>>().join(", ")
+fn list(missing: &[MissingProcess]) -> String {
+    missing.iter().map(MissingProcess::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn noted(notes: &[String]) -> String {

@@ -5,11 +5,11 @@ use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use super::door::{Door, Knock, alive};
-use super::hello::{self, Hello, Kind, Nonce, Word};
+use super::door::{MeshListener, Handshake, alive};
+use super::hello::{self, Hello, SocketKind, FormingNonce, FinalMessage};
 use super::wire::{self, settle};
-use super::{Absent, MeshError, MeshSettings, Refusal};
-use crate::pulse::Link;
+use super::{MissingProcess, MeshError, MeshSettings, MeshRefusal};
+use crate::pulse::HeartbeatSockets;
 
 /// Pause between two looks at the listener.
 pub(super) const TICK: Duration = Duration::from_millis(2);
@@ -21,12 +21,12 @@ const WRITE_LIMIT: Duration = Duration::from_secs(5);
 /// The part of process 0: waits for a heartbeat socket of every other process, then welcomes all.
 pub(super) fn gather(
     settings: &MeshSettings,
-    door: &mut Door,
+    door: &mut MeshListener,
     welcome: &[u8],
     end: Instant,
-) -> Result<(Link, Nonce), MeshError> {
+) -> Result<(HeartbeatSockets, FormingNonce), MeshError> {
     let mut seats: Vec<Option<TcpStream>> = settings.hosts.iter().map(|_| None).collect();
-    let mut notes = Notes::default();
+    let mut notes = FormingNotes::default();
     loop {
         // A process frees its slot if it gives up or is started again.
         for seat in &mut seats {
@@ -49,31 +49,31 @@ pub(super) fn gather(
         std::thread::sleep(TICK);
     }
     let nonce = nonce();
-    let word = Word::Welcome { nonce, bytes: welcome.to_vec() };
+    let word = FinalMessage::Welcome { nonce, bytes: welcome.to_vec() };
     let mut peers = Vec::new();
     for (process, stream) in seats.into_iter().enumerate().filter_map(|(p, s)| Some((p, s?))) {
         settle(&stream)?;
         send(&stream, &word).map_err(|_| MeshError::Left(settings.absent(process)))?;
         peers.push((process, stream));
     }
-    Ok((Link::new(settings.process, peers), nonce))
+    Ok((HeartbeatSockets::new(settings.process, peers), nonce))
 }
 
-fn judge(settings: &MeshSettings, hello: &Hello, seats: &[Option<TcpStream>]) -> Result<usize, Refusal> {
+fn judge(settings: &MeshSettings, hello: &Hello, seats: &[Option<TcpStream>]) -> Result<usize, MeshRefusal> {
     settings.judge(hello)?;
-    if hello.kind != Kind::Pulse {
-        return Err(Refusal::Generation);
+    if hello.kind != SocketKind::Pulse {
+        return Err(MeshRefusal::Generation);
     }
     match seats.get(hello.from as usize) {
         Some(None) => Ok(hello.from as usize),
-        _ => Err(Refusal::Taken { process: hello.from }),
+        _ => Err(MeshRefusal::Taken { process: hello.from }),
     }
 }
 
 /// Reports the missing processes to the connected ones.
-fn abandon(settings: &MeshSettings, seats: Vec<Option<TcpStream>>, notes: Notes) -> MeshError {
+fn abandon(settings: &MeshSettings, seats: Vec<Option<TcpStream>>, notes: FormingNotes) -> MeshError {
     let missing: Vec<usize> = (1..seats.len()).filter(|p| seats[*p].is_none()).collect();
-    let word = Word::Missing(missing.iter().map(|p| *p as u32).collect());
+    let word = FinalMessage::Missing(missing.iter().map(|p| *p as u32).collect());
     for stream in seats.iter().flatten() {
         // A process without this message finds out at its own deadline.
         let _ = send(stream, &word);
@@ -82,26 +82,26 @@ fn abandon(settings: &MeshSettings, seats: Vec<Option<TcpStream>>, notes: Notes)
     MeshError::Missing { after: settings.deadline, missing, notes: notes.lines }
 }
 
-fn send(stream: &TcpStream, word: &Word) -> std::io::Result<()> {
+fn send(stream: &TcpStream, word: &FinalMessage) -> std::io::Result<()> {
     stream.set_write_timeout(Some(WRITE_LIMIT))?;
     word.write(stream)?;
     stream.set_write_timeout(None)
 }
 
 /// The part of every other process: joins process 0 and waits for its welcome.
-pub(super) fn follow(settings: &MeshSettings, end: Instant) -> Result<(Link, Nonce, Vec<u8>), MeshError> {
+pub(super) fn follow(settings: &MeshSettings, end: Instant) -> Result<(HeartbeatSockets, FormingNonce, Vec<u8>), MeshError> {
     loop {
-        let hello = settings.hello(Kind::Pulse, 0, [0; 16]);
+        let hello = settings.hello(SocketKind::Pulse, 0, [0; 16]);
         let stream = wire::connect(settings, 0, &hello, end)?;
         // Process 0 may have started later and keeps its own deadline. A moment more lets its message arrive.
         let patience = end.saturating_duration_since(Instant::now()) + Duration::from_millis(500);
-        let waited = stream.set_read_timeout(Some(patience)).and_then(|()| Word::read(&stream));
+        let waited = stream.set_read_timeout(Some(patience)).and_then(|()| FinalMessage::read(&stream));
         match waited {
-            Ok(Word::Welcome { nonce, bytes }) => {
+            Ok(FinalMessage::Welcome { nonce, bytes }) => {
                 settle(&stream)?;
-                return Ok((Link::new(settings.process, vec![(0, stream)]), nonce, bytes));
+                return Ok((HeartbeatSockets::new(settings.process, vec![(0, stream)]), nonce, bytes));
             }
-            Ok(Word::Missing(missing)) => {
+            Ok(FinalMessage::Missing(missing)) => {
                 let missing = missing.into_iter().map(|p| settings.absent(p as usize)).collect();
                 let notes = vec!["process 0 gave up".to_owned()];
                 return Err(MeshError::Missing { after: settings.deadline, missing, notes });
@@ -111,14 +111,14 @@ pub(super) fn follow(settings: &MeshSettings, end: Instant) -> Result<(Link, Non
             }
             // Process 0 went away: this was an earlier one about to end, or it is being started again.
             Err(_) if Instant::now() < end => std::thread::sleep(Duration::from_millis(20)),
-            Err(_) => return Err(MeshError::Left(Absent { process: 0, address: settings.hosts[0].clone() })),
+            Err(_) => return Err(MeshError::Left(MissingProcess { process: 0, address: settings.hosts[0].clone() })),
         }
     }
 }
 
 /// Answers a connection and returns its socket if it is accepted.
-pub(super) fn answer(knock: Knock, verdict: Result<usize, Refusal>, notes: &mut Notes) -> Option<(usize, TcpStream)> {
-    let Knock { mut stream, from, hello } = knock;
+pub(super) fn answer(knock: Handshake, verdict: Result<usize, MeshRefusal>, notes: &mut FormingNotes) -> Option<(usize, TcpStream)> {
+    let Handshake { mut stream, from, hello } = knock;
     stream.set_write_timeout(Some(WRITE_LIMIT)).ok()?;
     hello::write_reply(&mut stream, verdict.as_ref().err()).and_then(|()| stream.flush()).ok()?;
     stream.set_write_timeout(None).ok()?;
@@ -135,11 +135,11 @@ pub(super) fn answer(knock: Knock, verdict: Result<usize, Refusal>, notes: &mut 
 
 /// Events during the wait, for the error at the deadline; each once.
 #[derive(Debug, Default)]
-pub(super) struct Notes {
+pub(super) struct FormingNotes {
     pub(super) lines: Vec<String>,
 }
 
-impl Notes {
+impl FormingNotes {
     fn push(&mut self, line: String) {
         if self.lines.len() < NOTES && !self.lines.contains(&line) {
             self.lines.push(line);
@@ -148,7 +148,7 @@ impl Notes {
 }
 
 /// A number unique to this forming, drawn from the standard library's hasher keys, which the system seeds.
-fn nonce() -> Nonce {
+fn nonce() -> FormingNonce {
     let mut nonce = [0u8; 16];
     for half in nonce.chunks_exact_mut(8) {
         let mut hasher = RandomState::new().build_hasher();

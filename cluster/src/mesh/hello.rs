@@ -12,7 +12,7 @@
 
 use std::io::{self, Read, Write};
 
-use super::Refusal;
+use super::MeshRefusal;
 
 /// First bytes of a hello and of a reply.
 const MAGIC: [u8; 8] = *b"hopeval\n";
@@ -27,7 +27,7 @@ const WELCOME_LIMIT: u32 = 16 << 20;
 
 /// The use of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum SocketKind {
     /// Heartbeats, between process 0 and every other.
     Pulse,
     /// Timely's messages, between every two processes.
@@ -35,12 +35,12 @@ pub(super) enum Kind {
 }
 
 /// Random number of one forming of a mesh, unknown to processes of earlier formings.
-pub(super) type Nonce = [u8; 16];
+pub(super) type FormingNonce = [u8; 16];
 
 /// The first message of a connector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hello {
-    pub(super) kind: Kind,
+    pub(super) kind: SocketKind,
     /// The sender.
     pub(super) from: u32,
     /// The process expected by the sender at this address.
@@ -52,16 +52,16 @@ pub(super) struct Hello {
     /// Secret of the run.
     pub(super) token: [u8; 32],
     /// Nonce of this forming; zero in a heartbeat hello, because its sender learns the nonce from the welcome.
-    pub(super) nonce: Nonce,
+    pub(super) nonce: FormingNonce,
 }
 
 /// The meaning of the first bytes of a connection.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Parsed {
+pub(super) enum ParsedHello {
     /// A whole hello.
     Hello(Hello),
     /// A process of hopeval to be refused.
-    Refuse(Refusal),
+    Refuse(MeshRefusal),
     /// Not hopeval.
     Stranger,
     /// Not enough bytes yet.
@@ -79,8 +79,8 @@ impl Hello {
         put(&MAGIC);
         put(&VERSION.to_le_bytes());
         put(&[match self.kind {
-            Kind::Pulse => 0,
-            Kind::Data => 1,
+            SocketKind::Pulse => 0,
+            SocketKind::Data => 1,
         }]);
         put(&[0]);
         for n in [self.from, self.to, self.processes, self.workers] {
@@ -92,29 +92,29 @@ impl Hello {
     }
 
     /// Parses the bytes received so far. Decides about a stranger and about the version as early as possible.
-    pub(super) fn parse(bytes: &[u8]) -> Parsed {
+    pub(super) fn parse(bytes: &[u8]) -> ParsedHello {
         let seen = bytes.len().min(MAGIC.len());
         if bytes[..seen] != MAGIC[..seen] {
-            return Parsed::Stranger;
+            return ParsedHello::Stranger;
         }
         if bytes.len() < 10 {
-            return Parsed::More;
+            return ParsedHello::More;
         }
         let version = u16::from_le_bytes([bytes[8], bytes[9]]);
         if version != VERSION {
-            return Parsed::Refuse(Refusal::Version { ours: VERSION.into(), theirs: version.into() });
+            return ParsedHello::Refuse(MeshRefusal::Version { ours: VERSION.into(), theirs: version.into() });
         }
-        let Some(bytes) = bytes.get(..HELLO) else { return Parsed::More };
+        let Some(bytes) = bytes.get(..HELLO) else { return ParsedHello::More };
         let kind = match bytes[10] {
-            0 => Kind::Pulse,
-            1 => Kind::Data,
-            _ => return Parsed::Stranger,
+            0 => SocketKind::Pulse,
+            1 => SocketKind::Data,
+            _ => return ParsedHello::Stranger,
         };
         let mut token = [0u8; 32];
         token.copy_from_slice(&bytes[28..60]);
         let mut nonce = [0u8; 16];
         nonce.copy_from_slice(&bytes[60..76]);
-        Parsed::Hello(Self {
+        ParsedHello::Hello(Self {
             kind,
             from: number(bytes, 12),
             to: number(bytes, 16),
@@ -132,8 +132,8 @@ impl Hello {
 }
 
 /// Answers a hello.
-pub(super) fn write_reply(mut to: impl Write, refusal: Option<&Refusal>) -> io::Result<()> {
-    let (code, a, b) = refusal.map_or((0, 0, 0), Refusal::encode);
+pub(super) fn write_reply(mut to: impl Write, refusal: Option<&MeshRefusal>) -> io::Result<()> {
+    let (code, a, b) = refusal.map_or((0, 0, 0), MeshRefusal::encode);
     let mut out = [0u8; REPLY];
     out[..8].copy_from_slice(&MAGIC);
     out[8] = code;
@@ -146,7 +146,7 @@ pub(super) fn write_reply(mut to: impl Write, refusal: Option<&Refusal>) -> io::
 ///
 /// # Errors
 /// The socket's, and `InvalidData` if the answer is not hopeval's.
-pub(super) fn read_reply(mut from: impl Read) -> io::Result<Result<(), Refusal>> {
+pub(super) fn read_reply(mut from: impl Read) -> io::Result<Result<(), MeshRefusal>> {
     let mut bytes = [0u8; REPLY];
     from.read_exact(&mut bytes)?;
     if bytes[..8] != MAGIC {
@@ -154,20 +154,20 @@ pub(super) fn read_reply(mut from: impl Read) -> io::Result<Result<(), Refusal>>
     }
     match bytes[8] {
         0 => Ok(Ok(())),
-        code => Refusal::decode(code, number(&bytes, 9), number(&bytes, 13)).map(Err).ok_or_else(not_hopeval),
+        code => MeshRefusal::decode(code, number(&bytes, 9), number(&bytes, 13)).map(Err).ok_or_else(not_hopeval),
     }
 }
 
 /// The final message of process 0 to each other process.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum FinalMessage {
     /// All are there.
-    Welcome { nonce: Nonce, bytes: Vec<u8> },
+    Welcome { nonce: FormingNonce, bytes: Vec<u8> },
     /// These never came.
     Missing(Vec<u32>),
 }
 
-impl Word {
+impl FinalMessage {
     pub(super) fn write(&self, mut to: impl Write) -> io::Result<()> {
         let (tag, nonce, body) = match self {
             Self::Welcome { nonce, bytes } => (1, *nonce, bytes.clone()),
@@ -218,48 +218,48 @@ mod tests {
     use super::*;
 
     fn hello() -> Hello {
-        Hello { kind: Kind::Data, from: 3, to: 1, processes: 4, workers: 2, token: [7; 32], nonce: [9; 16] }
+        Hello { kind: SocketKind::Data, from: 3, to: 1, processes: 4, workers: 2, token: [7; 32], nonce: [9; 16] }
     }
 
     #[test]
     fn a_hello_survives_and_is_incomplete_before_its_last_byte() {
         let bytes = hello().encode();
-        assert_eq!(Hello::parse(&bytes), Parsed::Hello(hello()));
+        assert_eq!(Hello::parse(&bytes), ParsedHello::Hello(hello()));
         for n in 0..bytes.len() {
-            assert_eq!(Hello::parse(&bytes[..n]), Parsed::More, "{n} bytes");
+            assert_eq!(Hello::parse(&bytes[..n]), ParsedHello::More, "{n} bytes");
             assert_eq!(Hello::missing(n), bytes.len() - n);
         }
     }
 
     #[test]
     fn strangers_and_other_versions_are_known_early() {
-        assert_eq!(Hello::parse(b"GET / HT"), Parsed::Stranger);
+        assert_eq!(Hello::parse(b"GET / HT"), ParsedHello::Stranger);
         let mut bytes = hello().encode();
         bytes[8] = 200;
-        assert_eq!(Hello::parse(&bytes[..10]), Parsed::Refuse(Refusal::Version { ours: VERSION.into(), theirs: 200 }));
+        assert_eq!(Hello::parse(&bytes[..10]), ParsedHello::Refuse(MeshRefusal::Version { ours: VERSION.into(), theirs: 200 }));
     }
 
     #[test]
     fn replies_and_words_survive() {
         for refusal in [
             None,
-            Some(Refusal::Token),
-            Some(Refusal::Version { ours: 1, theirs: 2 }),
-            Some(Refusal::Processes { ours: 3, theirs: 2 }),
-            Some(Refusal::Workers { ours: 3, theirs: 2 }),
-            Some(Refusal::OutOfRange { process: 9, processes: 3 }),
-            Some(Refusal::Taken { process: 1 }),
-            Some(Refusal::Misaddressed { ours: 0, wanted: 1 }),
-            Some(Refusal::Generation),
+            Some(MeshRefusal::Token),
+            Some(MeshRefusal::Version { ours: 1, theirs: 2 }),
+            Some(MeshRefusal::Processes { ours: 3, theirs: 2 }),
+            Some(MeshRefusal::Workers { ours: 3, theirs: 2 }),
+            Some(MeshRefusal::OutOfRange { process: 9, processes: 3 }),
+            Some(MeshRefusal::Taken { process: 1 }),
+            Some(MeshRefusal::Misaddressed { ours: 0, wanted: 1 }),
+            Some(MeshRefusal::Generation),
         ] {
             let mut bytes = Vec::new();
             write_reply(&mut bytes, refusal.as_ref()).unwrap();
             assert_eq!(read_reply(bytes.as_slice()).unwrap().err(), refusal);
         }
-        for word in [Word::Welcome { nonce: [3; 16], bytes: b"run 7".to_vec() }, Word::Missing(vec![2, 5])] {
+        for word in [FinalMessage::Welcome { nonce: [3; 16], bytes: b"run 7".to_vec() }, FinalMessage::Missing(vec![2, 5])] {
             let mut bytes = Vec::new();
             word.write(&mut bytes).unwrap();
-            assert_eq!(Word::read(bytes.as_slice()).unwrap(), word);
+            assert_eq!(FinalMessage::read(bytes.as_slice()).unwrap(), word);
         }
         assert!(read_reply(b"HTTP/1.1 400 Bad Request".as_slice()).is_err());
     }

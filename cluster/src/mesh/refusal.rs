@@ -2,7 +2,7 @@
 
 /// Why a process was refused. Both sides learn it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum MeshRefusal {
     /// The two binaries speak different versions of the handshake.
     #[error("the binaries differ: the handshake here is version {ours}, theirs {theirs}")]
     Version {
@@ -57,7 +57,7 @@ pub enum Refusal {
     Generation,
 }
 
-impl Refusal {
+impl MeshRefusal {
     /// A code, not 0, and two numbers.
     pub(super) fn encode(&self) -> (u8, u32, u32) {
         match *self {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::hello::{Hello, Kind, Nonce};
-use super::{Absent, MeshError, Refusal, Role};
+use super::hello::{Hello, SocketKind, FormingNonce};
+use super::{MissingProcess, MeshError, MeshRefusal, FormingRole};
 
 /// Settings of a process of a mesh, known before forming.
 #[derive(Debug, Clone)]
@@ -22,7 +22,7 @@ pub struct MeshSettings {
 
 impl MeshSettings {
     /// Whether a process with these settings can take the role.
-    pub(super) fn check(&self, role: &Role) -> Result<(), MeshError> {
+    pub(super) fn check(&self, role: &FormingRole) -> Result<(), MeshError> {
         let wrong = if self.hosts.is_empty() {
             "the list of hosts is empty"
         } else if self.process >= self.hosts.len() {
@@ -31,7 +31,7 @@ impl MeshSettings {
             "a process needs a worker"
         } else if u32::try_from(self.hosts.len().max(self.workers)).is_err() {
             "there are too many processes or workers"
-        } else if (self.process == 0) != matches!(role, Role::Lead(_)) {
+        } else if (self.process == 0) != matches!(role, FormingRole::Lead(_)) {
             "process 0 leads, and only process 0"
         } else if self.hosts.len() == 1 {
             // A single process does not listen.
@@ -43,12 +43,12 @@ impl MeshSettings {
     }
 
     /// The name of a missing process.
-    pub(super) fn absent(&self, process: usize) -> Absent {
-        Absent { process, address: self.hosts.get(process).cloned().unwrap_or_default() }
+    pub(super) fn absent(&self, process: usize) -> MissingProcess {
+        MissingProcess { process, address: self.hosts.get(process).cloned().unwrap_or_default() }
     }
 
     /// The hello to another process.
-    pub(super) fn hello(&self, kind: Kind, to: usize, nonce: Nonce) -> Hello {
+    pub(super) fn hello(&self, kind: SocketKind, to: usize, nonce: FormingNonce) -> Hello {
         // `check` has checked that the numbers fit.
         Hello {
             kind,
@@ -62,23 +62,23 @@ impl MeshSettings {
     }
 
     /// Checks a hello against the settings. The token comes first: a process without it learns nothing else.
-    pub(super) fn judge(&self, hello: &Hello) -> Result<(), Refusal> {
+    pub(super) fn judge(&self, hello: &Hello) -> Result<(), MeshRefusal> {
         let ours = self.hello(hello.kind, hello.from as usize, [0; 16]);
         if hello.token != ours.token {
-            return Err(Refusal::Token);
+            return Err(MeshRefusal::Token);
         }
         if hello.to != ours.from {
-            return Err(Refusal::Misaddressed { ours: ours.from, wanted: hello.to });
+            return Err(MeshRefusal::Misaddressed { ours: ours.from, wanted: hello.to });
         }
         if hello.processes != ours.processes {
-            return Err(Refusal::Processes { ours: ours.processes, theirs: hello.processes });
+            return Err(MeshRefusal::Processes { ours: ours.processes, theirs: hello.processes });
         }
         if hello.workers != ours.workers {
-            return Err(Refusal::Workers { ours: ours.workers, theirs: hello.workers });
+            return Err(MeshRefusal::Workers { ours: ours.workers, theirs: hello.workers });
         }
         // Connections go from higher indices to lower ones.
         if hello.from <= ours.from || hello.from >= ours.processes {
-            return Err(Refusal::OutOfRange { process: hello.from, processes: ours.processes });
+            return Err(MeshRefusal::OutOfRange { process: hello.from, processes: ours.processes });
         }
         Ok(())
     }

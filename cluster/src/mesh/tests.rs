@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use timely::WorkerConfig;
 use timely::dataflow::operators::{Exchange, Input, Inspect, Probe};
 
-use super::hello::{Kind, VERSION, Word, read_reply};
+use super::hello::{SocketKind, VERSION, FinalMessage, read_reply};
 use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -24,12 +24,12 @@ fn settings(process: usize, hosts: &[String]) -> MeshSettings {
     MeshSettings { process, hosts: hosts.to_vec(), workers: 1, token: [7; 32], deadline: PATIENCE }
 }
 
-fn role(process: usize) -> Role {
-    if process == 0 { Role::Lead(b"run 1, generation 2".to_vec()) } else { Role::Follow }
+fn role(process: usize) -> FormingRole {
+    if process == 0 { FormingRole::Lead(b"run 1, generation 2".to_vec()) } else { FormingRole::Follow }
 }
 
 /// Forms on a thread; the channel yields the result.
-fn forming(settings: MeshSettings) -> mpsc::Receiver<Result<Formed, MeshError>> {
+fn forming(settings: MeshSettings) -> mpsc::Receiver<Result<FormedMesh, MeshError>> {
     let (send, receive) = mpsc::channel();
     thread::spawn(move || {
         let role = role(settings.process);
@@ -38,17 +38,17 @@ fn forming(settings: MeshSettings) -> mpsc::Receiver<Result<Formed, MeshError>> 
     receive
 }
 
-fn formed(receive: &mpsc::Receiver<Result<Formed, MeshError>>) -> Formed {
+fn formed(receive: &mpsc::Receiver<Result<FormedMesh, MeshError>>) -> FormedMesh {
     receive.recv_timeout(PATIENCE).unwrap().unwrap()
 }
 
-fn failed(receive: &mpsc::Receiver<Result<Formed, MeshError>>) -> MeshError {
+fn failed(receive: &mpsc::Receiver<Result<FormedMesh, MeshError>>) -> MeshError {
     receive.recv_timeout(PATIENCE).unwrap().unwrap_err()
 }
 
 /// Sends 300 numbers around and gives the sum of those that arrived in this process.
-fn sum(formed: Formed) -> u64 {
-    let Formed { allocators, comms, pulse, .. } = formed;
+fn sum(formed: FormedMesh) -> u64 {
+    let FormedMesh { allocators, comms, pulse, .. } = formed;
     let guards = timely::execute::execute_from(allocators, Box::new(()), WorkerConfig::default(), |worker| {
         let (send, receive) = mpsc::channel();
         let index = worker.index() as u64;
@@ -110,14 +110,14 @@ fn another_token_or_shape_is_refused_with_a_reason() {
         MeshError::Refused { process: 0, reason, .. } => reason,
         other => panic!("{other}"),
     };
-    assert_eq!(refused(MeshSettings { token: [8; 32], ..settings(1, &hosts) }), Refusal::Token);
+    assert_eq!(refused(MeshSettings { token: [8; 32], ..settings(1, &hosts) }), MeshRefusal::Token);
     let workers = refused(MeshSettings { workers: 4, ..settings(1, &hosts) });
-    assert_eq!(workers, Refusal::Workers { ours: 1, theirs: 4 });
+    assert_eq!(workers, MeshRefusal::Workers { ours: 1, theirs: 4 });
     let more = [hosts.clone(), vec!["127.0.0.1:9".to_owned()]].concat();
-    assert_eq!(refused(settings(2, &more)), Refusal::Processes { ours: 2, theirs: 3 });
+    assert_eq!(refused(settings(2, &more)), MeshRefusal::Processes { ours: 2, theirs: 3 });
     match failed(&lead) {
         MeshError::Missing { missing, notes, .. } => {
-            assert_eq!(missing, [Absent { process: 1, address: hosts[1].clone() }]);
+            assert_eq!(missing, [MissingProcess { process: 1, address: hosts[1].clone() }]);
             assert_eq!(notes.len(), 3);
             assert!(notes[0].ends_with("as process 1 was refused: the token is that of another run"), "{notes:?}");
         }
@@ -131,7 +131,7 @@ fn another_version_is_refused_by_name() {
     let lead = forming(settings(0, &hosts));
     let mut old = connect(&hosts[0]);
     old.write_all(b"hopeval\n\xc8\x00").unwrap();
-    assert_eq!(read_reply(&old).unwrap(), Err(Refusal::Version { ours: VERSION.into(), theirs: 200 }));
+    assert_eq!(read_reply(&old).unwrap(), Err(MeshRefusal::Version { ours: VERSION.into(), theirs: 200 }));
     let follower = forming(settings(1, &hosts));
     formed(&lead);
     formed(&follower);
@@ -143,14 +143,14 @@ fn a_duplicate_process_is_refused_and_a_dead_one_replaced() {
     let lead = forming(settings(0, &hosts));
     let knock = || {
         let mut stream = connect(&hosts[0]);
-        stream.write_all(&settings(1, &hosts).hello(Kind::Pulse, 0, [0; 16]).encode()).unwrap();
+        stream.write_all(&settings(1, &hosts).hello(SocketKind::Pulse, 0, [0; 16]).encode()).unwrap();
         let reply = read_reply(&stream).unwrap();
         (stream, reply)
     };
     let (first, reply) = knock();
     assert_eq!(reply, Ok(()));
     let (_, reply) = knock();
-    assert_eq!(reply, Err(Refusal::Taken { process: 1 }));
+    assert_eq!(reply, Err(MeshRefusal::Taken { process: 1 }));
     drop(first);
     let others = [forming(settings(1, &hosts)), forming(settings(2, &hosts))];
     formed(&lead);
@@ -162,7 +162,7 @@ fn who_is_missing_at_the_deadline_is_named_everywhere() {
     let hosts = hosts(3);
     let lead = forming(MeshSettings { deadline: Duration::from_millis(600), ..settings(0, &hosts) });
     let follower = forming(settings(1, &hosts));
-    let absent = Absent { process: 2, address: hosts[2].clone() };
+    let absent = MissingProcess { process: 2, address: hosts[2].clone() };
     for side in [&lead, &follower] {
         match failed(side) {
             MeshError::Missing { missing, .. } => assert_eq!(missing, std::slice::from_ref(&absent)),
@@ -182,16 +182,16 @@ fn a_process_of_an_earlier_generation_cannot_join() {
     let lead = forming(settings(0, &hosts));
     let mut stream = connect(&hosts[0]);
     let me = settings(1, &hosts);
-    stream.write_all(&me.hello(Kind::Pulse, 0, [0; 16]).encode()).unwrap();
+    stream.write_all(&me.hello(SocketKind::Pulse, 0, [0; 16]).encode()).unwrap();
     assert_eq!(read_reply(&stream).unwrap(), Ok(()));
-    let Word::Welcome { nonce, .. } = Word::read(&stream).unwrap() else { panic!("no welcome") };
+    let FinalMessage::Welcome { nonce, .. } = FinalMessage::read(&stream).unwrap() else { panic!("no welcome") };
     let data = |nonce| {
         let mut stream = connect(&hosts[0]);
-        stream.write_all(&me.hello(Kind::Data, 0, nonce).encode()).unwrap();
+        stream.write_all(&me.hello(SocketKind::Data, 0, nonce).encode()).unwrap();
         let reply = read_reply(&stream).unwrap();
         (stream, reply)
     };
-    assert_eq!(data([0; 16]).1, Err(Refusal::Generation));
+    assert_eq!(data([0; 16]).1, Err(MeshRefusal::Generation));
     let (_kept, reply) = data(nonce);
     assert_eq!(reply, Ok(()));
     // The mesh is formed. Its guard would wait for a socket without a peer, so it is leaked.
@@ -205,7 +205,7 @@ fn a_port_in_use_and_senseless_settings_are_errors() {
     let busy = MeshSettings { deadline: Duration::from_millis(100), ..settings(0, &hosts) };
     let error = form(&busy, role(0)).unwrap_err();
     assert!(matches!(&error, MeshError::Bind { process: 0, address, .. } if *address == hosts[0]), "{error}");
-    let error = form(&settings(2, &hosts), Role::Follow).unwrap_err();
+    let error = form(&settings(2, &hosts), FormingRole::Follow).unwrap_err();
     assert!(matches!(error, MeshError::Settings(_)), "{error}");
     let error = form(&settings(1, &hosts), role(0)).unwrap_err();
     assert!(matches!(error, MeshError::Settings(_)), "{error}");

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use nix::sys::socket::{setsockopt, sockopt};
 
-use super::door::{Door, alive};
-use super::gather::{Notes, TICK, answer};
-use super::hello::{Hello, Kind, Nonce, read_reply};
-use super::{MeshError, MeshSettings, Refusal};
-use crate::pulse::Link;
+use super::door::{MeshListener, alive};
+use super::gather::{FormingNotes, TICK, answer};
+use super::hello::{Hello, SocketKind, FormingNonce, read_reply};
+use super::{MeshError, MeshSettings, MeshRefusal};
+use crate::pulse::HeartbeatSockets;
 
 /// Least time for this half, even if the first half took all: it needs milliseconds, and all processes are there.
 const LEAST: Duration = Duration::from_secs(3);
@@ -22,15 +22,15 @@ const ATTEMPT: Duration = Duration::from_secs(5);
 /// Each process waits only for answers of lower indices, so they cannot deadlock.
 pub(super) fn wire(
     settings: &MeshSettings,
-    door: Option<&mut Door>,
-    link: &Link,
-    nonce: Nonce,
+    door: Option<&mut MeshListener>,
+    link: &HeartbeatSockets,
+    nonce: FormingNonce,
     end: Instant,
 ) -> Result<Vec<Option<TcpStream>>, MeshError> {
     let end = end.max(Instant::now() + LEAST);
     let mut sockets: Vec<Option<TcpStream>> = settings.hosts.iter().map(|_| None).collect();
     for (process, socket) in sockets.iter_mut().enumerate().take(settings.process) {
-        let hello = settings.hello(Kind::Data, process, nonce);
+        let hello = settings.hello(SocketKind::Data, process, nonce);
         let stream = connect(settings, process, &hello, end)?;
         stream.set_read_timeout(None).map_err(socket_error)?;
         *socket = Some(stream);
@@ -46,13 +46,13 @@ pub(super) fn wire(
 
 fn wait(
     settings: &MeshSettings,
-    door: &mut Door,
-    link: &Link,
-    nonce: Nonce,
+    door: &mut MeshListener,
+    link: &HeartbeatSockets,
+    nonce: FormingNonce,
     end: Instant,
     sockets: &mut [Option<TcpStream>],
 ) -> Result<(), MeshError> {
-    let mut notes = Notes::default();
+    let mut notes = FormingNotes::default();
     loop {
         for knock in door.knocks() {
             let verdict = knock.hello.clone().and_then(|hello| judge(settings, &hello, nonce, sockets));
@@ -80,14 +80,14 @@ fn wait(
 fn judge(
     settings: &MeshSettings,
     hello: &Hello,
-    nonce: Nonce,
+    nonce: FormingNonce,
     sockets: &[Option<TcpStream>],
-) -> Result<usize, Refusal> {
+) -> Result<usize, MeshRefusal> {
     settings.judge(hello)?;
     match (hello.kind, sockets.get(hello.from as usize)) {
-        (Kind::Data, _) if hello.nonce != nonce => Err(Refusal::Generation),
-        (Kind::Data, Some(None)) => Ok(hello.from as usize),
-        _ => Err(Refusal::Taken { process: hello.from }),
+        (SocketKind::Data, _) if hello.nonce != nonce => Err(MeshRefusal::Generation),
+        (SocketKind::Data, Some(None)) => Ok(hello.from as usize),
+        _ => Err(MeshRefusal::Taken { process: hello.from }),
     }
 }
 
@@ -105,7 +105,7 @@ pub(super) fn connect(
         let why = match attempt(address, hello, left) {
             Ok(Ok(stream)) => return Ok(stream),
             // After a process was killed and started again, its slot is free as soon as the old socket is noticed.
-            Ok(Err(Refusal::Taken { .. })) if hello.kind == Kind::Pulse && Instant::now() + ATTEMPT < end => {
+            Ok(Err(MeshRefusal::Taken { .. })) if hello.kind == SocketKind::Pulse && Instant::now() + ATTEMPT < end => {
                 "its place is taken".to_owned()
             }
             Ok(Err(reason)) => return Err(MeshError::Refused { process, address: address.clone(), reason }),
@@ -120,7 +120,7 @@ pub(super) fn connect(
     }
 }
 
-fn attempt(address: &str, hello: &Hello, limit: Duration) -> io::Result<Result<TcpStream, Refusal>> {
+fn attempt(address: &str, hello: &Hello, limit: Duration) -> io::Result<Result<TcpStream, MeshRefusal>> {
     let mut failed = io::Error::new(ErrorKind::NotFound, "the name has no address");
     for resolved in address.to_socket_addrs()? {
         match TcpStream::connect_timeout(&resolved, limit) {

@@ -13,10 +13,10 @@ pub fn of_boards() -> Vec<Metric> {
 }
 
 /// One number of a sample.
-type Pick = fn(&CounterSample) -> Option<f64>;
+type SampleField = fn(&CounterSample) -> Option<f64>;
 
 /// All numbers of a board.
-const METRICS: [(&str, &str, MetricKind, Pick); 4] = [
+const METRICS: [(&str, &str, MetricKind, SampleField); 4] = [
     (
         "hopeval_gpu_utilisation_ratio",
         "Share of the last second, or less, in which the GPU ran some kernel.",

@@ -17,19 +17,19 @@ pub(super) fn registry(metrics: Vec<Metric>) -> Result<Registry, MetricsError> {
     let registry = Registry::new();
     for (name, metrics) in families {
         let malformed = |source| MetricsError::Malformed { name: name.clone(), source };
-        let family = Family::new(&name, metrics).map_err(malformed)?;
+        let family = MetricFamily::new(&name, metrics).map_err(malformed)?;
         registry.register(Box::new(family)).map_err(malformed)?;
     }
     Ok(registry)
 }
 
 /// Metrics of one name, for the registry.
-struct Family {
+struct MetricFamily {
     descriptions: Vec<Desc>,
     metrics: Arc<[Metric]>,
 }
 
-impl Family {
+impl MetricFamily {
     fn new(name: &str, metrics: Vec<Metric>) -> prometheus::Result<Self> {
         let wrong = |what: &str| Err(prometheus::Error::Msg(what.to_owned()));
         let mut descriptions = Vec::new();
@@ -48,7 +48,7 @@ impl Family {
     }
 }
 
-impl Collector for Family {
+impl Collector for MetricFamily {
     fn desc(&self) -> Vec<&Desc> {
         self.descriptions.iter().collect()
     }

@@ -26,7 +26,7 @@ fn fetch(address: SocketAddr, path: &str) -> (String, String) {
 #[test]
 fn a_scrape_reads_the_counters_of_that_moment() {
     let counters = Arc::new(OperatorCounters::default());
-    let server = Metrics::serve(any(), of_run(&counters)).unwrap();
+    let server = MetricsServer::serve(any(), of_run(&counters)).unwrap();
     counters.admitted.store(7405, Ordering::Relaxed);
     counters.finished.store(7000, Ordering::Relaxed);
     let (head, body) = fetch(server.address(), "/metrics");
@@ -47,7 +47,7 @@ fn a_family_differs_in_its_labels() {
     let queue = |service: &str, value: f64| {
         Metric::gauge("hopeval_queue_requests", "Requests that wait.", move || value).label("service", service)
     };
-    let server = Metrics::serve(any(), vec![queue("reader", 3.0), queue("a \"b\"", 0.5)]).unwrap();
+    let server = MetricsServer::serve(any(), vec![queue("reader", 3.0), queue("a \"b\"", 0.5)]).unwrap();
     let (_, body) = fetch(server.address(), "/metrics");
     assert_eq!(body.matches("# TYPE hopeval_queue_requests gauge\n").count(), 1);
     assert!(body.contains("hopeval_queue_requests{service=\"reader\"} 3\n"), "{body}");
@@ -56,28 +56,28 @@ fn a_family_differs_in_its_labels() {
 
 #[test]
 fn health_and_unknown_paths() {
-    let server = Metrics::serve(any(), Vec::new()).unwrap();
+    let server = MetricsServer::serve(any(), Vec::new()).unwrap();
     assert_eq!(fetch(server.address(), "/healthz").1, "ok\n");
     assert!(fetch(server.address(), "/other").0.starts_with("HTTP/1.1 404"));
 }
 
 #[test]
 fn an_address_in_use_is_a_typed_error_until_the_server_stops() {
-    let server = Metrics::serve(any(), Vec::new()).unwrap();
+    let server = MetricsServer::serve(any(), Vec::new()).unwrap();
     let address = server.address();
-    match Metrics::serve(address, Vec::new()) {
+    match MetricsServer::serve(address, Vec::new()) {
         Err(MetricsError::Bind { address: said, source }) => {
             assert_eq!((said, source.kind()), (address, io::ErrorKind::AddrInUse));
         }
         other => panic!("{other:?}"),
     }
     drop(server);
-    Metrics::serve(address, Vec::new()).unwrap();
+    MetricsServer::serve(address, Vec::new()).unwrap();
 }
 
 #[test]
 fn malformed_metrics_are_refused() {
-    let refused = |metrics| match Metrics::serve(any(), metrics) {
+    let refused = |metrics| match MetricsServer::serve(any(), metrics) {
         Err(MetricsError::Malformed { name, .. }) => name,
         other => panic!("{other:?}"),
     };

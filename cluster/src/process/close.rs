@@ -2,18 +2,18 @@
 
 use super::LOOK;
 use super::early_end::EarlyEnd;
-use super::supervise::Event;
+use super::supervise::ProcessEvent;
 use anyhow::{Result, anyhow};
-use hopeval_cluster::mesh::Comms;
-use hopeval_cluster::pulse::Verdict;
+use hopeval_cluster::mesh::SocketThreads;
+use hopeval_cluster::pulse::MeshVerdict;
 use std::sync::mpsc::{Receiver, channel};
 use timely::communication::WorkerGuards;
 
 /// Joins the workers and closes the sockets. Both wait for the other processes, so a peer may still be lost or stall.
 pub(super) fn close(
     guards: WorkerGuards<()>,
-    comms: Comms,
-    happened: &Receiver<Event>,
+    comms: SocketThreads,
+    happened: &Receiver<ProcessEvent>,
     early: &EarlyEnd,
 ) -> Result<()> {
     let (closed, closing) = channel();
@@ -25,7 +25,7 @@ pub(super) fn close(
         if let Ok(ended) = closing.recv_timeout(LOOK) {
             break ended;
         }
-        if let Ok(Event::Verdict(verdict @ (Verdict::PeerLost { .. } | Verdict::PeerStalled { .. }))) =
+        if let Ok(ProcessEvent::Verdict(verdict @ (MeshVerdict::PeerLost { .. } | MeshVerdict::PeerStalled { .. }))) =
             happened.try_recv()
         {
             early.interrupted(&verdict.to_string());

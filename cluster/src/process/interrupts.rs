@@ -3,7 +3,7 @@
 use crate::print;
 use anyhow::Result;
 use hopeval_cluster::exit;
-use hopeval_cluster::signals::{self, Notice, Signals};
+use hopeval_cluster::signals::{self, DrainNotice, Signals};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -28,7 +28,7 @@ impl Interrupts {
     ///
     /// # Errors
     /// The system refuses a handler or the thread.
-    pub(crate) fn install(notice: Notice) -> Result<Self> {
+    pub(crate) fn install(notice: DrainNotice) -> Result<Self> {
         let signals = signals::install(notice)?;
         let state: Arc<JoinState> = Arc::default();
         let early = Arc::clone(&state);

@@ -12,15 +12,15 @@
 
 use super::early_end::EarlyEnd;
 use super::{LOOK, Process};
-use hopeval_cluster::pulse::{Verdict, Voice};
+use hopeval_cluster::pulse::{MeshVerdict, HeartbeatHandle};
 use hopeval_jobs::JobError;
 use hopeval_jobs::run::generation::Generation;
 use std::sync::mpsc::Receiver;
 
 /// An event on another thread.
-pub(super) enum Event {
+pub(super) enum ProcessEvent {
     /// News of the mesh from the pulse.
-    Verdict(Verdict),
+    Verdict(MeshVerdict),
     /// A worker has its indexes, and builds its dataflow.
     WorkerReady,
     /// A worker's dataflow is done.
@@ -33,7 +33,7 @@ pub(super) enum Event {
 pub(super) struct Supervision<'a> {
     process: &'a Process<'a>,
     generation: &'a Generation,
-    voice: &'a Voice,
+    voice: &'a HeartbeatHandle,
     early: &'a EarlyEnd,
     /// Workers not done yet.
     running: usize,
@@ -49,7 +49,7 @@ impl<'a> Supervision<'a> {
     pub(super) fn new(
         process: &'a Process<'a>,
         generation: &'a Generation,
-        voice: &'a Voice,
+        voice: &'a HeartbeatHandle,
         early: &'a EarlyEnd,
     ) -> Self {
         let running = process.membership.workers;
@@ -57,7 +57,7 @@ impl<'a> Supervision<'a> {
     }
 
     /// Returns when all workers are done.
-    pub(super) fn supervise(mut self, happened: &Receiver<Event>) {
+    pub(super) fn supervise(mut self, happened: &Receiver<ProcessEvent>) {
         while self.running > 0 {
             if let Ok(event) = happened.recv_timeout(LOOK) {
                 self.handle(event);
@@ -66,19 +66,19 @@ impl<'a> Supervision<'a> {
         }
     }
 
-    fn handle(&mut self, event: Event) {
+    fn handle(&mut self, event: ProcessEvent) {
         match event {
-            Event::WorkerReady if self.ready => {}
-            Event::WorkerReady => {
+            ProcessEvent::WorkerReady if self.ready => {}
+            ProcessEvent::WorkerReady => {
                 self.ready = true;
                 (self.process.watch)(self.generation);
             }
-            Event::WorkerDone => self.running -= 1,
-            Event::WorkerFailed(error) => self.early.fault(&error),
-            Event::Verdict(Verdict::Drain) => self.process.interrupts.signals().drain(),
-            Event::Verdict(Verdict::Flush) => self.generation.flush(),
-            Event::Verdict(Verdict::StopNow) => self.early.interrupted("stopped as asked"),
-            Event::Verdict(verdict @ (Verdict::PeerLost { .. } | Verdict::PeerStalled { .. })) => {
+            ProcessEvent::WorkerDone => self.running -= 1,
+            ProcessEvent::WorkerFailed(error) => self.early.fault(&error),
+            ProcessEvent::Verdict(MeshVerdict::Drain) => self.process.interrupts.signals().drain(),
+            ProcessEvent::Verdict(MeshVerdict::Flush) => self.generation.flush(),
+            ProcessEvent::Verdict(MeshVerdict::StopNow) => self.early.interrupted("stopped as asked"),
+            ProcessEvent::Verdict(verdict @ (MeshVerdict::PeerLost { .. } | MeshVerdict::PeerStalled { .. })) => {
                 self.early.interrupted(&verdict.to_string())
             }
         }

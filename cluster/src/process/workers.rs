@@ -1,9 +1,9 @@
 //! The workers of a process: each prepares, builds its dataflow and steps until it is done.
 
 use super::Interrupts;
-use super::supervise::Event;
+use super::supervise::ProcessEvent;
 use anyhow::{Result, anyhow};
-use hopeval_cluster::pulse::PulseSettings;
+use hopeval_cluster::pulse::HeartbeatSettings;
 use hopeval_jobs::JobError;
 use hopeval_jobs::run::generation::Generation;
 use std::sync::atomic::Ordering;
@@ -21,7 +21,7 @@ pub(super) struct WorkerPart {
     interrupts: Interrupts,
     /// Longest pause between two steps: the counter of steps must keep growing.
     park: Duration,
-    events: Mutex<Sender<Event>>,
+    events: Mutex<Sender<ProcessEvent>>,
 }
 
 impl WorkerPart {
@@ -29,9 +29,9 @@ impl WorkerPart {
         generation: &Arc<Generation>,
         interrupts: &Interrupts,
         stall_bound: Duration,
-        events: Sender<Event>,
+        events: Sender<ProcessEvent>,
     ) -> Self {
-        let park = PulseSettings { stall_bound }.interval();
+        let park = HeartbeatSettings { stall_bound }.interval();
         Self { generation: Arc::clone(generation), interrupts: interrupts.clone(), park, events: Mutex::new(events) }
     }
 
@@ -44,7 +44,7 @@ impl WorkerPart {
     fn run(&self, worker: &mut Worker) {
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Err(error) = self.build(worker, &events) {
-            let _ = events.send(Event::WorkerFailed(error));
+            let _ = events.send(ProcessEvent::WorkerFailed(error));
             // The process is about to exit; nothing may be dropped until then.
             loop {
                 std::thread::park();
@@ -54,13 +54,13 @@ impl WorkerPart {
             worker.step_or_park(Some(self.park));
             self.generation.counters.beats.fetch_add(1, Ordering::Relaxed);
         }
-        let _ = events.send(Event::WorkerDone);
+        let _ = events.send(ProcessEvent::WorkerDone);
     }
 
-    fn build(&self, worker: &mut Worker, events: &Sender<Event>) -> Result<(), JobError> {
+    fn build(&self, worker: &mut Worker, events: &Sender<ProcessEvent>) -> Result<(), JobError> {
         self.generation.prepare(worker)?;
         self.interrupts.joined();
-        drop(events.send(Event::WorkerReady));
+        drop(events.send(ProcessEvent::WorkerReady));
         self.generation.build(worker)
     }
 }

@@ -43,7 +43,7 @@ impl TermLike for Paper {
     }
 }
 
-fn drawn(look: Look, run: impl FnOnce(&Progress)) -> String {
+fn drawn(look: ProgressLook, run: impl FnOnce(&Progress)) -> String {
     let paper = Paper::default();
     let target = ProgressDrawTarget::term_like(Box::new(paper.clone()));
     run(&Progress { lines: MultiProgress::with_draw_target(target), look });
@@ -53,16 +53,16 @@ fn drawn(look: Look, run: impl FnOnce(&Progress)) -> String {
 
 #[test]
 fn who_sees_progress() {
-    assert_eq!(look(true, Some("xterm"), false), Look::Coloured);
-    assert_eq!(look(true, None, true), Look::Plain);
-    assert_eq!(look(true, Some("dumb"), false), Look::Hidden);
-    assert_eq!(look(false, Some("xterm"), false), Look::Hidden);
+    assert_eq!(look(true, Some("xterm"), false), ProgressLook::Coloured);
+    assert_eq!(look(true, None, true), ProgressLook::Plain);
+    assert_eq!(look(true, Some("dumb"), false), ProgressLook::Hidden);
+    assert_eq!(look(false, Some("xterm"), false), ProgressLook::Hidden);
 }
 
 #[test]
 fn a_stage_shows_how_far_it_is_and_ends_with_its_time() {
     // The end of a stage is always drawn, also one that comes early; the rest as often as the terminal likes.
-    let early = drawn(Look::Plain, |progress| {
+    let early = drawn(ProgressLook::Plain, |progress| {
         let stage = progress.stage("evaluate", Some(7405), "questions");
         std::thread::scope(|scope| {
             scope.spawn(|| stage.inc(405));
@@ -70,7 +70,7 @@ fn a_stage_shows_how_far_it_is_and_ends_with_its_time() {
     });
     assert!(early.contains("evaluate       =>"), "{early}");
     assert!(early.contains(" 405/7,405 questions, ") && early.contains("/s, "), "{early}");
-    let done = drawn(Look::Plain, |progress| {
+    let done = drawn(ProgressLook::Plain, |progress| {
         let stage = progress.stage("evaluate", Some(7405), "questions");
         stage.set(7405);
         stage.finish();
@@ -80,7 +80,7 @@ fn a_stage_shows_how_far_it_is_and_ends_with_its_time() {
 
 #[test]
 fn a_stage_of_unknown_length_has_no_bar() {
-    let text = drawn(Look::Coloured, |progress| {
+    let text = drawn(ProgressLook::Coloured, |progress| {
         let stage = progress.stage("corpus", None, "passages");
         stage.inc(5_233_329);
     });
@@ -89,8 +89,8 @@ fn a_stage_of_unknown_length_has_no_bar() {
 
 #[test]
 fn every_template_is_one_that_indicatif_knows() {
-    for line in [Line::Counted, Line::Open, Line::Done] {
-        for look in [Look::Plain, Look::Coloured] {
+    for line in [LineTemplate::Counted, LineTemplate::Open, LineTemplate::Done] {
+        for look in [ProgressLook::Plain, ProgressLook::Coloured] {
             let text = drawn(look, |progress| {
                 let stage = progress.stage("x", Some(4), "units");
                 stage.bar.set_style(style(look, line));

@@ -7,7 +7,7 @@ pub(super) const LENGTH: usize = 16;
 
 /// One message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Frame {
+pub(super) enum HeartbeatFrame {
     /// A sign of life.
     Beat { beats: u64, draining: bool, quiet: bool, drained: bool },
     /// From process 0: some process drains; do so too.
@@ -24,7 +24,7 @@ pub(super) enum Frame {
     Bye,
 }
 
-impl Frame {
+impl HeartbeatFrame {
     pub(super) fn encode(self) -> [u8; LENGTH] {
         let (tag, flags, process, value) = match self {
             Self::Beat { beats, draining, quiet, drained } => {
@@ -76,17 +76,17 @@ mod tests {
     #[test]
     fn frames_survive() {
         for frame in [
-            Frame::Beat { beats: u64::MAX - 3, draining: true, quiet: true, drained: false },
-            Frame::Beat { beats: 1, draining: false, quiet: false, drained: true },
-            Frame::Drain,
-            Frame::Flush,
-            Frame::Stop,
-            Frame::Lost { process: 7 },
-            Frame::Stalled { process: 3, since: Duration::from_millis(2500) },
-            Frame::Bye,
+            HeartbeatFrame::Beat { beats: u64::MAX - 3, draining: true, quiet: true, drained: false },
+            HeartbeatFrame::Beat { beats: 1, draining: false, quiet: false, drained: true },
+            HeartbeatFrame::Drain,
+            HeartbeatFrame::Flush,
+            HeartbeatFrame::Stop,
+            HeartbeatFrame::Lost { process: 7 },
+            HeartbeatFrame::Stalled { process: 3, since: Duration::from_millis(2500) },
+            HeartbeatFrame::Bye,
         ] {
-            assert_eq!(Frame::decode(&frame.encode()), Some(frame));
+            assert_eq!(HeartbeatFrame::decode(&frame.encode()), Some(frame));
         }
-        assert_eq!(Frame::decode(&[0; LENGTH]), None);
+        assert_eq!(HeartbeatFrame::decode(&[0; LENGTH]), None);
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::frame::{Frame, LENGTH};
-use super::watch::{Act, Watch};
-use super::wire::Wire;
-use super::{PulseSettings, Verdict};
+use super::frame::{HeartbeatFrame, LENGTH};
+use super::watch::{HeartbeatAction, FailureDetector};
+use super::wire::HeartbeatConnection;
+use super::{HeartbeatSettings, MeshVerdict};
 
 /// Longest pause between two looks at the sockets.
 const LOOK: Duration = Duration::from_millis(25);
@@ -15,31 +15,31 @@ pub(super) const FAREWELL: Duration = Duration::from_secs(2);
 
 /// A command to the heartbeat thread from another thread of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Command {
-    Tell(News),
+pub(super) enum HeartbeatCommand {
+    Tell(ClosingStep),
     Goodbye,
     Abandon,
 }
 
 /// A step of this process towards its end, to be sent to the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum News {
+pub(super) enum ClosingStep {
     Drain,
     Quiet,
     Drained,
 }
 
 /// The thread's state.
-pub(super) struct Heart<B, V> {
-    pub(super) watch: Watch,
-    pub(super) wires: Vec<Wire>,
-    pub(super) settings: PulseSettings,
-    pub(super) commands: Receiver<Command>,
+pub(super) struct HeartbeatThread<B, V> {
+    pub(super) watch: FailureDetector,
+    pub(super) wires: Vec<HeartbeatConnection>,
+    pub(super) settings: HeartbeatSettings,
+    pub(super) commands: Receiver<HeartbeatCommand>,
     pub(super) beats: B,
     pub(super) on_verdict: V,
 }
 
-impl<B: Fn() -> u64, V: FnMut(Verdict)> Heart<B, V> {
+impl<B: Fn() -> u64, V: FnMut(MeshVerdict)> HeartbeatThread<B, V> {
     pub(super) fn run(mut self) {
         let interval = self.settings.interval();
         let mut next_beat = Instant::now();
@@ -48,18 +48,18 @@ impl<B: Fn() -> u64, V: FnMut(Verdict)> Heart<B, V> {
             let pause = next_beat.saturating_duration_since(Instant::now()).min(LOOK);
             let mut beat_now = false;
             match self.commands.recv_timeout(pause) {
-                Ok(Command::Abandon) => return,
+                Ok(HeartbeatCommand::Abandon) => return,
                 Err(RecvTimeoutError::Disconnected) if farewell.is_none() => return,
-                Ok(Command::Goodbye) => {
+                Ok(HeartbeatCommand::Goodbye) => {
                     farewell = Some(Instant::now() + FAREWELL);
-                    self.broadcast(Frame::Bye);
+                    self.broadcast(HeartbeatFrame::Bye);
                     self.flush();
                 }
-                Ok(Command::Tell(news)) => {
+                Ok(HeartbeatCommand::Tell(news)) => {
                     let acts = match news {
-                        News::Drain => self.watch.drain(),
-                        News::Quiet => self.watch.quiet(),
-                        News::Drained => self.watch.drained(),
+                        ClosingStep::Drain => self.watch.drain(),
+                        ClosingStep::Quiet => self.watch.quiet(),
+                        ClosingStep::Drained => self.watch.drained(),
                     };
                     self.act(acts);
                     // Changes are sent at once.
@@ -91,7 +91,7 @@ impl<B: Fn() -> u64, V: FnMut(Verdict)> Heart<B, V> {
             let frames = self.wires[at].receive();
             let process = self.wires[at].process;
             for frame in frames {
-                if frame == Frame::Bye {
+                if frame == HeartbeatFrame::Bye {
                     // Closing the socket confirms the goodbye to the other side.
                     self.wires[at].open = false;
                 }
@@ -107,24 +107,24 @@ impl<B: Fn() -> u64, V: FnMut(Verdict)> Heart<B, V> {
     }
 
     /// Sends to the other processes first: a verdict may end this one.
-    fn act(&mut self, acts: Vec<Act>) {
+    fn act(&mut self, acts: Vec<HeartbeatAction>) {
         for act in &acts {
-            if let Act::Broadcast(frame) = act {
+            if let HeartbeatAction::Broadcast(frame) = act {
                 self.broadcast(*frame);
             }
         }
         self.flush();
         for act in acts {
-            if let Act::Tell(verdict) = act {
+            if let HeartbeatAction::Tell(verdict) = act {
                 (self.on_verdict)(verdict);
             }
         }
     }
 
-    fn broadcast(&mut self, frame: Frame) {
+    fn broadcast(&mut self, frame: HeartbeatFrame) {
         for wire in &mut self.wires {
             // A peer not reading for minutes is about to be declared stalled. Old beats are useless to it.
-            if wire.outgoing.len() < 64 * LENGTH || !matches!(frame, Frame::Beat { .. }) {
+            if wire.outgoing.len() < 64 * LENGTH || !matches!(frame, HeartbeatFrame::Beat { .. }) {
                 wire.outgoing.extend_from_slice(&frame.encode());
             }
         }

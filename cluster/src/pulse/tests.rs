@@ -12,8 +12,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// One process of a star: its pulse, its verdicts, and a switch that holds its workers still.
 struct Process {
-    pulse: Pulse,
-    verdicts: Receiver<Verdict>,
+    pulse: Heartbeat,
+    verdicts: Receiver<MeshVerdict>,
     still: Arc<AtomicBool>,
 }
 
@@ -23,14 +23,14 @@ fn star(n: usize, bound: Duration) -> Vec<Process> {
     let mut center = Vec::new();
     let mut links = Vec::new();
     for process in 1..n {
-        links.push(Link::new(process, vec![(0, TcpStream::connect(listener.local_addr().unwrap()).unwrap())]));
+        links.push(HeartbeatSockets::new(process, vec![(0, TcpStream::connect(listener.local_addr().unwrap()).unwrap())]));
         center.push((process, listener.accept().unwrap().0));
     }
-    links.insert(0, Link::new(0, center));
+    links.insert(0, HeartbeatSockets::new(0, center));
     links.into_iter().map(|link| start(link, bound)).collect()
 }
 
-fn start(link: Link, bound: Duration) -> Process {
+fn start(link: HeartbeatSockets, bound: Duration) -> Process {
     let (send, verdicts) = mpsc::channel();
     let still = Arc::new(AtomicBool::new(false));
     let steps = AtomicU64::new(1);
@@ -38,15 +38,15 @@ fn start(link: Link, bound: Duration) -> Process {
         let still = Arc::clone(&still);
         move || steps.fetch_add(u64::from(!still.load(Ordering::SeqCst)), Ordering::SeqCst)
     };
-    let settings = PulseSettings { stall_bound: bound };
+    let settings = HeartbeatSettings { stall_bound: bound };
     let tell = move |verdict| {
         let _ = send.send(verdict);
     };
-    let pulse = Pulse::start(link, settings, beats, tell).unwrap();
+    let pulse = Heartbeat::start(link, settings, beats, tell).unwrap();
     Process { pulse, verdicts, still }
 }
 
-fn next(process: &Process) -> Verdict {
+fn next(process: &Process) -> MeshVerdict {
     process.verdicts.recv_timeout(PATIENCE).unwrap()
 }
 
@@ -55,7 +55,7 @@ fn a_dropped_process_is_lost_to_all() {
     let mut star = star(3, PATIENCE);
     drop(star.remove(2));
     for process in &star {
-        assert_eq!(next(process), Verdict::PeerLost { process: 2 });
+        assert_eq!(next(process), MeshVerdict::PeerLost { process: 2 });
     }
     drop(star.remove(0));
     assert!(star[0].verdicts.try_recv().is_err(), "one verdict is enough");
@@ -66,7 +66,7 @@ fn a_lost_lead_is_noticed() {
     let mut star = star(3, PATIENCE);
     drop(star.remove(0));
     for process in &star {
-        assert_eq!(next(process), Verdict::PeerLost { process: 0 });
+        assert_eq!(next(process), MeshVerdict::PeerLost { process: 0 });
     }
 }
 
@@ -76,7 +76,7 @@ fn workers_that_stand_still_are_noticed_by_all_and_told() {
     star[1].still.store(true, Ordering::SeqCst);
     for process in &star {
         match next(process) {
-            Verdict::PeerStalled { process: 1, since } => assert!(since >= Duration::from_millis(800)),
+            MeshVerdict::PeerStalled { process: 1, since } => assert!(since >= Duration::from_millis(800)),
             other => panic!("{other}"),
         }
     }
@@ -87,8 +87,8 @@ fn a_mute_process_is_noticed() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     // The process took part in forming and then was stopped: its socket is open and silent.
     let _mute = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let lead = start(Link::new(0, vec![(1, listener.accept().unwrap().0)]), Duration::from_millis(300));
-    assert!(matches!(next(&lead), Verdict::PeerStalled { process: 1, .. }));
+    let lead = start(HeartbeatSockets::new(0, vec![(1, listener.accept().unwrap().0)]), Duration::from_millis(300));
+    assert!(matches!(next(&lead), MeshVerdict::PeerStalled { process: 1, .. }));
 }
 
 #[test]
@@ -96,20 +96,20 @@ fn a_drain_reaches_all_and_they_stop_together() {
     let star = star(3, PATIENCE);
     star[1].pulse.voice().drain();
     for other in [&star[0], &star[2]] {
-        assert_eq!(next(other), Verdict::Drain);
+        assert_eq!(next(other), MeshVerdict::Drain);
         other.pulse.voice().quiet();
     }
     assert!(star[0].verdicts.try_recv().is_err(), "process 1 is not quiet yet");
     star[1].pulse.voice().quiet();
     for process in &star {
-        assert_eq!(next(process), Verdict::Flush);
+        assert_eq!(next(process), MeshVerdict::Flush);
     }
     for process in &star {
         assert!(process.verdicts.try_recv().is_err(), "somebody has not drained yet");
         process.pulse.voice().drained();
     }
     for process in &star {
-        assert_eq!(next(process), Verdict::StopNow);
+        assert_eq!(next(process), MeshVerdict::StopNow);
     }
 }
 

@@ -14,22 +14,22 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::Verdict;
-use super::frame::Frame;
+use super::MeshVerdict;
+use super::frame::HeartbeatFrame;
 
 /// An action for the owner of the sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Act {
-    Tell(Verdict),
-    Broadcast(Frame),
+pub(super) enum HeartbeatAction {
+    Tell(MeshVerdict),
+    Broadcast(HeartbeatFrame),
 }
 
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct FailureDetector {
     process: usize,
     bound: Duration,
     /// Processes without a goodbye and with an open socket.
-    peers: BTreeMap<usize, Peer>,
+    peers: BTreeMap<usize, PeerState>,
     draining: bool,
     quiet: bool,
     /// All are quiet.
@@ -41,7 +41,7 @@ pub(super) struct Watch {
 }
 
 #[derive(Debug)]
-struct Peer {
+struct PeerState {
     /// Arrival of its last frame.
     heard: Instant,
     beats: u64,
@@ -51,9 +51,9 @@ struct Peer {
     drained: bool,
 }
 
-impl Watch {
+impl FailureDetector {
     pub(super) fn new(process: usize, peers: impl Iterator<Item = usize>, bound: Duration, now: Instant) -> Self {
-        let peer = || Peer { heard: now, beats: 0, moved: None, quiet: false, drained: false };
+        let peer = || PeerState { heard: now, beats: 0, moved: None, quiet: false, drained: false };
         Self {
             process,
             bound,
@@ -68,18 +68,18 @@ impl Watch {
     }
 
     /// The frame with the state of this process.
-    pub(super) fn beat(&self, beats: u64) -> Frame {
-        Frame::Beat { beats, draining: self.draining, quiet: self.quiet, drained: self.drained }
+    pub(super) fn beat(&self, beats: u64) -> HeartbeatFrame {
+        HeartbeatFrame::Beat { beats, draining: self.draining, quiet: self.quiet, drained: self.drained }
     }
 
     /// This process was asked to drain.
-    pub(super) fn drain(&mut self) -> Vec<Act> {
+    pub(super) fn drain(&mut self) -> Vec<HeartbeatAction> {
         let first = !std::mem::replace(&mut self.draining, true);
-        if first && self.leads() { vec![Act::Broadcast(Frame::Drain)] } else { Vec::new() }
+        if first && self.leads() { vec![HeartbeatAction::Broadcast(HeartbeatFrame::Drain)] } else { Vec::new() }
     }
 
     /// This process has finished its questions, and admits no more.
-    pub(super) fn quiet(&mut self) -> Vec<Act> {
+    pub(super) fn quiet(&mut self) -> Vec<HeartbeatAction> {
         let mut acts = self.drain();
         self.quiet = true;
         acts.extend(self.agree());
@@ -87,16 +87,16 @@ impl Watch {
     }
 
     /// This process has made everything durable, after all became quiet.
-    pub(super) fn drained(&mut self) -> Vec<Act> {
+    pub(super) fn drained(&mut self) -> Vec<HeartbeatAction> {
         self.drained = true;
         self.agree()
     }
 
-    pub(super) fn frame(&mut self, from: usize, frame: Frame, now: Instant) -> Vec<Act> {
+    pub(super) fn frame(&mut self, from: usize, frame: HeartbeatFrame, now: Instant) -> Vec<HeartbeatAction> {
         let Some(peer) = self.peers.get_mut(&from) else { return Vec::new() };
         peer.heard = now;
         match frame {
-            Frame::Beat { beats, draining, quiet, drained } => {
+            HeartbeatFrame::Beat { beats, draining, quiet, drained } => {
                 if beats != peer.beats {
                     peer.beats = beats;
                     peer.moved = Some(now);
@@ -105,20 +105,20 @@ impl Watch {
                 let mut acts = Vec::new();
                 if draining && self.leads() && !self.draining {
                     acts = self.drain();
-                    acts.push(Act::Tell(Verdict::Drain));
+                    acts.push(HeartbeatAction::Tell(MeshVerdict::Drain));
                 }
                 acts.extend(self.agree());
                 acts
             }
-            Frame::Drain => {
+            HeartbeatFrame::Drain => {
                 let first = !std::mem::replace(&mut self.draining, true);
-                if first { vec![Act::Tell(Verdict::Drain)] } else { Vec::new() }
+                if first { vec![HeartbeatAction::Tell(MeshVerdict::Drain)] } else { Vec::new() }
             }
-            Frame::Flush => self.flush(),
-            Frame::Stop => self.finish(Verdict::StopNow),
-            Frame::Lost { process } => self.finish(Verdict::PeerLost { process: process as usize }),
-            Frame::Stalled { process, since } => self.finish(Verdict::PeerStalled { process: process as usize, since }),
-            Frame::Bye => {
+            HeartbeatFrame::Flush => self.flush(),
+            HeartbeatFrame::Stop => self.finish(MeshVerdict::StopNow),
+            HeartbeatFrame::Lost { process } => self.finish(MeshVerdict::PeerLost { process: process as usize }),
+            HeartbeatFrame::Stalled { process, since } => self.finish(MeshVerdict::PeerStalled { process: process as usize, since }),
+            HeartbeatFrame::Bye => {
                 self.peers.remove(&from);
                 self.agree()
             }
@@ -126,15 +126,15 @@ impl Watch {
     }
 
     /// The socket of a process closed.
-    pub(super) fn closed(&mut self, from: usize) -> Vec<Act> {
+    pub(super) fn closed(&mut self, from: usize) -> Vec<HeartbeatAction> {
         if self.peers.remove(&from).is_none() {
             return Vec::new();
         }
-        self.finish(Verdict::PeerLost { process: from })
+        self.finish(MeshVerdict::PeerLost { process: from })
     }
 
     /// Time passes. Call it after handing everything received to `frame`.
-    pub(super) fn tick(&mut self, now: Instant) -> Vec<Act> {
+    pub(super) fn tick(&mut self, now: Instant) -> Vec<HeartbeatAction> {
         let absent = now.saturating_duration_since(self.last_tick);
         self.last_tick = now;
         if absent > self.bound / 2 {
@@ -148,7 +148,7 @@ impl Watch {
         let stalled = self.peers.iter().find_map(|(process, peer)| {
             let since = peer.moved.map_or(peer.heard, |moved| moved.min(peer.heard));
             let since = now.saturating_duration_since(since);
-            (since >= self.bound).then_some(Verdict::PeerStalled { process: *process, since })
+            (since >= self.bound).then_some(MeshVerdict::PeerStalled { process: *process, since })
         });
         stalled.map_or_else(Vec::new, |verdict| self.finish(verdict))
     }
@@ -158,7 +158,7 @@ impl Watch {
     }
 
     /// Checks whether all are quiet, or all have drained. After the goodbyes of all others, a process decides alone.
-    fn agree(&mut self) -> Vec<Act> {
+    fn agree(&mut self) -> Vec<HeartbeatAction> {
         if !self.leads() && !self.peers.is_empty() {
             return Vec::new();
         }
@@ -166,40 +166,40 @@ impl Watch {
             return self.flush();
         }
         if self.flushing && self.drained && self.peers.values().all(|peer| peer.drained) {
-            return self.finish(Verdict::StopNow);
+            return self.finish(MeshVerdict::StopNow);
         }
         Vec::new()
     }
 
     /// Reports once that all are quiet; process 0 also tells the others.
-    fn flush(&mut self) -> Vec<Act> {
+    fn flush(&mut self) -> Vec<HeartbeatAction> {
         if self.over || std::mem::replace(&mut self.flushing, true) {
             return Vec::new();
         }
         let mut acts = Vec::new();
         if self.leads() {
-            acts.push(Act::Broadcast(Frame::Flush));
+            acts.push(HeartbeatAction::Broadcast(HeartbeatFrame::Flush));
         }
-        acts.push(Act::Tell(Verdict::Flush));
+        acts.push(HeartbeatAction::Tell(MeshVerdict::Flush));
         acts
     }
 
     /// Reports the final verdict, once; process 0 also tells the others.
-    fn finish(&mut self, verdict: Verdict) -> Vec<Act> {
+    fn finish(&mut self, verdict: MeshVerdict) -> Vec<HeartbeatAction> {
         if std::mem::replace(&mut self.over, true) {
             return Vec::new();
         }
         let mut acts = Vec::new();
         if self.leads() {
-            acts.push(Act::Broadcast(match verdict {
-                Verdict::PeerLost { process } => Frame::Lost { process: process as u32 },
-                Verdict::PeerStalled { process, since } => Frame::Stalled { process: process as u32, since },
-                Verdict::Drain => Frame::Drain,
-                Verdict::Flush => Frame::Flush,
-                Verdict::StopNow => Frame::Stop,
+            acts.push(HeartbeatAction::Broadcast(match verdict {
+                MeshVerdict::PeerLost { process } => HeartbeatFrame::Lost { process: process as u32 },
+                MeshVerdict::PeerStalled { process, since } => HeartbeatFrame::Stalled { process: process as u32, since },
+                MeshVerdict::Drain => HeartbeatFrame::Drain,
+                MeshVerdict::Flush => HeartbeatFrame::Flush,
+                MeshVerdict::StopNow => HeartbeatFrame::Stop,
             }));
         }
-        acts.push(Act::Tell(verdict));
+        acts.push(HeartbeatAction::Tell(verdict));
         acts
     }
 }
@@ -210,21 +210,21 @@ mod tests {
 
     const BOUND: Duration = Duration::from_secs(2);
 
-    fn beat(beats: u64) -> Frame {
-        Frame::Beat { beats, draining: false, quiet: false, drained: false }
+    fn beat(beats: u64) -> HeartbeatFrame {
+        HeartbeatFrame::Beat { beats, draining: false, quiet: false, drained: false }
     }
 
-    fn verdict(acts: &[Act]) -> Option<Verdict> {
-        acts.iter().find_map(|act| if let Act::Tell(v) = act { Some(*v) } else { None })
+    fn verdict(acts: &[HeartbeatAction]) -> Option<MeshVerdict> {
+        acts.iter().find_map(|act| if let HeartbeatAction::Tell(v) = act { Some(*v) } else { None })
     }
 
     /// Ticks every 100 ms up to `until_ms`, feeding beats. Returns the first verdict and its time.
     fn watch_until(
-        watch: &mut Watch,
+        watch: &mut FailureDetector,
         start: Instant,
         until_ms: u64,
-        feed: impl Fn(u64) -> Vec<(usize, Frame)>,
-    ) -> Option<(u64, Verdict)> {
+        feed: impl Fn(u64) -> Vec<(usize, HeartbeatFrame)>,
+    ) -> Option<(u64, MeshVerdict)> {
         for ms in (100..=until_ms).step_by(100) {
             let now = start + Duration::from_millis(ms);
             for (from, frame) in feed(ms) {
@@ -240,25 +240,25 @@ mod tests {
     #[test]
     fn a_counter_that_stands_still_is_a_stall() {
         let start = Instant::now();
-        let mut watch = Watch::new(0, 1..3, BOUND, start);
+        let mut watch = FailureDetector::new(0, 1..3, BOUND, start);
         // Process 2 stops stepping at 1 s but goes on beating.
         let seen = watch_until(&mut watch, start, 9000, |ms| vec![(1, beat(ms)), (2, beat(ms.min(1000)))]);
-        assert_eq!(seen, Some((3000, Verdict::PeerStalled { process: 2, since: BOUND })));
+        assert_eq!(seen, Some((3000, MeshVerdict::PeerStalled { process: 2, since: BOUND })));
         assert_eq!(watch.closed(1), [], "after the first there are no more verdicts");
     }
 
     #[test]
     fn silence_is_a_stall_also_before_the_first_step() {
         let start = Instant::now();
-        let mut watch = Watch::new(1, 0..1, BOUND, start);
+        let mut watch = FailureDetector::new(1, 0..1, BOUND, start);
         let seen = watch_until(&mut watch, start, 9000, |ms| if ms < 500 { vec![(0, beat(0))] } else { vec![] });
-        assert_eq!(seen, Some((2400, Verdict::PeerStalled { process: 0, since: BOUND })));
+        assert_eq!(seen, Some((2400, MeshVerdict::PeerStalled { process: 0, since: BOUND })));
     }
 
     #[test]
     fn starting_up_is_no_stall() {
         let start = Instant::now();
-        let mut watch = Watch::new(0, 1..3, BOUND, start);
+        let mut watch = FailureDetector::new(0, 1..3, BOUND, start);
         // Process 1 never steps yet; process 2 does.
         let seen = watch_until(&mut watch, start, 9000, |ms| vec![(1, beat(0)), (2, beat(ms))]);
         assert_eq!(seen, None);
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn the_own_absence_is_not_held_against_the_others() {
         let start = Instant::now();
-        let mut watch = Watch::new(0, 1..2, BOUND, start);
+        let mut watch = FailureDetector::new(0, 1..2, BOUND, start);
         assert_eq!(watch_until(&mut watch, start, 1000, |ms| vec![(1, beat(ms))]), None);
         // Everything was stopped for a minute; the others speak again a moment after this process looks.
         let back = start + Duration::from_secs(61);
@@ -277,27 +277,27 @@ mod tests {
         let later = verdict(&watch.tick(back + Duration::from_millis(1800)));
         assert_eq!(later, None);
         let end = verdict(&watch.tick(back + Duration::from_millis(2400)));
-        assert!(matches!(end, Some(Verdict::PeerStalled { process: 1, .. })), "{end:?}");
+        assert!(matches!(end, Some(MeshVerdict::PeerStalled { process: 1, .. })), "{end:?}");
     }
 
     #[test]
     fn a_drain_becomes_a_flush_and_then_a_stop() {
         let now = Instant::now();
-        let mut watch = Watch::new(0, 1..3, BOUND, now);
-        let told = |beats, quiet, drained| Frame::Beat { beats, draining: true, quiet, drained };
+        let mut watch = FailureDetector::new(0, 1..3, BOUND, now);
+        let told = |beats, quiet, drained| HeartbeatFrame::Beat { beats, draining: true, quiet, drained };
         assert_eq!(
             watch.frame(2, told(1, false, false), now),
-            [Act::Broadcast(Frame::Drain), Act::Tell(Verdict::Drain)]
+            [HeartbeatAction::Broadcast(HeartbeatFrame::Drain), HeartbeatAction::Tell(MeshVerdict::Drain)]
         );
         assert_eq!(watch.frame(2, told(2, false, false), now), [], "once");
         assert_eq!(watch.drain(), [], "everyone knows");
         assert_eq!(watch.quiet(), []);
         assert_eq!(watch.frame(2, told(3, true, false), now), [], "process 1 may still ask the services of 2");
-        let flush = [Act::Broadcast(Frame::Flush), Act::Tell(Verdict::Flush)];
+        let flush = [HeartbeatAction::Broadcast(HeartbeatFrame::Flush), HeartbeatAction::Tell(MeshVerdict::Flush)];
         assert_eq!(watch.frame(1, told(4, true, false), now), flush);
         assert_eq!(watch.frame(1, told(5, true, true), now), []);
         assert_eq!(watch.drained(), []);
-        let stop = [Act::Broadcast(Frame::Stop), Act::Tell(Verdict::StopNow)];
+        let stop = [HeartbeatAction::Broadcast(HeartbeatFrame::Stop), HeartbeatAction::Tell(MeshVerdict::StopNow)];
         assert_eq!(watch.frame(2, told(6, true, true), now), stop);
         assert_eq!(watch.closed(1), [], "they leave");
     }
@@ -305,13 +305,13 @@ mod tests {
     #[test]
     fn who_said_goodbye_is_neither_lost_nor_waited_for() {
         let now = Instant::now();
-        let mut watch = Watch::new(0, 1..3, BOUND, now);
-        assert_eq!(watch.frame(1, Frame::Bye, now), []);
+        let mut watch = FailureDetector::new(0, 1..3, BOUND, now);
+        assert_eq!(watch.frame(1, HeartbeatFrame::Bye, now), []);
         assert_eq!(watch.closed(1), []);
-        assert_eq!(watch.quiet(), [Act::Broadcast(Frame::Drain)]);
-        let flush = [Act::Broadcast(Frame::Flush), Act::Tell(Verdict::Flush)];
-        assert_eq!(watch.frame(2, Frame::Bye, now), flush);
-        let stop = [Act::Broadcast(Frame::Stop), Act::Tell(Verdict::StopNow)];
+        assert_eq!(watch.quiet(), [HeartbeatAction::Broadcast(HeartbeatFrame::Drain)]);
+        let flush = [HeartbeatAction::Broadcast(HeartbeatFrame::Flush), HeartbeatAction::Tell(MeshVerdict::Flush)];
+        assert_eq!(watch.frame(2, HeartbeatFrame::Bye, now), flush);
+        let stop = [HeartbeatAction::Broadcast(HeartbeatFrame::Stop), HeartbeatAction::Tell(MeshVerdict::StopNow)];
         assert_eq!(watch.drained(), stop);
     }
 
@@ -320,26 +320,26 @@ mod tests {
         let now = Instant::now();
         let since = Duration::from_secs(3);
         let told = [
-            (Frame::Stop, Verdict::StopNow),
-            (Frame::Lost { process: 2 }, Verdict::PeerLost { process: 2 }),
-            (Frame::Stalled { process: 1, since }, Verdict::PeerStalled { process: 1, since }),
+            (HeartbeatFrame::Stop, MeshVerdict::StopNow),
+            (HeartbeatFrame::Lost { process: 2 }, MeshVerdict::PeerLost { process: 2 }),
+            (HeartbeatFrame::Stalled { process: 1, since }, MeshVerdict::PeerStalled { process: 1, since }),
         ];
         for (frame, verdict) in told {
-            let mut watch = Watch::new(1, 0..1, BOUND, now);
-            assert_eq!(watch.frame(0, Frame::Drain, now), [Act::Tell(Verdict::Drain)]);
+            let mut watch = FailureDetector::new(1, 0..1, BOUND, now);
+            assert_eq!(watch.frame(0, HeartbeatFrame::Drain, now), [HeartbeatAction::Tell(MeshVerdict::Drain)]);
             assert_eq!(watch.quiet(), [], "process 0 knows of all");
-            assert_eq!(watch.frame(0, Frame::Flush, now), [Act::Tell(Verdict::Flush)]);
-            assert_eq!(watch.frame(0, frame, now), [Act::Tell(verdict)]);
+            assert_eq!(watch.frame(0, HeartbeatFrame::Flush, now), [HeartbeatAction::Tell(MeshVerdict::Flush)]);
+            assert_eq!(watch.frame(0, frame, now), [HeartbeatAction::Tell(verdict)]);
             assert_eq!(watch.closed(0), []);
         }
-        let mut watch = Watch::new(1, 0..1, BOUND, now);
-        assert_eq!(watch.closed(0), [Act::Tell(Verdict::PeerLost { process: 0 })]);
+        let mut watch = FailureDetector::new(1, 0..1, BOUND, now);
+        assert_eq!(watch.closed(0), [HeartbeatAction::Tell(MeshVerdict::PeerLost { process: 0 })]);
     }
 
     #[test]
     fn one_process_alone_agrees_with_itself() {
-        let mut watch = Watch::new(0, 0..0, BOUND, Instant::now());
-        assert_eq!(verdict(&watch.quiet()), Some(Verdict::Flush));
-        assert_eq!(verdict(&watch.drained()), Some(Verdict::StopNow));
+        let mut watch = FailureDetector::new(0, 0..0, BOUND, Instant::now());
+        assert_eq!(verdict(&watch.quiet()), Some(MeshVerdict::Flush));
+        assert_eq!(verdict(&watch.drained()), Some(MeshVerdict::StopNow));
     }
 }

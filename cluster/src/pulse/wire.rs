@@ -3,10 +3,10 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 
-use super::frame::{Frame, LENGTH};
+use super::frame::{HeartbeatFrame, LENGTH};
 
 /// One socket, never blocking.
-pub(super) struct Wire {
+pub(super) struct HeartbeatConnection {
     pub(super) process: usize,
     stream: TcpStream,
     incoming: Vec<u8>,
@@ -14,7 +14,7 @@ pub(super) struct Wire {
     pub(super) open: bool,
 }
 
-impl Wire {
+impl HeartbeatConnection {
     pub(super) fn new(process: usize, stream: TcpStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         Ok(Self { process, stream, incoming: Vec::new(), outgoing: Vec::new(), open: true })
@@ -31,7 +31,7 @@ impl Wire {
         }
     }
 
-    pub(super) fn receive(&mut self) -> Vec<Frame> {
+    pub(super) fn receive(&mut self) -> Vec<HeartbeatFrame> {
         let mut buffer = [0u8; 1024];
         loop {
             match self.stream.read(&mut buffer) {
@@ -49,7 +49,7 @@ impl Wire {
         let whole = self.incoming.len() / LENGTH * LENGTH;
         let mut frames = Vec::new();
         for bytes in self.incoming.drain(..whole).as_slice().chunks_exact(LENGTH) {
-            match Frame::decode(bytes) {
+            match HeartbeatFrame::decode(bytes) {
                 Some(frame) => frames.push(frame),
                 None => self.open = false,
             }

@@ -54,7 +54,7 @@ fn child() {
     if std::env::var_os(CHILD).is_none() {
         return;
     }
-    let signals = install(Notice::Print).unwrap();
+    let signals = install(DrainNotice::Print).unwrap();
     let (send, woken) = mpsc::channel();
     signals.on_drain(move || send.send(()).unwrap());
     writeln!(io::stderr(), "ready").unwrap();

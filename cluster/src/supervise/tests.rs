@@ -10,11 +10,11 @@ fn shell(script: &str) -> Command {
     command
 }
 
-fn quick() -> Grace {
-    Grace { notice: Duration::from_millis(100), terminate: Duration::from_millis(200) }
+fn quick() -> GracePeriods {
+    GracePeriods { notice: Duration::from_millis(100), terminate: Duration::from_millis(200) }
 }
 
-fn run(scripts: &[&str], grace: Grace) -> Ending {
+fn run(scripts: &[&str], grace: GracePeriods) -> SupervisionEnd {
     supervise(scripts.len(), grace, &Signals::default(), |process, _| shell(scripts[process])).unwrap()
 }
 
@@ -26,7 +26,7 @@ fn every_process_gets_its_index_and_the_same_addresses() {
         shell("exit 0")
     })
     .unwrap();
-    assert_eq!((ending.code(), ending.children), (exit::DONE, vec![End::Code(0); 3]));
+    assert_eq!((ending.code(), ending.children), (exit::DONE, vec![ChildEnd::Code(0); 3]));
     let seen = seen.into_inner().unwrap();
     let (_, hosts) = &seen[0];
     assert!(seen.iter().enumerate().all(|(n, (process, theirs))| n == *process && theirs == hosts));
@@ -36,9 +36,9 @@ fn every_process_gets_its_index_and_the_same_addresses() {
 
 #[test]
 fn the_others_get_time_to_leave_by_themselves() {
-    let grace = Grace { notice: Duration::from_secs(20), terminate: Duration::from_secs(20) };
+    let grace = GracePeriods { notice: Duration::from_secs(20), terminate: Duration::from_secs(20) };
     let ending = run(&["exit 75", "exit 75", "exit 2"], grace);
-    assert_eq!(ending.children, [End::Code(75), End::Code(75), End::Code(2)]);
+    assert_eq!(ending.children, [ChildEnd::Code(75), ChildEnd::Code(75), ChildEnd::Code(2)]);
     assert_eq!(ending.code(), exit::USAGE);
 }
 
@@ -47,9 +47,9 @@ fn a_killed_child_ends_all_as_resumable() {
     // The second ends only on a signal; the third is stopped and ignores SIGTERM, so it must be killed.
     let scripts = ["kill -KILL $$", "exec sleep 60", "trap '' TERM; kill -STOP $$; sleep 60"];
     let ending = run(&scripts, quick());
-    let term = End::Forced(Signal::SIGTERM as i32);
-    let killed = End::Forced(Signal::SIGKILL as i32);
-    assert_eq!(ending.children, [End::Signal(Signal::SIGKILL as i32), term, killed]);
+    let term = ChildEnd::Forced(Signal::SIGTERM as i32);
+    let killed = ChildEnd::Forced(Signal::SIGKILL as i32);
+    assert_eq!(ending.children, [ChildEnd::Signal(Signal::SIGKILL as i32), term, killed]);
     assert_eq!(ending.code(), exit::RESUMABLE);
     assert_eq!(ending.children[0].to_string(), "was ended by SIGKILL");
 }
@@ -57,8 +57,8 @@ fn a_killed_child_ends_all_as_resumable() {
 #[test]
 fn who_is_stopped_when_process_0_is_done_is_not_waited_for() {
     let ending = run(&["exit 0", "kill -STOP $$; sleep 60", "exit 0"], quick());
-    assert_eq!((ending.children[0], ending.children[2]), (End::Code(0), End::Code(0)));
-    assert!(matches!(ending.children[1], End::Forced(_)), "{:?}", ending.children[1]);
+    assert_eq!((ending.children[0], ending.children[2]), (ChildEnd::Code(0), ChildEnd::Code(0)));
+    assert!(matches!(ending.children[1], ChildEnd::Forced(_)), "{:?}", ending.children[1]);
     assert_eq!(ending.code(), exit::RESUMABLE);
 }
 
@@ -69,18 +69,18 @@ fn a_drain_is_passed_on_once_to_each_child() {
     // A child that started to listen after the signal would miss it, so the shell waits for it from its first moment:
     // by default SIGTERM ends it.
     let ending = supervise(2, quick(), &signals, |_, _| shell("exec sleep 60")).unwrap();
-    assert_eq!(ending.children, [End::Signal(Signal::SIGTERM as i32); 2]);
+    assert_eq!(ending.children, [ChildEnd::Signal(Signal::SIGTERM as i32); 2]);
     assert_eq!(ending.code(), exit::RESUMABLE);
 }
 
 #[test]
 fn what_cannot_be_cured_by_starting_again_wins() {
-    let code = |ends: &[End]| Ending { children: ends.to_vec() }.code();
-    assert_eq!(code(&[End::Code(0), End::Code(1)]), exit::FAILED_QUESTIONS);
-    assert_eq!(code(&[End::Code(75), End::Code(1), End::Code(2)]), exit::USAGE);
-    assert_eq!(code(&[End::Code(2), End::Code(101)]), exit::BUG);
-    assert_eq!(code(&[End::Code(0), End::Signal(9)]), exit::RESUMABLE);
-    assert_eq!(code(&[End::Code(0), End::Code(75)]), exit::RESUMABLE);
+    let code = |ends: &[ChildEnd]| SupervisionEnd { children: ends.to_vec() }.code();
+    assert_eq!(code(&[ChildEnd::Code(0), ChildEnd::Code(1)]), exit::FAILED_QUESTIONS);
+    assert_eq!(code(&[ChildEnd::Code(75), ChildEnd::Code(1), ChildEnd::Code(2)]), exit::USAGE);
+    assert_eq!(code(&[ChildEnd::Code(2), ChildEnd::Code(101)]), exit::BUG);
+    assert_eq!(code(&[ChildEnd::Code(0), ChildEnd::Signal(9)]), exit::RESUMABLE);
+    assert_eq!(code(&[ChildEnd::Code(0), ChildEnd::Code(75)]), exit::RESUMABLE);
 }
 
 #[test]

@@ -9,14 +9,14 @@ mod account;
 mod clock;
 mod counts;
 
-pub use account::{Account, Attributed, Calls};
-pub use clock::{Isolated, Latency, Times};
+pub use account::{ConfigurationCosts, AttributedCosts, MeanCalls};
+pub use clock::{IsolatedCosts, LatencySummary, TimeDistribution};
 
-use self::clock::LatencyClock;
+use self::clock::LatencySamples;
 use self::counts::OutcomeCounts;
 use crate::error::JobError;
 use crate::mode::TimingMode;
-use crate::run::settings::Resolved;
+use crate::run::settings::ResolvedSettings;
 use hopeval_results::log::FinalRecord;
 use hopeval_results::tables::{
     ConfigurationRow, CostRow, FinalOutcomeRow, LatencyRow, Row, RunRow, TableReader, read_table,
@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 
 /// Costs of a run's configurations.
 #[derive(Clone, Debug, Serialize)]
-pub struct Accounting {
+pub struct RunCosts {
     /// The run.
     pub run: String,
     /// Its job.
@@ -43,7 +43,7 @@ pub struct Accounting {
     /// Workers of its last generation.
     pub workers: u32,
     /// Its configurations, in the job's order.
-    pub configurations: Vec<Account>,
+    pub configurations: Vec<ConfigurationCosts>,
     /// Incurred costs, by service.
     #[serde(skip)]
     pub incurred: Vec<CostRow>,
@@ -53,9 +53,9 @@ pub struct Accounting {
 ///
 /// # Errors
 /// An unfinished run; its record or a table cannot be read.
-pub fn accounting(store: &Store, run: &str) -> Result<Accounting, JobError> {
+pub fn accounting(store: &Store, run: &str) -> Result<RunCosts, JobError> {
     let record = RunRecord::load(store, run)?;
-    let resolved: Resolved = serde_json::from_value(record.settings).map_err(|source| JobError::Stored {
+    let resolved: ResolvedSettings = serde_json::from_value(record.settings).map_err(|source| JobError::Stored {
         what: "the settings",
         run: run.to_owned(),
         source,
@@ -74,11 +74,11 @@ pub fn accounting(store: &Store, run: &str) -> Result<Accounting, JobError> {
         let account = counts.account(configuration, &resolved.parameters, rows);
         let clock = clocks.remove(&name).filter(|clock| !clock.is_empty());
         let isolated = clock.as_ref().filter(|_| mode == TimingMode::Latency).map(|clock| clock.isolated(price));
-        Account { isolated, latency: clock.map(LatencyClock::latency), ..account }
+        ConfigurationCosts { isolated, latency: clock.map(LatencySamples::latency), ..account }
     });
     let configurations = accounts.collect();
     let runs = tables.rows::<RunRow>("runs")?;
-    Ok(Accounting {
+    Ok(RunCosts {
         run: run.to_owned(),
         job: record.job,
         title: resolved.job.title,
@@ -131,8 +131,8 @@ impl<'a> FinalTables<'a> {
     }
 
     /// Times of the outcomes, by configuration.
-    fn latency_clocks(&self) -> Result<BTreeMap<String, LatencyClock>, JobError> {
-        let mut clocks: BTreeMap<String, LatencyClock> = BTreeMap::new();
+    fn latency_clocks(&self) -> Result<BTreeMap<String, LatencySamples>, JobError> {
+        let mut clocks: BTreeMap<String, LatencySamples> = BTreeMap::new();
         for row in TableReader::<LatencyRow>::open(self.store, &self.place("latencies"))?.rows_from(0) {
             let row = row?;
             clocks.entry(row.configuration.clone()).or_default().add(&row);

@@ -1,23 +1,23 @@
 //! Means of all measures, by configuration and stratum, summed in one order.
 
 use crate::error::JobError;
-use crate::run::judge::{Answerable, is_ok};
+use crate::run::judge::{QuestionGold, is_ok};
 use crate::run::judged::judged;
-use crate::run::open::Open;
+use crate::run::open::OpenRun;
 use hopeval_measures::aggregate;
 use hopeval_results::Log;
 use hopeval_results::tables::{MeasureRow, OutcomeRow};
 
 /// Sums of one measure over one stratum of one configuration.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sums {
+struct MeasureSums {
     n: u64,
     ok: u64,
     sum: f64,
     squares: f64,
 }
 
-impl Sums {
+impl MeasureSums {
     fn add(&mut self, value: f64, ok: bool) {
         self.n += 1;
         self.ok += u64::from(ok);
@@ -54,8 +54,8 @@ pub fn measure_row(names: (&str, &str, &str, &str, &str, &str), n: u64, ok: u64,
 ///
 /// # Errors
 /// As [`judged`].
-pub fn measures(run: &Open, log: &Log) -> Result<Vec<MeasureRow>, JobError> {
-    let mut board = Board::new(run);
+pub fn measures(run: &OpenRun, log: &Log) -> Result<Vec<MeasureRow>, JobError> {
+    let mut board = MeasureTotals::new(run);
     judged(run, log, &mut |question, outcome, values| {
         board.add(run, question, outcome, values);
         Ok(())
@@ -64,19 +64,19 @@ pub fn measures(run: &Open, log: &Log) -> Result<Vec<MeasureRow>, JobError> {
 }
 
 /// Sums of all configurations, strata and measures.
-pub(super) struct Board {
-    sums: Vec<Sums>,
+pub(super) struct MeasureTotals {
+    sums: Vec<MeasureSums>,
     strata: usize,
     measures: usize,
 }
 
-impl Board {
-    pub(super) fn new(run: &Open) -> Self {
+impl MeasureTotals {
+    pub(super) fn new(run: &OpenRun) -> Self {
         let (strata, measures) = (run.judge.strata().len(), run.judge.set().names().len());
-        Self { sums: vec![Sums::default(); run.resolved.configurations.len() * strata * measures], strata, measures }
+        Self { sums: vec![MeasureSums::default(); run.resolved.configurations.len() * strata * measures], strata, measures }
     }
 
-    pub(super) fn add(&mut self, run: &Open, question: &Answerable, outcome: &OutcomeRow, values: &[Option<f64>]) {
+    pub(super) fn add(&mut self, run: &OpenRun, question: &QuestionGold, outcome: &OutcomeRow, values: &[Option<f64>]) {
         let ok = is_ok(outcome);
         for &stratum in run.judge.strata_of(question) {
             let base = (outcome.configuration as usize * self.strata + usize::from(stratum)) * self.measures;
@@ -88,7 +88,7 @@ impl Board {
         }
     }
 
-    pub(super) fn rows(&self, run: &Open) -> Vec<MeasureRow> {
+    pub(super) fn rows(&self, run: &OpenRun) -> Vec<MeasureRow> {
         let set = run.judge.set();
         let versions: Vec<_> = set.versions().collect();
         let profile = set.profile().to_string();

@@ -6,8 +6,8 @@
 
 use crate::error::JobError;
 use crate::job::sweep::Configuration;
-use crate::report::replicates::Spread;
-use crate::run::open::Open;
+use crate::report::replicates::ReplicateSpread;
+use crate::run::open::OpenRun;
 use hopeval_measures::aggregate::Summary;
 use hopeval_measures::paired::{Difference, holm};
 use hopeval_results::log::FinalRecord;
@@ -49,7 +49,7 @@ pub struct Comparison {
 
 /// The results of [`compare`].
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Compared {
+pub struct ComparisonResults {
     /// By configuration, in the job's order, and measure.
     pub differences: Vec<Comparison>,
     /// Configurations of another context mode: figures of different modes are never ranked together.
@@ -60,9 +60,9 @@ pub struct Compared {
 ///
 /// # Errors
 /// The run is not finished; it lacks the configuration or the stratum; a table cannot be read.
-pub fn compare(run: &Open, against: &str, stratum: &str, wanted: &dyn Fn(&str) -> bool) -> Result<Compared, JobError> {
+pub fn compare(run: &OpenRun, against: &str, stratum: &str, wanted: &dyn Fn(&str) -> bool) -> Result<ComparisonResults, JobError> {
     let configurations = &run.resolved.configurations;
-    let groups = Groups::of(configurations);
+    let groups = ReplicateGroups::of(configurations);
     let base = groups.known(run, against)?;
     let log = Log::open(&run.places.store, run.id())?;
     let finished =
@@ -72,7 +72,7 @@ pub fn compare(run: &Open, against: &str, stratum: &str, wanted: &dyn Fn(&str) -
     let mode = |group: usize| run.company.methods[groups.first[group]].context_mode();
     let (compared, left_out): (Vec<usize>, Vec<usize>) =
         (0..groups.names.len()).filter(|&group| group != base).partition(|&group| mode(group) == mode(base));
-    let values = Values::read(run, finished, &groups, &measures, &|group| group == base || compared.contains(&group))?;
+    let values = GroupValues::read(run, finished, &groups, &measures, &|group| group == base || compared.contains(&group))?;
     let questions = within.iter().filter(|&&is| is).count();
     let pairs: Vec<(usize, usize)> = compared.iter().flat_map(|&g| (0..measures.len()).map(move |m| (g, m))).collect();
     let mut differences: Vec<Comparison> = pairs
@@ -98,7 +98,7 @@ pub fn compare(run: &Open, against: &str, stratum: &str, wanted: &dyn Fn(&str) -
         .collect();
     adjust(&mut differences);
     let left_out = left_out.into_iter().map(|group| groups.names[group].to_owned()).collect();
-    Ok(Compared { differences, left_out })
+    Ok(ComparisonResults { differences, left_out })
 }
 
 /// Fills in the adjusted p values.
@@ -117,11 +117,11 @@ fn adjust(differences: &mut [Comparison]) {
 ///
 /// # Errors
 /// There is no such configuration.
-pub fn check(run: &Open, against: &str) -> Result<(), JobError> {
-    Groups::of(&run.resolved.configurations).known(run, against).map(|_| ())
+pub fn check(run: &OpenRun, against: &str) -> Result<(), JobError> {
+    ReplicateGroups::of(&run.resolved.configurations).known(run, against).map(|_| ())
 }
 
-fn unfit(run: &Open, reason: String) -> JobError {
+fn unfit(run: &OpenRun, reason: String) -> JobError {
     JobError::Unfit { run: run.id().to_owned(), reason }
 }
 
@@ -130,13 +130,13 @@ fn unfit(run: &Open, reason: String) -> JobError {
 ///
 /// # Errors
 /// A table cannot be read.
-pub fn intervals(run: &Open, log: &Log, spreads: &mut [Spread]) -> Result<(), JobError> {
+pub fn intervals(run: &OpenRun, log: &Log, spreads: &mut [ReplicateSpread]) -> Result<(), JobError> {
     let Some(finished) = log.state().finished.as_ref().filter(|_| !spreads.is_empty()) else { return Ok(()) };
     let configurations = &run.resolved.configurations;
-    let groups = Groups::of(configurations);
+    let groups = ReplicateGroups::of(configurations);
     let measures: Vec<&str> = run.judge.set().names().iter().map(String::as_str).collect();
     let replicated = |group: usize| configurations[groups.first[group]].replicate.is_some();
-    let values = Values::read(run, finished, &groups, &measures, &replicated)?;
+    let values = GroupValues::read(run, finished, &groups, &measures, &replicated)?;
     let mut strata: HashMap<String, Vec<bool>> = HashMap::new();
     for spread in spreads {
         if !strata.contains_key(&spread.stratum) {
@@ -152,7 +152,7 @@ pub fn intervals(run: &Open, log: &Log, spreads: &mut [Spread]) -> Result<(), Jo
 }
 
 /// Membership of each question of a run in a stratum, by position.
-fn members(run: &Open, log: &Log, stratum: &str) -> Result<Vec<bool>, JobError> {
+fn members(run: &OpenRun, log: &Log, stratum: &str) -> Result<Vec<bool>, JobError> {
     let strata = run.judge.strata();
     let wanted = strata.iter().position(|name| name == stratum);
     let wanted = wanted
@@ -165,7 +165,7 @@ fn members(run: &Open, log: &Log, stratum: &str) -> Result<Vec<bool>, JobError> 
 }
 
 /// Configurations, with replicates under one name.
-struct Groups<'a> {
+struct ReplicateGroups<'a> {
     /// In the job's order.
     names: Vec<&'a str>,
     /// A configuration of each.
@@ -176,7 +176,7 @@ struct Groups<'a> {
     of: HashMap<&'a str, usize>,
 }
 
-impl<'a> Groups<'a> {
+impl<'a> ReplicateGroups<'a> {
     fn of(configurations: &'a [Configuration]) -> Self {
         let mut groups = Self { names: Vec::new(), first: Vec::new(), size: Vec::new(), of: HashMap::new() };
         for (at, configuration) in configurations.iter().enumerate() {
@@ -194,7 +194,7 @@ impl<'a> Groups<'a> {
     }
 
     /// The group of this name, or an error with the names of all groups.
-    fn known(&self, run: &Open, name: &str) -> Result<usize, JobError> {
+    fn known(&self, run: &OpenRun, name: &str) -> Result<usize, JobError> {
         let names = || self.names.join(", ");
         self.position(name)
             .ok_or_else(|| unfit(run, format!("it has no configuration `{name}`; its configurations are {}", names())))
@@ -206,7 +206,7 @@ impl<'a> Groups<'a> {
 }
 
 /// Values of some measures of all questions, by group: 16 bytes for each needed value.
-struct Values {
+struct GroupValues {
     measures: usize,
     questions: usize,
     /// The place of each group among the needed ones.
@@ -217,8 +217,8 @@ struct Values {
     cells: Vec<(f64, u32)>,
 }
 
-impl Values {
-    fn new(groups: &Groups<'_>, measures: usize, questions: usize, needed: &dyn Fn(usize) -> bool) -> Self {
+impl GroupValues {
+    fn new(groups: &ReplicateGroups<'_>, measures: usize, questions: usize, needed: &dyn Fn(usize) -> bool) -> Self {
         let kept: Vec<usize> = (0..groups.names.len()).filter(|&group| needed(group)).collect();
         let slots = (0..groups.names.len()).map(|group| kept.iter().position(|&kept| kept == group)).collect();
         let cells = vec![(0.0, 0); kept.len() * measures * questions];
@@ -227,9 +227,9 @@ impl Values {
 
     /// Reads the values from the table `scores`. Skips the row groups without any needed configuration.
     fn read(
-        run: &Open,
+        run: &OpenRun,
         finished: &FinalRecord,
-        groups: &Groups<'_>,
+        groups: &ReplicateGroups<'_>,
         measures: &[&str],
         needed: &dyn Fn(usize) -> bool,
     ) -> Result<Self, JobError> {
@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn replicates_stand_under_one_name() {
         let configurations = configurations();
-        let groups = Groups::of(&configurations);
+        let groups = ReplicateGroups::of(&configurations);
         assert_eq!((groups.names.as_slice(), groups.first.as_slice()), (&["a", "r", "z"][..], &[0, 1, 3][..]));
         assert_eq!(groups.size, [1, 2, 1]);
         assert_eq!((groups.of["r#2"], groups.of["z"], groups.position("r#2")), (1, 2, None));
@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn a_question_counts_where_all_replicates_have_a_value() {
         let configurations = configurations();
-        let mut values = Values::new(&Groups::of(&configurations), 2, 4, &|group| group < 2);
+        let mut values = GroupValues::new(&ReplicateGroups::of(&configurations), 2, 4, &|group| group < 2);
         let (whole, partly) = (0, 1);
         for (question, a, r) in [(0, 1.0, [1.0, 0.0]), (1, 0.0, [1.0, 1.0]), (2, 0.5, [0.0, 0.0]), (3, 1.0, [1.0, 1.0])]
         {

@@ -1,7 +1,7 @@
 //! The table of costs: attributed to configurations, and incurred by the run.
 
-use crate::run::open::Open;
-use crate::run::writes::Note;
+use crate::run::open::OpenRun;
+use crate::run::writes::CommitNote;
 use crate::services::usage::{Usage, UsageSums};
 use hopeval_results::Log;
 use hopeval_results::tables::{CallRow, CostRow, OutcomeRow};
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub fn incurred(log: &Log) -> BTreeMap<String, Usage> {
     let mut sums = UsageSums::default();
     for commit in &log.state().commits {
-        let note: Note = serde_json::from_value(commit.live.clone()).unwrap_or_default();
+        let note: CommitNote = serde_json::from_value(commit.live.clone()).unwrap_or_default();
         for spent in note.spent {
             sums.add(&spent.service, spent.usage);
         }
@@ -44,12 +44,12 @@ impl Attribution {
 }
 
 /// Measured rates of a run's services, and the price of their devices.
-struct Rates {
+struct ServiceRates {
     incurred: BTreeMap<String, Usage>,
     price_per_device_hour: Option<f64>,
 }
 
-impl Rates {
+impl ServiceRates {
     /// Seconds of a device for unshared work; unknown if nothing was computed in this run.
     fn device_s(&self, call: &CallRow) -> Option<f64> {
         Some(self.incurred.get(&call.service)?.device_rate()? * call.operations as f64)
@@ -75,9 +75,9 @@ impl Rates {
 }
 
 /// Attributed costs of each configuration, then the run's incurred costs.
-pub(super) fn cost_rows(run: &Open, log: &Log, attribution: &Attribution) -> Vec<CostRow> {
+pub(super) fn cost_rows(run: &OpenRun, log: &Log, attribution: &Attribution) -> Vec<CostRow> {
     let price_per_device_hour = run.resolved.job.run.price_per_device_hour;
-    let rates = Rates { incurred: incurred(log), price_per_device_hour };
+    let rates = ServiceRates { incurred: incurred(log), price_per_device_hour };
     let names = run.names();
     let attributed = attribution.0.iter().map(|((configuration, service, kind), call)| CostRow {
         configuration: Some(names[*configuration as usize].clone()),

@@ -2,7 +2,7 @@
 
 use crate::error::JobError;
 use crate::run::judged::judged;
-use crate::run::open::Open;
+use crate::run::open::OpenRun;
 use hopeval_corpus::PassageId;
 use hopeval_results::Log;
 use hopeval_results::tables::OutcomeRow;
@@ -64,7 +64,7 @@ pub enum ExportError {
 /// # Errors
 /// No such configuration; outcomes cannot be read; the output cannot be written.
 pub fn export(
-    run: &Open,
+    run: &OpenRun,
     log: &Log,
     configuration: &str,
     format: ExportFormat,
@@ -92,14 +92,14 @@ pub fn export(
     Ok(rows.len() as u64)
 }
 
-type Rows = [(OutcomeRow, Vec<Option<f64>>)];
+type EvaluatedRows = [(OutcomeRow, Vec<Option<f64>>)];
 
 /// Replaces white space, because spaces separate TREC fields.
 fn field(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join("_")
 }
 
-fn trec(run: &Open, configuration: &str, rows: &Rows, out: &mut dyn Write) -> Result<(), ExportError> {
+fn trec(run: &OpenRun, configuration: &str, rows: &EvaluatedRows, out: &mut dyn Write) -> Result<(), ExportError> {
     let corpus = &run.company.catalogue.corpus;
     for (outcome, _) in rows {
         for (rank, (&id, score)) in outcome.ranked.iter().zip(&outcome.scores).enumerate() {
@@ -110,11 +110,11 @@ fn trec(run: &Open, configuration: &str, rows: &Rows, out: &mut dyn Write) -> Re
     Ok(())
 }
 
-fn title(run: &Open, id: u32) -> &str {
+fn title(run: &OpenRun, id: u32) -> &str {
     run.company.catalogue.corpus.title(PassageId(id))
 }
 
-fn official(run: &Open, rows: &Rows, evidence: bool, out: &mut dyn Write) -> Result<(), ExportError> {
+fn official(run: &OpenRun, rows: &EvaluatedRows, evidence: bool, out: &mut dyn Write) -> Result<(), ExportError> {
     let (mut answers, mut facts, mut triples) = (Map::new(), Map::new(), Map::new());
     for (outcome, _) in rows {
         // Failed questions have no answer in the file. The scripts score them as 0.
@@ -134,7 +134,7 @@ fn official(run: &Open, rows: &Rows, evidence: bool, out: &mut dyn Write) -> Res
     Ok(())
 }
 
-fn musique(run: &Open, log: &Log, rows: &Rows, out: &mut dyn Write) -> Result<(), ExportError> {
+fn musique(run: &OpenRun, log: &Log, rows: &EvaluatedRows, out: &mut dyn Write) -> Result<(), ExportError> {
     let mut outcomes = rows.iter().peekable();
     for question in run.questions(log, 0)? {
         let question = question?;
@@ -158,7 +158,7 @@ fn quoted(text: &str) -> String {
     if text.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 
-fn csv(run: &Open, rows: &Rows, out: &mut dyn Write) -> Result<(), ExportError> {
+fn csv(run: &OpenRun, rows: &EvaluatedRows, out: &mut dyn Write) -> Result<(), ExportError> {
     let measures = run.judge.set().names().join(",");
     writeln!(out, "index,question,status,answer,ranked,iterations,rounds,{measures}")?;
     let corpus = &run.company.catalogue.corpus;

@@ -8,7 +8,7 @@ use std::fmt;
 
 /// The failed outcomes of one configuration with the same status.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct FailureGroup {
     /// The configuration's name.
     pub configuration: String,
     /// The kind of failure.
@@ -21,7 +21,7 @@ pub struct Failure {
     pub message: Option<String>,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for FailureGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {} {}, first question `{}`", self.configuration, self.outcomes, self.status, self.question)?;
         self.message.iter().try_for_each(|message| write!(f, ": {message}"))
@@ -32,8 +32,8 @@ impl fmt::Display for Failure {
 ///
 /// # Errors
 /// The table cannot be read.
-pub fn failures(store: &Store, run: &str) -> Result<Vec<Failure>, JobError> {
-    let mut found: Vec<Failure> = Vec::new();
+pub fn failures(store: &Store, run: &str) -> Result<Vec<FailureGroup>, JobError> {
+    let mut found: Vec<FailureGroup> = Vec::new();
     let table = TableReader::<FinalOutcomeRow>::open(store, &layout::final_table(run, "outcomes"))?;
     for row in table.rows_from(0) {
         let row = row?;
@@ -42,7 +42,7 @@ pub fn failures(store: &Store, run: &str) -> Result<Vec<Failure>, JobError> {
         }
         match found.iter_mut().find(|f| f.configuration == row.configuration && f.status == row.status) {
             Some(failure) => failure.outcomes += 1,
-            None => found.push(Failure {
+            None => found.push(FailureGroup {
                 configuration: row.configuration,
                 status: row.status,
                 outcomes: 1,

@@ -22,7 +22,7 @@ use std::path::Path;
 
 /// The size of a job: counts and estimates.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Plan {
+pub struct JobPlan {
     /// Questions after limit and quarantine.
     pub questions: u64,
     /// Rows to be set aside.
@@ -38,11 +38,11 @@ pub struct Plan {
     /// Passages to embed before the run begins, by service, for missing dense indexes.
     pub passages_to_embed: BTreeMap<String, u64>,
     /// Requests of the first rounds, by (service, kind): asked, distinct, and already in the journal.
-    pub first_round: BTreeMap<String, Requests>,
+    pub first_round: BTreeMap<String, RequestCounts>,
     /// Requests of all rounds, estimated from a sample of questions driven to their ends.
     pub estimated: BTreeMap<String, u64>,
     /// Their tokens, for models: the prompts are real, the answers before them guessed. Nothing is computed.
-    pub estimated_tokens: BTreeMap<String, Tokens>,
+    pub estimated_tokens: BTreeMap<String, TokenCounts>,
     /// Questions of the sample.
     pub sample: u64,
     /// Entries of the store's journal.
@@ -51,7 +51,7 @@ pub struct Plan {
 
 /// Requests of one service and kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Requests {
+pub struct RequestCounts {
     /// As machines ask them.
     pub asked: u64,
     /// Different ones.
@@ -62,7 +62,7 @@ pub struct Requests {
 
 /// Tokens of one service and kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Tokens {
+pub struct TokenCounts {
     /// Of prompts.
     pub prompt: u64,
     /// Written, if every continuation is as long as it may be.
@@ -79,21 +79,21 @@ const SAMPLE: u64 = 32;
 ///
 /// # Errors
 /// As `run` before it starts.
-pub fn plan(job: &Job, places: &Places, quarantine: Option<&Path>, report: ProgressReporter<'_>) -> Result<Plan, JobError> {
+pub fn plan(job: &Job, places: &Places, quarantine: Option<&Path>, report: ProgressReporter<'_>) -> Result<JobPlan, JobError> {
     let opened = OpenedJob::open(job, &places.cache, places.threads, quarantine.is_some(), report)?;
     let ConfiguredJob { configurations, methods, mut watch, needs_candidates, indexes, .. } =
         ConfiguredJob::new(&opened, places, report)?;
     let journal = Journal::open(&places.store, &[layout::JOURNAL.to_owned()], &|_| true, &BTreeSet::new())?;
     let passages_to_embed = indexes.iter().map(|(name, index)| (name.clone(), index.passages_to_embed));
-    let plan = Plan {
+    let plan = JobPlan {
         configurations: configurations.len() as u64,
         passages: opened.corpus().len() as u64,
         index_bytes: indexes.values().map(|index| index.bytes).sum(),
         passages_to_embed: passages_to_embed.filter(|(_, passages)| *passages > 0).collect(),
         journal_entries: journal.len() as u64,
-        ..Plan::default()
+        ..JobPlan::default()
     };
-    let mut planner = Planner {
+    let mut planner = JobPlanner {
         catalogue: &opened.catalogue,
         journal,
         plan,
@@ -113,10 +113,10 @@ pub fn plan(job: &Job, places: &Places, quarantine: Option<&Path>, report: Progr
 }
 
 /// Drives machines without computing anything, and counts their requests.
-struct Planner<'a> {
+struct JobPlanner<'a> {
     catalogue: &'a Catalogue,
     journal: Journal,
-    plan: Plan,
+    plan: JobPlan,
     /// Keys of the first rounds.
     seen: BTreeSet<RequestKey>,
     payload: Vec<u8>,
@@ -131,7 +131,7 @@ fn name(request: &Request) -> String {
     format!("{} {}", request.service, request.ask.kind().name())
 }
 
-impl Planner<'_> {
+impl JobPlanner<'_> {
     /// Drives one question through its first round, and to its end if it belongs to the sample.
     fn drive(&mut self, method: &dyn Method, question: &Question, is_sampled: bool) {
         let mut machine = method.start(question);
@@ -166,7 +166,7 @@ impl Planner<'_> {
     }
 
     /// The plan, with the sample's counts scaled to all questions.
-    fn finish(self, prepared: &PreparationSummary) -> Plan {
+    fn finish(self, prepared: &PreparationSummary) -> JobPlan {
         let Self { mut plan, sampled, tokens, .. } = self;
         plan.questions = prepared.questions;
         plan.quarantined = prepared.quarantined;
@@ -178,7 +178,7 @@ impl Planner<'_> {
         plan.estimated_tokens = of_models
             .map(|(name, work)| {
                 let Work { prompt_tokens: prompt, completion_tokens: completion, scored_tokens: scored, .. } = work;
-                (name, Tokens { prompt: scaled(prompt), completion: scaled(completion), scored: scaled(scored) })
+                (name, TokenCounts { prompt: scaled(prompt), completion: scaled(completion), scored: scaled(scored) })
             })
             .collect();
         plan

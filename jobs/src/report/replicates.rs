@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 /// A measure over the replicates of one configuration.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Spread {
+pub struct ReplicateSpread {
     /// The configuration's name without the replicate's number.
     pub configuration: String,
     /// The stratum.
@@ -37,17 +37,17 @@ pub struct Spread {
 }
 
 /// Configuration, stratum, measure.
-type Name<'a> = (&'a str, &'a str, &'a str);
+type FigureName<'a> = (&'a str, &'a str, &'a str);
 
 /// The spreads of all configurations with replicates, in the order of the rows.
-pub fn spreads(configurations: &[Configuration], measures: &[MeasureRow]) -> Vec<Spread> {
+pub fn spreads(configurations: &[Configuration], measures: &[MeasureRow]) -> Vec<ReplicateSpread> {
     let replicated: BTreeMap<&str, &str> = configurations
         .iter()
         .filter(|configuration| configuration.replicate.is_some())
         .map(|configuration| (configuration.name.as_str(), configuration.replicated_name()))
         .collect();
-    let mut groups: Vec<(Name<'_>, Vec<&MeasureRow>)> = Vec::new();
-    let mut places: BTreeMap<Name<'_>, usize> = BTreeMap::new();
+    let mut groups: Vec<(FigureName<'_>, Vec<&MeasureRow>)> = Vec::new();
+    let mut places: BTreeMap<FigureName<'_>, usize> = BTreeMap::new();
     for row in measures.iter().filter(|row| row.value.is_some()) {
         let Some(name) = replicated.get(row.configuration.as_str()) else { continue };
         let key = (*name, row.stratum.as_str(), row.measure.as_str());
@@ -60,13 +60,13 @@ pub fn spreads(configurations: &[Configuration], measures: &[MeasureRow]) -> Vec
     groups.into_iter().map(|((name, stratum, measure), rows)| spread(name, stratum, measure, &rows)).collect()
 }
 
-fn spread(name: &str, stratum: &str, measure: &str, rows: &[&MeasureRow]) -> Spread {
+fn spread(name: &str, stratum: &str, measure: &str, rows: &[&MeasureRow]) -> ReplicateSpread {
     let n = rows.len() as f64;
     let values = || rows.iter().filter_map(|row| row.value);
     let mean = values().sum::<f64>() / n;
     let squares = values().map(|value| (value - mean).powi(2)).sum::<f64>();
     let errors: Option<Vec<f64>> = rows.iter().map(|row| row.stderr).collect();
-    Spread {
+    ReplicateSpread {
         configuration: name.to_owned(),
         stratum: stratum.to_owned(),
         measure: measure.to_owned(),

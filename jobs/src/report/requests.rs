@@ -1,7 +1,7 @@
 //! The table of journalled requests of a run.
 
 use crate::error::JobError;
-use crate::run::open::Open;
+use crate::run::open::OpenRun;
 use crate::services::record::AnswerRecord;
 use hopeval_results::journal::scan_segment;
 use hopeval_results::log::FinalTable;
@@ -12,7 +12,7 @@ use hopeval_results::{Log, layout};
 ///
 /// # Errors
 /// A segment cannot be read, the table cannot be written.
-pub fn requests(run: &Open, log: &Log) -> Result<FinalTable, JobError> {
+pub fn requests(run: &OpenRun, log: &Log) -> Result<FinalTable, JobError> {
     let store = &run.places.store;
     let mut table = TableWriter::<RequestRow>::new(store, &layout::final_table(run.id(), "requests"))?;
     for segment in log.state().committed_segments() {

@@ -4,10 +4,10 @@ use crate::error::JobError;
 use crate::report::board::measure_row;
 use crate::report::compare;
 use crate::report::costs::{incurred, incurred_row};
-use crate::report::replicates::{Spread, spreads};
+use crate::report::replicates::{ReplicateSpread, spreads};
 use crate::run::judged::tallies;
 use crate::run::live::{LiveTable, live_object};
-use crate::run::open::Open;
+use crate::run::open::OpenRun;
 use hopeval_corpus::PassageId;
 use hopeval_methods::Answer;
 use hopeval_methods::transcript::Transcript;
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 /// The present figures of a run.
 #[derive(Clone, Debug)]
-pub struct Shown {
+pub struct RunFigures {
     /// Whether its tables are final.
     pub finished: bool,
     /// Outcomes included in the figures.
@@ -30,7 +30,7 @@ pub struct Shown {
     /// Means.
     pub measures: Vec<MeasureRow>,
     /// Means over replicates.
-    pub replicates: Vec<Spread>,
+    pub replicates: Vec<ReplicateSpread>,
     /// Costs; only incurred ones for an unfinished run.
     pub costs: Vec<CostRow>,
 }
@@ -43,7 +43,7 @@ const LIVE_DIGITS: f64 = 1e9;
 ///
 /// # Errors
 /// The log, a table or the live table cannot be read.
-pub fn show(run: &Open) -> Result<Shown, JobError> {
+pub fn show(run: &OpenRun) -> Result<RunFigures, JobError> {
     let store = &run.places.store;
     let log = Log::open(store, run.id())?;
     let state = log.state();
@@ -56,7 +56,7 @@ pub fn show(run: &Open) -> Result<Shown, JobError> {
         let measures = read_table::<MeasureRow>(store, &place("measures"))?;
         let mut replicates = spreads(&run.resolved.configurations, &measures);
         compare::intervals(run, &log, &mut replicates)?;
-        return Ok(Shown {
+        return Ok(RunFigures {
             finished: true,
             outcomes: state.total_outcomes(),
             expected,
@@ -85,10 +85,10 @@ pub fn show(run: &Open) -> Result<Shown, JobError> {
     let measures = live_measures(run, &live);
     let costs = incurred(&log).iter().map(|(service, usage)| incurred_row(service, usage)).collect();
     let replicates = spreads(&run.resolved.configurations, &measures);
-    Ok(Shown { finished: false, outcomes: live.outcomes, expected, commits: live.commits, measures, replicates, costs })
+    Ok(RunFigures { finished: false, outcomes: live.outcomes, expected, commits: live.commits, measures, replicates, costs })
 }
 
-fn live_measures(run: &Open, live: &LiveTable) -> Vec<MeasureRow> {
+fn live_measures(run: &OpenRun, live: &LiveTable) -> Vec<MeasureRow> {
     let set = run.judge.set();
     let versions: Vec<_> = set.versions().collect();
     let profile = set.profile().to_string();
@@ -134,7 +134,7 @@ pub fn cost_document(row: &CostRow) -> Value {
 }
 
 /// The `--json` document of a run.
-pub fn document(run: &Open, shown: &Shown) -> Value {
+pub fn document(run: &OpenRun, shown: &RunFigures) -> Value {
     let measures: Vec<Value> = shown
         .measures
         .iter()
@@ -164,7 +164,7 @@ pub fn document(run: &Open, shown: &Shown) -> Value {
 
 /// The `--json` document of a transcript: every round with its requests and responses, the outcome, and the named
 /// passages, by their numbers in the corpus.
-pub fn transcript_document(run: &Open, transcript: &Transcript) -> Value {
+pub fn transcript_document(run: &OpenRun, transcript: &Transcript) -> Value {
     let Transcript { question, configuration, rounds, outcome } = transcript;
     let corpus = &run.company.catalogue.corpus;
     // A machine knows only passages from its question and from responses.

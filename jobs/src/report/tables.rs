@@ -3,14 +3,14 @@
 //! `outcomes`, `scores` and `measures` are byte-identical for the same job, whatever the workers, crashes and restarts:
 //! they are sorted by (configuration, dataset index), summed in that order, and hold no run, time or measured cost.
 
-use super::board::Board;
+use super::board::MeasureTotals;
 use super::costs::{Attribution, cost_rows};
 use super::publish::publish;
 use crate::clock::now_ms;
 use crate::error::JobError;
-use crate::run::judge::{Answerable, is_ok};
+use crate::run::judge::{QuestionGold, is_ok};
 use crate::run::judged::judged;
-use crate::run::open::Open;
+use crate::run::open::OpenRun;
 use hopeval_corpus::PassageId;
 use hopeval_results::log::{RecordBody, FinalRecord, FinalTable};
 use hopeval_results::tables::{
@@ -20,7 +20,7 @@ use hopeval_results::{Log, layout};
 
 /// The counts of a finished run, and its tables.
 #[derive(Clone, Debug, Default)]
-pub struct Finished {
+pub struct FinishedRun {
     /// Outcomes with a status other than ok.
     pub failed: u64,
     /// All outcomes.
@@ -35,13 +35,13 @@ pub struct Finished {
 /// # Errors
 /// Uncommitted cohorts; a part cannot be read, a table cannot be written, a later generation has begun.
 pub fn finish(
-    run: &Open,
+    run: &OpenRun,
     log: &mut Log,
     generation: u64,
     committer: &str,
     mesh: (u32, u32),
     report: &dyn Fn(u64),
-) -> Result<Finished, JobError> {
+) -> Result<FinishedRun, JobError> {
     // An edit of gold may arrive while the tables are written. It finds the run unfinished, so its command does not
     // rewrite the tables. The log shows it after the record is appended. Later edits find the run finished.
     loop {
@@ -62,7 +62,7 @@ pub fn finish(
 ///
 /// # Errors
 /// As [`finish`]; the log cannot be fenced.
-pub fn rewrite(run: &Open, log: &mut Log, committer: &str) -> Result<(), JobError> {
+pub fn rewrite(run: &OpenRun, log: &mut Log, committer: &str) -> Result<(), JobError> {
     let generation = log.append_fence(committer, 1, 1, &run.record.job_digest)?;
     finish(run, log, generation, committer, (1, 1), &|_| ()).map(drop)
 }
@@ -74,12 +74,12 @@ fn last_edit(log: &Log) -> u64 {
 
 /// Writes every final table under a name of its own.
 fn write_tables(
-    run: &Open,
+    run: &OpenRun,
     log: &Log,
     generation: u64,
     mesh: (u32, u32),
     report: &dyn Fn(u64),
-) -> Result<Finished, JobError> {
+) -> Result<FinishedRun, JobError> {
     let id = run.id();
     let (committed, expected) = (log.state().total_outcomes(), run.resolved.outcomes());
     if committed != expected {
@@ -89,7 +89,7 @@ fn write_tables(
     // Other writers of this run's tables, now or later, have another generation.
     let records = log.state().next;
     let place = |table: &str| layout::written_table(id, generation, records, table);
-    let mut writing = TablesOfOutcomes::create(run, &place)?;
+    let mut writing = OutcomeTables::create(run, &place)?;
     judged(run, log, &mut |question, outcome, values| {
         writing.add(question, outcome, values)?;
         if writing.outcomes % 4096 == 0 {
@@ -97,7 +97,7 @@ fn write_tables(
         }
         Ok(())
     })?;
-    let TablesOfOutcomes { board, attribution, failed, outcomes, outcome_table, score_table, latency_table, .. } =
+    let OutcomeTables { board, attribution, failed, outcomes, outcome_table, score_table, latency_table, .. } =
         writing;
     let store = &run.places.store;
     let mut tables = vec![outcome_table.finish()?, score_table.finish()?, latency_table.finish()?];
@@ -105,25 +105,25 @@ fn write_tables(
     tables.push(write_table(store, &place("costs"), cost_rows(run, log, &attribution))?);
     tables.push(write_table(store, &place("configurations"), configuration_rows(run))?);
     tables.push(write_table(store, &place("runs"), vec![run_row(run, log, mesh, outcomes, failed)])?);
-    Ok(Finished { failed, outcomes, tables })
+    Ok(FinishedRun { failed, outcomes, tables })
 }
 
 /// The tables with a row for each outcome, while they are written, and the sums over outcomes.
-struct TablesOfOutcomes<'a> {
-    run: &'a Open,
+struct OutcomeTables<'a> {
+    run: &'a OpenRun,
     names: Vec<String>,
     versions: Vec<String>,
     outcome_table: TableWriter<FinalOutcomeRow>,
     score_table: TableWriter<ScoreRow>,
     latency_table: TableWriter<LatencyRow>,
-    board: Board,
+    board: MeasureTotals,
     attribution: Attribution,
     outcomes: u64,
     failed: u64,
 }
 
-impl<'a> TablesOfOutcomes<'a> {
-    fn create(run: &'a Open, place: &dyn Fn(&str) -> String) -> Result<Self, JobError> {
+impl<'a> OutcomeTables<'a> {
+    fn create(run: &'a OpenRun, place: &dyn Fn(&str) -> String) -> Result<Self, JobError> {
         let (store, set) = (&run.places.store, run.judge.set());
         Ok(Self {
             run,
@@ -132,7 +132,7 @@ impl<'a> TablesOfOutcomes<'a> {
             outcome_table: TableWriter::new(store, &place("outcomes"))?,
             score_table: TableWriter::new(store, &place("scores"))?,
             latency_table: TableWriter::new(store, &place("latencies"))?,
-            board: Board::new(run),
+            board: MeasureTotals::new(run),
             attribution: Attribution::default(),
             outcomes: 0,
             failed: 0,
@@ -140,7 +140,7 @@ impl<'a> TablesOfOutcomes<'a> {
     }
 
     /// Writes the rows of one outcome.
-    fn add(&mut self, question: &Answerable, outcome: &OutcomeRow, values: &[Option<f64>]) -> Result<(), JobError> {
+    fn add(&mut self, question: &QuestionGold, outcome: &OutcomeRow, values: &[Option<f64>]) -> Result<(), JobError> {
         self.board.add(self.run, question, outcome, values);
         self.attribution.add(outcome);
         self.failed += u64::from(!is_ok(outcome));
@@ -166,7 +166,7 @@ impl<'a> TablesOfOutcomes<'a> {
 
     fn add_scores(
         &mut self,
-        question: &Answerable,
+        question: &QuestionGold,
         outcome: &OutcomeRow,
         values: &[Option<f64>],
     ) -> Result<(), JobError> {
@@ -186,7 +186,7 @@ impl<'a> TablesOfOutcomes<'a> {
     }
 }
 
-fn run_row(run: &Open, log: &Log, mesh: (u32, u32), outcomes: u64, failed: u64) -> RunRow {
+fn run_row(run: &OpenRun, log: &Log, mesh: (u32, u32), outcomes: u64, failed: u64) -> RunRow {
     let (resolved, prepared) = (&run.resolved, &run.resolved.prepared);
     let corpus = &run.company.catalogue.corpus;
     RunRow {
@@ -215,7 +215,7 @@ fn run_row(run: &Open, log: &Log, mesh: (u32, u32), outcomes: u64, failed: u64) 
     }
 }
 
-fn configuration_rows(run: &Open) -> Vec<ConfigurationRow> {
+fn configuration_rows(run: &OpenRun) -> Vec<ConfigurationRow> {
     let rows = run.resolved.configurations.iter().zip(&run.company.methods).enumerate();
     rows.map(|(position, (configuration, method))| ConfigurationRow {
         position: position as u32,

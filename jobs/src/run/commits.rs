@@ -1,7 +1,7 @@
 //! Commits complete cohorts: worker 0's committer, and the one thread appending to the log.
 
 use super::live::{LiveTable, live_object};
-use super::writes::{Note, Receipt};
+use super::writes::{CommitNote, Receipt};
 use crate::error::JobError;
 use crate::fault::RunFault;
 use crate::run::corrections::Corrector;
@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 #[derive(Default)]
-struct Ready {
+struct ReadyCohorts {
     chunks: Vec<CohortCommit>,
     parts: Vec<String>,
     segments: Vec<String>,
@@ -28,15 +28,15 @@ struct Ready {
 }
 
 /// Hands complete cohorts to the committing thread.
-pub struct Clerk {
+pub struct CohortCommitter {
     /// The number of outcomes of each complete cohort.
     expected: Arc<dyn Fn(u64) -> u64 + Send + Sync>,
     /// Outcomes received so far of each incomplete cohort.
     waiting: BTreeMap<u64, u64>,
     /// Parts holding uncommitted cohorts, with their cohorts.
     parts: Vec<(String, Vec<u64>)>,
-    ready: Ready,
-    sender: Option<Sender<Ready>>,
+    ready: ReadyCohorts,
+    sender: Option<Sender<ReadyCohorts>>,
     fault: RunFault,
     run: String,
     /// Writes begun and not yet durable.
@@ -47,10 +47,10 @@ pub struct Clerk {
 const LIVE_EVERY: Duration = Duration::from_secs(1);
 
 /// The committing thread of process 0. It returns the log when everything is committed.
-pub type Ledger = JoinHandle<Option<Log>>;
+pub type CommitThreadHandle = JoinHandle<Option<Log>>;
 
 /// Everything needed to commit the cohorts of one generation.
-pub struct Commits {
+pub struct CommitParts {
     /// The run's store.
     pub store: Store,
     /// Its log.
@@ -69,25 +69,25 @@ pub struct Commits {
     pub open_writes: Arc<AtomicUsize>,
 }
 
-impl Commits {
+impl CommitParts {
     /// Opens the committer for worker 0 and the writing thread. The thread ends when the committer is dropped or has
     /// seen the end, and returns the log.
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub fn open(self) -> std::io::Result<(Clerk, Ledger)> {
+    pub fn open(self) -> std::io::Result<(CohortCommitter, CommitThreadHandle)> {
         let (sender, receiver) = channel();
-        let clerk = Clerk {
+        let clerk = CohortCommitter {
             expected: self.expected,
             waiting: BTreeMap::new(),
             parts: Vec::new(),
-            ready: Ready::default(),
+            ready: ReadyCohorts::default(),
             sender: Some(sender),
             fault: self.fault.clone(),
             run: self.log.run().to_owned(),
             open: Arc::clone(&self.open_writes),
         };
-        let pen = Pen {
+        let pen = CommitWriter {
             store: self.store,
             log: self.log,
             generation: self.generation,
@@ -102,7 +102,7 @@ impl Commits {
     }
 }
 
-impl Committer for Clerk {
+impl Committer for CohortCommitter {
     type Receipt = Receipt;
     type Key = TallyKey;
 
@@ -154,7 +154,7 @@ impl Committer for Clerk {
     }
 }
 
-struct Pen {
+struct CommitWriter {
     store: Store,
     log: Log,
     generation: u64,
@@ -169,8 +169,8 @@ struct Pen {
 /// Interval between looks at the log for edits of gold while nothing is committed.
 const EDITS_EVERY: Duration = Duration::from_secs(1);
 
-impl Pen {
-    fn run(mut self, receiver: &Receiver<Ready>) -> Option<Log> {
+impl CommitWriter {
+    fn run(mut self, receiver: &Receiver<ReadyCohorts>) -> Option<Log> {
         match self.work(receiver) {
             Ok(()) => Some(self.log),
             Err(error) => {
@@ -180,7 +180,7 @@ impl Pen {
         }
     }
 
-    fn work(&mut self, receiver: &Receiver<Ready>) -> Result<(), JobError> {
+    fn work(&mut self, receiver: &Receiver<ReadyCohorts>) -> Result<(), JobError> {
         let mut shown: Option<Instant> = None;
         let mut waiting = None;
         loop {
@@ -206,11 +206,11 @@ impl Pen {
         }
     }
 
-    fn commit(&mut self, ready: Ready, show: bool) -> Result<(), JobError> {
+    fn commit(&mut self, ready: ReadyCohorts, show: bool) -> Result<(), JobError> {
         let run = self.log.run().to_owned();
         let unwritable = |source| JobError::Stored { what: "a commit", run: run.clone(), source };
         let used = ready.used.0.into_iter().map(|(service, usage)| ServiceUsage { service, usage });
-        let note = Note { spent: used.collect() };
+        let note = CommitNote { spent: used.collect() };
         let live = serde_json::to_value(note).map_err(unwritable)?;
         let commit = Commit { chunks: ready.chunks, parts: ready.parts, segments: ready.segments, live };
         self.log.append(self.generation, &self.committer, RecordBody::Commit(commit))?;

@@ -5,7 +5,7 @@
 //! ones, as changes of the differential tallies. The final tables are computed anew in any case.
 
 use crate::error::JobError;
-use crate::run::judge::{Answerable, Judge, TallyKey};
+use crate::run::judge::{QuestionGold, OutcomeEvaluator, TallyKey};
 use crate::waker::OperatorWaker;
 use hopeval_measures::Scratch;
 use hopeval_operators::tally::TallyChange;
@@ -21,7 +21,7 @@ pub struct Corrector {
     /// The run's store.
     pub store: Store,
     /// The evaluator of the run's outcomes.
-    pub judge: Arc<Judge>,
+    pub judge: Arc<OutcomeEvaluator>,
     /// Questions of a cohort.
     pub chunk: u64,
     /// Edits known at the generation's start.
@@ -29,9 +29,9 @@ pub struct Corrector {
     /// Edits handled so far, counted from the log's beginning.
     pub seen: usize,
     /// Gold in the tallies, for edited questions of committed cohorts.
-    pub applied: BTreeMap<u64, Answerable>,
+    pub applied: BTreeMap<u64, QuestionGold>,
     /// Edited questions of cohorts not committed yet.
-    pub waiting: BTreeMap<u64, Answerable>,
+    pub waiting: BTreeMap<u64, QuestionGold>,
     /// Sends corrections into the dataflow.
     pub sender: Sender<Vec<(TallyKey, TallyChange)>>,
     /// Wakes the dataflow.
@@ -77,7 +77,7 @@ impl Corrector {
         log: &Log,
         state: &LogState,
         index: u64,
-        new: Answerable,
+        new: QuestionGold,
         changes: &mut Vec<(TallyKey, TallyChange)>,
     ) -> Result<(), JobError> {
         let old = match (self.applied.remove(&index), self.before.get(&index)) {

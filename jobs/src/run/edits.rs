@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 
 /// The rows of edited questions, by position. Of several edits, the one recorded latest in the log wins, whatever the
 /// edits' numbers.
-pub type Edits = BTreeMap<u64, QuestionRow>;
+pub type GoldEdits = BTreeMap<u64, QuestionRow>;
 
 /// All edits in `log`.
 ///
 /// # Errors
 /// An edit cannot be read.
-pub fn edits(store: &Store, log: &Log) -> Result<Edits, JobError> {
+pub fn edits(store: &Store, log: &Log) -> Result<GoldEdits, JobError> {
     edits_after(store, log, 0)
 }
 
@@ -21,8 +21,8 @@ pub fn edits(store: &Store, log: &Log) -> Result<Edits, JobError> {
 ///
 /// # Errors
 /// An edit cannot be read.
-pub fn edits_after(store: &Store, log: &Log, seen: usize) -> Result<Edits, JobError> {
-    let mut edits = Edits::new();
+pub fn edits_after(store: &Store, log: &Log, seen: usize) -> Result<GoldEdits, JobError> {
+    let mut edits = GoldEdits::new();
     for gold in log.state().golds.iter().skip(seen) {
         let bytes = store.get(&gold.path)?;
         for line in bytes.split(|&b| b == b'\n').filter(|line| !line.is_empty()) {
@@ -38,6 +38,6 @@ pub fn edits_after(store: &Store, log: &Log, seen: usize) -> Result<Edits, JobEr
 }
 
 /// The row as edited.
-pub fn edited(edits: &Edits, row: QuestionRow) -> QuestionRow {
+pub fn edited(edits: &GoldEdits, row: QuestionRow) -> QuestionRow {
     edits.get(&row.index).cloned().unwrap_or(row)
 }

@@ -18,7 +18,7 @@ const BATCH: usize = 64;
 const BATCHES: usize = 4;
 
 /// The questions of one worker.
-pub(super) struct Share {
+pub(super) struct QuestionShare {
     /// The worker.
     pub(super) index: u64,
     /// The number of workers that share the questions: one question in `askers` belongs to this worker.
@@ -29,7 +29,7 @@ pub(super) struct Share {
     pub(super) committed: BTreeSet<u64>,
 }
 
-impl Share {
+impl QuestionShare {
     /// Reads the share from `questions` in a thread.
     ///
     /// # Errors
@@ -39,10 +39,10 @@ impl Share {
         questions: impl Iterator<Item = Result<QuestionRow, JobError>> + Send + 'static,
         gate: Arc<Gate>,
         fault: RunFault,
-    ) -> std::io::Result<Channel> {
+    ) -> std::io::Result<QuestionFeed> {
         let (sender, receiver) = sync_channel(BATCHES);
         let waker = OperatorWaker::default();
-        let feed = Channel::new(receiver, waker.clone(), gate);
+        let feed = QuestionFeed::new(receiver, waker.clone(), gate);
         let read = move || match self.send(questions, &sender, &waker) {
             Ok(()) => {
                 drop(sender);
@@ -88,14 +88,14 @@ impl Share {
 }
 
 /// Receives questions from a reading thread, in order.
-pub struct Channel {
+pub struct QuestionFeed {
     receiver: Receiver<Vec<(u64, QuestionRow)>>,
     ready: std::vec::IntoIter<(u64, QuestionRow)>,
     waker: OperatorWaker,
     gate: Arc<Gate>,
 }
 
-impl Channel {
+impl QuestionFeed {
     /// Reads from `receiver`. The sender must call `waker` after each send and after dropping its end. Once `gate` is
     /// closed, further questions stay out, and the feed never reports its end.
     pub fn new(receiver: Receiver<Vec<(u64, QuestionRow)>>, waker: OperatorWaker, gate: Arc<Gate>) -> Self {
@@ -103,7 +103,7 @@ impl Channel {
     }
 }
 
-impl Feed for Channel {
+impl Feed for QuestionFeed {
     type Question = QuestionRow;
 
     fn poll(&mut self) -> FeedPoll<QuestionRow> {

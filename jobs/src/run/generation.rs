@@ -1,12 +1,12 @@
 //! One generation of a run in one process: the shared state of its workers, and the steps of its life.
 
-use super::commits::{Commits, Ledger};
+use super::commits::{CommitParts, CommitThreadHandle};
 use super::corrections::Corrector;
 use super::drain::Gate;
-use super::feed::{Channel, Share};
-use super::open::Open;
-use super::render::{Leading, Parts, render};
-use super::writes::Author;
+use super::feed::{QuestionFeed, QuestionShare};
+use super::open::OpenRun;
+use super::render::{LeaderParts, WorkerParts, render};
+use super::writes::WriterId;
 use super::{edits, judged};
 use crate::error::JobError;
 use crate::fault::RunFault;
@@ -27,7 +27,7 @@ use timely::worker::Worker;
 /// One generation of a run in one process: the shared state of its workers.
 pub struct Generation {
     /// The run.
-    pub run: Open,
+    pub run: OpenRun,
     /// Its number.
     pub number: u64,
     /// Cohorts committed by earlier generations.
@@ -49,7 +49,7 @@ pub struct Generation {
     /// Progress of the dense indexes, which are made first.
     pub building: Arc<IndexBuild>,
     log: Log,
-    lead: Mutex<Option<Leading>>,
+    lead: Mutex<Option<LeaderParts>>,
 }
 
 /// Begins a generation: fences the log. For process 0.
@@ -74,7 +74,7 @@ impl Generation {
     ///
     /// # Errors
     /// The log or the committed outcomes cannot be read, or the generation is over already.
-    pub fn join(run: Open, number: u64, committer: Option<&str>) -> Result<(Self, Option<Ledger>), JobError> {
+    pub fn join(run: OpenRun, number: u64, committer: Option<&str>) -> Result<(Self, Option<CommitThreadHandle>), JobError> {
         let log = Log::open(&run.places.store, run.id())?;
         if log.state().generation != number {
             return Err(JobError::Over { run: run.id().to_owned(), number, latest: log.state().generation });
@@ -130,8 +130,8 @@ impl Generation {
         let usage = service_counters(self.run.company.catalogue.infos().map(|(name, _)| name));
         self.usage.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&usage));
         let leading = if index == 0 { self.lead.lock().unwrap_or_else(PoisonError::into_inner).take() } else { None };
-        let parts = Parts {
-            author: Author { run: self.run.id().to_owned(), generation: self.number, worker: index as u32 },
+        let parts = WorkerParts {
+            author: WriterId { run: self.run.id().to_owned(), generation: self.number, worker: index as u32 },
             company: Arc::clone(&self.run.company),
             judge: Arc::clone(&self.run.judge),
             feed: self.feed(index as u64, workers as u64)?,
@@ -153,11 +153,11 @@ impl Generation {
 
     /// The questions of one worker: every `workers`-th, without the committed ones. If each question is timed, one
     /// worker has them all: each request is answered by its owner, and the other workers ask nothing.
-    fn feed(&self, index: u64, workers: u64) -> Result<Channel, JobError> {
+    fn feed(&self, index: u64, workers: u64) -> Result<QuestionFeed, JobError> {
         let resolved = &self.run.resolved;
         let first_open = (0..resolved.chunks()).find(|chunk| !self.committed.contains(chunk));
         let from = first_open.unwrap_or(u64::MAX).saturating_mul(resolved.chunk);
-        let share = Share {
+        let share = QuestionShare {
             index,
             askers: if resolved.job.run.mode == TimingMode::Latency { 1 } else { workers },
             chunk_size: resolved.chunk,
@@ -195,13 +195,13 @@ impl Generation {
 
 /// Prepares the additional work of worker 0: commits, and corrections of the live figures.
 fn lead_run(
-    run: &Open,
+    run: &OpenRun,
     log: &Log,
     number: u64,
     committer: &str,
     fault: &RunFault,
     open_writes: &Arc<AtomicUsize>,
-) -> Result<(Leading, Ledger), JobError> {
+) -> Result<(LeaderParts, CommitThreadHandle), JobError> {
     let before = judged::tallies(run, log)?.into_iter().collect();
     let store = &run.places.store;
     let (sender, corrections) = channel();
@@ -218,7 +218,7 @@ fn lead_run(
         waker: waker.clone(),
     };
     let resolved = run.resolved.clone();
-    let commits = Commits {
+    let commits = CommitParts {
         store: store.clone(),
         log: log.clone(),
         generation: number,
@@ -233,5 +233,5 @@ fn lead_run(
         operation: "cannot start a thread",
         source,
     })?;
-    Ok((Leading { clerk, before, corrections, waker }, thread))
+    Ok((LeaderParts { clerk, before, corrections, waker }, thread))
 }

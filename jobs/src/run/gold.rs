@@ -7,7 +7,7 @@
 use super::edits::{edited, edits};
 use crate::error::JobError;
 use crate::prepare::questions::QuestionResolver;
-use crate::run::open::Open;
+use crate::run::open::OpenRun;
 use hopeval_datasets::{Policy, Questions};
 use hopeval_results::tables::{QuestionRow, questions as question_table};
 use hopeval_results::{Log, layout};
@@ -16,7 +16,7 @@ use std::path::Path;
 
 /// Counts of an edit's questions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Applied {
+pub struct GoldEditCounts {
     /// Questions of the file.
     pub questions: u64,
     /// Questions with new gold.
@@ -28,7 +28,7 @@ pub struct Applied {
 /// # Errors
 /// A file without any of the run's questions; a question with another text, other candidates, type, hops or strata:
 /// those need a new run. Gold missing from the corpus.
-pub fn apply(run: &Open, path: &Path, committer: &str) -> Result<Applied, JobError> {
+pub fn apply(run: &OpenRun, path: &Path, committer: &str) -> Result<GoldEditCounts, JobError> {
     let mut log = Log::open(&run.places.store, run.id())?;
     let known = known_questions(run, &log)?;
     let format = run.resolved.prepared.format;
@@ -36,7 +36,7 @@ pub fn apply(run: &Open, path: &Path, committer: &str) -> Result<Applied, JobErr
     let questions = Questions::open(&spec, Policy::Strict)?;
     let gold_by = run.resolved.job.gold_by(questions.format());
     let mut resolver = QuestionResolver::new(&run.company.catalogue.corpus, gold_by, path, false);
-    let mut applied = Applied::default();
+    let mut applied = GoldEditCounts::default();
     let mut lines = Vec::new();
     for question in questions {
         let question = question?;
@@ -68,7 +68,7 @@ pub fn apply(run: &Open, path: &Path, committer: &str) -> Result<Applied, JobErr
 }
 
 /// The run's questions by id, with the log's edits of gold applied.
-fn known_questions(run: &Open, log: &Log) -> Result<BTreeMap<String, QuestionRow>, JobError> {
+fn known_questions(run: &OpenRun, log: &Log) -> Result<BTreeMap<String, QuestionRow>, JobError> {
     let store = &run.places.store;
     let before = edits(store, log)?;
     let mut known = BTreeMap::new();
@@ -80,7 +80,7 @@ fn known_questions(run: &Open, log: &Log) -> Result<BTreeMap<String, QuestionRow
 }
 
 /// Refuses an edited question if more than its gold differs.
-fn check_rest(run: &Open, old: &QuestionRow, new: &QuestionRow) -> Result<(), JobError> {
+fn check_rest(run: &OpenRun, old: &QuestionRow, new: &QuestionRow) -> Result<(), JobError> {
     if new.text != old.text || new.candidates != old.candidates {
         let reason = format!("question `{}` has another text or other candidates; that needs a new run", new.id);
         return Err(JobError::Unfit { run: run.id().to_owned(), reason });
@@ -93,7 +93,7 @@ fn check_rest(run: &Open, old: &QuestionRow, new: &QuestionRow) -> Result<(), Jo
 }
 
 /// Stores the edited rows under the first free edit number, and records the edit in the log.
-fn commit(run: &Open, log: &mut Log, committer: &str, lines: &[u8]) -> Result<(), JobError> {
+fn commit(run: &OpenRun, log: &mut Log, committer: &str, lines: &[u8]) -> Result<(), JobError> {
     let mut edit = log.state().golds.last().map_or(1, |last| last.edit + 1);
     while !run.places.store.put_if_absent(&layout::gold_edit(run.id(), edit), lines.to_vec().into())? {
         edit += 1;

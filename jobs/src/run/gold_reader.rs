@@ -1,7 +1,7 @@
 //! Reads the gold of a run's questions in the order of the final tables.
 
-use super::judge::Answerable;
-use super::open::Open;
+use super::judge::QuestionGold;
+use super::open::OpenRun;
 use crate::error::JobError;
 use hopeval_results::Log;
 use hopeval_results::tables::QuestionRow;
@@ -11,11 +11,11 @@ const HELD: u64 = 1 << 15;
 
 /// Gives the gold of questions in the order of final tables: all of them for one configuration, then for the next.
 pub struct GoldReader<'a> {
-    run: &'a Open,
+    run: &'a OpenRun,
     log: &'a Log,
-    held: Vec<Answerable>,
+    held: Vec<QuestionGold>,
     rows: Option<Box<dyn Iterator<Item = Result<QuestionRow, JobError>> + 'a>>,
-    current: Option<Answerable>,
+    current: Option<QuestionGold>,
 }
 
 impl<'a> GoldReader<'a> {
@@ -23,7 +23,7 @@ impl<'a> GoldReader<'a> {
     ///
     /// # Errors
     /// The questions cannot be read.
-    pub fn new(run: &'a Open, log: &'a Log) -> Result<Self, JobError> {
+    pub fn new(run: &'a OpenRun, log: &'a Log) -> Result<Self, JobError> {
         let mut held = Vec::new();
         if run.resolved.prepared.questions <= HELD {
             for row in run.questions(log, 0)? {
@@ -37,7 +37,7 @@ impl<'a> GoldReader<'a> {
     ///
     /// # Errors
     /// The questions cannot be read, or end before `index`.
-    pub fn of(&mut self, index: u64) -> Result<&Answerable, JobError> {
+    pub fn of(&mut self, index: u64) -> Result<&QuestionGold, JobError> {
         if !self.held.is_empty() {
             return self.held.get(index as usize).ok_or_else(|| self.absent(index));
         }

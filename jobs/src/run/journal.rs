@@ -7,7 +7,7 @@
 
 use crate::clock::now_ms;
 use crate::fault::RunFault;
-use crate::run::writes::{Author, Receipt};
+use crate::run::writes::{WriterId, Receipt};
 use crate::services::record::AnswerRecord;
 use crate::services::served::RecordedResponse;
 use crate::services::answer_index::{DurableSegments, AnswerIndex, results_key};
@@ -27,10 +27,10 @@ const SEGMENT_BYTES: usize = 8 << 20;
 /// Longest wait of a record for its segment: about the cost of a crash, also if a model takes a second for an answer.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-type Job = (Vec<(RequestKey, u16, Vec<u8>)>, bool, Ticket<Receipt>);
+type SegmentWrite = (Vec<(RequestKey, u16, Vec<u8>)>, bool, Ticket<Receipt>);
 
 /// Writes the records of one worker as segments.
-pub struct Scribe {
+pub struct JournalWriter {
     shelf: AnswerIndex,
     pending: Vec<(RequestKey, u16, Vec<u8>)>,
     /// Failures kept by this run only.
@@ -38,17 +38,17 @@ pub struct Scribe {
     bytes: usize,
     /// Arrival of the oldest pending record.
     since: Option<Instant>,
-    jobs: Sender<Job>,
+    jobs: Sender<SegmentWrite>,
     /// Writes begun and not yet durable.
     open: Arc<AtomicUsize>,
 }
 
-impl Scribe {
+impl JournalWriter {
     /// Starts the writing thread; `open` counts its writes.
-    pub fn new(store: &Store, author: Author, shelf: AnswerIndex, open: Arc<AtomicUsize>, fault: RunFault) -> Self {
+    pub fn new(store: &Store, author: WriterId, shelf: AnswerIndex, open: Arc<AtomicUsize>, fault: RunFault) -> Self {
         let (jobs, receiver) = channel();
         let durable = shelf.durable_segments();
-        let pen = Pen { store: store.clone(), author, durable, open: Arc::clone(&open), fault };
+        let pen = SegmentWriter { store: store.clone(), author, durable, open: Arc::clone(&open), fault };
         let started = std::thread::Builder::new().name("journal".into()).spawn(move || pen.run(&receiver));
         if let Err(error) = started {
             tracing::error!(%error, "cannot start the journal's thread");
@@ -67,7 +67,7 @@ impl Scribe {
     }
 }
 
-impl DurableWriter for Scribe {
+impl DurableWriter for JournalWriter {
     type Item = RecordedResponse;
     type Receipt = Receipt;
 
@@ -102,19 +102,19 @@ impl DurableWriter for Scribe {
 }
 
 /// The writing thread.
-struct Pen {
+struct SegmentWriter {
     store: Store,
-    author: Author,
+    author: WriterId,
     durable: DurableSegments,
     open: Arc<AtomicUsize>,
     fault: RunFault,
 }
 
-impl Pen {
-    fn run(self, receiver: &Receiver<Job>) {
+impl SegmentWriter {
+    fn run(self, receiver: &Receiver<SegmentWrite>) {
         for (seq, (records, run_only, ticket)) in receiver.iter().enumerate() {
             let folder = if run_only { layout::run_journal(&self.author.run) } else { layout::JOURNAL.to_owned() };
-            let Author { run, generation, worker } = &self.author;
+            let WriterId { run, generation, worker } = &self.author;
             let name = layout::segment_name(&folder, now_ms(), run, *generation, *worker, seq as u64);
             let keys = records.iter().map(|(key, ..)| *key).collect();
             let entries = records

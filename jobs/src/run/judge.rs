@@ -26,7 +26,7 @@ pub struct TallyKey {
 
 /// The kinds of results in a configuration's outcomes.
 #[derive(Clone, Copy, Debug)]
-struct Holds {
+struct OutcomeContents {
     answers: bool,
     ranking: bool,
     supporting: bool,
@@ -34,9 +34,9 @@ struct Holds {
 }
 
 /// Evaluates the outcomes of a run.
-pub struct Judge {
+pub struct OutcomeEvaluator {
     set: MeasureSet,
-    holds: Vec<Holds>,
+    holds: Vec<OutcomeContents>,
     strata: Vec<String>,
     stratum_ids: HashMap<String, u16>,
     corpus: Arc<Corpus>,
@@ -44,7 +44,7 @@ pub struct Judge {
 
 /// The gold of a question, ready for evaluation.
 #[derive(Clone, Debug)]
-pub struct Answerable {
+pub struct QuestionGold {
     /// Position in the dataset.
     pub index: u64,
     /// Digest of the gold.
@@ -56,15 +56,15 @@ pub struct Answerable {
     strata: Vec<u16>,
 }
 
-struct Texts<'a>(&'a Corpus);
+struct PassageTexts<'a>(&'a Corpus);
 
-impl PassageText for Texts<'_> {
+impl PassageText for PassageTexts<'_> {
     fn text(&self, id: u32) -> &str {
         if self.0.contains(PassageId(id)) { self.0.text(PassageId(id)) } else { "" }
     }
 }
 
-impl Judge {
+impl OutcomeEvaluator {
     /// An evaluator for a run's measures, strata and configurations.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ impl Judge {
         let set = MeasureSet::new(settings, profile_of(format))?;
         let holds = methods
             .iter()
-            .map(|method| Holds {
+            .map(|method| OutcomeContents {
                 answers: method.answers(),
                 ranking: method.ranks(),
                 supporting: method.gives_support(),
@@ -101,9 +101,9 @@ impl Judge {
     }
 
     /// Prepares a question's gold. A record of another version has neither supporting facts nor evidences.
-    pub fn answerable(&self, row: &QuestionRow) -> Answerable {
+    pub fn answerable(&self, row: &QuestionRow) -> QuestionGold {
         let details: QuestionDetails = serde_json::from_str(&row.record).unwrap_or_default();
-        Answerable {
+        QuestionGold {
             index: row.index,
             gold_digest: row.gold_digest.clone(),
             answers: row.answers.clone(),
@@ -117,7 +117,7 @@ impl Judge {
     /// Writes the value of each measure of the set into `values`.
     pub fn score(
         &self,
-        question: &Answerable,
+        question: &QuestionGold,
         outcome: &OutcomeRow,
         scratch: &mut Scratch,
         values: &mut Vec<Option<f64>>,
@@ -126,7 +126,7 @@ impl Judge {
         let title = |id: u32| self.corpus.title(PassageId(id)).to_owned();
         let facts: Vec<(String, u32)> =
             outcome.supporting.iter().map(|&(id, sentence)| (title(id), sentence)).collect();
-        let texts = Texts(&self.corpus);
+        let texts = PassageTexts(&self.corpus);
         let judged = Judged {
             ok: is_ok(outcome),
             answer: outcome.answer.as_deref(),
@@ -147,7 +147,7 @@ impl Judge {
     /// The changes of the live tallies for an outcome with these values; `sign` is 1 to add and -1 to take back.
     pub fn changes(
         &self,
-        question: &Answerable,
+        question: &QuestionGold,
         outcome: &OutcomeRow,
         values: &[Option<f64>],
         sign: i64,
@@ -166,7 +166,7 @@ impl Judge {
     }
 
     /// The strata of a question, by position in [`Judge::strata`].
-    pub fn strata_of<'a>(&self, question: &'a Answerable) -> &'a [u16] {
+    pub fn strata_of<'a>(&self, question: &'a QuestionGold) -> &'a [u16] {
         &question.strata
     }
 }

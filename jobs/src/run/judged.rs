@@ -2,8 +2,8 @@
 
 use super::edits;
 use super::gold_reader::GoldReader;
-use super::judge::{Answerable, TallyKey};
-use super::open::Open;
+use super::judge::{QuestionGold, TallyKey};
+use super::open::OpenRun;
 use super::transcript::drive_again;
 use crate::error::JobError;
 use hopeval_measures::Scratch;
@@ -13,13 +13,13 @@ use hopeval_results::tables::{OutcomeRow, outcomes};
 use std::collections::BTreeMap;
 
 /// Takes an outcome with its question's gold and the values of all measures.
-type Each<'a> = &'a mut dyn FnMut(&Answerable, &OutcomeRow, &[Option<f64>]) -> Result<(), JobError>;
+type OutcomeVisitor<'a> = &'a mut dyn FnMut(&QuestionGold, &OutcomeRow, &[Option<f64>]) -> Result<(), JobError>;
 
 /// Evaluates all committed outcomes and passes them on in final order.
 ///
 /// # Errors
 /// The questions, a part or an edit of gold cannot be read.
-pub fn judged(run: &Open, log: &Log, each: Each<'_>) -> Result<(), JobError> {
+pub fn judged(run: &OpenRun, log: &Log, each: OutcomeVisitor<'_>) -> Result<(), JobError> {
     let edits = edits::edits(&run.places.store, log)?;
     let mut gold = GoldReader::new(run, log)?;
     let (mut scratch, mut values) = (Scratch::default(), Vec::new());
@@ -42,7 +42,7 @@ pub fn judged(run: &Open, log: &Log, each: Each<'_>) -> Result<(), JobError> {
 ///
 /// # Errors
 /// A part or the questions cannot be read.
-pub fn tallies(run: &Open, log: &Log) -> Result<BTreeMap<TallyKey, TallyChange>, JobError> {
+pub fn tallies(run: &OpenRun, log: &Log) -> Result<BTreeMap<TallyKey, TallyChange>, JobError> {
     let mut tallies: BTreeMap<TallyKey, TallyChange> = BTreeMap::new();
     if log.state().committed.is_empty() {
         return Ok(tallies);

@@ -2,9 +2,9 @@
 //!
 //! The one file that knows both a [`Machine`] and the operator that drives it.
 
-use super::outcome::{Finished, Measured, Needs, outcome_row};
+use super::outcome::{FinishedOutcome, OutcomeTiming, OutcomeUsage, outcome_row};
 use crate::mode::TimingMode;
-use crate::run::judge::{Answerable, Judge};
+use crate::run::judge::{QuestionGold, OutcomeEvaluator};
 use crate::services::catalogue::Catalogue;
 use crate::services::key::{request_bucket, request_key};
 use crate::services::replies::{own_response, read_texts};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// The configurations of a run, with the services their machines use.
-pub struct Company {
+pub struct RunConfigurations {
     /// The methods, by configuration.
     pub methods: Vec<Box<dyn Method>>,
     /// The services.
@@ -29,7 +29,7 @@ pub struct Company {
     temperatures: BTreeMap<ServiceName, Vec<f64>>,
 }
 
-impl Company {
+impl RunConfigurations {
     /// The configurations of a run over its services.
     pub fn new(methods: Vec<Box<dyn Method>>, catalogue: Arc<Catalogue>) -> Self {
         Self::with_temperatures(methods, catalogue, &[])
@@ -76,29 +76,29 @@ pub fn question(row: &QuestionRow) -> Question {
 }
 
 /// Opens machines for the questions of one worker.
-pub struct Doorman {
-    company: Arc<Company>,
-    judge: Arc<Judge>,
+pub struct MachineOpener {
+    company: Arc<RunConfigurations>,
+    judge: Arc<OutcomeEvaluator>,
     mode: TimingMode,
 }
 
-impl Doorman {
+impl MachineOpener {
     /// An opener for one worker.
-    pub fn new(company: Arc<Company>, judge: Arc<Judge>, mode: TimingMode) -> Self {
+    pub fn new(company: Arc<RunConfigurations>, judge: Arc<OutcomeEvaluator>, mode: TimingMode) -> Self {
         Self { company, judge, mode }
     }
 }
 
-impl QuestionOpener for Doorman {
+impl QuestionOpener for MachineOpener {
     type Question = QuestionRow;
-    type Machine = Guest;
+    type Machine = HostedMachine;
 
-    fn open_machines(&mut self, row: QuestionRow) -> Vec<Guest> {
+    fn open_machines(&mut self, row: QuestionRow) -> Vec<HostedMachine> {
         let question = question(&row);
         let blind = Question { gold: Vec::new(), answers: Vec::new(), ..question.clone() };
         let gold = Rc::new(self.judge.answerable(&row));
         let row = Rc::new(row);
-        let open = |(configuration, method): (usize, &dyn Method)| Guest {
+        let open = |(configuration, method): (usize, &dyn Method)| HostedMachine {
             // Only methods that declare to read gold get it.
             machine: method.start(if method.reads_gold() { &question } else { &blind }),
             question: Rc::clone(&row),
@@ -109,7 +109,7 @@ impl QuestionOpener for Doorman {
             asked: Vec::new(),
             keys: Vec::new(),
             charged: BTreeSet::new(),
-            needs: Needs::default(),
+            needs: OutcomeUsage::default(),
             rounds: 0,
             begun: None,
             service_us: 0,
@@ -126,12 +126,12 @@ impl QuestionOpener for Doorman {
 }
 
 /// One machine with counts of its usage and time.
-pub struct Guest {
+pub struct HostedMachine {
     machine: Box<dyn Machine>,
     question: Rc<QuestionRow>,
-    gold: Rc<Answerable>,
+    gold: Rc<QuestionGold>,
     configuration: u32,
-    company: Arc<Company>,
+    company: Arc<RunConfigurations>,
     mode: TimingMode,
     /// The requests of the current round, for reading the answers. Neighbouring requests with answers read alike are
     /// kept as the first of them and their number: a round has hundreds of requests, a sweep thousands of rounds at
@@ -141,7 +141,7 @@ pub struct Guest {
     keys: Vec<RequestKey>,
     /// Keys with their device time already counted: a key asked again is not computed again.
     charged: BTreeSet<RequestKey>,
-    needs: Needs,
+    needs: OutcomeUsage,
     rounds: u32,
     /// Time of the first step.
     begun: Option<Instant>,
@@ -151,7 +151,7 @@ pub struct Guest {
     payload: Vec<u8>,
 }
 
-impl Guest {
+impl HostedMachine {
     /// Counts the usage and time of a round's responses, and converts them to the machine's form.
     fn receive(&mut self, responses: Vec<Rc<ServedResponse>>) -> Vec<Response> {
         // Requests of a round run beside each other, so the round takes as long as its slowest.
@@ -177,17 +177,17 @@ impl Guest {
             .collect()
     }
 
-    fn finish(&mut self, outcome: Outcome) -> Rc<Finished> {
+    fn finish(&mut self, outcome: Outcome) -> Rc<FinishedOutcome> {
         let seconds = |us: u64| us as f64 / 1e6;
         let timing = Timing {
             service_s: seconds(self.service_us),
             queue_s: seconds(self.queue_us),
             wall_s: self.begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64()),
         };
-        let measured = Measured { timing, device_s: (self.device_us > 0).then(|| seconds(self.device_us)) };
+        let measured = OutcomeTiming { timing, device_s: (self.device_us > 0).then(|| seconds(self.device_us)) };
         let needs = std::mem::take(&mut self.needs);
         let row = outcome_row(self.configuration, &self.question, outcome, self.rounds, needs, Some(measured));
-        Rc::new(Finished { question: Rc::clone(&self.gold), row })
+        Rc::new(FinishedOutcome { question: Rc::clone(&self.gold), row })
     }
 }
 
@@ -211,12 +211,12 @@ fn are_read_alike(a: &Request, b: &Request) -> bool {
     a.service == b.service && kind(a) == kind(b) && temperatures(a) == temperatures(b)
 }
 
-impl DrivenMachine for Guest {
+impl DrivenMachine for HostedMachine {
     type Request = Request;
     type Response = ServedResponse;
-    type Outcome = Rc<Finished>;
+    type Outcome = Rc<FinishedOutcome>;
 
-    fn step(&mut self, responses: Vec<Rc<ServedResponse>>) -> DrivenStep<Request, Rc<Finished>> {
+    fn step(&mut self, responses: Vec<Rc<ServedResponse>>) -> DrivenStep<Request, Rc<FinishedOutcome>> {
         self.begun.get_or_insert_with(Instant::now);
         let responses = self.receive(responses);
         match self.machine.step(responses) {

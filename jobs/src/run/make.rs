@@ -1,7 +1,7 @@
 //! Makes a run: builds its missing inputs, except dense indexes, and writes its questions and its record.
 
-use super::judge::Judge;
-use super::settings::{Resolved, default_chunk};
+use super::judge::OutcomeEvaluator;
+use super::settings::{ResolvedSettings, default_chunk};
 use crate::cache::ProgressReporter;
 use crate::clock::now_ms;
 use crate::error::JobError;
@@ -24,7 +24,7 @@ pub fn make(job: &Job, places: &Places, quarantine: Option<&Path>, report: Progr
     let opened = OpenedJob::open(job, &places.cache, places.threads, quarantine.is_some(), report)?;
     let mut configured = ConfiguredJob::new(&opened, places, report)?;
     // The settings are checked before anything is written.
-    Judge::new(&opened.job.measures, Format::World, &configured.methods, &[], opened.corpus())?;
+    OutcomeEvaluator::new(&opened.job.measures, Format::World, &configured.methods, &[], opened.corpus())?;
     let dataset_digest = dataset_digest(&opened.job)?;
     let created_ms = now_ms();
     let run = new_id(created_ms, &dataset_digest, opened.corpus().digest());
@@ -87,10 +87,10 @@ fn resolved(
     prepared: PreparationSummary,
     dataset_digest: String,
     set_aside: bool,
-) -> Resolved {
+) -> ResolvedSettings {
     let OpenedJob { job, corpus_key, catalogue } = opened;
     let corpus = &catalogue.corpus;
-    Resolved {
+    ResolvedSettings {
         chunk: job.run.chunk.unwrap_or_else(|| default_chunk(prepared.questions)),
         job,
         configurations: configured.configurations,

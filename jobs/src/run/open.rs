@@ -1,9 +1,9 @@
 //! A run opened by a process: its record, its corpus, its services, its methods.
 
 use super::edits;
-use super::judge::Judge;
-use super::machines::Company;
-use super::settings::Resolved;
+use super::judge::OutcomeEvaluator;
+use super::machines::RunConfigurations;
+use super::settings::ResolvedSettings;
 use crate::cache::ProgressReporter;
 use crate::error::JobError;
 use crate::job::file::Job;
@@ -17,20 +17,20 @@ use hopeval_results::{Log, RunRecord};
 use std::sync::Arc;
 
 /// A run opened by a process.
-pub struct Open {
+pub struct OpenRun {
     /// The store and the cache.
     pub places: Places,
     /// Its record.
     pub record: RunRecord,
     /// Its settings.
-    pub resolved: Resolved,
+    pub resolved: ResolvedSettings,
     /// Its configurations and services.
-    pub company: Arc<Company>,
+    pub company: Arc<RunConfigurations>,
     /// The evaluator of its outcomes.
-    pub judge: Arc<Judge>,
+    pub judge: Arc<OutcomeEvaluator>,
 }
 
-impl Open {
+impl OpenRun {
     /// Opens the run `run`: its corpus and sparse indexes are built here if this machine does not have them.
     ///
     /// # Errors
@@ -38,7 +38,7 @@ impl Open {
     #[expect(clippy::self_named_constructors, reason = "what is open was opened")]
     pub fn open(places: &Places, run: &str, report: ProgressReporter<'_>) -> Result<Self, JobError> {
         let record = RunRecord::load(&places.store, run)?;
-        let resolved: Resolved = serde_json::from_value(record.settings.clone())
+        let resolved: ResolvedSettings = serde_json::from_value(record.settings.clone())
             .map_err(|source| JobError::Stored { what: "the settings", run: run.to_owned(), source })?;
         let corpus = find_corpus(places, &resolved, report)?;
         if corpus.digest() != resolved.corpus_digest {
@@ -53,9 +53,9 @@ impl Open {
         let setting = Setting { passages: catalogue.corpus.len() as u32 };
         let methods = sweep::build_methods(&resolved.configurations, &setting)?;
         let strata = &resolved.prepared.strata;
-        let judge = Judge::new(measures, resolved.format(), &methods, strata, &catalogue.corpus)?;
+        let judge = OutcomeEvaluator::new(measures, resolved.format(), &methods, strata, &catalogue.corpus)?;
         let catalogue = Arc::new(catalogue);
-        let company = Company::with_temperatures(methods, catalogue, &run.temperatures);
+        let company = RunConfigurations::with_temperatures(methods, catalogue, &run.temperatures);
         let company = Arc::new(company);
         Ok(Self { places: places.clone(), record, resolved, company, judge: Arc::new(judge) })
     }
@@ -115,7 +115,7 @@ impl Open {
 }
 
 /// The corpus of a run, from the cache or built again.
-fn find_corpus(places: &Places, resolved: &Resolved, report: ProgressReporter<'_>) -> Result<Arc<Corpus>, JobError> {
+fn find_corpus(places: &Places, resolved: &ResolvedSettings, report: ProgressReporter<'_>) -> Result<Arc<Corpus>, JobError> {
     let built = resolved.corpus_key.as_deref().map(|key| places.cache.built_corpus(key)).transpose()?.flatten();
     if let Some(corpus) = built {
         return Ok(corpus);

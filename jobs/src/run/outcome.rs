@@ -1,28 +1,28 @@
 //! Makes table rows of outcomes, with their usage and timing.
 
-use crate::run::judge::Answerable;
+use crate::run::judge::QuestionGold;
 use hopeval_methods::{Answer, Kind, Outcome, Request, Response, ServiceName};
 use hopeval_results::tables::{CallRow, OutcomeRow, QuestionRow, Timing};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// A finished question of a configuration, with its gold.
-pub struct Finished {
+pub struct FinishedOutcome {
     /// The question's gold.
-    pub question: Rc<Answerable>,
+    pub question: Rc<QuestionGold>,
     /// Its outcome.
     pub row: OutcomeRow,
 }
 
 /// The usage of an outcome, shared work included.
 #[derive(Debug, Default)]
-pub(crate) struct Needs {
+pub(crate) struct OutcomeUsage {
     calls: BTreeMap<(ServiceName, Kind), CallRow>,
     /// Retrieved passages, repeats included.
     retrieved: u64,
 }
 
-impl Needs {
+impl OutcomeUsage {
     /// Adds an answered request.
     pub(crate) fn add(&mut self, request: &Request, response: &Response) {
         let kind = request.ask.kind();
@@ -46,7 +46,7 @@ impl Needs {
 }
 
 /// The timing of an outcome.
-pub(crate) struct Measured {
+pub(crate) struct OutcomeTiming {
     pub(crate) timing: Timing,
     pub(crate) device_s: Option<f64>,
 }
@@ -57,10 +57,10 @@ pub(crate) fn outcome_row(
     question: &QuestionRow,
     outcome: Outcome,
     rounds: u32,
-    needs: Needs,
-    measured: Option<Measured>,
+    needs: OutcomeUsage,
+    measured: Option<OutcomeTiming>,
 ) -> OutcomeRow {
-    let Needs { calls, retrieved } = needs;
+    let OutcomeUsage { calls, retrieved } = needs;
     let (timing, device_s) = measured.map_or((None, None), |measured| (Some(measured.timing), measured.device_s));
     let message = match &outcome.status {
         hopeval_methods::Status::Ok => None,

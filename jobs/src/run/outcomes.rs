@@ -4,8 +4,8 @@
 //! receipt tells the committer the part's cohorts, and the usage of this worker's services since the last receipt.
 
 use crate::fault::RunFault;
-use crate::run::outcome::Finished;
-use crate::run::writes::{Author, Receipt};
+use crate::run::outcome::FinishedOutcome;
+use crate::run::writes::{WriterId, Receipt};
 use crate::services::usage::{ServiceCounters, Usage};
 use hopeval_operators::persist::{DueWrites, DurableWriter};
 use hopeval_operators::ticket::Ticket;
@@ -17,24 +17,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-type Job = (Vec<OutcomeRow>, Vec<(u64, u64)>, Vec<(String, Usage)>, Ticket<Receipt>);
+type PartWrite = (Vec<OutcomeRow>, Vec<(u64, u64)>, Vec<(String, Usage)>, Ticket<Receipt>);
 
 /// Most outcomes held for incomplete cohorts.
 const MOST_HELD: usize = 1 << 15;
 
 /// Gathers outcomes by cohort and writes complete cohorts. Incomplete ones are written only if too many outcomes are
 /// held.
-pub struct Sink {
+pub struct OutcomeWriter {
     open_chunks: BTreeMap<u64, Vec<OutcomeRow>>,
     usage: ServiceCounters,
     reported: BTreeMap<Arc<str>, Usage>,
-    jobs: Sender<Job>,
+    jobs: Sender<PartWrite>,
     open: Arc<AtomicUsize>,
 }
 
-impl Sink {
+impl OutcomeWriter {
     /// Starts the writing thread; `open` counts its writes.
-    pub fn new(store: &Store, author: Author, usage: &ServiceCounters, open: Arc<AtomicUsize>, fault: RunFault) -> Self {
+    pub fn new(store: &Store, author: WriterId, usage: &ServiceCounters, open: Arc<AtomicUsize>, fault: RunFault) -> Self {
         let (jobs, receiver) = channel();
         let (store, counter) = (store.clone(), Arc::clone(&open));
         let started = std::thread::Builder::new()
@@ -60,11 +60,11 @@ impl Sink {
     }
 }
 
-impl DurableWriter for Sink {
-    type Item = Rc<Finished>;
+impl DurableWriter for OutcomeWriter {
+    type Item = Rc<FinishedOutcome>;
     type Receipt = Receipt;
 
-    fn accept_items(&mut self, chunk: u64, items: &mut Vec<Rc<Finished>>) {
+    fn accept_items(&mut self, chunk: u64, items: &mut Vec<Rc<FinishedOutcome>>) {
         let rows = items.drain(..).map(|finished| match Rc::try_unwrap(finished) {
             Ok(finished) => finished.row,
             Err(shared) => shared.row.clone(),
@@ -92,7 +92,7 @@ impl DurableWriter for Sink {
     }
 }
 
-fn write(store: &Store, author: &Author, receiver: &Receiver<Job>, open: &AtomicUsize, fault: &RunFault) {
+fn write(store: &Store, author: &WriterId, receiver: &Receiver<PartWrite>, open: &AtomicUsize, fault: &RunFault) {
     for (n, (rows, chunks, used, ticket)) in receiver.iter().enumerate() {
         let mut part = None;
         if !rows.is_empty() {

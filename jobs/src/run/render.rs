@@ -2,14 +2,14 @@
 
 use crate::fault::RunFault;
 use crate::mode::TimingMode;
-use crate::run::commits::Clerk;
-use crate::run::feed::Channel;
-use crate::run::journal::Scribe;
-use crate::run::judge::{Judge, TallyKey};
-use crate::run::machines::{Company, Doorman};
-use crate::run::outcome::Finished;
-use crate::run::outcomes::Sink;
-use crate::run::writes::{Author, Receipt};
+use crate::run::commits::CohortCommitter;
+use crate::run::feed::QuestionFeed;
+use crate::run::journal::JournalWriter;
+use crate::run::judge::{OutcomeEvaluator, TallyKey};
+use crate::run::machines::{RunConfigurations, MachineOpener};
+use crate::run::outcome::FinishedOutcome;
+use crate::run::outcomes::OutcomeWriter;
+use crate::run::writes::{WriterId, Receipt};
 use crate::services::dense::shards::ShardedSearch;
 use crate::services::dispatcher::{ServiceDispatcher, ServingOptions};
 use crate::services::answer_index::AnswerIndex;
@@ -36,17 +36,17 @@ use timely::dataflow::operators::{Concat, ConnectLoop, Enter, Leave, LoopVariabl
 use timely::worker::Worker;
 
 /// The parts of one worker's dataflow.
-pub struct Parts {
+pub struct WorkerParts {
     /// The store for outcomes and journal.
     pub store: Store,
     /// The writer's identity.
-    pub author: Author,
+    pub author: WriterId,
     /// Configurations and services.
-    pub company: Arc<Company>,
+    pub company: Arc<RunConfigurations>,
     /// The evaluator of outcomes.
-    pub judge: Arc<Judge>,
+    pub judge: Arc<OutcomeEvaluator>,
     /// This worker's questions.
-    pub feed: Channel,
+    pub feed: QuestionFeed,
     /// This worker's keys of the journal.
     pub shelf: AnswerIndex,
     /// Counters of the process.
@@ -66,13 +66,13 @@ pub struct Parts {
     /// The first error.
     pub fault: RunFault,
     /// Additional parts of worker 0.
-    pub leading: Option<Leading>,
+    pub leading: Option<LeaderParts>,
 }
 
 /// Additional parts of worker 0: commits and corrections.
-pub struct Leading {
+pub struct LeaderParts {
     /// Commits complete cohorts.
-    pub clerk: Clerk,
+    pub clerk: CohortCommitter,
     /// Tallies of the cohorts committed by earlier generations.
     pub before: Vec<(TallyKey, TallyChange)>,
     /// Corrections of the tallies while the run is running.
@@ -82,28 +82,28 @@ pub struct Leading {
 }
 
 /// Builds the dataflow of `parts` on `worker`.
-pub fn render(worker: &mut Worker, parts: Parts) {
+pub fn render(worker: &mut Worker, parts: WorkerParts) {
     let credits = Credits::new(parts.in_flight);
     let catalogue = &parts.company.catalogue;
     let spread = ShardedSearch::open(catalogue.services(), worker.index(), worker.peers());
     let inlet = spread.as_ref().map(|spread| &spread.inlet);
     let manner = ServingOptions { batch: parts.batch, mode: parts.mode, worker: worker.index() };
     let desk = ServiceDispatcher::open(catalogue, parts.shelf.clone(), &parts.usage, manner, &parts.fault, inlet);
-    let scribe = Scribe::new(
+    let scribe = JournalWriter::new(
         &parts.store,
         parts.author.clone(),
         parts.shelf,
         Arc::clone(&parts.open_writes),
         parts.fault.clone(),
     );
-    let sink = Sink::new(&parts.store, parts.author, &parts.usage, parts.open_writes, parts.fault.clone());
+    let sink = OutcomeWriter::new(&parts.store, parts.author, &parts.usage, parts.open_writes, parts.fault.clone());
     let (clerk, before, corrections, waker) = match parts.leading {
         Some(leading) => (Some(leading.clerk), leading.before, leading.corrections, leading.waker),
         None => (None, Vec::new(), channel().1, OperatorWaker::default()),
     };
     worker.dataflow::<u64, _, _>(|scope| {
         let questions = admit(scope, parts.feed, &credits, &parts.counters);
-        let doorman = Doorman::new(parts.company, Arc::clone(&parts.judge), parts.mode);
+        let doorman = MachineOpener::new(parts.company, Arc::clone(&parts.judge), parts.mode);
         let (outcomes, records) = scope.iterative::<u32, _, _>(|inner| {
             let (handle, replies) = inner.loop_variable::<Vec<_>>(1);
             let (requests, outcomes) = drive(questions.enter(inner), replies, doorman, &credits, &parts.counters);
@@ -118,7 +118,7 @@ pub fn render(worker: &mut Worker, parts: Parts) {
         let judge = parts.judge;
         let mut scratch = Scratch::default();
         let mut values = Vec::new();
-        let changes = outcomes.clone().flat_map(move |finished: Rc<Finished>| {
+        let changes = outcomes.clone().flat_map(move |finished: Rc<FinishedOutcome>| {
             judge.score(&finished.question, &finished.row, &mut scratch, &mut values);
             judge.changes(&finished.question, &finished.row, &values, 1)
         });
@@ -127,14 +127,14 @@ pub fn render(worker: &mut Worker, parts: Parts) {
         let corrected = correct(receipts.clone(), corrections, move |activator| waker.set_activator(activator));
         let before = before.to_stream(scope).container::<Vec<_>>();
         let live = tally(changes.concat(before).concat(corrected));
-        commit(receipts, live, TallyTable::default(), Maybe(clerk));
+        commit(receipts, live, TallyTable::default(), WorkerCommitter(clerk));
     });
 }
 
 /// The committer of worker 0; other workers have `None`.
-struct Maybe(Option<Clerk>);
+struct WorkerCommitter(Option<CohortCommitter>);
 
-impl hopeval_operators::commit::Committer for Maybe {
+impl hopeval_operators::commit::Committer for WorkerCommitter {
     type Receipt = Receipt;
     type Key = TallyKey;
 

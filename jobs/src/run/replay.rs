@@ -3,7 +3,7 @@
 //! Keys need only the fingerprints of services, and the run's record has those.
 
 use crate::error::JobError;
-use crate::run::open::Open;
+use crate::run::open::OpenRun;
 use crate::services::key::key_under;
 use crate::services::record::AnswerRecord;
 use crate::services::replies::own_response;
@@ -12,17 +12,17 @@ use hopeval_results::{Journal, Log, layout};
 use std::collections::BTreeMap;
 
 /// The journalled answers of a run's services.
-pub struct Recall {
+pub struct JournalledAnswers {
     journal: Journal,
     fingerprints: BTreeMap<String, [u8; 32]>,
 }
 
-impl Recall {
+impl JournalledAnswers {
     /// Loads the keys of all answers visible to the run.
     ///
     /// # Errors
     /// The log or the journal cannot be read.
-    pub fn open(run: &Open) -> Result<Self, JobError> {
+    pub fn open(run: &OpenRun) -> Result<Self, JobError> {
         let store = &run.places.store;
         let log = Log::open(store, run.id())?;
         let prefixes = [layout::JOURNAL.to_owned(), layout::run_journal(run.id())];

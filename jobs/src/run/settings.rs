@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 /// A new field needs a default, and the default must not be written: digests of jobs without the field must not change.
 /// `tests/golden/run-*.txt` and `jobs.txt` have every field.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Resolved {
+pub struct ResolvedSettings {
     /// The job, paths absolute.
     pub job: Job,
     /// Its configurations, every default filled in.
@@ -67,7 +67,7 @@ pub(super) fn default_chunk(questions: u64) -> u64 {
     (questions / 100).next_power_of_two().clamp(CHUNKS.0, CHUNKS.1)
 }
 
-impl Resolved {
+impl ResolvedSettings {
     /// Outcomes of a complete cohort.
     pub fn outcomes_of(&self, chunk: u64) -> u64 {
         let begin = chunk * self.chunk;

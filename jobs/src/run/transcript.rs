@@ -1,9 +1,9 @@
 //! Drives one question of one configuration again: for its transcript, and for controls after an edit of gold.
 
 use super::machines::question as machine_question;
-use super::open::Open;
-use super::outcome::{Needs, outcome_row};
-use super::replay::Recall;
+use super::open::OpenRun;
+use super::outcome::{OutcomeUsage, outcome_row};
+use super::replay::JournalledAnswers;
 use crate::error::JobError;
 use crate::services::replies::read_texts;
 use hopeval_methods::transcript::Transcript;
@@ -13,9 +13,9 @@ use hopeval_results::tables::{OutcomeRow, QuestionRow};
 ///
 /// # Errors
 /// A request without an answer from these services.
-pub fn drive_again(run: &Open, configuration: u32, question: &QuestionRow) -> Result<OutcomeRow, JobError> {
+pub fn drive_again(run: &OpenRun, configuration: u32, question: &QuestionRow) -> Result<OutcomeRow, JobError> {
     let transcript = transcript(run, configuration, question)?;
-    let mut needs = Needs::default();
+    let mut needs = OutcomeUsage::default();
     for round in &transcript.rounds {
         round.requests.iter().zip(&round.responses).for_each(|(request, response)| needs.add(request, response));
     }
@@ -27,12 +27,12 @@ pub fn drive_again(run: &Open, configuration: u32, question: &QuestionRow) -> Re
 ///
 /// # Errors
 /// A request without an answer from these services.
-pub fn transcript(run: &Open, configuration: u32, question: &QuestionRow) -> Result<Transcript, JobError> {
+pub fn transcript(run: &OpenRun, configuration: u32, question: &QuestionRow) -> Result<Transcript, JobError> {
     let method = run.company.methods[configuration as usize].as_ref();
     let name = &run.resolved.configurations[configuration as usize].name;
     let catalogue = &run.company.catalogue;
     // A model's answers come from the journal: computing them again may take long, or be impossible here.
-    let recall = catalogue.needs_models(method).then(|| Recall::open(run)).transpose()?;
+    let recall = catalogue.needs_models(method).then(|| JournalledAnswers::open(run)).transpose()?;
     let mut answer = |request: &hopeval_methods::Request| {
         let recalled = recall.as_ref().and_then(|recall| recall.answer(request));
         let mut response = recalled.unwrap_or_else(|| catalogue.answer(request));

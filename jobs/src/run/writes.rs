@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// The identity of a writer of segments and parts.
 #[derive(Clone, Debug)]
-pub struct Author {
+pub struct WriterId {
     /// The run.
     pub run: String,
     /// Its generation.
@@ -35,7 +35,7 @@ pub enum Receipt {
 
 /// A note in a commit, for sums of usage and for observers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Note {
+pub struct CommitNote {
     /// Usage of services since the previous commit.
     pub spent: Vec<ServiceUsage>,
 }

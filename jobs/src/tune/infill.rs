@@ -24,7 +24,7 @@ use serde_json::Value;
 
 /// The results of all draws.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Filled {
+pub struct InfillResult {
     /// Different candidates in the order of their first draw, each with its number of draws.
     pub candidates: Vec<(Value, u32)>,
     /// Draws with an empty blank.
@@ -34,7 +34,7 @@ pub struct Filled {
 }
 
 /// One unfinished sample.
-struct Draft {
+struct InstructionDraft {
     template: usize,
     draw: u32,
     /// Blanks of the template.
@@ -43,7 +43,7 @@ struct Draft {
     filled: Vec<String>,
 }
 
-impl Draft {
+impl InstructionDraft {
     /// The number of blanks left.
     fn open(&self) -> usize {
         self.blanks - self.filled.len()
@@ -51,24 +51,24 @@ impl Draft {
 }
 
 /// Answers requests, in their order.
-type Answering<'a> = dyn FnMut(Vec<Request>) -> Result<Vec<Response>, JobError> + 'a;
+type AnswerFunction<'a> = dyn FnMut(Vec<Request>) -> Result<Vec<Response>, JobError> + 'a;
 
 /// Draws candidates. Answers come from the journal of `store` if it has them, and are kept there.
 ///
 /// # Errors
 /// The store; a model cannot be asked now; [`JobError::Unfilled`] if every draw left a blank empty.
-pub fn candidates(infill: &InfillSettings, catalogue: &Catalogue, store: &Store) -> Result<Filled, JobError> {
+pub fn candidates(infill: &InfillSettings, catalogue: &Catalogue, store: &Store) -> Result<InfillResult, JobError> {
     let mut asker = JournalledAsker::open(store)?;
     let filled = fill_in(infill, &mut |requests| asker.answer(catalogue, requests))?;
-    Ok(Filled { computed: asker.computed, ..filled })
+    Ok(InfillResult { computed: asker.computed, ..filled })
 }
 
 /// Draws candidates; `answer` answers the requests. Each round asks for the drafts with the most blanks left.
-fn fill_in(infill: &InfillSettings, answer: &mut Answering<'_>) -> Result<Filled, JobError> {
+fn fill_in(infill: &InfillSettings, answer: &mut AnswerFunction<'_>) -> Result<InfillResult, JobError> {
     let mut drafts = empty_drafts(infill);
     let (mut empty, mut last) = (0, None);
-    while let Some(open) = drafts.iter().map(Draft::open).max().filter(|&open| open > 0) {
-        let (going, done): (Vec<Draft>, Vec<Draft>) = drafts.into_iter().partition(|draft| draft.open() == open);
+    while let Some(open) = drafts.iter().map(InstructionDraft::open).max().filter(|&open| open > 0) {
+        let (going, done): (Vec<InstructionDraft>, Vec<InstructionDraft>) = drafts.into_iter().partition(|draft| draft.open() == open);
         let texts = generate(infill, &going, answer)?;
         let wanted = if infill.fill == FillOrder::Together { open } else { 1 };
         drafts = done;
@@ -90,22 +90,22 @@ fn fill_in(infill: &InfillSettings, answer: &mut Answering<'_>) -> Result<Filled
         let example = last.unwrap_or_default();
         return Err(JobError::Unfilled { service: infill.service.clone(), draws: infill.draws, example });
     }
-    Ok(Filled { candidates, empty, computed: 0 })
+    Ok(InfillResult { candidates, empty, computed: 0 })
 }
 
 /// A draft for each draw. Draws go round the templates.
-fn empty_drafts(infill: &InfillSettings) -> Vec<Draft> {
+fn empty_drafts(infill: &InfillSettings) -> Vec<InstructionDraft> {
     let templates = infill.templates.len() as u32;
     let blanks: Vec<usize> = infill.templates.iter().map(|template| template.text().matches(BLANK).count()).collect();
     let draft = |n: u32| {
         let template = (n % templates) as usize;
-        Draft { template, draw: n / templates, blanks: blanks[template], filled: Vec::new() }
+        InstructionDraft { template, draw: n / templates, blanks: blanks[template], filled: Vec::new() }
     };
     (0..infill.draws).map(draft).collect()
 }
 
 /// The model's texts for the blanks of some drafts, in their order.
-fn generate(infill: &InfillSettings, drafts: &[Draft], answer: &mut Answering<'_>) -> Result<Vec<String>, JobError> {
+fn generate(infill: &InfillSettings, drafts: &[InstructionDraft], answer: &mut AnswerFunction<'_>) -> Result<Vec<String>, JobError> {
     let service = ServiceName::from(infill.service.as_str());
     let requests =
         drafts.iter().map(|draft| Request { draw: draft.draw, ..Request::new(&service, ask(infill, draft)) });
@@ -120,7 +120,7 @@ fn generate(infill: &InfillSettings, drafts: &[Draft], answer: &mut Answering<'_
 }
 
 /// The candidates from finished drafts, in the order of their draws, each with its number of drafts.
-fn counted(infill: &InfillSettings, mut drafts: Vec<Draft>) -> Vec<(Value, u32)> {
+fn counted(infill: &InfillSettings, mut drafts: Vec<InstructionDraft>) -> Vec<(Value, u32)> {
     drafts.sort_by_key(|draft| (draft.draw, draft.template));
     let mut found: Vec<(Value, u32)> = Vec::new();
     for draft in drafts {
@@ -135,7 +135,7 @@ fn counted(infill: &InfillSettings, mut drafts: Vec<Draft>) -> Vec<(Value, u32)>
 }
 
 /// Asks for the remaining blanks.
-fn ask(infill: &InfillSettings, draft: &Draft) -> Generate {
+fn ask(infill: &InfillSettings, draft: &InstructionDraft) -> Generate {
     let InfillSettings { temperature, top_k, max_tokens, .. } = *infill;
     let text = marked(infill.templates[draft.template].text(), &draft.filled);
     Generate {
@@ -248,7 +248,7 @@ mod tests {
     }
 
     /// Fills in with a model scripted for each (prompt, draw).
-    fn filled(rest: &str, script: &dyn Fn(&str, u32) -> String) -> (Result<Filled, JobError>, Vec<String>) {
+    fn filled(rest: &str, script: &dyn Fn(&str, u32) -> String) -> (Result<InfillResult, JobError>, Vec<String>) {
         let infill: InfillSettings = toml::from_str(&format!("service = \"t5\"\n{rest}")).unwrap();
         let mut asked = Vec::new();
         let found = fill_in(&infill, &mut |requests| {
@@ -285,7 +285,7 @@ mod tests {
             (json!([{"text": "What is below.", "position": "before"}]), 3),
             (json!("Reads the texts and ask a question."), 1),
         ];
-        assert_eq!(found.unwrap(), Filled { candidates, empty: 1, computed: 0 });
+        assert_eq!(found.unwrap(), InfillResult { candidates, empty: 1, computed: 0 });
     }
 
     #[test]

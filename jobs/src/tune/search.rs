@@ -16,7 +16,7 @@ use crate::prepare::draw::SamplePositions;
 use crate::prepare::opening::OpenedJob;
 use crate::prepare::questions::ALL;
 use crate::report::show;
-use crate::run::open::Open;
+use crate::run::open::OpenRun;
 use crate::services::catalogue::Catalogue;
 use hopeval_datasets::{Policy, Questions};
 use hopeval_results::Store;
@@ -25,11 +25,11 @@ use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A prepared search.
-pub struct Search {
+pub struct ParameterSearch {
     /// The job to evaluate the candidates on the sample: a configuration for each, in their order.
     pub job: Job,
     /// Counts of the generation of candidates, if any were generated.
-    pub generated: Option<Generated>,
+    pub generated: Option<CandidateCounts>,
     select: SearchSettings,
     measure: String,
     settings: Value,
@@ -39,7 +39,7 @@ pub struct Search {
 
 /// Counts of the generation of candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Generated {
+pub struct CandidateCounts {
     /// Different candidates.
     pub candidates: u32,
     /// Samples drawn.
@@ -52,14 +52,14 @@ pub struct Generated {
 
 /// A selection in the store.
 #[derive(Clone, Debug)]
-pub struct Committed {
+pub struct CommittedSelection {
     /// The selection.
     pub selection: Selection,
     /// Whether this commit added it.
     pub new: bool,
 }
 
-impl Search {
+impl ParameterSearch {
     /// Prepares the job's search at position `step`: checks its questions against the evaluated ones, and generates its
     /// candidates. With `lenient`, wrong rows of the sample's files are skipped.
     ///
@@ -103,7 +103,7 @@ impl Search {
     ///
     /// # Errors
     /// The run is not finished, or its measure is undefined; the store; another search has taken the name.
-    pub fn commit(&self, run: &Open) -> Result<Committed, JobError> {
+    pub fn commit(&self, run: &OpenRun) -> Result<CommittedSelection, JobError> {
         let unfit = |reason: String| JobError::Unfit { run: run.id().to_owned(), reason };
         let shown = show::show(run)?;
         if !shown.finished {
@@ -151,7 +151,7 @@ impl Search {
             candidates: ranked,
         };
         let new = selection.commit(&run.places.store)?;
-        Ok(Committed { selection, new })
+        Ok(CommittedSelection { selection, new })
     }
 }
 
@@ -185,9 +185,9 @@ fn generate(
     candidates: &mut Vec<(Value, u32)>,
     places: &Places,
     report: ProgressReporter<'_>,
-) -> Result<Generated, JobError> {
+) -> Result<CandidateCounts, JobError> {
     let filled = infill::candidates(infill, &generator(sampled, &infill.service, places, report)?, &places.store)?;
-    let generated = Generated {
+    let generated = CandidateCounts {
         candidates: filled.candidates.len() as u32,
         draws: infill.draws,
         empty: filled.empty,

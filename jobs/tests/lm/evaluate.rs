@@ -7,9 +7,9 @@ use hopeval_jobs::places::Places;
 use hopeval_jobs::prepare::opening::OpenedJob;
 use hopeval_jobs::report::tables;
 use hopeval_jobs::run::generation::{Generation, fence};
-use hopeval_jobs::run::machines::Company;
+use hopeval_jobs::run::machines::RunConfigurations;
 use hopeval_jobs::run::make::make;
-use hopeval_jobs::run::open::Open;
+use hopeval_jobs::run::open::OpenRun;
 use hopeval_jobs::run::transcript::transcript;
 use hopeval_jobs::services::ServiceEntry;
 use hopeval_jobs::services::catalogue::Catalogue;
@@ -86,7 +86,7 @@ impl Bench {
     }
 
     /// The services of a run on a machine with its corpus and without models.
-    fn without_models(&self, run: &Open) -> Catalogue {
+    fn without_models(&self, run: &OpenRun) -> Catalogue {
         let mut job = self.job.clone();
         for service in job.service.values_mut() {
             if let ServiceEntry::Lm(settings) = service {
@@ -113,8 +113,8 @@ impl Bench {
     pub(crate) fn evaluate(&self, store: &str, workers: usize) -> EvaluationResult {
         let places = self.places(store);
         let run = make(&self.job, &places, None, &|_, _| ()).unwrap();
-        let mut open = Open::open(&places, &run, &|_, _| ()).unwrap();
-        open.company = Arc::new(Company::new(vec![Box::new(Probe::default())], Arc::clone(&open.company.catalogue)));
+        let mut open = OpenRun::open(&places, &run, &|_, _| ()).unwrap();
+        open.company = Arc::new(RunConfigurations::new(vec![Box::new(Probe::default())], Arc::clone(&open.company.catalogue)));
         let number = fence(&places.store, &open.record, "test", 1, workers).unwrap();
         open.open_services(&|_, _| ()).unwrap();
         let (generation, ledger) = Generation::join(open, number, Some("test")).unwrap();
@@ -138,9 +138,9 @@ impl Bench {
         let bytes = |table: &str| places.store.get(&place(table)).unwrap().to_vec();
         let outcomes = read_table::<FinalOutcomeRow>(&places.store, &place("outcomes")).unwrap();
         // A transcript needs no model: the models are deleted, and the journal has their answers.
-        let mut elsewhere = Open::open(&places, &run, &|_, _| ()).unwrap();
+        let mut elsewhere = OpenRun::open(&places, &run, &|_, _| ()).unwrap();
         elsewhere.company =
-            Arc::new(Company::new(vec![Box::new(Probe::default())], Arc::new(self.without_models(&elsewhere))));
+            Arc::new(RunConfigurations::new(vec![Box::new(Probe::default())], Arc::new(self.without_models(&elsewhere))));
         let rows = elsewhere.questions(&log, 0).unwrap();
         let question = rows.map(Result::unwrap).nth(3).unwrap();
         let transcript = transcript(&elsewhere, 0, &question).unwrap();

@@ -3,7 +3,7 @@
 use crate::golden;
 use hopeval_jobs::run::judge::TallyKey;
 use hopeval_jobs::run::live::{LiveTable, live_object};
-use hopeval_jobs::run::writes::Note;
+use hopeval_jobs::run::writes::CommitNote;
 use hopeval_jobs::services::usage::{ModelUsage, ServiceUsage, Usage};
 
 fn used() -> ServiceUsage {
@@ -40,13 +40,13 @@ fn live() -> LiveTable {
 #[test]
 fn notes_and_live_tables_are_those_of_the_golden_file() {
     let idle = ServiceUsage { service: "idle".to_owned(), ..ServiceUsage::default() };
-    let note = |note: Note| serde_json::to_value(note).unwrap().to_string();
+    let note = |note: CommitNote| serde_json::to_value(note).unwrap().to_string();
     let table = |table: LiveTable| serde_json::to_string(&table).unwrap();
     golden::check(
         "commits",
         [
-            format!("note {}", note(Note { spent: vec![used(), idle] })),
-            format!("note-empty {}", note(Note::default())),
+            format!("note {}", note(CommitNote { spent: vec![used(), idle] })),
+            format!("note-empty {}", note(CommitNote::default())),
             format!("live {}", table(live())),
             format!("live-empty {}", table(LiveTable::default())),
             format!("live-object {}", live_object("r")),
@@ -59,7 +59,7 @@ fn notes_and_live_tables_are_those_of_the_golden_file() {
 fn earlier_commits_are_read() {
     let note = r#"{"spent": [{"service": "s", "requests": 1, "unique": 2, "journalled": 3, "computed": 4, "failed": 5,
         "unreadable": 6, "service_us": 7}]}"#;
-    let read: Note = serde_json::from_str(note).unwrap();
+    let read: CommitNote = serde_json::from_str(note).unwrap();
     assert_eq!((read.spent[0].usage.computed, read.spent[0].usage.model), (4, ModelUsage::default()));
     let model: ModelUsage = serde_json::from_str(r#"{"prompt_tokens": 9, "device_us": 15}"#).unwrap();
     assert_eq!(model, ModelUsage { prompt_tokens: 9, device_us: 15, ..ModelUsage::default() });

@@ -7,8 +7,8 @@ use hopeval_datasets::Format;
 use hopeval_jobs::Job;
 use hopeval_jobs::places::Places;
 use hopeval_jobs::run::make::make;
-use hopeval_jobs::run::open::Open;
-use hopeval_jobs::run::settings::Resolved;
+use hopeval_jobs::run::open::OpenRun;
+use hopeval_jobs::run::settings::ResolvedSettings;
 use hopeval_measures::Profile;
 use hopeval_results::{RunRecord, layout};
 
@@ -165,8 +165,8 @@ fn records_of_runs_are_those_of_the_golden_files() {
         let (record, text) = record(&tiny, &places, &job);
         golden::check(&format!("run-{name}"), [text]);
         // Reading and writing it again changes nothing.
-        let read: Resolved = serde_json::from_value(record.settings.clone()).unwrap();
+        let read: ResolvedSettings = serde_json::from_value(record.settings.clone()).unwrap();
         assert_eq!(serde_json::to_value(&read).unwrap(), record.settings, "{name}");
-        assert_eq!(Open::open(&places, &record.run, &|_, _| ()).unwrap().id(), record.run);
+        assert_eq!(OpenRun::open(&places, &record.run, &|_, _| ()).unwrap().id(), record.run);
     }
 }

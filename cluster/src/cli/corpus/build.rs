@@ -1,7 +1,7 @@
 //! `corpus build`: makes a corpus of passages.
 
 use crate::print;
-use crate::stages::Stages;
+use crate::stages::CommandStages;
 use anyhow::{Result, bail};
 use clap::Args;
 use hopeval_cluster::exit;
@@ -36,7 +36,7 @@ pub(super) fn build(arguments: &BuildArguments) -> Result<u8> {
         links: named::<LinkSource>("links", &arguments.links)?,
         ..CorpusSettings::default()
     };
-    let progress = Stages::new();
+    let progress = CommandStages::new();
     let mut builder = CorpusBuilder::create(&arguments.out, settings)?;
     for path in &arguments.sources {
         let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());

@@ -22,7 +22,7 @@ pub(crate) struct BenchArguments {
     lines: LineArguments,
     /// Which command's lines they are; of tokenize, lines of a text each, read on one core.
     #[arg(long)]
-    task: Measured,
+    task: BenchTask,
     /// Passes over the lines; from the second on encoder states are there that an encoder-decoder kept, and ids of
     /// texts.
     #[arg(long, default_value_t = 1, value_parser = count)]
@@ -37,22 +37,22 @@ pub(crate) struct BenchArguments {
 
 /// A measurable task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Measured {
+enum BenchTask {
     Model(TaskName),
     Tokenize,
 }
 
-impl ValueEnum for Measured {
+impl ValueEnum for BenchTask {
     fn value_variants<'a>() -> &'a [Self] {
         use TaskName::{Classify, Embed, Generate, Label, Read, Score};
-        const ALL: [Measured; 7] = [
-            Measured::Model(Score),
-            Measured::Model(Label),
-            Measured::Model(Classify),
-            Measured::Model(Embed),
-            Measured::Model(Read),
-            Measured::Model(Generate),
-            Measured::Tokenize,
+        const ALL: [BenchTask; 7] = [
+            BenchTask::Model(Score),
+            BenchTask::Model(Label),
+            BenchTask::Model(Classify),
+            BenchTask::Model(Embed),
+            BenchTask::Model(Read),
+            BenchTask::Model(Generate),
+            BenchTask::Tokenize,
         ];
         &ALL
     }
@@ -67,8 +67,8 @@ impl ValueEnum for Measured {
 
 pub(crate) fn bench(arguments: &BenchArguments, threads: Option<usize>) -> Result<u8> {
     match arguments.task {
-        Measured::Model(task) => model(arguments, task, threads),
-        Measured::Tokenize => tokenize(arguments),
+        BenchTask::Model(task) => model(arguments, task, threads),
+        BenchTask::Tokenize => tokenize(arguments),
     }
 }
 

@@ -1,13 +1,13 @@
 //! Options for the printed figures of a run.
 
 use crate::cli::tables::incurred::incurred;
-use crate::cli::tables::measures::{Choice, measures};
+use crate::cli::tables::measures::{MeasureChoice, measures};
 use crate::cli::tables::{differences, replicates};
 use crate::print;
 use anyhow::{Result, bail};
 use clap::Args;
 use hopeval_jobs::report::show;
-use hopeval_jobs::run::open::Open;
+use hopeval_jobs::run::open::OpenRun;
 use hopeval_results::layout;
 
 #[derive(Clone, Debug, Args)]
@@ -33,7 +33,7 @@ impl OutputArguments {
     }
 
     /// Checks that the run has the named measures, stratum and configuration.
-    pub(crate) fn check(&self, run: &Open) -> Result<()> {
+    pub(crate) fn check(&self, run: &OpenRun) -> Result<()> {
         if let Some(stratum) = &self.stratum
             && !run.judge.strata().contains(stratum)
         {
@@ -50,7 +50,7 @@ impl OutputArguments {
     }
 
     /// Prints a run's figures.
-    pub(crate) fn print(&self, run: &Open) -> Result<()> {
+    pub(crate) fn print(&self, run: &OpenRun) -> Result<()> {
         self.check(run)?;
         let shown = show::show(run)?;
         let stratum = self.stratum.as_deref().unwrap_or("all");
@@ -65,7 +65,7 @@ impl OutputArguments {
             print::line(&serde_json::to_string(&document)?);
             return Ok(());
         }
-        let choice = Choice { measures: self.measures.clone(), stratum: self.stratum.clone() };
+        let choice = MeasureChoice { measures: self.measures.clone(), stratum: self.stratum.clone() };
         print::line(measures(run, &shown, &choice).trim_end());
         if let Some(table) = replicates::table(&shown, &self.measures, stratum) {
             print::line(&table);

@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use hopeval_jobs::cache::Cache;
 use hopeval_jobs::places::Places;
-use hopeval_jobs::run::open::Open;
+use hopeval_jobs::run::open::OpenRun;
 use hopeval_results::Store;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -44,10 +44,10 @@ impl PlaceArguments {
     }
 
     /// Opens a run of the store: by its id, or the beginning of it, or `latest`.
-    pub(crate) fn open_run(&self, run: &str) -> Result<Open> {
+    pub(crate) fn open_run(&self, run: &str) -> Result<OpenRun> {
         let places = self.open_existing()?;
         let run = hopeval_results::run::resolve_run(&places.store, run)?;
-        Ok(Open::open(&places, &run, &|_, _| ())?)
+        Ok(OpenRun::open(&places, &run, &|_, _| ())?)
     }
 
     pub(crate) fn threads(&self) -> Option<usize> {

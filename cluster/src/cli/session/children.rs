@@ -1,21 +1,21 @@
 //! Starts all processes of a mesh on this machine and waits for them.
 
-use super::Session;
+use super::EvaluationSession;
 use crate::print;
 use anyhow::Result;
 use hopeval_cluster::exit;
-use hopeval_cluster::supervise::{self, Grace};
+use hopeval_cluster::supervise::{self, GracePeriods};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
-impl Session<'_> {
+impl EvaluationSession<'_> {
     /// Runs one generation to its end in children, and returns the exit code of the whole.
     pub(super) fn start_children(&self, run: &str) -> Result<u8> {
         let program = std::env::current_exe()?;
         // A process that has not noticed a loss within the stall bound will never notice it.
-        let grace = Grace::default();
-        let grace = Grace { notice: grace.notice.min(self.mesh.membership()?.stall_bound), ..grace };
+        let grace = GracePeriods::default();
+        let grace = GracePeriods { notice: grace.notice.min(self.mesh.membership()?.stall_bound), ..grace };
         self.interrupts.joined();
         let command = |process: usize, hosts: &[String]| self.child(&program, run, process, hosts);
         let processes = self.mesh.processes as usize;

@@ -3,7 +3,7 @@
 use super::{UNKNOWN, markdown};
 
 /// A figure of a configuration in a measure.
-pub(crate) struct Cell<'a> {
+pub(crate) struct MeasureCell<'a> {
     /// The configuration.
     pub(crate) configuration: &'a str,
     /// The measure.
@@ -16,7 +16,7 @@ pub(crate) struct Cell<'a> {
 
 /// A table with configurations in rows and measures in columns, both in the order of appearance. The column after the
 /// names has the largest count of a row; figures over fewer values show their own count.
-pub(crate) fn by_measure(counted: &str, cells: &[Cell<'_>]) -> String {
+pub(crate) fn by_measure(counted: &str, cells: &[MeasureCell<'_>]) -> String {
     let (mut rows, mut columns): (Vec<&str>, Vec<&str>) = Default::default();
     for cell in cells {
         if !rows.contains(&cell.configuration) {
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn a_figure_over_fewer_than_its_row_says_so() {
-        let cell = |configuration, measure, count| Cell { configuration, measure, count, figure: format!("{count}") };
+        let cell = |configuration, measure, count| MeasureCell { configuration, measure, count, figure: format!("{count}") };
         let found = by_measure("n", &[cell("z", "em", 9), cell("z", "f1", 7), cell("a", "f1", 8)]);
         let rows: Vec<Vec<&str>> = found
             .lines()

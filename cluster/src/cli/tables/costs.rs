@@ -7,7 +7,7 @@
 use super::incurred::incurred;
 use super::{UNKNOWN, markdown};
 use hopeval_jobs::mode::TimingMode;
-use hopeval_jobs::report::accounting::{Account, Accounting, Latency, Times};
+use hopeval_jobs::report::accounting::{ConfigurationCosts, RunCosts, LatencySummary, TimeDistribution};
 use hopeval_methods::Kind;
 
 /// A figure to `digits` places, or a dash if unknown.
@@ -27,14 +27,14 @@ fn size(parameters: Option<u64>) -> String {
 }
 
 /// A configuration's name, with a mark if it is a control.
-fn name(account: &Account) -> String {
+fn name(account: &ConfigurationCosts) -> String {
     let suffix = if account.control.is_some() { " (control)" } else { "" };
     format!("{}{suffix}", account.configuration)
 }
 
 /// All tables of a run's costs.
-pub(crate) fn tables(accounting: &Accounting) -> String {
-    let Accounting { run, job, title, mode, questions, passages, workers, configurations, incurred: services } =
+pub(crate) fn tables(accounting: &RunCosts) -> String {
+    let RunCosts { run, job, title, mode, questions, passages, workers, configurations, incurred: services } =
         accounting;
     let mut text = title.as_ref().map_or_else(String::new, |title| format!("{title}\n\n"));
     text.push_str(&format!(
@@ -62,7 +62,7 @@ pub(crate) fn tables(accounting: &Accounting) -> String {
     text
 }
 
-fn calls(accounts: &[Account]) -> String {
+fn calls(accounts: &[ConfigurationCosts]) -> String {
     let asked = |kind: &Kind| accounts.iter().any(|account| account.calls_of(*kind) > 0.0);
     let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(asked).collect();
     let mut header = vec!["configuration", "n", "coverage", "iterations", "rounds"];
@@ -78,7 +78,7 @@ fn calls(accounts: &[Account]) -> String {
     markdown(&header, rows)
 }
 
-fn work(accounts: &[Account]) -> String {
+fn work(accounts: &[ConfigurationCosts]) -> String {
     let rows = accounts.iter().map(|account| {
         let needed = &account.attributed;
         let tokens = [needed.prompt_tokens, needed.completion_tokens, needed.scored_tokens];
@@ -93,7 +93,7 @@ fn work(accounts: &[Account]) -> String {
     markdown(&header, rows)
 }
 
-fn cost(accounts: &[Account]) -> String {
+fn cost(accounts: &[ConfigurationCosts]) -> String {
     let mut header = vec![
         "configuration",
         "parameters",
@@ -126,12 +126,12 @@ fn cost(accounts: &[Account]) -> String {
     markdown(&header, rows)
 }
 
-fn latencies(accounts: &[Account]) -> String {
+fn latencies(accounts: &[ConfigurationCosts]) -> String {
     let rows = accounts.iter().flat_map(|account| {
         let times =
-            |latency: &Latency| [("service", latency.service), ("queue", latency.queue), ("wall", latency.wall)];
+            |latency: &LatencySummary| [("service", latency.service), ("queue", latency.queue), ("wall", latency.wall)];
         let rows = account.latency.iter().flat_map(move |latency| times(latency).map(|row| (latency.n, row)));
-        rows.map(|(n, (what, Times { mean, p50, p90, p99 }))| {
+        rows.map(|(n, (what, TimeDistribution { mean, p50, p90, p99 }))| {
             let mut cells = vec![name(account), n.to_string(), what.to_owned()];
             cells.extend([mean, p50, p90, p99].map(|seconds| format!("{seconds:.6}")));
             cells
@@ -140,7 +140,7 @@ fn latencies(accounts: &[Account]) -> String {
     markdown(&["configuration", "n", "time", "mean", "p50", "p90", "p99"], rows)
 }
 
-fn table_a2(accounts: &[Account]) -> String {
+fn table_a2(accounts: &[ConfigurationCosts]) -> String {
     let rows = accounts.iter().map(|account| {
         let time = account.isolated.map(|alone| alone.wall_s);
         vec![name(account), size(account.parameters), known(time, 4)]
@@ -148,7 +148,7 @@ fn table_a2(accounts: &[Account]) -> String {
     markdown(&["system", "#params", "avg. query time (s)"], rows)
 }
 
-fn table_4(accounts: &[Account]) -> String {
+fn table_4(accounts: &[ConfigurationCosts]) -> String {
     let rows = accounts.iter().map(|account| {
         let alone = account.isolated;
         let busy = alone.and_then(|alone| alone.device_use).map(|share| 100.0 * share);

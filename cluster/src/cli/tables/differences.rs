@@ -1,19 +1,19 @@
 //! The differences of a run's configurations from one of them.
 
 use super::UNKNOWN;
-use super::by_measure::{Cell, by_measure};
+use super::by_measure::{MeasureCell, by_measure};
 use super::replicates::is_wanted;
 use anyhow::Result;
-use hopeval_jobs::report::compare::{Compared, Comparison, compare};
-use hopeval_jobs::run::open::Open;
+use hopeval_jobs::report::compare::{ComparisonResults, Comparison, compare};
+use hopeval_jobs::run::open::OpenRun;
 
 /// The differences from `against` in the shown measures.
-pub(crate) fn comparisons(run: &Open, against: &str, measures: &[String], stratum: &str) -> Result<Compared> {
+pub(crate) fn comparisons(run: &OpenRun, against: &str, measures: &[String], stratum: &str) -> Result<ComparisonResults> {
     Ok(compare(run, against, stratum, &|measure| is_wanted(measure, measures))?)
 }
 
 /// Tables of differences: configurations in rows, measures in columns; controls have a table of their own.
-pub(crate) fn tables(against: &str, compared: &Compared) -> String {
+pub(crate) fn tables(against: &str, compared: &ComparisonResults) -> String {
     let mut text = format!(
         "\nless `{against}`, paired by question: mean difference [95 % interval] p value (Holm, over the rows)\n"
     );
@@ -38,7 +38,7 @@ pub(crate) fn tables(against: &str, compared: &Compared) -> String {
 }
 
 fn table(found: &[&Comparison]) -> String {
-    let cells = found.iter().map(|found| Cell {
+    let cells = found.iter().map(|found| MeasureCell {
         configuration: &found.configuration,
         measure: &found.measure,
         count: found.n,

@@ -1,14 +1,14 @@
 //! The measures of a run.
 
 use super::{UNKNOWN, estimate, markdown};
-use hopeval_jobs::report::show::Shown;
-use hopeval_jobs::run::open::Open;
+use hopeval_jobs::report::show::RunFigures;
+use hopeval_jobs::run::open::OpenRun;
 use hopeval_results::tables::MeasureRow;
 use std::collections::BTreeMap;
 
 /// The shown measures of a run.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Choice {
+pub(crate) struct MeasureChoice {
     /// Names; the headline ones when empty.
     pub(crate) measures: Vec<String>,
     /// The stratum; `all` by default.
@@ -25,7 +25,7 @@ fn is_headline(measure: &str) -> bool {
 
 /// The measures of a run as Markdown tables, one per context mode: different modes are never ranked together.
 /// Controls have tables of their own.
-pub(crate) fn measures(run: &Open, shown: &Shown, choice: &Choice) -> String {
+pub(crate) fn measures(run: &OpenRun, shown: &RunFigures, choice: &MeasureChoice) -> String {
     let stratum = choice.stratum.as_deref().unwrap_or("all");
     let wanted = |name: &str| {
         if choice.measures.is_empty() { is_headline(name) } else { choice.measures.iter().any(|m| m == name) }
@@ -70,7 +70,7 @@ pub(crate) fn measures(run: &Open, shown: &Shown, choice: &Choice) -> String {
     text
 }
 
-fn heading(run: &Open, shown: &Shown, stratum: &str) -> String {
+fn heading(run: &OpenRun, shown: &RunFigures, stratum: &str) -> String {
     let resolved = &run.resolved;
     let mut text = resolved.job.title.as_ref().map_or_else(String::new, |title| format!("{title}\n\n"));
     text.push_str(&format!("run {}: {}", run.id(), run.record.job));

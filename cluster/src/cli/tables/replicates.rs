@@ -1,17 +1,17 @@
 //! The variation of figures between replicates.
 
-use super::by_measure::{Cell, by_measure};
-use hopeval_jobs::report::replicates::Spread;
-use hopeval_jobs::report::show::Shown;
+use super::by_measure::{MeasureCell, by_measure};
+use hopeval_jobs::report::replicates::ReplicateSpread;
+use hopeval_jobs::report::show::RunFigures;
 
 /// A table of the means over replicates with their deviation; `None` for a run without replicates.
-pub(crate) fn table(shown: &Shown, measures: &[String], stratum: &str) -> Option<String> {
-    let wanted = |spread: &&Spread| is_wanted(&spread.measure, measures) && spread.stratum == stratum;
-    let spreads: Vec<&Spread> = shown.replicates.iter().filter(wanted).collect();
+pub(crate) fn table(shown: &RunFigures, measures: &[String], stratum: &str) -> Option<String> {
+    let wanted = |spread: &&ReplicateSpread| is_wanted(&spread.measure, measures) && spread.stratum == stratum;
+    let spreads: Vec<&ReplicateSpread> = shown.replicates.iter().filter(wanted).collect();
     if spreads.is_empty() {
         return None;
     }
-    let cells = spreads.iter().map(|spread| Cell {
+    let cells = spreads.iter().map(|spread| MeasureCell {
         configuration: &spread.configuration,
         measure: &spread.measure,
         count: spread.replicates,
@@ -34,7 +34,7 @@ pub(super) fn is_wanted(measure: &str, named: &[String]) -> bool {
         || measure.starts_with("answer_recall@")
 }
 
-fn figure(spread: &Spread) -> String {
+fn figure(spread: &ReplicateSpread) -> String {
     let deviation = spread.deviation.map_or(String::new(), |deviation| format!(" ({deviation:.4})"));
     let interval = spread.low.zip(spread.high).map_or(String::new(), |(low, high)| format!(" [{low:.4}, {high:.4}]"));
     format!("{:.4}{deviation}{interval}", spread.mean)

@@ -1,11 +1,11 @@
 //! The requests of a planned job.
 
 use super::{UNKNOWN, markdown};
-use hopeval_jobs::report::plan::Plan;
+use hopeval_jobs::report::plan::JobPlan;
 use std::collections::BTreeSet;
 
 /// Services and kinds in rows; tokens in columns if the job has models.
-pub(crate) fn table(plan: &Plan) -> String {
+pub(crate) fn table(plan: &JobPlan) -> String {
     let names: BTreeSet<&String> = plan.first_round.keys().chain(plan.estimated.keys()).collect();
     let has_models = !plan.estimated_tokens.is_empty();
     let rows = names.into_iter().map(|name| {

@@ -2,23 +2,23 @@
 
 use super::{UNKNOWN, estimate, markdown};
 use hopeval_jobs::choices::selection::Selection;
-use hopeval_jobs::run::open::Open;
-use hopeval_jobs::tune::search::{Committed, Search};
+use hopeval_jobs::run::open::OpenRun;
+use hopeval_jobs::tune::search::{CommittedSelection, ParameterSearch};
 use serde_json::Value;
 
 /// Candidates in a table: the paper's (table A1) has ten.
 const SHOWN: usize = 10;
 
 /// The selection, and the name of its object.
-pub(crate) fn table(search: &Search, run: &Open, committed: &Committed, object: &str) -> String {
-    let Committed { selection, new } = committed;
+pub(crate) fn table(search: &ParameterSearch, run: &OpenRun, committed: &CommittedSelection, object: &str) -> String {
+    let CommittedSelection { selection, new } = committed;
     let more = selection.candidates.len().saturating_sub(SHOWN);
     let more = if more > 0 { format!("and {more} more\n") } else { String::new() };
     let when = if *new { "committed" } else { "was committed before" };
     format!("{}\n\n{}\n{more}\n{when}: {object}\n", heading(search, run, selection), candidates(selection))
 }
 
-fn heading(search: &Search, run: &Open, selection: &Selection) -> String {
+fn heading(search: &ParameterSearch, run: &OpenRun, selection: &Selection) -> String {
     let mut text = format!(
         "selection {}: `{}` by {} over {} questions, run {}",
         selection.name,

@@ -6,7 +6,7 @@
 use super::scripts::Requirement;
 use anyhow::{Context, Result, bail};
 use hopeval_cluster::signals::Signals;
-use hopeval_cluster::supervise::{self, End};
+use hopeval_cluster::supervise::{self, ChildEnd};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::ffi::OsString;
@@ -39,13 +39,13 @@ pub(super) struct Interpreter<'a> {
 
 /// The end of a training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trained {
+pub(super) enum TrainingEnd {
     /// The script is through.
     Finished,
     /// This process or the script was asked to stop.
     Interrupted,
     /// The script failed and has printed the reason.
-    Failed(End),
+    Failed(ChildEnd),
 }
 
 impl Interpreter<'_> {
@@ -100,9 +100,9 @@ impl Interpreter<'_> {
     ///
     /// # Errors
     /// It cannot be started, or not be waited for.
-    pub(super) fn train(&self, script: &Path, options: &[OsString]) -> Result<Trained> {
+    pub(super) fn train(&self, script: &Path, options: &[OsString]) -> Result<TrainingEnd> {
         if self.signals.draining() {
-            return Ok(Trained::Interrupted);
+            return Ok(TrainingEnd::Interrupted);
         }
         let mut command = Command::new(self.program);
         command.arg(script).args(options);
@@ -110,13 +110,13 @@ impl Interpreter<'_> {
         let child = command.spawn().with_context(|| format!("cannot start {}", self.program.display()))?;
         let status = self.wait(child).context("the training cannot be waited for")?;
         Ok(match end(status) {
-            End::Code(0) => Trained::Finished,
+            ChildEnd::Code(0) => TrainingEnd::Finished,
             // The child was asked to stop, directly or by this process; the script's own exit code does not matter.
-            _ if self.signals.draining() => Trained::Interrupted,
-            End::Signal(signal) if [Signal::SIGINT as i32, Signal::SIGTERM as i32].contains(&signal) => {
-                Trained::Interrupted
+            _ if self.signals.draining() => TrainingEnd::Interrupted,
+            ChildEnd::Signal(signal) if [Signal::SIGINT as i32, Signal::SIGTERM as i32].contains(&signal) => {
+                TrainingEnd::Interrupted
             }
-            end => Trained::Failed(end),
+            end => TrainingEnd::Failed(end),
         })
     }
 
@@ -139,9 +139,9 @@ impl Interpreter<'_> {
     }
 }
 
-fn end(status: ExitStatus) -> End {
+fn end(status: ExitStatus) -> ChildEnd {
     match (status.code(), status.signal()) {
-        (Some(code), _) => End::Code(code),
-        (None, signal) => End::Signal(signal.unwrap_or(0)),
+        (Some(code), _) => ChildEnd::Code(code),
+        (None, signal) => ChildEnd::Signal(signal.unwrap_or(0)),
     }
 }

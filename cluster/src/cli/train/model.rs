@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// A trainable model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Model {
+pub(super) enum TrainableModel {
     /// Scores paths by the likelihood of the question (PromptRank).
     Scorer,
     /// Labels the words of a chunk that matter, and the chunk (EfficientRAG).
@@ -19,7 +19,7 @@ pub(super) enum Model {
     Encoder,
 }
 
-impl Model {
+impl TrainableModel {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Scorer => "scorer",

@@ -51,9 +51,9 @@ pub(super) fn requirements() -> Vec<Requirement> {
 
 /// A temporary folder with the scripts, removed on drop.
 #[derive(Debug)]
-pub(super) struct Carried(tempfile::TempDir);
+pub(super) struct EmbeddedScripts(tempfile::TempDir);
 
-impl Carried {
+impl EmbeddedScripts {
     /// Writes the scripts into a new folder below the system's temporary folder. Other users cannot write to it.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ impl Carried {
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::Model;
+    use super::super::model::TrainableModel;
     use super::*;
     use clap::ValueEnum;
     use std::collections::BTreeSet;
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn exactly_the_imported_scripts_are_embedded() {
-        let mut needed: BTreeSet<String> = Model::value_variants().iter().map(|model| model.script()).collect();
+        let mut needed: BTreeSet<String> = TrainableModel::value_variants().iter().map(|model| model.script()).collect();
         let carried = |name: &str| FILES.iter().find(|(file, _)| *file == name).map(|(_, text)| *text);
         let mut open: Vec<String> = needed.iter().cloned().collect();
         while let Some(script) = open.pop() {
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn the_folder_is_gone_when_it_is_dropped() {
-        let carried = Carried::write().unwrap();
+        let carried = EmbeddedScripts::write().unwrap();
         let path = carried.path().to_owned();
         assert_eq!(std::fs::read_dir(&path).unwrap().count(), FILES.len() + 1);
         drop(carried);

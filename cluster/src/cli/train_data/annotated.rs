@@ -6,7 +6,7 @@ use crate::print;
 use anyhow::{Context, Result, bail};
 use hopeval_construct::{Ended, Library, Report, Settings, Tables, annotated_rows};
 use hopeval_jobs::run::judged::judged;
-use hopeval_jobs::run::open::Open;
+use hopeval_jobs::run::open::OpenRun;
 use hopeval_results::Log;
 
 /// The annotating method.
@@ -51,7 +51,7 @@ pub(super) fn construct_annotated(
 }
 
 /// The position of the annotating configuration.
-fn configuration(run: &Open, wanted: Option<&str>) -> Result<usize> {
+fn configuration(run: &OpenRun, wanted: Option<&str>) -> Result<usize> {
     let names = run.names();
     let annotates = |at: &usize| run.company.methods[*at].kind() == ANNOTATES;
     let fitting: Vec<usize> = (0..names.len()).filter(annotates).collect();

@@ -2,7 +2,7 @@
 
 use super::TrainDataArguments;
 use crate::cli::options::PlaceArguments;
-use crate::stages::Stages;
+use crate::stages::CommandStages;
 use anyhow::Result;
 use hopeval_construct::{Library, Report, Settings, construct};
 use hopeval_datasets::DatasetSpec;
@@ -27,7 +27,7 @@ pub(super) fn construct_from_questions(
         job.corpus.source = OneOrMany::Many(arguments.corpus.clone());
     }
     let places = places.open_to_compute()?;
-    let progress = Stages::new();
+    let progress = CommandStages::new();
     let report = |stage: &str, done: u64| progress.tick(stage, done);
     let corpus = places.cache.corpus(&job, &report)?;
     let index = bm25::open_bm25(&Bm25Parameters::default(), "negatives", &corpus, &places, &report)?;

@@ -1,12 +1,12 @@
 //! The costs of a configuration: the figures only. Other modules read and compute them.
 
-use super::clock::{Isolated, Latency};
+use super::clock::{IsolatedCosts, LatencySummary};
 use hopeval_methods::Kind;
 use serde::Serialize;
 
 /// The costs of a configuration. Means are over its outcomes, failed ones too.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Account {
+pub struct ConfigurationCosts {
     /// The configuration.
     pub configuration: String,
     /// The method's kind.
@@ -30,18 +30,18 @@ pub struct Account {
     /// Different passages in the outcome's ranking.
     pub passages_kept: Option<f64>,
     /// Its requests, by service and kind.
-    pub calls: Vec<Calls>,
+    pub calls: Vec<MeanCalls>,
     /// Sums over `calls`.
-    pub attributed: Attributed,
+    pub attributed: AttributedCosts,
     /// Time and money of one question alone; `None` in the mode `throughput`.
-    pub isolated: Option<Isolated>,
+    pub isolated: Option<IsolatedCosts>,
     /// Time to the outcome in this run; `None` if not measured.
-    pub latency: Option<Latency>,
+    pub latency: Option<LatencySummary>,
 }
 
 /// Requests of one kind to one service: means over questions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Calls {
+pub struct MeanCalls {
     /// The service.
     pub service: String,
     /// The kind.
@@ -68,7 +68,7 @@ pub struct Calls {
 
 /// The cost of a question without sharing, at the run's measured rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Attributed {
+pub struct AttributedCosts {
     /// Tokens of prompts.
     pub prompt_tokens: f64,
     /// Generated tokens.
@@ -87,7 +87,7 @@ pub struct Attributed {
     pub energy_j: Option<f64>,
 }
 
-impl Account {
+impl ConfigurationCosts {
     /// Requests of a kind, of all services.
     pub fn calls_of(&self, kind: Kind) -> f64 {
         total(self.calls.iter().filter(|calls| calls.kind == kind.name()).map(|calls| calls.calls))

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 /// Times of a question running alone, in seconds: means over questions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Isolated {
+pub struct IsolatedCosts {
     /// From the first request to the outcome.
     pub wall_s: f64,
     /// Time of devices; `None` if none was used.
@@ -18,20 +18,20 @@ pub struct Isolated {
 
 /// Latencies of a configuration's questions, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Latency {
+pub struct LatencySummary {
     /// Timed outcomes.
     pub n: u64,
     /// Critical path: for each round the longest of its requests' service times.
-    pub service: Times,
+    pub service: TimeDistribution,
     /// Waiting of the requests on the critical path.
-    pub queue: Times,
+    pub queue: TimeDistribution,
     /// From the first request to the outcome.
-    pub wall: Times,
+    pub wall: TimeDistribution,
 }
 
 /// A distribution of times, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Times {
+pub struct TimeDistribution {
     /// The mean.
     pub mean: f64,
     /// The median; like the others by nearest rank, so each is a measured time.
@@ -42,7 +42,7 @@ pub struct Times {
     pub p99: f64,
 }
 
-impl Times {
+impl TimeDistribution {
     /// The distribution of at least one time.
     fn of(mut times: Vec<f64>) -> Self {
         let n = times.len();
@@ -55,14 +55,14 @@ impl Times {
 
 /// Times of a configuration's outcomes, in seconds.
 #[derive(Default)]
-pub(super) struct LatencyClock {
+pub(super) struct LatencySamples {
     service: Vec<f64>,
     queue: Vec<f64>,
     wall: Vec<f64>,
     device_s: Option<f64>,
 }
 
-impl LatencyClock {
+impl LatencySamples {
     /// Whether no outcome was timed.
     pub(super) fn is_empty(&self) -> bool {
         self.wall.is_empty()
@@ -78,20 +78,20 @@ impl LatencyClock {
     }
 
     /// Means over the outcomes. `price` is the price of a device's hour.
-    pub(super) fn isolated(&self, price: Option<f64>) -> Isolated {
+    pub(super) fn isolated(&self, price: Option<f64>) -> IsolatedCosts {
         let (n, wall) = (self.wall.len() as f64, self.wall.iter().sum::<f64>());
         let device_use = self.device_s.filter(|_| wall > 0.0).map(|device_s| device_s / wall);
         let device_s = self.device_s.map(|sum| sum / n);
         let money = device_s.zip(price).map(|(seconds, price)| seconds * price / 3600.0);
-        Isolated { wall_s: wall / n, device_s, device_use, money }
+        IsolatedCosts { wall_s: wall / n, device_s, device_use, money }
     }
 
-    pub(super) fn latency(self) -> Latency {
-        Latency {
+    pub(super) fn latency(self) -> LatencySummary {
+        LatencySummary {
             n: self.wall.len() as u64,
-            service: Times::of(self.service),
-            queue: Times::of(self.queue),
-            wall: Times::of(self.wall),
+            service: TimeDistribution::of(self.service),
+            queue: TimeDistribution::of(self.queue),
+            wall: TimeDistribution::of(self.wall),
         }
     }
 }
@@ -102,21 +102,21 @@ mod tests {
 
     #[test]
     fn percentiles_are_times_that_were_measured() {
-        let times = Times::of((1..=100).rev().map(f64::from).collect());
-        assert_eq!(times, Times { mean: 50.5, p50: 50.0, p90: 90.0, p99: 99.0 });
-        assert_eq!(Times::of(vec![2.0]), Times { mean: 2.0, p50: 2.0, p90: 2.0, p99: 2.0 });
-        assert_eq!(Times::of(vec![3.0, 1.0, 2.0]).p90, 3.0);
+        let times = TimeDistribution::of((1..=100).rev().map(f64::from).collect());
+        assert_eq!(times, TimeDistribution { mean: 50.5, p50: 50.0, p90: 90.0, p99: 99.0 });
+        assert_eq!(TimeDistribution::of(vec![2.0]), TimeDistribution { mean: 2.0, p50: 2.0, p90: 2.0, p99: 2.0 });
+        assert_eq!(TimeDistribution::of(vec![3.0, 1.0, 2.0]).p90, 3.0);
     }
 
     #[test]
     fn a_device_s_share_is_of_the_time_of_all_questions() {
-        let mut clock = LatencyClock::default();
+        let mut clock = LatencySamples::default();
         for (wall_s, device_s) in [(2.0, Some(1.0)), (2.0, None)] {
             clock.add(&LatencyRow { wall_s, device_s, ..LatencyRow::default() });
         }
-        let expected = Isolated { wall_s: 2.0, device_s: Some(0.5), device_use: Some(0.25), money: None };
+        let expected = IsolatedCosts { wall_s: 2.0, device_s: Some(0.5), device_use: Some(0.25), money: None };
         assert_eq!(clock.isolated(None), expected);
-        assert_eq!(clock.isolated(Some(7200.0)), Isolated { money: Some(1.0), ..expected });
+        assert_eq!(clock.isolated(Some(7200.0)), IsolatedCosts { money: Some(1.0), ..expected });
         assert_eq!(clock.latency().n, 2);
     }
 }

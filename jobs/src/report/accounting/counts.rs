@@ -1,6 +1,6 @@
 //! Counts a configuration's outcomes and divides its costs by them.
 
-use super::account::{Account, Attributed, Calls, total};
+use super::account::{ConfigurationCosts, AttributedCosts, MeanCalls, total};
 use crate::run::judge::OK;
 use hopeval_methods::Kind;
 use hopeval_results::tables::{ConfigurationRow, CostRow, FinalOutcomeRow};
@@ -36,11 +36,11 @@ impl OutcomeCounts {
         configuration: ConfigurationRow,
         parameters: &BTreeMap<String, u64>,
         costs: impl Iterator<Item = &'a CostRow>,
-    ) -> Account {
+    ) -> ConfigurationCosts {
         let costs: Vec<&CostRow> = costs.collect();
-        let calls: Vec<Calls> = costs.iter().map(|row| self.calls(row)).collect();
+        let calls: Vec<MeanCalls> = costs.iter().map(|row| self.calls(row)).collect();
         let attributed = self.attributed(&costs, &calls);
-        Account {
+        ConfigurationCosts {
             parameters: parameters_of(&configuration, parameters),
             configuration: configuration.configuration,
             method: configuration.method,
@@ -69,9 +69,9 @@ impl OutcomeCounts {
         sum.filter(|_| self.n > 0).map(|sum| sum / self.n as f64)
     }
 
-    fn calls(&self, row: &CostRow) -> Calls {
+    fn calls(&self, row: &CostRow) -> MeanCalls {
         let of_question = |sum: u64| self.mean(sum).unwrap_or(0.0);
-        Calls {
+        MeanCalls {
             service: row.service.clone(),
             kind: row.kind.clone(),
             calls: of_question(row.requests),
@@ -87,15 +87,15 @@ impl OutcomeCounts {
     }
 
     /// Sums over all services: `calls` are the means of `costs`.
-    fn attributed(&self, costs: &[&CostRow], calls: &[Calls]) -> Attributed {
-        let sum = |of: fn(&Calls) -> f64| total(calls.iter().map(of));
+    fn attributed(&self, costs: &[&CostRow], calls: &[MeanCalls]) -> AttributedCosts {
+        let sum = |of: fn(&MeanCalls) -> f64| total(calls.iter().map(of));
         let computed = costs.iter().filter(|row| !is_look_up(row));
         // Only requests to models have tokens.
         let of_models = |row: &&&CostRow| row.prompt_tokens + row.completion_tokens + row.scored_tokens > 0;
         let on_devices = |of: fn(&CostRow) -> Option<f64>| {
             self.known_mean(known_sum(costs.iter().filter(of_models).map(|row| of(row))))
         };
-        Attributed {
+        AttributedCosts {
             prompt_tokens: sum(|calls| calls.prompt_tokens),
             completion_tokens: sum(|calls| calls.completion_tokens),
             scored_tokens: sum(|calls| calls.scored_tokens),
@@ -182,7 +182,7 @@ mod tests {
         );
         assert_eq!((account.calls_of(Kind::Score), account.calls_of(Kind::Read)), (3.0, 0.0));
         assert!(account.calls_of(Kind::Read).is_sign_positive());
-        let Attributed { prompt_tokens, service_s, device_s, money, energy_j, .. } = account.attributed;
+        let AttributedCosts { prompt_tokens, service_s, device_s, money, energy_j, .. } = account.attributed;
         assert_eq!((prompt_tokens, service_s, device_s, money), (20.0, Some(2.0), Some(1.0), None));
         assert_eq!((energy_j, account.calls[0].energy_j), (None, None));
 
