@@ -98,9 +98,9 @@ enum HopevalCommand {
 /// Reads the command line. Ends the process with a message if it asks for help or cannot be understood.
 pub(crate) fn parse() -> CommandLine {
     let command = CommandLine::command().mut_subcommands(|command| match command.get_name() {
-        "lm" => without_places(command).arg(threads("Threads of the device [default: all cores]")),
-        "model" => without_places(command).arg(threads("").hide(true)),
-        "train" => without_places(command).arg(threads("Threads of PyTorch [default: the script's]")),
+        "lm" => without_places(command).arg(threads_option("Threads of the device [default: all cores]")),
+        "model" => without_places(command).arg(threads_option("").hide(true)),
+        "train" => without_places(command).arg(threads_option("Threads of PyTorch [default: the script's]")),
         _ => command,
     });
     CommandLine::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
@@ -113,7 +113,7 @@ fn without_places(command: clap::Command) -> clap::Command {
     command.arg(hidden("store")).arg(hidden("cache").value_parser(value_parser!(PathBuf)))
 }
 
-fn threads(help: &'static str) -> Arg {
+fn threads_option(help: &'static str) -> Arg {
     Arg::new("threads").long("threads").global(true).value_parser(at_least_one).value_name("THREADS").help(help)
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn run(arguments: CommandLine) -> Result<u8> {
         HopevalCommand::Rescore(rescore) => rescore::rescore(places, rescore),
         HopevalCommand::Export(export) => export::export(places, export),
         HopevalCommand::Requests(requests) => requests::requests(places, requests),
-        HopevalCommand::Ls(ls) => ls::ls(places, ls),
+        HopevalCommand::Ls(ls) => ls::list_runs(places, ls),
         HopevalCommand::Gold(gold) => gold::gold(places, gold),
         HopevalCommand::Score(score) => score::score(score),
         HopevalCommand::Data(data) => data::data(data),

@@ -1,7 +1,7 @@
 //! Names the committers of a run's log.
 
 /// An id unique among all processes.
-pub(crate) fn committer() -> String {
+pub(crate) fn new_committer_id() -> String {
     let mut bytes = [0u8; 16];
     let read =
         std::fs::File::open("/dev/urandom").and_then(|mut file| std::io::Read::read_exact(&mut file, &mut bytes));

@@ -70,13 +70,13 @@ pub fn examine(subject: &DoctorSubject<'_>) -> DoctorReport {
     let mut facts = vec![
         fine("hopeval", env!("CARGO_PKG_VERSION"), ""),
         fine("target", machine::target(), ""),
-        machine::cores(),
-        machine::memory(&|path| std::fs::read_to_string(path).ok()),
+        machine::cores_fact(),
+        machine::memory_fact(&|path| std::fs::read_to_string(path).ok()),
         fine("CPU features", machine::features(), ""),
     ];
-    facts.extend(cuda::facts(&CudaFacts::collect_facts()));
-    facts.extend([machine::files(), store(subject)]);
-    facts.extend(subject.folder.map(machine::disk));
+    facts.extend(cuda::cuda_facts(&CudaFacts::collect_facts()));
+    facts.extend([machine::open_files_fact(), store_fact(subject)]);
+    facts.extend(subject.folder.map(machine::disk_fact));
     for (name, note) in [
         ("HF_HOME", "models named ORG/NAME lie below it"),
         ("HF_HUB_CACHE", "models named ORG/NAME lie there, before HF_HOME"),
@@ -101,7 +101,7 @@ impl fmt::Display for DoctorReport {
                 FactHealth::Doubtful => "check",
                 FactHealth::Broken => "BROKEN",
             };
-            [fact.name, fact.found.as_str(), health, fact.note.as_str()].map(cell)
+            [fact.name, fact.found.as_str(), health, fact.note.as_str()].map(cell_text)
         });
         let head = ["", "found", "", "note"].map(str::to_owned);
         let rows: Vec<[String; 4]> = std::iter::once(head).chain(rows).collect();
@@ -122,7 +122,7 @@ impl fmt::Display for DoctorReport {
 }
 
 /// Text made safe for a cell: on one line, with escaped bars.
-fn cell(text: &str) -> String {
+fn cell_text(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
 
@@ -134,7 +134,7 @@ fn doubtful(name: &'static str, found: impl Into<String>, note: &str) -> DoctorF
     DoctorFact { health: FactHealth::Doubtful, ..fine(name, found, note) }
 }
 
-fn store(subject: &DoctorSubject<'_>) -> DoctorFact {
+fn store_fact(subject: &DoctorSubject<'_>) -> DoctorFact {
     match (subject.probe)() {
         Ok(()) => fine("store", format!("{} can be read and written", subject.store), ""),
         Err(why) => DoctorFact { health: FactHealth::Broken, ..fine("store", format!("{} cannot be used", subject.store), &why) },

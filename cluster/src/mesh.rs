@@ -52,7 +52,7 @@ pub struct FormedMesh {
     /// Timely's socket threads; close it after the workers are joined.
     pub comms: SocketThreads,
     /// The star of heartbeats; start it at once.
-    pub pulse: HeartbeatSockets,
+    pub heartbeat_sockets: HeartbeatSockets,
     /// The bytes from process 0.
     pub welcome: Vec<u8>,
 }
@@ -61,7 +61,7 @@ impl fmt::Debug for FormedMesh {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Formed")
             .field("workers", &self.allocators.len())
-            .field("pulse", &self.pulse)
+            .field("pulse", &self.heartbeat_sockets)
             .finish_non_exhaustive()
     }
 }
@@ -73,22 +73,22 @@ impl fmt::Debug for FormedMesh {
 /// # Errors
 /// See [`MeshError`]. Nothing stays open after an error.
 pub fn form(settings: &MeshSettings, role: FormingRole) -> Result<FormedMesh, MeshError> {
-    settings.check(&role)?;
+    settings.check_role(&role)?;
     if settings.hosts.len() == 1 {
-        return alone(settings, role);
+        return form_alone(settings, role);
     }
     let end = Instant::now() + settings.deadline;
     let last = settings.process + 1 == settings.hosts.len();
     // The last process connects to all others. Nobody connects to it.
-    let mut door = if last { None } else { Some(open(settings, end)?) };
+    let mut door = if last { None } else { Some(open_listener(settings, end)?) };
     let (link, nonce, welcome) = match (role, &mut door) {
         (FormingRole::Lead(welcome), Some(door)) => {
-            let (link, nonce) = gather::gather(settings, door, &welcome, end)?;
+            let (link, nonce) = gather::gather_processes(settings, door, &welcome, end)?;
             (link, nonce, welcome)
         }
-        _ => gather::follow(settings, end)?,
+        _ => gather::join_leader(settings, end)?,
     };
-    let sockets = wire::wire(settings, door.as_mut(), &link, nonce, end)?;
+    let sockets = wire::connect_all(settings, door.as_mut(), &link, nonce, end)?;
     drop(door);
 
     let hooks = timely::communication::Hooks::default();
@@ -97,20 +97,20 @@ pub fn form(settings: &MeshSettings, role: FormingRole) -> Result<FormedMesh, Me
         initialize_networking_from_sockets(inner, sockets, settings.process, settings.workers, hooks)
             .map_err(|source| MeshError::Socket { what: "timely's socket threads did not start", source })?;
     let allocators = builders.into_iter().map(AllocatorBuilder::Tcp).collect();
-    Ok(FormedMesh { allocators, comms: SocketThreads::new(Box::new(guard)), pulse: link, welcome })
+    Ok(FormedMesh { allocators, comms: SocketThreads::new(Box::new(guard)), heartbeat_sockets: link, welcome })
 }
 
-fn alone(settings: &MeshSettings, role: FormingRole) -> Result<FormedMesh, MeshError> {
+fn form_alone(settings: &MeshSettings, role: FormingRole) -> Result<FormedMesh, MeshError> {
     let (allocators, guard) = CommunicationConfig::Process(settings.workers).try_build().map_err(MeshError::Timely)?;
     let welcome = match role {
         FormingRole::Lead(welcome) => welcome,
         FormingRole::Follow => Vec::new(),
     };
-    Ok(FormedMesh { allocators, comms: SocketThreads::new(guard), pulse: HeartbeatSockets::new(0, Vec::new()), welcome })
+    Ok(FormedMesh { allocators, comms: SocketThreads::new(guard), heartbeat_sockets: HeartbeatSockets::new(0, Vec::new()), welcome })
 }
 
 /// Opens the listener. A port still held by an earlier generation is tried again until the deadline.
-fn open(settings: &MeshSettings, end: Instant) -> Result<MeshListener, MeshError> {
+fn open_listener(settings: &MeshSettings, end: Instant) -> Result<MeshListener, MeshError> {
     let address = &settings.hosts[settings.process];
     loop {
         match MeshListener::open(address) {

@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 pub use boards::of_boards;
 pub use run::of_run;
 
-use family::registry;
+use family::build_registry;
 
 /// The meaning of a number to Prometheus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,7 +115,7 @@ impl MetricsServer {
     /// # Errors
     /// See [`MetricsError`].
     pub fn serve(address: SocketAddr, metrics: Vec<Metric>) -> Result<Self, MetricsError> {
-        let registry = registry(metrics)?;
+        let registry = build_registry(metrics)?;
         let bind = || {
             let listener = TcpListener::bind(address)?;
             listener.set_nonblocking(true)?;

@@ -46,7 +46,7 @@ const CASCADE: [&str; 9] = [
 ];
 
 /// The meaning of a panic with this message.
-pub fn cause(message: &str) -> PanicCause {
+pub fn panic_cause(message: &str) -> PanicCause {
     if message.starts_with("failed printing to stdout") && message.contains("Broken pipe") {
         PanicCause::ClosedPipe
     } else if CASCADE.iter().any(|known| message.contains(known)) {
@@ -64,7 +64,7 @@ pub fn cause(message: &str) -> PanicCause {
 pub fn install() {
     std::panic::set_hook(Box::new(|info| {
         let message = message(info);
-        let code = match cause(&message) {
+        let code = match panic_cause(&message) {
             PanicCause::Cascade => {
                 tracing::debug!(%message, "a panic after a lost peer");
                 // The pulse notices the loss, too, and knows the lost process. It may end this process first, with a
@@ -74,7 +74,7 @@ pub fn install() {
             }
             PanicCause::ClosedPipe => exit::CLOSED_PIPE,
             PanicCause::Bug => {
-                report(info, &message);
+                report_bug(info, &message);
                 exit::BUG
             }
         };
@@ -83,7 +83,7 @@ pub fn install() {
     }));
 }
 
-fn report(info: &PanicHookInfo<'_>, message: &str) {
+fn report_bug(info: &PanicHookInfo<'_>, message: &str) {
     let thread = std::thread::current();
     let name = thread.name().unwrap_or("unnamed");
     let place = info.location().map_or_else(|| "an unknown place".to_owned(), ToString::to_string);

@@ -72,19 +72,19 @@ impl Process<'_> {
     ///
     /// # Errors
     /// Any fault before the dataflow runs. Afterwards an early end exits the process.
-    pub(crate) fn live(&self, lead: Option<String>) -> Result<ProcessEnd> {
+    pub(crate) fn run_generation(&self, lead: Option<String>) -> Result<ProcessEnd> {
         let (events, happened) = channel();
-        let GenerationPart { comms, allocators, pulse, generation, ledger } = self.join(lead, &events)?;
-        let voice = pulse.voice();
+        let GenerationPart { comms, allocators, heartbeat: pulse, generation, commit_thread: ledger } = self.join_generation(lead, &events)?;
+        let voice = pulse.handle();
         self.drain_on_signal(&generation, &voice);
         let early = EarlyEnd { run: generation.run.id().to_owned(), leads: ledger.is_some() };
         let part = WorkerPart::new(&generation, self.interrupts, self.membership.stall_bound, events);
         let workers = part.start_workers(allocators)?;
         Supervision::new(self, &generation, &voice, &early).supervise(&happened);
-        close::close(workers, comms, &happened, &early)?;
+        close::close_mesh(workers, comms, &happened, &early)?;
         pulse.goodbye();
         boards::log();
-        let outcomes = ledger.map(|ledger| self.finish(&generation, ledger, &early)).transpose()?;
+        let outcomes = ledger.map(|ledger| self.finish_run(&generation, ledger, &early)).transpose()?;
         Ok(ProcessEnd { run: early.run, outcomes })
     }
 

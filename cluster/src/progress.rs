@@ -42,7 +42,7 @@ impl Progress {
         let term = std::env::var("TERM").ok();
         // https://no-color.org: set and not empty.
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
-        let look = look(std::io::stderr().is_terminal(), term.as_deref(), no_color);
+        let look = choose_look(std::io::stderr().is_terminal(), term.as_deref(), no_color);
         match look {
             ProgressLook::Hidden => Self::hidden(),
             _ => Self { lines: MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(8)), look },
@@ -102,7 +102,7 @@ impl Drop for ProgressStage {
     }
 }
 
-fn look(terminal: bool, term: Option<&str>, no_color: bool) -> ProgressLook {
+fn choose_look(terminal: bool, term: Option<&str>, no_color: bool) -> ProgressLook {
     match (terminal, term, no_color) {
         (false, ..) | (_, Some("dumb"), _) => ProgressLook::Hidden,
         (_, _, true) => ProgressLook::Plain,

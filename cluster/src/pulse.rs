@@ -109,7 +109,7 @@ impl HeartbeatSockets {
 /// Running heartbeats. If dropped without [`Pulse::goodbye`], it closes its sockets, and the process counts as lost.
 #[derive(Debug)]
 pub struct Heartbeat {
-    voice: HeartbeatHandle,
+    handle: HeartbeatHandle,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -136,20 +136,20 @@ impl Heartbeat {
             wires.push(HeartbeatConnection::new(process, stream)?);
         }
         let (send, commands) = mpsc::channel();
-        let heart = HeartbeatThread { watch, wires, settings, commands, beats, on_verdict };
+        let heart = HeartbeatThread { detector: watch, connections: wires, settings, commands, beats, on_verdict };
         let thread = std::thread::Builder::new().name("pulse".to_owned()).spawn(move || heart.run())?;
-        Ok(Self { voice: HeartbeatHandle(send), thread: Some(thread) })
+        Ok(Self { handle: HeartbeatHandle(send), thread: Some(thread) })
     }
 
     /// A handle for other threads.
-    pub fn voice(&self) -> HeartbeatHandle {
-        self.voice.clone()
+    pub fn handle(&self) -> HeartbeatHandle {
+        self.handle.clone()
     }
 
     /// Ends the heartbeats because the work is done: to the others the closed socket is not a loss. Waits until they
     /// have received the goodbye, at most two seconds.
     pub fn goodbye(mut self) {
-        self.voice.say(HeartbeatCommand::Goodbye);
+        self.handle.send_command(HeartbeatCommand::Goodbye);
         self.join();
     }
 
@@ -165,7 +165,7 @@ impl Heartbeat {
 
 impl Drop for Heartbeat {
     fn drop(&mut self) {
-        self.voice.say(HeartbeatCommand::Abandon);
+        self.handle.send_command(HeartbeatCommand::Abandon);
         self.join();
     }
 }
@@ -173,22 +173,22 @@ impl Drop for Heartbeat {
 impl HeartbeatHandle {
     /// This process was asked to stop; all others will receive [`Verdict::Drain`].
     pub fn drain(&self) {
-        self.say(HeartbeatCommand::Tell(ClosingStep::Drain));
+        self.send_command(HeartbeatCommand::Tell(ClosingStep::Drain));
     }
 
     /// This process has finished its questions, and admits no more. When all have said so, all receive
     /// [`Verdict::Flush`].
     pub fn quiet(&self) {
-        self.say(HeartbeatCommand::Tell(ClosingStep::Quiet));
+        self.send_command(HeartbeatCommand::Tell(ClosingStep::Quiet));
     }
 
     /// This process has made everything durable, after [`Verdict::Flush`]. When all have said so, all receive
     /// [`Verdict::StopNow`].
     pub fn drained(&self) {
-        self.say(HeartbeatCommand::Tell(ClosingStep::Drained));
+        self.send_command(HeartbeatCommand::Tell(ClosingStep::Drained));
     }
 
-    fn say(&self, command: HeartbeatCommand) {
+    fn send_command(&self, command: HeartbeatCommand) {
         // An error means the heartbeat thread has ended.
         let _ = self.0.send(command);
     }

@@ -38,7 +38,7 @@ struct SignalState {
 
 impl fmt::Debug for Signals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Signals").field("draining", &self.draining()).finish_non_exhaustive()
+        f.debug_struct("Signals").field("draining", &self.is_draining()).finish_non_exhaustive()
     }
 }
 
@@ -71,7 +71,7 @@ pub fn install(notice: DrainNotice) -> io::Result<Signals> {
 
 impl Signals {
     /// Whether the process was asked to stop, by a signal or by [`Signals::drain`].
-    pub fn draining(&self) -> bool {
+    pub fn is_draining(&self) -> bool {
         self.0.draining.load(Ordering::Acquire)
     }
 
@@ -91,7 +91,7 @@ impl Signals {
     pub fn on_drain(&self, waker: impl Fn() + Send + 'static) {
         let mut wakers = self.wakers();
         // Under the lock, so that `drain` either takes the waker or has set the flag before.
-        if self.draining() {
+        if self.is_draining() {
             drop(wakers);
             waker();
         } else {

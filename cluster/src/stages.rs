@@ -22,13 +22,13 @@ impl CommandStages {
 
     /// Shows the progress of a stage; a new name begins a new line.
     pub(crate) fn tick(&self, name: &str, done: u64) {
-        self.enter(name, None);
+        self.enter_stage(name, None);
         if let Some((_, stage)) = self.current.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
             stage.set(done);
         }
     }
 
-    fn enter(&self, name: &str, total: Option<u64>) {
+    fn enter_stage(&self, name: &str, total: Option<u64>) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if current.as_ref().is_none_or(|(now, _)| now != name) {
             if let Some((_, stage)) = current.take() {
@@ -39,8 +39,8 @@ impl CommandStages {
     }
 
     /// Shows a count raised by other threads, until the next stage or the end.
-    pub(crate) fn follow(&self, name: &str, total: u64, count: impl Fn() -> u64 + Send + 'static) {
-        self.enter(name, Some(total));
+    pub(crate) fn follow_count(&self, name: &str, total: u64, count: impl Fn() -> u64 + Send + 'static) {
+        self.enter_stage(name, Some(total));
         let (current, done, name) = (Arc::clone(&self.current), Arc::clone(&self.done), name.to_owned());
         let follow = move || {
             while !done.load(Ordering::Relaxed) {

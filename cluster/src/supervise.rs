@@ -116,7 +116,7 @@ pub enum SuperviseError {
 ///
 /// # Errors
 /// See [`SuperviseError`]; no child outlives the call.
-pub fn supervise(
+pub fn supervise_processes(
     processes: usize,
     grace: GracePeriods,
     signals: &Signals,
@@ -140,7 +140,7 @@ pub fn supervise(
         // An error means all children have ended.
         let _ = drain.send(());
     });
-    family.watch(grace, &drained)
+    family.wait_for_all(grace, &drained)
 }
 
 /// Addresses of currently free ports. All are held until all are found, so that they differ.
@@ -190,7 +190,7 @@ struct ChildProcesses {
 }
 
 impl ChildProcesses {
-    fn watch(mut self, grace: GracePeriods, drained: &mpsc::Receiver<()>) -> Result<SupervisionEnd, SuperviseError> {
+    fn wait_for_all(mut self, grace: GracePeriods, drained: &mpsc::Receiver<()>) -> Result<SupervisionEnd, SuperviseError> {
         let mut draining = Some(drained);
         let mut first_loss: Option<Instant> = None;
         let mut terminated = false;
@@ -208,16 +208,16 @@ impl ChildProcesses {
             let waited = first_loss.map_or(Duration::ZERO, |at| at.elapsed());
             if first_loss.is_some() && waited >= grace.notice && !terminated {
                 terminated = true;
-                self.force(Signal::SIGTERM);
+                self.force_end(Signal::SIGTERM);
             }
             if terminated && waited >= grace.notice + grace.terminate {
-                self.force(Signal::SIGKILL);
+                self.force_end(Signal::SIGKILL);
             }
             match draining {
                 Some(drained) => match drained.recv_timeout(LOOK) {
                     Ok(()) => {
                         draining = None;
-                        self.signal(Signal::SIGTERM);
+                        self.signal_living(Signal::SIGTERM);
                     }
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => draining = None,
@@ -231,7 +231,7 @@ impl ChildProcesses {
         for (process, child) in self.children.iter_mut().enumerate().filter(|(_, c)| c.end.is_none()) {
             let status = child.child.try_wait().map_err(|source| SuperviseError::Wait { process, source })?;
             if let Some(status) = status {
-                let end = end(status, child.forced);
+                let end = child_end(status, child.forced);
                 tracing::info!(process, %end, "a process ended");
                 child.end = Some(end);
             }
@@ -240,7 +240,7 @@ impl ChildProcesses {
     }
 
     /// Sends a signal to all living children. They are not reaped yet, so their process numbers are still their own.
-    fn signal(&self, signal: Signal) {
+    fn signal_living(&self, signal: Signal) {
         for child in self.children.iter().filter(|c| c.end.is_none()) {
             if let Ok(pid) = i32::try_from(child.child.id()) {
                 // If it has ended meanwhile, the next look shows it.
@@ -249,15 +249,15 @@ impl ChildProcesses {
         }
     }
 
-    fn force(&mut self, signal: Signal) {
+    fn force_end(&mut self, signal: Signal) {
         self.children.iter_mut().for_each(|child| child.forced = true);
-        self.signal(signal);
+        self.signal_living(signal);
     }
 }
 
 impl Drop for ChildProcesses {
     fn drop(&mut self) {
-        self.signal(Signal::SIGKILL);
+        self.signal_living(Signal::SIGKILL);
         for child in self.children.iter_mut().filter(|c| c.end.is_none()) {
             // The kill is on its way; this only removes the entry from the process table.
             let _ = child.child.wait();
@@ -265,7 +265,7 @@ impl Drop for ChildProcesses {
     }
 }
 
-fn end(status: ExitStatus, forced: bool) -> ChildEnd {
+fn child_end(status: ExitStatus, forced: bool) -> ChildEnd {
     match (status.code(), status.signal()) {
         (Some(code), _) => ChildEnd::Code(code),
         (None, Some(signal)) if forced => ChildEnd::Forced(signal),

@@ -28,7 +28,7 @@ pub(crate) enum CorpusCommand {
 
 pub(crate) fn corpus(command: CorpusCommand) -> Result<u8> {
     match command {
-        CorpusCommand::Build(arguments) => build::build(&arguments),
+        CorpusCommand::Build(arguments) => build::build_corpus(&arguments),
         CorpusCommand::Info { dir } => {
             let corpus = Corpus::open(&dir)?;
             print::line(&serde_json::to_string_pretty(corpus.info())?);

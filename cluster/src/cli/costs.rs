@@ -1,12 +1,12 @@
 //! `costs`: shows the cost of a question of a run under each configuration.
 
 use super::options::PlaceArguments;
-use super::tables::costs::tables;
+use super::tables::costs::cost_tables;
 use crate::print;
 use anyhow::Result;
 use clap::Args;
 use hopeval_cluster::exit;
-use hopeval_jobs::report::accounting::accounting;
+use hopeval_jobs::report::accounting::read_run_costs;
 use hopeval_jobs::report::show;
 
 #[derive(Debug, Args)]
@@ -22,13 +22,13 @@ pub(crate) struct CostsArguments {
 pub(crate) fn costs(places: &PlaceArguments, arguments: CostsArguments) -> Result<u8> {
     let store = places.open_existing()?.store;
     let run = hopeval_results::run::resolve_run(&store, &arguments.run)?;
-    let accounting = accounting(&store, &run)?;
+    let accounting = read_run_costs(&store, &run)?;
     if arguments.json {
         let mut document = serde_json::to_value(&accounting)?;
         document["incurred"] = accounting.incurred.iter().map(show::cost_document).collect();
         print::line(&serde_json::to_string(&document)?);
     } else {
-        print::line(tables(&accounting).trim_end());
+        print::line(cost_tables(&accounting).trim_end());
     }
     Ok(exit::DONE)
 }

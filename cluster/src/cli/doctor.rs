@@ -1,7 +1,7 @@
 //! `doctor`: reports this machine's equipment and its gaps.
 
 use super::options::PlaceArguments;
-use crate::committer::committer;
+use crate::committer::new_committer_id;
 use crate::print;
 use anyhow::Result;
 use clap::Args;
@@ -18,7 +18,7 @@ pub(crate) fn doctor(places: &PlaceArguments, arguments: DoctorArguments) -> Res
     let opened = places.open();
     let probe = || match &opened {
         Ok(places) => {
-            let name = format!("doctor/{}", committer());
+            let name = format!("doctor/{}", new_committer_id());
             let put = places.store.put(&name, b"hopeval".to_vec().into());
             put.and_then(|()| places.store.delete(&name)).map_err(|error| error.to_string())
         }

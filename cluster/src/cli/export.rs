@@ -31,14 +31,14 @@ pub(crate) fn export(places: &PlaceArguments, arguments: ExportArguments) -> Res
     let rows = match &arguments.out {
         None => {
             let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-            let rows = exporting::export(&run, &log, &arguments.configuration, arguments.format, &mut out)?;
+            let rows = exporting::export_outcomes(&run, &log, &arguments.configuration, arguments.format, &mut out)?;
             out.flush()?;
             rows
         }
         Some(path) => {
             let file = std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
             let mut out = std::io::BufWriter::new(file);
-            let rows = exporting::export(&run, &log, &arguments.configuration, arguments.format, &mut out)?;
+            let rows = exporting::export_outcomes(&run, &log, &arguments.configuration, arguments.format, &mut out)?;
             out.flush().with_context(|| format!("cannot write {}", path.display()))?;
             rows
         }

@@ -1,9 +1,9 @@
 //! `gold`: edits of a run's gold.
 
 use super::options::PlaceArguments;
-use crate::committer::committer;
+use crate::committer::new_committer_id;
 use crate::print;
-use crate::rewrite::rewrite;
+use crate::rewrite::rewrite_tables;
 use anyhow::Result;
 use clap::Subcommand;
 use hopeval_cluster::exit;
@@ -25,12 +25,12 @@ pub(crate) enum GoldCommand {
 pub(crate) fn gold(places: &PlaceArguments, command: GoldCommand) -> Result<u8> {
     let GoldCommand::Apply { run, file } = command;
     let run = places.open_run(&run)?;
-    let applied = editing::apply(&run, &file, &committer())?;
+    let applied = editing::apply_edit(&run, &file, &new_committer_id())?;
     print::note(&format!("{} questions read, gold of {} changed", applied.questions, applied.changed));
     let mut log = Log::open(&run.places.store, run.id())?;
     // Also when an earlier edit was interrupted before its tables were written.
     if log.state().lacks_gold() {
-        rewrite(&run, &mut log)?;
+        rewrite_tables(&run, &mut log)?;
     }
     Ok(exit::DONE)
 }

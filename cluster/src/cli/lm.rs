@@ -16,7 +16,7 @@ mod tokenize;
 use anyhow::Result;
 use clap::Subcommand;
 use hopeval_lm::lines::Task;
-use lines::{LineArguments, answer};
+use lines::{LineArguments, answer_lines};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LmCommand {
@@ -48,9 +48,9 @@ pub(crate) enum LmCommand {
 pub(crate) fn lm(command: LmCommand, threads: Option<usize>) -> Result<u8> {
     match command {
         LmCommand::Score(arguments) => score::score(&arguments, threads),
-        LmCommand::Label(lines) => answer(&lines, threads, Task::Label),
-        LmCommand::Classify(lines) => answer(&lines, threads, Task::Classify),
-        LmCommand::Rerank(lines) => answer(&lines, threads, Task::Rerank),
+        LmCommand::Label(lines) => answer_lines(&lines, threads, Task::Label),
+        LmCommand::Classify(lines) => answer_lines(&lines, threads, Task::Classify),
+        LmCommand::Rerank(lines) => answer_lines(&lines, threads, Task::Rerank),
         LmCommand::Embed(arguments) => embed::embed(&arguments, threads),
         LmCommand::Read(arguments) => read::read(&arguments, threads),
         LmCommand::Generate(arguments) => generate::generate(arguments, threads),

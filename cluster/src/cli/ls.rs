@@ -1,7 +1,7 @@
 //! `ls`: the runs of a store, and its journal.
 
 use super::options::PlaceArguments;
-use super::tables::markdown;
+use super::tables::markdown_table;
 use crate::print;
 use anyhow::{Error, Result};
 use clap::Args;
@@ -29,7 +29,7 @@ struct ListedRun {
 }
 
 impl ListedRun {
-    fn read(store: &Store, run: &str) -> Result<Self> {
+    fn read_run(store: &Store, run: &str) -> Result<Self> {
         let record = RunRecord::load(store, run)?;
         let log = Log::open(store, run)?;
         let resolved: Option<ResolvedSettings> = serde_json::from_value(record.settings).ok();
@@ -39,7 +39,7 @@ impl ListedRun {
             job: record.job,
             state: if state.finished.is_some() { "finished" } else { "not finished" },
             outcomes: state.total_outcomes(),
-            expected: resolved.map_or(0, |resolved| resolved.outcomes()),
+            expected: resolved.map_or(0, |resolved| resolved.outcome_count()),
             generations: state.generation,
         })
     }
@@ -64,10 +64,10 @@ impl ListedRun {
     }
 }
 
-pub(crate) fn ls(places: &PlaceArguments, arguments: LsArguments) -> Result<u8> {
+pub(crate) fn list_runs(places: &PlaceArguments, arguments: LsArguments) -> Result<u8> {
     let store = places.open_existing()?.store;
     let listed =
-        |run: &String| ListedRun::read(&store, run).unwrap_or_else(|error| ListedRun::not_readable(run, &error));
+        |run: &String| ListedRun::read_run(&store, run).unwrap_or_else(|error| ListedRun::not_readable(run, &error));
     let runs: Vec<ListedRun> = hopeval_results::run::list_runs(&store)?.iter().map(listed).collect();
     let journal = hopeval_results::journal::journal_summary(&store)?;
     let (segments, entries, bytes) = (journal.segments, journal.entries, journal.bytes);
@@ -78,7 +78,7 @@ pub(crate) fn ls(places: &PlaceArguments, arguments: LsArguments) -> Result<u8> 
         return Ok(exit::DONE);
     }
     let header = ["run", "job", "state", "outcomes", "generations"];
-    print::line(&markdown(&header, runs.into_iter().map(ListedRun::row)));
+    print::line(&markdown_table(&header, runs.into_iter().map(ListedRun::row)));
     print::line(&format!("journal: {segments} segments, {entries} entries, {bytes} bytes"));
     Ok(exit::DONE)
 }

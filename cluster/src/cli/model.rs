@@ -43,14 +43,14 @@ pub(crate) fn model(command: ModelCommand) -> Result<u8> {
     };
     let report = import_by(&from, &out, rules).with_context(|| format!("cannot import {}", from.display()))?;
     if json {
-        print::line(&document(&report).to_string());
+        print::line(&import_document(&report).to_string());
     } else {
-        describe(&out, &report);
+        print_import(&out, &report);
     }
     Ok(exit::DONE)
 }
 
-fn source(report: &ImportReport) -> Option<&'static str> {
+fn tokenizer_source(report: &ImportReport) -> Option<&'static str> {
     report.tokenizer.map(|source| match source {
         TokenizerSource::TokenizerJson => "tokenizer.json",
         TokenizerSource::SentencePiece => "a SentencePiece model",
@@ -59,22 +59,22 @@ fn source(report: &ImportReport) -> Option<&'static str> {
     })
 }
 
-fn document(report: &ImportReport) -> serde_json::Value {
+fn import_document(report: &ImportReport) -> serde_json::Value {
     let skipped = report.skipped.iter().map(|s| serde_json::json!({ "file": s.file, "name": s.name, "why": s.why }));
     let tied = report.tied.iter().map(|t| serde_json::json!({ "name": t.name, "same_as": t.same_as }));
     serde_json::json!({
-        "files": report.files, "tensors": report.tensors, "bytes": report.bytes, "tokenizer": source(report),
+        "files": report.files, "tensors": report.tensors, "bytes": report.bytes, "tokenizer": tokenizer_source(report),
         "skipped": skipped.collect::<Vec<_>>(), "tied": tied.collect::<Vec<_>>(), "narrowed": report.narrowed,
     })
 }
 
-fn describe(out: &std::path::Path, report: &ImportReport) {
+fn print_import(out: &std::path::Path, report: &ImportReport) {
     let weights = match report.tensors {
         0 => "weights copied".to_owned(),
         tensors => format!("{tensors} tensors, {} bytes", report.bytes),
     };
     print::line(&format!("{}: {weights}; {}", out.display(), report.files.join(", ")));
-    match source(report) {
+    match tokenizer_source(report) {
         Some(source) => print::line(&format!("tokenizer: from {source}")),
         None => print::line("tokenizer: none in the folder; token ids work, text does not"),
     }

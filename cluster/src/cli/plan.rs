@@ -1,7 +1,7 @@
 //! `plan`: shows the size of a job before it runs.
 
 use super::options::{JobArguments, PlaceArguments};
-use super::tables::requests::table;
+use super::tables::requests::request_table;
 use crate::print;
 use crate::stages::CommandStages;
 use anyhow::Result;
@@ -26,7 +26,7 @@ pub(crate) fn plan(places: &PlaceArguments, arguments: PlanArguments) -> Result<
     let job = arguments.job.load()?;
     let progress = CommandStages::new();
     let report = |stage: &str, done: u64| progress.tick(stage, done);
-    let plan = planning::plan(&job, &places.open_to_compute()?, arguments.quarantine.as_deref(), &report)?;
+    let plan = planning::plan_job(&job, &places.open_to_compute()?, arguments.quarantine.as_deref(), &report)?;
     progress.clear();
     if arguments.json {
         print::line(&serde_json::to_string(&plan)?);
@@ -45,7 +45,7 @@ pub(crate) fn plan(places: &PlaceArguments, arguments: PlanArguments) -> Result<
              its rankings are made up here, so later rounds are rough"
         ));
     }
-    print::line(&table(&plan));
+    print::line(&request_table(&plan));
     print::line(&format!("the estimate comes from {} questions that were driven through here", plan.sample));
     Ok(exit::DONE)
 }

@@ -1,14 +1,14 @@
 //! `rescore`: the measures of a run's committed outcomes, computed anew.
 
 use super::options::PlaceArguments;
-use super::tables::measures::{MeasureChoice, measures};
+use super::tables::measures::{MeasureChoice, measure_tables};
 use crate::print;
-use crate::rewrite::rewrite;
+use crate::rewrite::rewrite_tables;
 use anyhow::Result;
 use clap::Args;
 use hopeval_cluster::exit;
 use hopeval_jobs::report::board;
-use hopeval_jobs::report::replicates::spreads;
+use hopeval_jobs::report::replicates::replicate_spreads;
 use hopeval_jobs::report::show as showing;
 use hopeval_results::Log;
 
@@ -29,23 +29,23 @@ pub(crate) fn rescore(places: &PlaceArguments, arguments: RescoreArguments) -> R
     let run = places.open_run(&arguments.run)?;
     let mut log = Log::open(&run.places.store, run.id())?;
     if arguments.write {
-        rewrite(&run, &mut log)?;
+        rewrite_tables(&run, &mut log)?;
     }
     let state = log.state();
-    let figures = board::measures(&run, &log)?;
+    let figures = board::mean_measures(&run, &log)?;
     let shown = showing::RunFigures {
         finished: state.finished.is_some(),
         outcomes: state.total_outcomes(),
-        expected: run.resolved.outcomes(),
+        expected: run.resolved.outcome_count(),
         commits: state.commits.len() as u64,
-        replicates: spreads(&run.resolved.configurations, &figures),
+        replicates: replicate_spreads(&run.resolved.configurations, &figures),
         measures: figures,
         costs: Vec::new(),
     };
     if arguments.json {
-        print::line(&serde_json::to_string(&showing::document(&run, &shown))?);
+        print::line(&serde_json::to_string(&showing::figures_document(&run, &shown))?);
     } else {
-        print::line(measures(&run, &shown, &MeasureChoice::default()).trim_end());
+        print::line(measure_tables(&run, &shown, &MeasureChoice::default()).trim_end());
     }
     Ok(exit::DONE)
 }

@@ -23,7 +23,7 @@ pub(crate) struct ResumeArguments {
 }
 
 pub(crate) fn resume(places: &PlaceArguments, arguments: ResumeArguments) -> Result<u8> {
-    arguments.mesh.check()?;
+    arguments.mesh.check_options()?;
     let opened = places.open_existing()?;
     let opened = Places { cache: opened.cache.verifying(), ..opened };
     let run = hopeval_results::run::resolve_run(&opened.store, &arguments.run)?;

@@ -10,7 +10,7 @@ use clap::Args;
 use hopeval_cluster::exit;
 use hopeval_cluster::signals::DrainNotice;
 use hopeval_jobs::mode::TimingMode;
-use hopeval_jobs::run::make::make;
+use hopeval_jobs::run::make::make_run;
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]
@@ -40,7 +40,7 @@ pub(crate) fn run(places: &PlaceArguments, arguments: RunArguments) -> Result<u8
         print::line(toml::to_string_pretty(&job)?.trim_end());
         return Ok(exit::DONE);
     }
-    arguments.mesh.check()?;
+    arguments.mesh.check_options()?;
     let opened = places.open_to_compute()?;
     let interrupts = Interrupts::install(DrainNotice::Print)?;
     let session = EvaluationSession {
@@ -51,7 +51,7 @@ pub(crate) fn run(places: &PlaceArguments, arguments: RunArguments) -> Result<u8
         progress: CommandStages::new(),
     };
     let report = |stage: &str, done: u64| session.progress.tick(stage, done);
-    let make = || make(&job, &opened, arguments.quarantine.as_deref(), &report);
+    let make = || make_run(&job, &opened, arguments.quarantine.as_deref(), &report);
     let run = arguments.mesh.leads().then(make).transpose()?;
     session.evaluate(run, &arguments.output)
 }

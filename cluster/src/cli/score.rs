@@ -1,6 +1,6 @@
 //! `score`: predictions against gold, as the official scripts do it.
 
-use super::tables::markdown;
+use super::tables::markdown_table;
 use crate::print;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -35,7 +35,7 @@ pub(crate) struct ScoreArguments {
 
 pub(crate) fn score(arguments: ScoreArguments) -> Result<u8> {
     if let Some(path) = &arguments.pairs {
-        return pairs(path);
+        return score_pairs(path);
     }
     let (Some(profile), Some(predictions), Some(gold)) = (arguments.profile, &arguments.predictions, &arguments.gold)
     else {
@@ -45,10 +45,10 @@ pub(crate) fn score(arguments: ScoreArguments) -> Result<u8> {
     let scored = official::score(profile, Input::open(predictions)?, Input::open(gold)?, aliases)
         .with_context(|| format!("{} against {}", predictions.display(), gold.display()))?;
     if arguments.json {
-        print::line(&serde_json::to_string(&document(&scored))?);
+        print::line(&serde_json::to_string(&score_document(&scored))?);
     } else {
         let rows = scored.figures.iter().map(|&(name, value)| vec![name.to_owned(), value.to_string()]);
-        print::line(&markdown(&["figure", "value"], rows));
+        print::line(&markdown_table(&["figure", "value"], rows));
     }
     for (part, predicted) in scored.predicted {
         let missing = scored.questions - predicted;
@@ -63,7 +63,7 @@ pub(crate) fn score(arguments: ScoreArguments) -> Result<u8> {
 }
 
 /// The figures under the script's names, with the numbers of questions and predictions.
-fn document(scored: &Official) -> serde_json::Map<String, serde_json::Value> {
+fn score_document(scored: &Official) -> serde_json::Map<String, serde_json::Value> {
     let by_part = |of: &dyn Fn(u64) -> serde_json::Value| -> serde_json::Value {
         let parts = scored.predicted.iter().map(|&(part, predicted)| (part.to_owned(), of(predicted)));
         serde_json::Value::Object(parts.collect())
@@ -77,7 +77,7 @@ fn document(scored: &Official) -> serde_json::Map<String, serde_json::Value> {
     figures.chain(about.map(|(name, value)| (name.to_owned(), value))).collect()
 }
 
-fn pairs(path: &Path) -> Result<u8> {
+fn score_pairs(path: &Path) -> Result<u8> {
     let input = BufReader::new(Input::open(path)?);
     for (number, line) in input.lines().enumerate() {
         let line = line.with_context(|| format!("{}:{}", path.display(), number + 1))?;

@@ -39,7 +39,7 @@ impl EvaluationSession<'_> {
             // The output options are checked now, not after hours of evaluation. The run's measures and strata are
             // known once it is made, and then it is in the store.
             let opened = OpenRun::open(self.places, &run, &|stage, done| self.progress.tick(stage, done))?;
-            output.check(&opened).map_err(|error| {
+            output.check_names(&opened).map_err(|error| {
                 anyhow!("{error}\nhint: `hopeval resume {run}` goes on with the run, with other names or none")
             })?;
         }
@@ -48,7 +48,7 @@ impl EvaluationSession<'_> {
             return Ok(code);
         }
         self.progress.clear();
-        output.print(&OpenRun::open(self.places, &run, &|_, _| ())?)?;
+        output.print_figures(&OpenRun::open(self.places, &run, &|_, _| ())?)?;
         Ok(code)
     }
 
@@ -63,24 +63,24 @@ impl EvaluationSession<'_> {
         let membership = self.mesh.membership()?;
         let processes = membership.hosts.len() as u64;
         let report = |stage: &str, done: u64| self.progress.tick(stage, done);
-        let watch = |generation: &Generation| self.watch(generation, processes);
+        let watch = |generation: &Generation| self.watch_progress(generation, processes);
         let (places, interrupts) = (self.places, self.interrupts);
-        let end = Process { places, membership, interrupts, report: &report, watch: &watch }.live(lead)?;
+        let end = Process { places, membership, interrupts, report: &report, watch: &watch }.run_generation(lead)?;
         self.finished_code(&end)
     }
 
     /// Shows the progress of a generation from now on.
-    fn watch(&self, generation: &Generation, processes: u64) {
+    fn watch_progress(&self, generation: &Generation, processes: u64) {
         if let Some(address) = self.mesh.metrics
             && let Err(error) = serve_metrics(address, generation)
         {
             print::note(&format!("warning: --metrics {address}: {error}"));
         }
         let counters = Arc::clone(&generation.counters);
-        let total = generation.run.resolved.outcomes().saturating_sub(generation.outcomes_before());
+        let total = generation.run.resolved.outcome_count().saturating_sub(generation.outcomes_before());
         // A process sees only its own share, and all have about equal shares.
         let count = move || counters.outcomes.load(Ordering::Relaxed);
-        self.progress.follow("outcomes", total.div_ceil(processes), count);
+        self.progress.follow_count("outcomes", total.div_ceil(processes), count);
     }
 
     /// The exit code of a finished run: it tells whether more questions failed than the job allows.
@@ -95,7 +95,7 @@ impl EvaluationSession<'_> {
             return Ok(exit::DONE);
         }
         print::note(&format!("{failed} of {outcomes} outcomes failed; the job allows a share of {allowed}"));
-        for failure in failures::failures(store, run)? {
+        for failure in failures::read_failures(store, run)? {
             print::note(&format!("  {failure}"));
         }
         let outcomes = store.full_name(&layout::final_table(run, "outcomes"));

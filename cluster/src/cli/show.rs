@@ -31,22 +31,22 @@ pub(crate) struct ShowArguments {
 pub(crate) fn show(places: &PlaceArguments, arguments: ShowArguments) -> Result<u8> {
     let run = places.open_run(&arguments.run)?;
     if arguments.questions.is_empty() {
-        arguments.output.print(&run)?;
+        arguments.output.print_figures(&run)?;
     } else {
-        transcripts(&run, &arguments)?;
+        print_transcripts(&run, &arguments)?;
     }
     Ok(exit::DONE)
 }
 
-fn transcripts(run: &OpenRun, arguments: &ShowArguments) -> Result<()> {
-    let names = run.names();
+fn print_transcripts(run: &OpenRun, arguments: &ShowArguments) -> Result<()> {
+    let names = run.configuration_names();
     if let Some(wanted) = &arguments.configuration
         && !names.contains(wanted)
     {
         bail!("no configuration `{wanted}`; the run has {}", names.join(", "));
     }
     let wanted = |name: &String| arguments.configuration.as_ref().is_none_or(|wanted| wanted == name);
-    let corpus = &run.company.catalogue.corpus;
+    let corpus = &run.configurations.catalogue.corpus;
     let title = |passage: hopeval_methods::PassageId| {
         let passage = PassageId(passage.0);
         if corpus.contains(passage) { corpus.title(passage).to_owned() } else { String::new() }
@@ -69,7 +69,7 @@ fn transcripts(run: &OpenRun, arguments: &ShowArguments) -> Result<()> {
 fn with_ids(run: &OpenRun, ids: &[String]) -> Result<Vec<QuestionRow>> {
     let log = Log::open(&run.places.store, run.id())?;
     let mut found = BTreeMap::new();
-    for row in run.questions(&log, 0)? {
+    for row in run.questions_from(&log, 0)? {
         let row = row?;
         if ids.contains(&row.id) {
             found.insert(row.id.clone(), row);

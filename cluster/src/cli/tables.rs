@@ -16,7 +16,7 @@ use comfy_table::presets::ASCII_MARKDOWN;
 pub(crate) const UNKNOWN: &str = "–";
 
 /// A Markdown table.
-pub(crate) fn markdown(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+pub(crate) fn markdown_table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN).set_header(header);
     for row in rows {
@@ -26,7 +26,7 @@ pub(crate) fn markdown(header: &[&str], rows: impl IntoIterator<Item = Vec<Strin
 }
 
 /// A figure with its standard error, as far as they are known.
-fn estimate(value: Option<f64>, stderr: Option<f64>) -> String {
+fn estimate_text(value: Option<f64>, stderr: Option<f64>) -> String {
     match (value, stderr) {
         (Some(value), Some(stderr)) => format!("{value:.4} ± {stderr:.4}"),
         (Some(value), None) => format!("{value:.4}"),

@@ -55,7 +55,7 @@ pub(crate) fn train(arguments: &TrainArguments, threads: Option<usize>) -> Resul
     // From here on a signal ends the children first.
     let signals = signals::install(DrainNotice::Silent)?;
     let interpreter = Interpreter { program: &arguments.python, signals: &signals };
-    interpreter.check(&scripts::requirements())?;
+    interpreter.check_packages(&scripts::requirements())?;
     let carried = if arguments.scripts.is_none() { Some(EmbeddedScripts::write()?) } else { None };
     let folder = carried.as_ref().map(EmbeddedScripts::path).or(arguments.scripts.as_deref()).unwrap_or(Path::new("."));
 

@@ -2,7 +2,7 @@
 
 use super::options::{JobArguments, MeshArguments, PlaceArguments};
 use super::session::EvaluationSession;
-use super::tables::selection::table;
+use super::tables::selection::selection_table;
 use crate::print;
 use crate::process::Interrupts;
 use crate::stages::CommandStages;
@@ -11,7 +11,7 @@ use clap::Args;
 use hopeval_cluster::exit;
 use hopeval_cluster::signals::DrainNotice;
 use hopeval_jobs::Job;
-use hopeval_jobs::run::make::make;
+use hopeval_jobs::run::make::make_run;
 use hopeval_jobs::run::open::OpenRun;
 use hopeval_jobs::tune::search::{CommittedSelection, ParameterSearch};
 use hopeval_results::layout;
@@ -38,12 +38,12 @@ pub(crate) struct TuneArguments {
 pub(crate) fn tune(places: &PlaceArguments, arguments: TuneArguments) -> Result<u8> {
     let job = arguments.job.load()?;
     let names: Vec<&str> = job.tune.iter().flat_map(|tune| &tune.select).map(|select| select.name.as_str()).collect();
-    arguments.check(&job.name, &names)?;
+    arguments.check_options(&job.name, &names)?;
     let opened = places.open_to_compute()?;
     let interrupts = Interrupts::install(DrainNotice::Print)?;
     let mut documents = Vec::new();
-    for (step, name) in names.iter().enumerate().filter(|(_, name)| arguments.runs(name)) {
-        if interrupts.signals().draining() {
+    for (step, name) in names.iter().enumerate().filter(|(_, name)| arguments.runs_search(name)) {
+        if interrupts.signals().is_draining() {
             print::note("interrupted between two searches; the same command goes on from there");
             return Ok(exit::RESUMABLE);
         }
@@ -62,9 +62,9 @@ pub(crate) fn tune(places: &PlaceArguments, arguments: TuneArguments) -> Result<
             };
         let object = opened.store.full_name(&layout::selection_record(name));
         if arguments.json {
-            documents.push(document(&search, &run, &committed, &object));
+            documents.push(selection_document(&search, &run, &committed, &object));
         } else {
-            print::line(&table(&search, &run, &committed, &object));
+            print::line(&selection_table(&search, &run, &committed, &object));
         }
     }
     if arguments.json {
@@ -75,7 +75,7 @@ pub(crate) fn tune(places: &PlaceArguments, arguments: TuneArguments) -> Result<
 
 impl TuneArguments {
     /// Checks the options against each other and against the job, which has searches of these names.
-    fn check(&self, job: &str, names: &[&str]) -> Result<()> {
+    fn check_options(&self, job: &str, names: &[&str]) -> Result<()> {
         if names.is_empty() {
             bail!("job `{job}` has nothing to choose: a search is a table [[tune.select]]");
         }
@@ -85,11 +85,11 @@ impl TuneArguments {
         if self.mesh.is_one_of_several() {
             bail!("--process: `tune` starts its processes itself, as --processes says");
         }
-        self.mesh.check()
+        self.mesh.check_options()
     }
 
     /// Whether the search of this name is to run.
-    fn runs(&self, name: &str) -> bool {
+    fn runs_search(&self, name: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|only| only == name)
     }
 }
@@ -111,7 +111,7 @@ fn run_search(
     let (places, progress) = (session.places, &session.progress);
     let report = |stage: &str, done: u64| progress.tick(stage, done);
     let search = ParameterSearch::prepare(job, step, quarantine.is_some(), places, &report)?;
-    let run = make(&search.job, places, quarantine, &report)?;
+    let run = make_run(&search.job, places, quarantine, &report)?;
     let code = session.complete(&run)?;
     progress.clear();
     if code == exit::FAILED_QUESTIONS {
@@ -127,7 +127,7 @@ fn run_search(
     Ok(Ok(FinishedSearch { search, run, committed }))
 }
 
-fn document(search: &ParameterSearch, run: &OpenRun, committed: &CommittedSelection, object: &str) -> Value {
+fn selection_document(search: &ParameterSearch, run: &OpenRun, committed: &CommittedSelection, object: &str) -> Value {
     let CommittedSelection { selection, new } = committed;
     let generated = search.generated.map(|generated| {
         json!({"draws": generated.draws, "candidates": generated.candidates, "empty": generated.empty,

@@ -6,17 +6,17 @@
 use super::{DoctorFact, GIB, doubtful, fine};
 use hopeval_cuda::machine::{DeviceFacts, CudaFacts, MissingRequirement};
 
-pub(super) fn facts(found: &CudaFacts) -> Vec<DoctorFact> {
+pub(super) fn cuda_facts(found: &CudaFacts) -> Vec<DoctorFact> {
     let there = found.devices.is_ok();
-    let mut facts = vec![library("CUDA driver", there, found.driver.as_ref().map(|v| format!("serves CUDA {v}")))];
+    let mut facts = vec![library_fact("CUDA driver", there, found.driver.as_ref().map(|v| format!("serves CUDA {v}")))];
     match &found.devices {
-        Ok(devices) => facts.extend(devices.iter().map(device)),
+        Ok(devices) => facts.extend(devices.iter().map(device_fact)),
         // The driver's line reports this.
         Err(_) if found.driver.is_err() => facts.push(fine("GPU", "none", "none is needed: models run on the CPU")),
         Err(missing) => facts.push(doubtful("GPU", "none", &missing.to_string())),
     }
-    facts.push(library("NVRTC", there, found.nvrtc.as_ref().map(ToString::to_string)));
-    facts.push(library("cuBLASLt", there, found.cublaslt.as_ref().map(ToString::to_string)));
+    facts.push(library_fact("NVRTC", there, found.nvrtc.as_ref().map(ToString::to_string)));
+    facts.push(library_fact("cuBLASLt", there, found.cublaslt.as_ref().map(ToString::to_string)));
     facts.push(match &found.nvml {
         Ok(release) => fine("NVML", release.clone(), "energy is counted"),
         Err(error) if there => doubtful("NVML", "not usable", &error.to_string()),
@@ -26,7 +26,7 @@ pub(super) fn facts(found: &CudaFacts) -> Vec<DoctorFact> {
 }
 
 /// A library for devices. Its absence is doubtful if there is a device.
-fn library(name: &'static str, there: bool, found: Result<String, &MissingRequirement>) -> DoctorFact {
+fn library_fact(name: &'static str, there: bool, found: Result<String, &MissingRequirement>) -> DoctorFact {
     match found {
         Ok(version) => fine(name, version, ""),
         Err(missing) if there => doubtful(name, "not usable", &missing.to_string()),
@@ -34,7 +34,7 @@ fn library(name: &'static str, there: bool, found: Result<String, &MissingRequir
     }
 }
 
-fn device(device: &DeviceFacts) -> DoctorFact {
+fn device_fact(device: &DeviceFacts) -> DoctorFact {
     let DeviceFacts { ordinal, name, architecture, multiprocessors, memory, free, .. } = device;
     let gib = |bytes: u64| bytes as f64 / GIB;
     let free = free.map_or_else(String::new, |free| format!(", {:.1} free", gib(free)));
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn without_a_device_nothing_is_doubtful() {
-        let facts = facts(&bare());
+        let facts = cuda_facts(&bare());
         assert!(facts.iter().all(|fact| fact.health == FactHealth::Fine), "{facts:?}");
         let note = |name: &str| facts.iter().find(|fact| fact.name == name).map(|fact| fact.note.clone()).unwrap();
         assert!(note("CUDA driver").contains("install NVIDIA's driver"), "{}", note("CUDA driver"));
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn with_a_device_what_is_missing_is_doubtful() {
         let driver = Ok(LibraryVersion::new(13, 0));
-        let facts = facts(&CudaFacts { driver, devices: Ok(vec![h100()]), ..bare() });
+        let facts = cuda_facts(&CudaFacts { driver, devices: Ok(vec![h100()]), ..bare() });
         let health = |name: &str| facts.iter().find(|fact| fact.name == name).map(|fact| fact.health).unwrap();
         assert_eq!(
             (health("CUDA driver"), health("GPU"), health("NVRTC")),

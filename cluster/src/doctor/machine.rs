@@ -22,7 +22,7 @@ pub(super) fn target() -> String {
     format!("{}-{}{environment}{mode}", std::env::consts::ARCH, std::env::consts::OS)
 }
 
-pub(super) fn cores() -> DoctorFact {
+pub(super) fn cores_fact() -> DoctorFact {
     match std::thread::available_parallelism() {
         Ok(n) => fine("cores", n.to_string(), "as many as this process may use"),
         Err(e) => doubtful("cores", "unknown", &e.to_string()),
@@ -30,7 +30,7 @@ pub(super) fn cores() -> DoctorFact {
 }
 
 /// Memory of the machine, or of the control group if it has less. `read` gives the text of a file.
-pub(super) fn memory(read: &dyn Fn(&str) -> Option<String>) -> DoctorFact {
+pub(super) fn memory_fact(read: &dyn Fn(&str) -> Option<String>) -> DoctorFact {
     let meminfo = read("/proc/meminfo").unwrap_or_default();
     let field = |name: &str| {
         let line = meminfo.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
@@ -70,7 +70,7 @@ pub(super) fn features() -> String {
     "not looked for on this architecture".to_owned()
 }
 
-pub(super) fn files() -> DoctorFact {
+pub(super) fn open_files_fact() -> DoctorFact {
     match getrlimit(Resource::RLIMIT_NOFILE) {
         Ok((soft, hard)) if soft < FILES => {
             doubtful("open files", format!("{soft} of {hard}"), "raise it: ulimit -n 4096")
@@ -81,7 +81,7 @@ pub(super) fn files() -> DoctorFact {
 }
 
 /// Free space on the disk of `folder`, which need not exist yet.
-pub(super) fn disk(folder: &Path) -> DoctorFact {
+pub(super) fn disk_fact(folder: &Path) -> DoctorFact {
     let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let existing = absolute.ancestors().find(|path| path.exists()).unwrap_or(&absolute);
     match statvfs(existing) {
@@ -109,10 +109,10 @@ mod tests {
         let meminfo = "MemTotal:       16777216 kB\nMemFree:  1 kB\nMemAvailable:    8388608 kB\n";
         let with = |limit: &str| {
             let limit = limit.to_owned();
-            memory(&move |path| Some(if path == "/proc/meminfo" { meminfo.to_owned() } else { limit.clone() })).found
+            memory_fact(&move |path| Some(if path == "/proc/meminfo" { meminfo.to_owned() } else { limit.clone() })).found
         };
         assert_eq!(with("max\n"), "16.0 GiB, 8.0 available");
         assert_eq!(with("2147483648\n"), "16.0 GiB, 8.0 available; limited to 2.0 GiB");
-        assert_eq!(memory(&|_| None).health, FactHealth::Doubtful);
+        assert_eq!(memory_fact(&|_| None).health, FactHealth::Doubtful);
     }
 }

@@ -47,10 +47,10 @@ impl MeshListener {
     /// # Errors
     /// The address has no port, or the port is in use.
     pub(super) fn open(address: &str) -> io::Result<Self> {
-        let listener = if let Some(loopback) = loopback(address) {
+        let listener = if let Some(loopback) = loopback_address(address) {
             TcpListener::bind(loopback)?
         } else {
-            let port = port(address)?;
+            let port = address_port(address)?;
             // One socket for both families if the kernel has IPv6, else IPv4 alone.
             TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).or_else(|e| match e.kind() {
                 ErrorKind::AddrInUse => Err(e),
@@ -62,16 +62,16 @@ impl MeshListener {
     }
 
     /// Connections with complete hellos. Never blocks.
-    pub(super) fn knocks(&mut self) -> Vec<Handshake> {
+    pub(super) fn completed_handshakes(&mut self) -> Vec<Handshake> {
         self.accept();
         let mut knocks = Vec::new();
         for mut waiting in std::mem::take(&mut self.waiting) {
-            match waiting.listen() {
+            match waiting.read_hello() {
                 ParsedHello::More if waiting.since.elapsed() < PATIENCE => self.waiting.push(waiting),
                 ParsedHello::More => tracing::debug!(from = %waiting.from, "a connection said no hello; closed"),
                 ParsedHello::Stranger => tracing::debug!(from = %waiting.from, "a stranger connected; closed"),
-                ParsedHello::Hello(hello) => knocks.extend(waiting.into_knock(Ok(hello))),
-                ParsedHello::Refuse(refusal) => knocks.extend(waiting.into_knock(Err(refusal))),
+                ParsedHello::Hello(hello) => knocks.extend(waiting.into_handshake(Ok(hello))),
+                ParsedHello::Refuse(refusal) => knocks.extend(waiting.into_handshake(Err(refusal))),
             }
         }
         knocks
@@ -99,11 +99,11 @@ impl MeshListener {
 }
 
 impl PendingHello {
-    fn listen(&mut self) -> ParsedHello {
+    fn read_hello(&mut self) -> ParsedHello {
         let mut buffer = [0u8; 128];
         loop {
             // Not a byte more than the hello: later bytes belong to the owner of the socket.
-            let want = Hello::missing(self.bytes.len());
+            let want = Hello::missing_bytes(self.bytes.len());
             match self.stream.read(&mut buffer[..want]) {
                 Ok(0) => return if want == 0 { Hello::parse(&self.bytes) } else { ParsedHello::Stranger },
                 Ok(n) => self.bytes.extend_from_slice(&buffer[..n]),
@@ -118,13 +118,13 @@ impl PendingHello {
         }
     }
 
-    fn into_knock(self, hello: Result<Hello, MeshRefusal>) -> Option<Handshake> {
+    fn into_handshake(self, hello: Result<Hello, MeshRefusal>) -> Option<Handshake> {
         self.stream.set_nonblocking(false).ok()?;
         Some(Handshake { stream: self.stream, from: self.from, hello })
     }
 }
 
-fn loopback(address: &str) -> Option<SocketAddr> {
+fn loopback_address(address: &str) -> Option<SocketAddr> {
     if let Ok(literal) = address.parse::<SocketAddr>() {
         return literal.ip().is_loopback().then_some(literal);
     }
@@ -132,13 +132,13 @@ fn loopback(address: &str) -> Option<SocketAddr> {
     (host == "localhost").then(|| address.to_socket_addrs().ok()?.find(|a| a.ip().is_loopback())).flatten()
 }
 
-fn port(address: &str) -> io::Result<u16> {
+fn address_port(address: &str) -> io::Result<u16> {
     let port = address.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
     port.ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "the address has no port: host:port is wanted"))
 }
 
 /// Whether the other side of a quiet socket is still there.
-pub(super) fn alive(stream: &TcpStream) -> bool {
+pub(super) fn is_alive(stream: &TcpStream) -> bool {
     if stream.set_nonblocking(true).is_err() {
         return false;
     }

@@ -5,9 +5,9 @@ use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use super::door::{MeshListener, Handshake, alive};
+use super::door::{MeshListener, Handshake, is_alive};
 use super::hello::{self, Hello, SocketKind, FormingNonce, FinalMessage};
-use super::wire::{self, settle};
+use super::wire::{self, set_options};
 use super::{MissingProcess, MeshError, MeshSettings, MeshRefusal};
 use crate::pulse::HeartbeatSockets;
 
@@ -19,7 +19,7 @@ const NOTES: usize = 8;
 const WRITE_LIMIT: Duration = Duration::from_secs(5);
 
 /// The part of process 0: waits for a heartbeat socket of every other process, then welcomes all.
-pub(super) fn gather(
+pub(super) fn gather_processes(
     settings: &MeshSettings,
     door: &mut MeshListener,
     welcome: &[u8],
@@ -30,13 +30,13 @@ pub(super) fn gather(
     loop {
         // A process frees its slot if it gives up or is started again.
         for seat in &mut seats {
-            if seat.as_ref().is_some_and(|stream| !alive(stream)) {
+            if seat.as_ref().is_some_and(|stream| !is_alive(stream)) {
                 *seat = None;
             }
         }
-        for knock in door.knocks() {
-            let verdict = knock.hello.clone().and_then(|hello| judge(settings, &hello, &seats));
-            if let Some((process, stream)) = answer(knock, verdict, &mut notes) {
+        for knock in door.completed_handshakes() {
+            let verdict = knock.hello.clone().and_then(|hello| check_slot(settings, &hello, &seats));
+            if let Some((process, stream)) = answer_handshake(knock, verdict, &mut notes) {
                 seats[process] = Some(stream);
             }
         }
@@ -44,23 +44,23 @@ pub(super) fn gather(
             break;
         }
         if Instant::now() >= end {
-            return Err(abandon(settings, seats, notes));
+            return Err(report_missing(settings, seats, notes));
         }
         std::thread::sleep(TICK);
     }
-    let nonce = nonce();
+    let nonce = new_nonce();
     let word = FinalMessage::Welcome { nonce, bytes: welcome.to_vec() };
     let mut peers = Vec::new();
     for (process, stream) in seats.into_iter().enumerate().filter_map(|(p, s)| Some((p, s?))) {
-        settle(&stream)?;
-        send(&stream, &word).map_err(|_| MeshError::Left(settings.absent(process)))?;
+        set_options(&stream)?;
+        send_message(&stream, &word).map_err(|_| MeshError::Left(settings.missing_process(process)))?;
         peers.push((process, stream));
     }
     Ok((HeartbeatSockets::new(settings.process, peers), nonce))
 }
 
-fn judge(settings: &MeshSettings, hello: &Hello, seats: &[Option<TcpStream>]) -> Result<usize, MeshRefusal> {
-    settings.judge(hello)?;
+fn check_slot(settings: &MeshSettings, hello: &Hello, seats: &[Option<TcpStream>]) -> Result<usize, MeshRefusal> {
+    settings.check_hello(hello)?;
     if hello.kind != SocketKind::Pulse {
         return Err(MeshRefusal::Generation);
     }
@@ -71,38 +71,38 @@ fn judge(settings: &MeshSettings, hello: &Hello, seats: &[Option<TcpStream>]) ->
 }
 
 /// Reports the missing processes to the connected ones.
-fn abandon(settings: &MeshSettings, seats: Vec<Option<TcpStream>>, notes: FormingNotes) -> MeshError {
+fn report_missing(settings: &MeshSettings, seats: Vec<Option<TcpStream>>, notes: FormingNotes) -> MeshError {
     let missing: Vec<usize> = (1..seats.len()).filter(|p| seats[*p].is_none()).collect();
     let word = FinalMessage::Missing(missing.iter().map(|p| *p as u32).collect());
     for stream in seats.iter().flatten() {
         // A process without this message finds out at its own deadline.
-        let _ = send(stream, &word);
+        let _ = send_message(stream, &word);
     }
-    let missing = missing.into_iter().map(|p| settings.absent(p)).collect();
+    let missing = missing.into_iter().map(|p| settings.missing_process(p)).collect();
     MeshError::Missing { after: settings.deadline, missing, notes: notes.lines }
 }
 
-fn send(stream: &TcpStream, word: &FinalMessage) -> std::io::Result<()> {
+fn send_message(stream: &TcpStream, word: &FinalMessage) -> std::io::Result<()> {
     stream.set_write_timeout(Some(WRITE_LIMIT))?;
     word.write(stream)?;
     stream.set_write_timeout(None)
 }
 
 /// The part of every other process: joins process 0 and waits for its welcome.
-pub(super) fn follow(settings: &MeshSettings, end: Instant) -> Result<(HeartbeatSockets, FormingNonce, Vec<u8>), MeshError> {
+pub(super) fn join_leader(settings: &MeshSettings, end: Instant) -> Result<(HeartbeatSockets, FormingNonce, Vec<u8>), MeshError> {
     loop {
-        let hello = settings.hello(SocketKind::Pulse, 0, [0; 16]);
-        let stream = wire::connect(settings, 0, &hello, end)?;
+        let hello = settings.hello_to(SocketKind::Pulse, 0, [0; 16]);
+        let stream = wire::connect_to(settings, 0, &hello, end)?;
         // Process 0 may have started later and keeps its own deadline. A moment more lets its message arrive.
         let patience = end.saturating_duration_since(Instant::now()) + Duration::from_millis(500);
         let waited = stream.set_read_timeout(Some(patience)).and_then(|()| FinalMessage::read(&stream));
         match waited {
             Ok(FinalMessage::Welcome { nonce, bytes }) => {
-                settle(&stream)?;
+                set_options(&stream)?;
                 return Ok((HeartbeatSockets::new(settings.process, vec![(0, stream)]), nonce, bytes));
             }
             Ok(FinalMessage::Missing(missing)) => {
-                let missing = missing.into_iter().map(|p| settings.absent(p as usize)).collect();
+                let missing = missing.into_iter().map(|p| settings.missing_process(p as usize)).collect();
                 let notes = vec!["process 0 gave up".to_owned()];
                 return Err(MeshError::Missing { after: settings.deadline, missing, notes });
             }
@@ -117,7 +117,7 @@ pub(super) fn follow(settings: &MeshSettings, end: Instant) -> Result<(Heartbeat
 }
 
 /// Answers a connection and returns its socket if it is accepted.
-pub(super) fn answer(knock: Handshake, verdict: Result<usize, MeshRefusal>, notes: &mut FormingNotes) -> Option<(usize, TcpStream)> {
+pub(super) fn answer_handshake(knock: Handshake, verdict: Result<usize, MeshRefusal>, notes: &mut FormingNotes) -> Option<(usize, TcpStream)> {
     let Handshake { mut stream, from, hello } = knock;
     stream.set_write_timeout(Some(WRITE_LIMIT)).ok()?;
     hello::write_reply(&mut stream, verdict.as_ref().err()).and_then(|()| stream.flush()).ok()?;
@@ -148,7 +148,7 @@ impl FormingNotes {
 }
 
 /// A number unique to this forming, drawn from the standard library's hasher keys, which the system seeds.
-fn nonce() -> FormingNonce {
+fn new_nonce() -> FormingNonce {
     let mut nonce = [0u8; 16];
     for half in nonce.chunks_exact_mut(8) {
         let mut hasher = RandomState::new().build_hasher();

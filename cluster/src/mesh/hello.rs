@@ -116,17 +116,17 @@ impl Hello {
         nonce.copy_from_slice(&bytes[60..76]);
         ParsedHello::Hello(Self {
             kind,
-            from: number(bytes, 12),
-            to: number(bytes, 16),
-            processes: number(bytes, 20),
-            workers: number(bytes, 24),
+            from: read_u32(bytes, 12),
+            to: read_u32(bytes, 16),
+            processes: read_u32(bytes, 20),
+            workers: read_u32(bytes, 24),
             token,
             nonce,
         })
     }
 
     /// Number of missing bytes of a hello after `have` bytes.
-    pub(super) fn missing(have: usize) -> usize {
+    pub(super) fn missing_bytes(have: usize) -> usize {
         HELLO.saturating_sub(have)
     }
 }
@@ -154,7 +154,7 @@ pub(super) fn read_reply(mut from: impl Read) -> io::Result<Result<(), MeshRefus
     }
     match bytes[8] {
         0 => Ok(Ok(())),
-        code => MeshRefusal::decode(code, number(&bytes, 9), number(&bytes, 13)).map(Err).ok_or_else(not_hopeval),
+        code => MeshRefusal::decode(code, read_u32(&bytes, 9), read_u32(&bytes, 13)).map(Err).ok_or_else(not_hopeval),
     }
 }
 
@@ -185,7 +185,7 @@ impl FinalMessage {
     pub(super) fn read(mut from: impl Read) -> io::Result<Self> {
         let mut head = [0u8; 21];
         from.read_exact(&mut head)?;
-        let length = number(&head, 17);
+        let length = read_u32(&head, 17);
         if length > WELCOME_LIMIT {
             return Err(not_hopeval());
         }
@@ -197,13 +197,13 @@ impl FinalMessage {
                 nonce.copy_from_slice(&head[1..17]);
                 Ok(Self::Welcome { nonce, bytes: body })
             }
-            2 => Ok(Self::Missing(body.chunks_exact(4).map(|c| number(c, 0)).collect())),
+            2 => Ok(Self::Missing(body.chunks_exact(4).map(|c| read_u32(c, 0)).collect())),
             _ => Err(not_hopeval()),
         }
     }
 }
 
-fn number(bytes: &[u8], at: usize) -> u32 {
+fn read_u32(bytes: &[u8], at: usize) -> u32 {
     let mut four = [0u8; 4];
     four.copy_from_slice(&bytes[at..at + 4]);
     u32::from_le_bytes(four)
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(Hello::parse(&bytes), ParsedHello::Hello(hello()));
         for n in 0..bytes.len() {
             assert_eq!(Hello::parse(&bytes[..n]), ParsedHello::More, "{n} bytes");
-            assert_eq!(Hello::missing(n), bytes.len() - n);
+            assert_eq!(Hello::missing_bytes(n), bytes.len() - n);
         }
     }
 

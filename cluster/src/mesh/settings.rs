@@ -22,7 +22,7 @@ pub struct MeshSettings {
 
 impl MeshSettings {
     /// Whether a process with these settings can take the role.
-    pub(super) fn check(&self, role: &FormingRole) -> Result<(), MeshError> {
+    pub(super) fn check_role(&self, role: &FormingRole) -> Result<(), MeshError> {
         let wrong = if self.hosts.is_empty() {
             "the list of hosts is empty"
         } else if self.process >= self.hosts.len() {
@@ -43,12 +43,12 @@ impl MeshSettings {
     }
 
     /// The name of a missing process.
-    pub(super) fn absent(&self, process: usize) -> MissingProcess {
+    pub(super) fn missing_process(&self, process: usize) -> MissingProcess {
         MissingProcess { process, address: self.hosts.get(process).cloned().unwrap_or_default() }
     }
 
     /// The hello to another process.
-    pub(super) fn hello(&self, kind: SocketKind, to: usize, nonce: FormingNonce) -> Hello {
+    pub(super) fn hello_to(&self, kind: SocketKind, to: usize, nonce: FormingNonce) -> Hello {
         // `check` has checked that the numbers fit.
         Hello {
             kind,
@@ -62,8 +62,8 @@ impl MeshSettings {
     }
 
     /// Checks a hello against the settings. The token comes first: a process without it learns nothing else.
-    pub(super) fn judge(&self, hello: &Hello) -> Result<(), MeshRefusal> {
-        let ours = self.hello(hello.kind, hello.from as usize, [0; 16]);
+    pub(super) fn check_hello(&self, hello: &Hello) -> Result<(), MeshRefusal> {
+        let ours = self.hello_to(hello.kind, hello.from as usize, [0; 16]);
         if hello.token != ours.token {
             return Err(MeshRefusal::Token);
         }

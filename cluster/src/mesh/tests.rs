@@ -48,7 +48,7 @@ fn failed(receive: &mpsc::Receiver<Result<FormedMesh, MeshError>>) -> MeshError 
 
 /// Sends 300 numbers around and gives the sum of those that arrived in this process.
 fn sum(formed: FormedMesh) -> u64 {
-    let FormedMesh { allocators, comms, pulse, .. } = formed;
+    let FormedMesh { allocators, comms, heartbeat_sockets: pulse, .. } = formed;
     let guards = timely::execute::execute_from(allocators, Box::new(()), WorkerConfig::default(), |worker| {
         let (send, receive) = mpsc::channel();
         let index = worker.index() as u64;
@@ -143,7 +143,7 @@ fn a_duplicate_process_is_refused_and_a_dead_one_replaced() {
     let lead = forming(settings(0, &hosts));
     let knock = || {
         let mut stream = connect(&hosts[0]);
-        stream.write_all(&settings(1, &hosts).hello(SocketKind::Pulse, 0, [0; 16]).encode()).unwrap();
+        stream.write_all(&settings(1, &hosts).hello_to(SocketKind::Pulse, 0, [0; 16]).encode()).unwrap();
         let reply = read_reply(&stream).unwrap();
         (stream, reply)
     };
@@ -182,12 +182,12 @@ fn a_process_of_an_earlier_generation_cannot_join() {
     let lead = forming(settings(0, &hosts));
     let mut stream = connect(&hosts[0]);
     let me = settings(1, &hosts);
-    stream.write_all(&me.hello(SocketKind::Pulse, 0, [0; 16]).encode()).unwrap();
+    stream.write_all(&me.hello_to(SocketKind::Pulse, 0, [0; 16]).encode()).unwrap();
     assert_eq!(read_reply(&stream).unwrap(), Ok(()));
     let FinalMessage::Welcome { nonce, .. } = FinalMessage::read(&stream).unwrap() else { panic!("no welcome") };
     let data = |nonce| {
         let mut stream = connect(&hosts[0]);
-        stream.write_all(&me.hello(SocketKind::Data, 0, nonce).encode()).unwrap();
+        stream.write_all(&me.hello_to(SocketKind::Data, 0, nonce).encode()).unwrap();
         let reply = read_reply(&stream).unwrap();
         (stream, reply)
     };

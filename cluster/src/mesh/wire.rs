@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use nix::sys::socket::{setsockopt, sockopt};
 
-use super::door::{MeshListener, alive};
-use super::gather::{FormingNotes, TICK, answer};
+use super::door::{MeshListener, is_alive};
+use super::gather::{FormingNotes, TICK, answer_handshake};
 use super::hello::{Hello, SocketKind, FormingNonce, read_reply};
 use super::{MeshError, MeshSettings, MeshRefusal};
 use crate::pulse::HeartbeatSockets;
@@ -20,7 +20,7 @@ const ATTEMPT: Duration = Duration::from_secs(5);
 /// Connects to the processes before this one and waits for the processes after it.
 ///
 /// Each process waits only for answers of lower indices, so they cannot deadlock.
-pub(super) fn wire(
+pub(super) fn connect_all(
     settings: &MeshSettings,
     door: Option<&mut MeshListener>,
     link: &HeartbeatSockets,
@@ -30,21 +30,21 @@ pub(super) fn wire(
     let end = end.max(Instant::now() + LEAST);
     let mut sockets: Vec<Option<TcpStream>> = settings.hosts.iter().map(|_| None).collect();
     for (process, socket) in sockets.iter_mut().enumerate().take(settings.process) {
-        let hello = settings.hello(SocketKind::Data, process, nonce);
-        let stream = connect(settings, process, &hello, end)?;
+        let hello = settings.hello_to(SocketKind::Data, process, nonce);
+        let stream = connect_to(settings, process, &hello, end)?;
         stream.set_read_timeout(None).map_err(socket_error)?;
         *socket = Some(stream);
     }
     if let Some(door) = door {
-        wait(settings, door, link, nonce, end, &mut sockets)?;
+        wait_for_later(settings, door, link, nonce, end, &mut sockets)?;
     }
     for socket in sockets.iter().flatten() {
-        settle(socket)?;
+        set_options(socket)?;
     }
     Ok(sockets)
 }
 
-fn wait(
+fn wait_for_later(
     settings: &MeshSettings,
     door: &mut MeshListener,
     link: &HeartbeatSockets,
@@ -54,9 +54,9 @@ fn wait(
 ) -> Result<(), MeshError> {
     let mut notes = FormingNotes::default();
     loop {
-        for knock in door.knocks() {
-            let verdict = knock.hello.clone().and_then(|hello| judge(settings, &hello, nonce, sockets));
-            if let Some((process, stream)) = answer(knock, verdict, &mut notes) {
+        for knock in door.completed_handshakes() {
+            let verdict = knock.hello.clone().and_then(|hello| check_data_hello(settings, &hello, nonce, sockets));
+            if let Some((process, stream)) = answer_handshake(knock, verdict, &mut notes) {
                 sockets[process] = Some(stream);
             }
         }
@@ -66,24 +66,24 @@ fn wait(
         }
         // A process with all its sockets may already be at work, so bytes on its heartbeat socket are expected. A
         // closed heartbeat socket is a loss.
-        if let Some((process, _)) = link.peers().iter().find(|(_, stream)| !alive(stream)) {
-            return Err(MeshError::Left(settings.absent(*process)));
+        if let Some((process, _)) = link.peers().iter().find(|(_, stream)| !is_alive(stream)) {
+            return Err(MeshError::Left(settings.missing_process(*process)));
         }
         if Instant::now() >= end {
-            let missing = missing.into_iter().map(|p| settings.absent(p)).collect();
+            let missing = missing.into_iter().map(|p| settings.missing_process(p)).collect();
             return Err(MeshError::Missing { after: settings.deadline, missing, notes: notes.lines });
         }
         std::thread::sleep(TICK);
     }
 }
 
-fn judge(
+fn check_data_hello(
     settings: &MeshSettings,
     hello: &Hello,
     nonce: FormingNonce,
     sockets: &[Option<TcpStream>],
 ) -> Result<usize, MeshRefusal> {
-    settings.judge(hello)?;
+    settings.check_hello(hello)?;
     match (hello.kind, sockets.get(hello.from as usize)) {
         (SocketKind::Data, _) if hello.nonce != nonce => Err(MeshRefusal::Generation),
         (SocketKind::Data, Some(None)) => Ok(hello.from as usize),
@@ -92,7 +92,7 @@ fn judge(
 }
 
 /// Connects to a process. Tries again until the process accepts or refuses, or the deadline passes.
-pub(super) fn connect(
+pub(super) fn connect_to(
     settings: &MeshSettings,
     process: usize,
     hello: &Hello,
@@ -112,7 +112,7 @@ pub(super) fn connect(
             Err(e) => e.to_string(),
         };
         if Instant::now() >= end {
-            let missing = vec![settings.absent(process)];
+            let missing = vec![settings.missing_process(process)];
             return Err(MeshError::Missing { after: settings.deadline, missing, notes: vec![why] });
         }
         std::thread::sleep(pause);
@@ -137,7 +137,7 @@ fn attempt(address: &str, hello: &Hello, limit: Duration) -> io::Result<Result<T
 }
 
 /// Sets the lasting options of a socket: small messages leave at once, and the kernel probes a silent peer.
-pub(super) fn settle(stream: &TcpStream) -> Result<(), MeshError> {
+pub(super) fn set_options(stream: &TcpStream) -> Result<(), MeshError> {
     stream.set_nodelay(true).map_err(socket_error)?;
     stream.set_read_timeout(None).map_err(socket_error)?;
     setsockopt(stream, sockopt::KeepAlive, &true).map_err(|e| socket_error(e.into()))

@@ -62,7 +62,7 @@ fn of_samples(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::family::registry;
+    use crate::metrics::family::build_registry;
 
     fn numbers(sample: CounterSample) -> Vec<(String, f64)> {
         let metrics = of_samples("cuda:0", "GPU-1", move || Some(sample));
@@ -88,7 +88,7 @@ mod tests {
     fn boards_differ_in_their_labels() {
         let sample = || Some(CounterSample { millijoules: Some(1), utilisation: Some(1), memory_used: 1, memory: 1 });
         let two = ["cuda:0", "cuda:1"].into_iter().flat_map(|name| of_samples(name, &format!("of {name}"), sample));
-        assert!(registry(two.collect()).is_ok());
+        assert!(build_registry(two.collect()).is_ok());
         assert!(of_samples("cuda:0", "GPU-1", || None).is_empty());
     }
 

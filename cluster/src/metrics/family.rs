@@ -9,7 +9,7 @@ use prometheus::{Registry, proto};
 use super::{Metric, MetricKind, MetricsError};
 
 /// A registry of all families.
-pub(super) fn registry(metrics: Vec<Metric>) -> Result<Registry, MetricsError> {
+pub(super) fn build_registry(metrics: Vec<Metric>) -> Result<Registry, MetricsError> {
     let mut families: BTreeMap<String, Vec<Metric>> = BTreeMap::new();
     for metric in metrics {
         families.entry(metric.name.clone()).or_default().push(metric);

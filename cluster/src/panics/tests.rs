@@ -10,11 +10,11 @@ const CHILD: &str = "HOPEVAL_TEST_PANIC";
 #[test]
 fn causes_are_told_apart() {
     let eof = "timely communication error: reading data: socket closed";
-    assert_eq!(cause(eof), PanicCause::Cascade);
-    assert_eq!(cause("MergeQueue poisoned."), PanicCause::Cascade);
-    assert_eq!(cause("called `Result::unwrap()` on an `Err` value: PoisonError { .. }"), PanicCause::Cascade);
-    assert_eq!(cause("failed printing to stdout: Broken pipe (os error 32)"), PanicCause::ClosedPipe);
-    assert_eq!(cause("index out of bounds: the len is 3 but the index is 3"), PanicCause::Bug);
+    assert_eq!(panic_cause(eof), PanicCause::Cascade);
+    assert_eq!(panic_cause("MergeQueue poisoned."), PanicCause::Cascade);
+    assert_eq!(panic_cause("called `Result::unwrap()` on an `Err` value: PoisonError { .. }"), PanicCause::Cascade);
+    assert_eq!(panic_cause("failed printing to stdout: Broken pipe (os error 32)"), PanicCause::ClosedPipe);
+    assert_eq!(panic_cause("index out of bounds: the len is 3 but the index is 3"), PanicCause::Bug);
 }
 
 #[test]

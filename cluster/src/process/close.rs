@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 use timely::communication::WorkerGuards;
 
 /// Joins the workers and closes the sockets. Both wait for the other processes, so a peer may still be lost or stall.
-pub(super) fn close(
+pub(super) fn close_mesh(
     guards: WorkerGuards<()>,
     comms: SocketThreads,
     happened: &Receiver<ProcessEvent>,
@@ -28,7 +28,7 @@ pub(super) fn close(
         if let Ok(ProcessEvent::Verdict(verdict @ (MeshVerdict::PeerLost { .. } | MeshVerdict::PeerStalled { .. }))) =
             happened.try_recv()
         {
-            early.interrupted(&verdict.to_string());
+            early.exit_interrupted(&verdict.to_string());
         }
     };
     workers.map_err(|message| anyhow!("a worker ended badly: {message}"))?;

@@ -15,7 +15,7 @@ pub(super) struct EarlyEnd {
 
 impl EarlyEnd {
     /// Exits after a fault: as resumable if it may pass.
-    pub(super) fn fault(&self, error: &JobError) -> ! {
+    pub(super) fn exit_with_fault(&self, error: &JobError) -> ! {
         let (run, transient) = (&self.run, error.is_transient());
         print::error(error);
         if transient {
@@ -27,7 +27,7 @@ impl EarlyEnd {
     }
 
     /// Exits as resumable, without a fault in this process.
-    pub(super) fn interrupted(&self, why: &str) -> ! {
+    pub(super) fn exit_interrupted(&self, why: &str) -> ! {
         if self.leads {
             let run = &self.run;
             print::note(&format!("interrupted: {why}; `hopeval resume {run}` goes on from the last commit"));

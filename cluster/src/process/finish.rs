@@ -9,18 +9,18 @@ use hopeval_jobs::run::generation::Generation;
 
 impl Process<'_> {
     /// Returns the numbers of failed outcomes and of all outcomes.
-    pub(super) fn finish(&self, generation: &Generation, thread: CommitThread, early: &EarlyEnd) -> Result<(u64, u64)> {
-        let CommitThread { ledger, committer } = thread;
+    pub(super) fn finish_run(&self, generation: &Generation, thread: CommitThread, early: &EarlyEnd) -> Result<(u64, u64)> {
+        let CommitThread { handle: ledger, committer } = thread;
         let log = ledger.join().map_err(|_| anyhow!("the ledger's thread panicked"))?;
         if let Some(error) = generation.fault.take() {
-            early.fault(&error);
+            early.exit_with_fault(&error);
         }
         let mut log = log.context("the ledger ended without its log")?;
         let processes = self.membership.hosts.len();
         let mesh = (processes as u32, (processes * self.membership.workers) as u32);
         let report = |done| (self.report)("tables", done);
         let finished = tables::finish(&generation.run, &mut log, generation.number, &committer, mesh, &report)
-            .unwrap_or_else(|error| early.fault(&error));
+            .unwrap_or_else(|error| early.exit_with_fault(&error));
         Ok((finished.failed, finished.outcomes))
     }
 }

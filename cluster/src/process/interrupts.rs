@@ -42,12 +42,12 @@ impl Interrupts {
     }
 
     /// Lets the first signal drain from now on.
-    pub(crate) fn joined(&self) {
+    pub(crate) fn set_joined(&self) {
         self.state.joined.store(true, Ordering::SeqCst);
     }
 
     /// Records the run of process 0.
-    pub(super) fn found(&self, run: &str) {
+    pub(super) fn set_run(&self, run: &str) {
         let _ = self.state.run.set(run.to_owned());
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Process;
 use super::supervise::ProcessEvent;
-use crate::committer::committer;
+use crate::committer::new_committer_id;
 use anyhow::{Context, Result};
 use hopeval_cluster::mesh::{self, SocketThreads, FormingRole};
 use hopeval_cluster::pulse::{HeartbeatSockets, Heartbeat, HeartbeatSettings};
@@ -30,17 +30,17 @@ pub(super) struct GenerationPart {
     /// For the workers.
     pub(super) allocators: Vec<AllocatorBuilder>,
     /// The running heartbeats.
-    pub(super) pulse: Heartbeat,
+    pub(super) heartbeat: Heartbeat,
     /// The generation, its run open.
     pub(super) generation: Arc<Generation>,
     /// The committing thread, in process 0.
-    pub(super) ledger: Option<CommitThread>,
+    pub(super) commit_thread: Option<CommitThread>,
 }
 
 /// The committing thread, and its committer's name.
 pub(super) struct CommitThread {
     /// The thread.
-    pub(super) ledger: CommitThreadHandle,
+    pub(super) handle: CommitThreadHandle,
     /// The name.
     pub(super) committer: String,
 }
@@ -50,19 +50,19 @@ type BeatCounters = Arc<OnceLock<Arc<OperatorCounters>>>;
 
 impl Process<'_> {
     /// Joins the generation begun by process 0. Process 0 passes its run as `lead`.
-    pub(super) fn join(&self, lead: Option<String>, events: &Sender<ProcessEvent>) -> Result<GenerationPart> {
-        let committer = committer();
+    pub(super) fn join_generation(&self, lead: Option<String>, events: &Sender<ProcessEvent>) -> Result<GenerationPart> {
+        let committer = new_committer_id();
         let (role, opened) = match lead {
-            Some(run) => self.lead(run, &committer).map(|(role, open)| (role, Some(open)))?,
+            Some(run) => self.lead_generation(run, &committer).map(|(role, open)| (role, Some(open)))?,
             None => (FormingRole::Follow, None),
         };
         let leads = opened.is_some();
-        let formed = mesh::form(&self.membership.settings(), role).context("the mesh was not formed")?;
+        let formed = mesh::form(&self.membership.mesh_settings(), role).context("the mesh was not formed")?;
         let welcome: GenerationWelcome = serde_json::from_slice(&formed.welcome)?;
         // Heartbeats start before the run is opened: opening and preparing may build an index, and only silence counts
         // as a stall until the first step.
         let beats = BeatCounters::default();
-        let pulse = self.start_pulse(formed.pulse, &beats, events)?;
+        let pulse = self.start_heartbeat(formed.pulse, &beats, events)?;
         let open = match opened {
             Some(open) => open,
             None => OpenRun::open(self.places, &welcome.run, self.report)?,
@@ -73,22 +73,22 @@ impl Process<'_> {
         let (generation, ledger) = Generation::join(open, welcome.generation, leads.then_some(committer.as_str()))?;
         let generation = Arc::new(generation);
         let _ = beats.set(Arc::clone(&generation.counters));
-        let ledger = ledger.map(|ledger| CommitThread { ledger, committer });
-        Ok(GenerationPart { comms: formed.comms, allocators: formed.allocators, pulse, generation, ledger })
+        let ledger = ledger.map(|ledger| CommitThread { handle: ledger, committer });
+        Ok(GenerationPart { comms: formed.comms, allocators: formed.allocators, heartbeat: pulse, generation, commit_thread: ledger })
     }
 
     /// Opens the run and begins a generation of it.
-    fn lead(&self, run: String, committer: &str) -> Result<(FormingRole, OpenRun)> {
-        self.interrupts.found(&run);
+    fn lead_generation(&self, run: String, committer: &str) -> Result<(FormingRole, OpenRun)> {
+        self.interrupts.set_run(&run);
         let open = OpenRun::open(self.places, &run, self.report)?;
         let processes = self.membership.hosts.len();
         let workers = self.membership.workers;
-        let generation = generation::fence(&self.places.store, &open.record, committer, processes, workers)?;
+        let generation = generation::fence_log(&self.places.store, &open.record, committer, processes, workers)?;
         let welcome = serde_json::to_vec(&GenerationWelcome { run, generation })?;
         Ok((FormingRole::Lead(welcome), open))
     }
 
-    fn start_pulse(&self, link: HeartbeatSockets, beats: &BeatCounters, events: &Sender<ProcessEvent>) -> Result<Heartbeat> {
+    fn start_heartbeat(&self, link: HeartbeatSockets, beats: &BeatCounters, events: &Sender<ProcessEvent>) -> Result<Heartbeat> {
         let (sampled, verdicts) = (Arc::clone(beats), events.clone());
         let pulse = Heartbeat::start(
             link,

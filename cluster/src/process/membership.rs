@@ -20,19 +20,19 @@ pub(crate) struct Membership {
 
 impl Membership {
     /// The settings of its mesh.
-    pub(super) fn settings(&self) -> MeshSettings {
+    pub(super) fn mesh_settings(&self) -> MeshSettings {
         MeshSettings {
             process: self.process,
             hosts: self.hosts.clone(),
             workers: self.workers,
-            token: token(&self.hosts),
+            token: mesh_token(&self.hosts),
             deadline: self.deadline,
         }
     }
 }
 
 /// The mesh's secret: the digest of `HOPEVAL_MESH_TOKEN`, if it is set, and the list of hosts.
-fn token(hosts: &[String]) -> [u8; 32] {
+fn mesh_token(hosts: &[String]) -> [u8; 32] {
     let secret = std::env::var("HOPEVAL_MESH_TOKEN").unwrap_or_default();
     hopeval_jobs::digest_of(&[secret.as_str(), hosts.join(",").as_str()])
 }

@@ -33,7 +33,7 @@ pub(super) enum ProcessEvent {
 pub(super) struct Supervision<'a> {
     process: &'a Process<'a>,
     generation: &'a Generation,
-    voice: &'a HeartbeatHandle,
+    heartbeat: &'a HeartbeatHandle,
     early: &'a EarlyEnd,
     /// Workers not done yet.
     running: usize,
@@ -49,11 +49,11 @@ impl<'a> Supervision<'a> {
     pub(super) fn new(
         process: &'a Process<'a>,
         generation: &'a Generation,
-        voice: &'a HeartbeatHandle,
+        heartbeat: &'a HeartbeatHandle,
         early: &'a EarlyEnd,
     ) -> Self {
         let running = process.membership.workers;
-        Self { process, generation, voice, early, running, ready: false, quiet: false, drained: false }
+        Self { process, generation, heartbeat, early, running, ready: false, quiet: false, drained: false }
     }
 
     /// Returns when all workers are done.
@@ -62,7 +62,7 @@ impl<'a> Supervision<'a> {
             if let Ok(event) = happened.recv_timeout(LOOK) {
                 self.handle(event);
             }
-            self.look();
+            self.check_generation();
         }
     }
 
@@ -74,31 +74,31 @@ impl<'a> Supervision<'a> {
                 (self.process.watch)(self.generation);
             }
             ProcessEvent::WorkerDone => self.running -= 1,
-            ProcessEvent::WorkerFailed(error) => self.early.fault(&error),
+            ProcessEvent::WorkerFailed(error) => self.early.exit_with_fault(&error),
             ProcessEvent::Verdict(MeshVerdict::Drain) => self.process.interrupts.signals().drain(),
             ProcessEvent::Verdict(MeshVerdict::Flush) => self.generation.flush(),
-            ProcessEvent::Verdict(MeshVerdict::StopNow) => self.early.interrupted("stopped as asked"),
+            ProcessEvent::Verdict(MeshVerdict::StopNow) => self.early.exit_interrupted("stopped as asked"),
             ProcessEvent::Verdict(verdict @ (MeshVerdict::PeerLost { .. } | MeshVerdict::PeerStalled { .. })) => {
-                self.early.interrupted(&verdict.to_string())
+                self.early.exit_interrupted(&verdict.to_string())
             }
         }
     }
 
     /// Checks the state of the generation, for changes without an event.
-    fn look(&mut self) {
+    fn check_generation(&mut self) {
         if let Some(error) = self.generation.fault.take() {
-            self.early.fault(&error);
+            self.early.exit_with_fault(&error);
         }
         if !self.ready {
             self.generation.building.report_progress(self.process.report);
         }
         if !self.quiet && self.generation.is_quiet() {
             self.quiet = true;
-            self.voice.quiet();
+            self.heartbeat.quiet();
         }
         if !self.drained && self.generation.is_flushed() {
             self.drained = true;
-            self.voice.drained();
+            self.heartbeat.drained();
         }
     }
 }

@@ -43,7 +43,7 @@ impl WorkerPart {
 
     fn run(&self, worker: &mut Worker) {
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Err(error) = self.build(worker, &events) {
+        if let Err(error) = self.build_dataflow(worker, &events) {
             let _ = events.send(ProcessEvent::WorkerFailed(error));
             // The process is about to exit; nothing may be dropped until then.
             loop {
@@ -57,10 +57,10 @@ impl WorkerPart {
         let _ = events.send(ProcessEvent::WorkerDone);
     }
 
-    fn build(&self, worker: &mut Worker, events: &Sender<ProcessEvent>) -> Result<(), JobError> {
-        self.generation.prepare(worker)?;
-        self.interrupts.joined();
+    fn build_dataflow(&self, worker: &mut Worker, events: &Sender<ProcessEvent>) -> Result<(), JobError> {
+        self.generation.make_indexes(worker)?;
+        self.interrupts.set_joined();
         drop(events.send(ProcessEvent::WorkerReady));
-        self.generation.build(worker)
+        self.generation.build_dataflow(worker)
     }
 }

@@ -53,10 +53,10 @@ fn drawn(look: ProgressLook, run: impl FnOnce(&Progress)) -> String {
 
 #[test]
 fn who_sees_progress() {
-    assert_eq!(look(true, Some("xterm"), false), ProgressLook::Coloured);
-    assert_eq!(look(true, None, true), ProgressLook::Plain);
-    assert_eq!(look(true, Some("dumb"), false), ProgressLook::Hidden);
-    assert_eq!(look(false, Some("xterm"), false), ProgressLook::Hidden);
+    assert_eq!(choose_look(true, Some("xterm"), false), ProgressLook::Coloured);
+    assert_eq!(choose_look(true, None, true), ProgressLook::Plain);
+    assert_eq!(choose_look(true, Some("dumb"), false), ProgressLook::Hidden);
+    assert_eq!(choose_look(false, Some("xterm"), false), ProgressLook::Hidden);
 }
 
 #[test]

@@ -31,8 +31,8 @@ pub(super) enum ClosingStep {
 
 /// The thread's state.
 pub(super) struct HeartbeatThread<B, V> {
-    pub(super) watch: FailureDetector,
-    pub(super) wires: Vec<HeartbeatConnection>,
+    pub(super) detector: FailureDetector,
+    pub(super) connections: Vec<HeartbeatConnection>,
     pub(super) settings: HeartbeatSettings,
     pub(super) commands: Receiver<HeartbeatCommand>,
     pub(super) beats: B,
@@ -57,27 +57,27 @@ impl<B: Fn() -> u64, V: FnMut(MeshVerdict)> HeartbeatThread<B, V> {
                 }
                 Ok(HeartbeatCommand::Tell(news)) => {
                     let acts = match news {
-                        ClosingStep::Drain => self.watch.drain(),
-                        ClosingStep::Quiet => self.watch.quiet(),
-                        ClosingStep::Drained => self.watch.drained(),
+                        ClosingStep::Drain => self.detector.drain(),
+                        ClosingStep::Quiet => self.detector.quiet(),
+                        ClosingStep::Drained => self.detector.drained(),
                     };
-                    self.act(acts);
+                    self.perform_actions(acts);
                     // Changes are sent at once.
                     beat_now = true;
                 }
                 Err(_) => {}
             }
             // Receive everything before a verdict: after a stop of this process the sockets are full of signs of life.
-            self.hear();
+            self.receive_frames();
             if let Some(until) = farewell {
-                if self.wires.is_empty() || Instant::now() >= until {
+                if self.connections.is_empty() || Instant::now() >= until {
                     return;
                 }
             } else {
-                let acts = self.watch.tick(Instant::now());
-                self.act(acts);
+                let acts = self.detector.tick(Instant::now());
+                self.perform_actions(acts);
                 if beat_now || Instant::now() >= next_beat {
-                    let beat = self.watch.beat((self.beats)());
+                    let beat = self.detector.beat_frame((self.beats)());
                     self.broadcast(beat);
                     next_beat = Instant::now() + interval;
                 }
@@ -86,28 +86,28 @@ impl<B: Fn() -> u64, V: FnMut(MeshVerdict)> HeartbeatThread<B, V> {
         }
     }
 
-    fn hear(&mut self) {
-        for at in 0..self.wires.len() {
-            let frames = self.wires[at].receive();
-            let process = self.wires[at].process;
+    fn receive_frames(&mut self) {
+        for at in 0..self.connections.len() {
+            let frames = self.connections[at].receive();
+            let process = self.connections[at].process;
             for frame in frames {
                 if frame == HeartbeatFrame::Bye {
                     // Closing the socket confirms the goodbye to the other side.
-                    self.wires[at].open = false;
+                    self.connections[at].open = false;
                 }
-                let acts = self.watch.frame(process, frame, Instant::now());
-                self.act(acts);
+                let acts = self.detector.handle_frame(process, frame, Instant::now());
+                self.perform_actions(acts);
             }
-            if !self.wires[at].open {
-                let acts = self.watch.closed(process);
-                self.act(acts);
+            if !self.connections[at].open {
+                let acts = self.detector.closed(process);
+                self.perform_actions(acts);
             }
         }
-        self.wires.retain(|wire| wire.open);
+        self.connections.retain(|wire| wire.open);
     }
 
     /// Sends to the other processes first: a verdict may end this one.
-    fn act(&mut self, acts: Vec<HeartbeatAction>) {
+    fn perform_actions(&mut self, acts: Vec<HeartbeatAction>) {
         for act in &acts {
             if let HeartbeatAction::Broadcast(frame) = act {
                 self.broadcast(*frame);
@@ -122,7 +122,7 @@ impl<B: Fn() -> u64, V: FnMut(MeshVerdict)> HeartbeatThread<B, V> {
     }
 
     fn broadcast(&mut self, frame: HeartbeatFrame) {
-        for wire in &mut self.wires {
+        for wire in &mut self.connections {
             // A peer not reading for minutes is about to be declared stalled. Old beats are useless to it.
             if wire.outgoing.len() < 64 * LENGTH || !matches!(frame, HeartbeatFrame::Beat { .. }) {
                 wire.outgoing.extend_from_slice(&frame.encode());
@@ -131,7 +131,7 @@ impl<B: Fn() -> u64, V: FnMut(MeshVerdict)> HeartbeatThread<B, V> {
     }
 
     fn flush(&mut self) {
-        for wire in &mut self.wires {
+        for wire in &mut self.connections {
             wire.send();
         }
     }

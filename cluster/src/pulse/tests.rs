@@ -94,19 +94,19 @@ fn a_mute_process_is_noticed() {
 #[test]
 fn a_drain_reaches_all_and_they_stop_together() {
     let star = star(3, PATIENCE);
-    star[1].pulse.voice().drain();
+    star[1].pulse.handle().drain();
     for other in [&star[0], &star[2]] {
         assert_eq!(next(other), MeshVerdict::Drain);
-        other.pulse.voice().quiet();
+        other.pulse.handle().quiet();
     }
     assert!(star[0].verdicts.try_recv().is_err(), "process 1 is not quiet yet");
-    star[1].pulse.voice().quiet();
+    star[1].pulse.handle().quiet();
     for process in &star {
         assert_eq!(next(process), MeshVerdict::Flush);
     }
     for process in &star {
         assert!(process.verdicts.try_recv().is_err(), "somebody has not drained yet");
-        process.pulse.voice().drained();
+        process.pulse.handle().drained();
     }
     for process in &star {
         assert_eq!(next(process), MeshVerdict::StopNow);

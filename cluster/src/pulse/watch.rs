@@ -68,7 +68,7 @@ impl FailureDetector {
     }
 
     /// The frame with the state of this process.
-    pub(super) fn beat(&self, beats: u64) -> HeartbeatFrame {
+    pub(super) fn beat_frame(&self, beats: u64) -> HeartbeatFrame {
         HeartbeatFrame::Beat { beats, draining: self.draining, quiet: self.quiet, drained: self.drained }
     }
 
@@ -82,17 +82,17 @@ impl FailureDetector {
     pub(super) fn quiet(&mut self) -> Vec<HeartbeatAction> {
         let mut acts = self.drain();
         self.quiet = true;
-        acts.extend(self.agree());
+        acts.extend(self.check_agreement());
         acts
     }
 
     /// This process has made everything durable, after all became quiet.
     pub(super) fn drained(&mut self) -> Vec<HeartbeatAction> {
         self.drained = true;
-        self.agree()
+        self.check_agreement()
     }
 
-    pub(super) fn frame(&mut self, from: usize, frame: HeartbeatFrame, now: Instant) -> Vec<HeartbeatAction> {
+    pub(super) fn handle_frame(&mut self, from: usize, frame: HeartbeatFrame, now: Instant) -> Vec<HeartbeatAction> {
         let Some(peer) = self.peers.get_mut(&from) else { return Vec::new() };
         peer.heard = now;
         match frame {
@@ -107,20 +107,20 @@ impl FailureDetector {
                     acts = self.drain();
                     acts.push(HeartbeatAction::Tell(MeshVerdict::Drain));
                 }
-                acts.extend(self.agree());
+                acts.extend(self.check_agreement());
                 acts
             }
             HeartbeatFrame::Drain => {
                 let first = !std::mem::replace(&mut self.draining, true);
                 if first { vec![HeartbeatAction::Tell(MeshVerdict::Drain)] } else { Vec::new() }
             }
-            HeartbeatFrame::Flush => self.flush(),
-            HeartbeatFrame::Stop => self.finish(MeshVerdict::StopNow),
-            HeartbeatFrame::Lost { process } => self.finish(MeshVerdict::PeerLost { process: process as usize }),
-            HeartbeatFrame::Stalled { process, since } => self.finish(MeshVerdict::PeerStalled { process: process as usize, since }),
+            HeartbeatFrame::Flush => self.report_flush(),
+            HeartbeatFrame::Stop => self.report_final(MeshVerdict::StopNow),
+            HeartbeatFrame::Lost { process } => self.report_final(MeshVerdict::PeerLost { process: process as usize }),
+            HeartbeatFrame::Stalled { process, since } => self.report_final(MeshVerdict::PeerStalled { process: process as usize, since }),
             HeartbeatFrame::Bye => {
                 self.peers.remove(&from);
-                self.agree()
+                self.check_agreement()
             }
         }
     }
@@ -130,7 +130,7 @@ impl FailureDetector {
         if self.peers.remove(&from).is_none() {
             return Vec::new();
         }
-        self.finish(MeshVerdict::PeerLost { process: from })
+        self.report_final(MeshVerdict::PeerLost { process: from })
     }
 
     /// Time passes. Call it after handing everything received to `frame`.
@@ -150,7 +150,7 @@ impl FailureDetector {
             let since = now.saturating_duration_since(since);
             (since >= self.bound).then_some(MeshVerdict::PeerStalled { process: *process, since })
         });
-        stalled.map_or_else(Vec::new, |verdict| self.finish(verdict))
+        stalled.map_or_else(Vec::new, |verdict| self.report_final(verdict))
     }
 
     fn leads(&self) -> bool {
@@ -158,21 +158,21 @@ impl FailureDetector {
     }
 
     /// Checks whether all are quiet, or all have drained. After the goodbyes of all others, a process decides alone.
-    fn agree(&mut self) -> Vec<HeartbeatAction> {
+    fn check_agreement(&mut self) -> Vec<HeartbeatAction> {
         if !self.leads() && !self.peers.is_empty() {
             return Vec::new();
         }
         if !self.flushing && self.quiet && self.peers.values().all(|peer| peer.quiet) {
-            return self.flush();
+            return self.report_flush();
         }
         if self.flushing && self.drained && self.peers.values().all(|peer| peer.drained) {
-            return self.finish(MeshVerdict::StopNow);
+            return self.report_final(MeshVerdict::StopNow);
         }
         Vec::new()
     }
 
     /// Reports once that all are quiet; process 0 also tells the others.
-    fn flush(&mut self) -> Vec<HeartbeatAction> {
+    fn report_flush(&mut self) -> Vec<HeartbeatAction> {
         if self.over || std::mem::replace(&mut self.flushing, true) {
             return Vec::new();
         }
@@ -185,7 +185,7 @@ impl FailureDetector {
     }
 
     /// Reports the final verdict, once; process 0 also tells the others.
-    fn finish(&mut self, verdict: MeshVerdict) -> Vec<HeartbeatAction> {
+    fn report_final(&mut self, verdict: MeshVerdict) -> Vec<HeartbeatAction> {
         if std::mem::replace(&mut self.over, true) {
             return Vec::new();
         }
@@ -228,7 +228,7 @@ mod tests {
         for ms in (100..=until_ms).step_by(100) {
             let now = start + Duration::from_millis(ms);
             for (from, frame) in feed(ms) {
-                assert_eq!(verdict(&watch.frame(from, frame, now)), None);
+                assert_eq!(verdict(&watch.handle_frame(from, frame, now)), None);
             }
             if let Some(verdict) = verdict(&watch.tick(now)) {
                 return Some((ms, verdict));
@@ -272,7 +272,7 @@ mod tests {
         // Everything was stopped for a minute; the others speak again a moment after this process looks.
         let back = start + Duration::from_secs(61);
         assert_eq!(watch.tick(back), []);
-        assert_eq!(watch.frame(1, beat(2000), back + Duration::from_millis(300)), []);
+        assert_eq!(watch.handle_frame(1, beat(2000), back + Duration::from_millis(300)), []);
         assert_eq!(watch.tick(back + Duration::from_millis(900)), []);
         let later = verdict(&watch.tick(back + Duration::from_millis(1800)));
         assert_eq!(later, None);
@@ -286,19 +286,19 @@ mod tests {
         let mut watch = FailureDetector::new(0, 1..3, BOUND, now);
         let told = |beats, quiet, drained| HeartbeatFrame::Beat { beats, draining: true, quiet, drained };
         assert_eq!(
-            watch.frame(2, told(1, false, false), now),
+            watch.handle_frame(2, told(1, false, false), now),
             [HeartbeatAction::Broadcast(HeartbeatFrame::Drain), HeartbeatAction::Tell(MeshVerdict::Drain)]
         );
-        assert_eq!(watch.frame(2, told(2, false, false), now), [], "once");
+        assert_eq!(watch.handle_frame(2, told(2, false, false), now), [], "once");
         assert_eq!(watch.drain(), [], "everyone knows");
         assert_eq!(watch.quiet(), []);
-        assert_eq!(watch.frame(2, told(3, true, false), now), [], "process 1 may still ask the services of 2");
+        assert_eq!(watch.handle_frame(2, told(3, true, false), now), [], "process 1 may still ask the services of 2");
         let flush = [HeartbeatAction::Broadcast(HeartbeatFrame::Flush), HeartbeatAction::Tell(MeshVerdict::Flush)];
-        assert_eq!(watch.frame(1, told(4, true, false), now), flush);
-        assert_eq!(watch.frame(1, told(5, true, true), now), []);
+        assert_eq!(watch.handle_frame(1, told(4, true, false), now), flush);
+        assert_eq!(watch.handle_frame(1, told(5, true, true), now), []);
         assert_eq!(watch.drained(), []);
         let stop = [HeartbeatAction::Broadcast(HeartbeatFrame::Stop), HeartbeatAction::Tell(MeshVerdict::StopNow)];
-        assert_eq!(watch.frame(2, told(6, true, true), now), stop);
+        assert_eq!(watch.handle_frame(2, told(6, true, true), now), stop);
         assert_eq!(watch.closed(1), [], "they leave");
     }
 
@@ -306,11 +306,11 @@ mod tests {
     fn who_said_goodbye_is_neither_lost_nor_waited_for() {
         let now = Instant::now();
         let mut watch = FailureDetector::new(0, 1..3, BOUND, now);
-        assert_eq!(watch.frame(1, HeartbeatFrame::Bye, now), []);
+        assert_eq!(watch.handle_frame(1, HeartbeatFrame::Bye, now), []);
         assert_eq!(watch.closed(1), []);
         assert_eq!(watch.quiet(), [HeartbeatAction::Broadcast(HeartbeatFrame::Drain)]);
         let flush = [HeartbeatAction::Broadcast(HeartbeatFrame::Flush), HeartbeatAction::Tell(MeshVerdict::Flush)];
-        assert_eq!(watch.frame(2, HeartbeatFrame::Bye, now), flush);
+        assert_eq!(watch.handle_frame(2, HeartbeatFrame::Bye, now), flush);
         let stop = [HeartbeatAction::Broadcast(HeartbeatFrame::Stop), HeartbeatAction::Tell(MeshVerdict::StopNow)];
         assert_eq!(watch.drained(), stop);
     }
@@ -326,10 +326,10 @@ mod tests {
         ];
         for (frame, verdict) in told {
             let mut watch = FailureDetector::new(1, 0..1, BOUND, now);
-            assert_eq!(watch.frame(0, HeartbeatFrame::Drain, now), [HeartbeatAction::Tell(MeshVerdict::Drain)]);
+            assert_eq!(watch.handle_frame(0, HeartbeatFrame::Drain, now), [HeartbeatAction::Tell(MeshVerdict::Drain)]);
             assert_eq!(watch.quiet(), [], "process 0 knows of all");
-            assert_eq!(watch.frame(0, HeartbeatFrame::Flush, now), [HeartbeatAction::Tell(MeshVerdict::Flush)]);
-            assert_eq!(watch.frame(0, frame, now), [HeartbeatAction::Tell(verdict)]);
+            assert_eq!(watch.handle_frame(0, HeartbeatFrame::Flush, now), [HeartbeatAction::Tell(MeshVerdict::Flush)]);
+            assert_eq!(watch.handle_frame(0, frame, now), [HeartbeatAction::Tell(verdict)]);
             assert_eq!(watch.closed(0), []);
         }
         let mut watch = FailureDetector::new(1, 0..1, BOUND, now);

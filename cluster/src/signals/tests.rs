@@ -19,10 +19,10 @@ fn wakers_are_called_once_whenever_they_come() {
     let (send, receive) = mpsc::channel();
     let early = send.clone();
     signals.on_drain(move || early.send("early").unwrap());
-    assert!(!signals.draining());
+    assert!(!signals.is_draining());
     signals.drain();
     signals.drain();
-    assert!(signals.draining());
+    assert!(signals.is_draining());
     signals.on_drain(move || send.send("late").unwrap());
     assert_eq!(receive.try_iter().collect::<Vec<_>>(), ["early", "late"]);
 }

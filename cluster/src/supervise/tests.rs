@@ -15,13 +15,13 @@ fn quick() -> GracePeriods {
 }
 
 fn run(scripts: &[&str], grace: GracePeriods) -> SupervisionEnd {
-    supervise(scripts.len(), grace, &Signals::default(), |process, _| shell(scripts[process])).unwrap()
+    supervise_processes(scripts.len(), grace, &Signals::default(), |process, _| shell(scripts[process])).unwrap()
 }
 
 #[test]
 fn every_process_gets_its_index_and_the_same_addresses() {
     let seen = Mutex::new(Vec::new());
-    let ending = supervise(3, quick(), &Signals::default(), |process, hosts| {
+    let ending = supervise_processes(3, quick(), &Signals::default(), |process, hosts| {
         seen.lock().unwrap().push((process, hosts.to_vec()));
         shell("exit 0")
     })
@@ -68,7 +68,7 @@ fn a_drain_is_passed_on_once_to_each_child() {
     signals.drain();
     // A child that started to listen after the signal would miss it, so the shell waits for it from its first moment:
     // by default SIGTERM ends it.
-    let ending = supervise(2, quick(), &signals, |_, _| shell("exec sleep 60")).unwrap();
+    let ending = supervise_processes(2, quick(), &signals, |_, _| shell("exec sleep 60")).unwrap();
     assert_eq!(ending.children, [ChildEnd::Signal(Signal::SIGTERM as i32); 2]);
     assert_eq!(ending.code(), exit::RESUMABLE);
 }
@@ -86,7 +86,7 @@ fn what_cannot_be_cured_by_starting_again_wins() {
 #[test]
 fn a_program_that_does_not_exist_leaves_no_child_behind() {
     let begun = Instant::now();
-    let error = supervise(2, quick(), &Signals::default(), |process, _| match process {
+    let error = supervise_processes(2, quick(), &Signals::default(), |process, _| match process {
         0 => shell("exec sleep 60"),
         _ => Command::new("no-such-program-of-hopeval"),
     })

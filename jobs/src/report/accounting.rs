@@ -53,7 +53,7 @@ pub struct RunCosts {
 ///
 /// # Errors
 /// An unfinished run; its record or a table cannot be read.
-pub fn accounting(store: &Store, run: &str) -> Result<RunCosts, JobError> {
+pub fn read_run_costs(store: &Store, run: &str) -> Result<RunCosts, JobError> {
     let record = RunRecord::load(store, run)?;
     let resolved: ResolvedSettings = serde_json::from_value(record.settings).map_err(|source| JobError::Stored {
         what: "the settings",
@@ -61,9 +61,9 @@ pub fn accounting(store: &Store, run: &str) -> Result<RunCosts, JobError> {
         source,
     })?;
     let tables = FinalTables::open(store, run)?;
-    let configurations = tables.rows::<ConfigurationRow>("configurations")?;
+    let configurations = tables.read_rows::<ConfigurationRow>("configurations")?;
     let (attributed, incurred): (Vec<CostRow>, Vec<CostRow>) =
-        tables.rows::<CostRow>("costs")?.into_iter().partition(|row| row.configuration.is_some());
+        tables.read_rows::<CostRow>("costs")?.into_iter().partition(|row| row.configuration.is_some());
     let mut counts = tables.outcome_counts()?;
     let mut clocks = tables.latency_clocks()?;
     let (mode, price) = (resolved.job.run.mode, resolved.job.run.price_per_device_hour);
@@ -71,13 +71,13 @@ pub fn accounting(store: &Store, run: &str) -> Result<RunCosts, JobError> {
         let name = configuration.configuration.clone();
         let counts = counts.remove(&name).unwrap_or_default();
         let rows = attributed.iter().filter(|row| row.configuration.as_deref() == Some(&name));
-        let account = counts.account(configuration, &resolved.parameters, rows);
+        let account = counts.configuration_costs(configuration, &resolved.parameters, rows);
         let clock = clocks.remove(&name).filter(|clock| !clock.is_empty());
         let isolated = clock.as_ref().filter(|_| mode == TimingMode::Latency).map(|clock| clock.isolated(price));
-        ConfigurationCosts { isolated, latency: clock.map(LatencySamples::latency), ..account }
+        ConfigurationCosts { isolated, latency: clock.map(LatencySamples::into_summary), ..account }
     });
     let configurations = accounts.collect();
-    let runs = tables.rows::<RunRow>("runs")?;
+    let runs = tables.read_rows::<RunRow>("runs")?;
     Ok(RunCosts {
         run: run.to_owned(),
         job: record.job,
@@ -109,18 +109,18 @@ impl<'a> FinalTables<'a> {
     }
 
     /// The object of a table.
-    fn place(&self, table: &str) -> String {
+    fn table_path(&self, table: &str) -> String {
         self.tables.path_of(table).map_or_else(|| layout::final_table(self.run, table), ToOwned::to_owned)
     }
 
-    fn rows<R: Row>(&self, table: &str) -> Result<Vec<R>, JobError> {
-        Ok(read_table(self.store, &self.place(table))?)
+    fn read_rows<R: Row>(&self, table: &str) -> Result<Vec<R>, JobError> {
+        Ok(read_table(self.store, &self.table_path(table))?)
     }
 
     /// Counts of the outcomes, by configuration.
     fn outcome_counts(&self) -> Result<BTreeMap<String, OutcomeCounts>, JobError> {
         let mut counts: BTreeMap<String, OutcomeCounts> = BTreeMap::new();
-        for row in TableReader::<FinalOutcomeRow>::open(self.store, &self.place("outcomes"))?.rows_from(0) {
+        for row in TableReader::<FinalOutcomeRow>::open(self.store, &self.table_path("outcomes"))?.rows_from(0) {
             let row = row?;
             match counts.get_mut(&row.configuration) {
                 Some(counts) => counts.add(&row),
@@ -133,7 +133,7 @@ impl<'a> FinalTables<'a> {
     /// Times of the outcomes, by configuration.
     fn latency_clocks(&self) -> Result<BTreeMap<String, LatencySamples>, JobError> {
         let mut clocks: BTreeMap<String, LatencySamples> = BTreeMap::new();
-        for row in TableReader::<LatencyRow>::open(self.store, &self.place("latencies"))?.rows_from(0) {
+        for row in TableReader::<LatencyRow>::open(self.store, &self.table_path("latencies"))?.rows_from(0) {
             let row = row?;
             clocks.entry(row.configuration.clone()).or_default().add(&row);
         }

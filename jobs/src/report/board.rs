@@ -2,7 +2,7 @@
 
 use crate::error::JobError;
 use crate::run::judge::{QuestionGold, is_ok};
-use crate::run::judged::judged;
+use crate::run::judged::evaluate_outcomes;
 use crate::run::open::OpenRun;
 use hopeval_measures::aggregate;
 use hopeval_results::Log;
@@ -54,9 +54,9 @@ pub fn measure_row(names: (&str, &str, &str, &str, &str, &str), n: u64, ok: u64,
 ///
 /// # Errors
 /// As [`judged`].
-pub fn measures(run: &OpenRun, log: &Log) -> Result<Vec<MeasureRow>, JobError> {
+pub fn mean_measures(run: &OpenRun, log: &Log) -> Result<Vec<MeasureRow>, JobError> {
     let mut board = MeasureTotals::new(run);
-    judged(run, log, &mut |question, outcome, values| {
+    evaluate_outcomes(run, log, &mut |question, outcome, values| {
         board.add(run, question, outcome, values);
         Ok(())
     })?;
@@ -72,13 +72,13 @@ pub(super) struct MeasureTotals {
 
 impl MeasureTotals {
     pub(super) fn new(run: &OpenRun) -> Self {
-        let (strata, measures) = (run.judge.strata().len(), run.judge.set().names().len());
+        let (strata, measures) = (run.evaluator.strata().len(), run.evaluator.measure_set().names().len());
         Self { sums: vec![MeasureSums::default(); run.resolved.configurations.len() * strata * measures], strata, measures }
     }
 
     pub(super) fn add(&mut self, run: &OpenRun, question: &QuestionGold, outcome: &OutcomeRow, values: &[Option<f64>]) {
         let ok = is_ok(outcome);
-        for &stratum in run.judge.strata_of(question) {
+        for &stratum in run.evaluator.strata_of(question) {
             let base = (outcome.configuration as usize * self.strata + usize::from(stratum)) * self.measures;
             for (sums, value) in self.sums[base..].iter_mut().zip(values) {
                 if let Some(value) = value {
@@ -89,13 +89,13 @@ impl MeasureTotals {
     }
 
     pub(super) fn rows(&self, run: &OpenRun) -> Vec<MeasureRow> {
-        let set = run.judge.set();
+        let set = run.evaluator.measure_set();
         let versions: Vec<_> = set.versions().collect();
         let profile = set.profile().to_string();
         let mut rows = Vec::new();
         for (c, configuration) in run.resolved.configurations.iter().enumerate() {
-            let mode = run.company.methods[c].context_mode().name();
-            for (s, stratum) in run.judge.strata().iter().enumerate() {
+            let mode = run.configurations.methods[c].context_mode().name();
+            for (s, stratum) in run.evaluator.strata().iter().enumerate() {
                 for (m, measure) in set.names().iter().enumerate() {
                     let sums = self.sums[(c * self.strata + s) * self.measures + m];
                     let names = (

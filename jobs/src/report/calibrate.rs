@@ -5,7 +5,7 @@ use crate::error::JobError;
 use crate::job::{CONTEXTS, Job};
 use crate::prepare::opening::OpenedJob;
 use crate::prepare::questions;
-use crate::run::machines::question;
+use crate::run::machines::machine_question;
 use hopeval_methods::{Answer, Request, ServiceName, request::Retrieve};
 use hopeval_world::WorldSettings;
 use hopeval_world::calibrate::{CalibrationTable, Column, Sample, column};
@@ -37,16 +37,16 @@ pub fn calibrate(settings: &WorldSettings, path: &Path, folder: &Path) -> Result
     real.dataset.questions = crate::job::OneOrMany::One(path.to_path_buf());
     let cache = Cache::new(folder.to_path_buf());
     let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    Ok(CalibrationTable { columns: vec![measure("world", &world, &cache)?, measure(&name, &real, &cache)?] })
+    Ok(CalibrationTable { columns: vec![measure_job("world", &world, &cache)?, measure_job(&name, &real, &cache)?] })
 }
 
-fn measure(name: &str, job: &Job, cache: &Cache) -> Result<Column, JobError> {
+fn measure_job(name: &str, job: &Job, cache: &Cache) -> Result<Column, JobError> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let opened = OpenedJob::open(job, cache, threads, false, &|_, _| ())?;
     let (corpus, catalogue) = (opened.corpus(), &opened.catalogue);
     let mut samples = Vec::new();
     questions::prepare_questions(&opened.job, corpus, false, None, &mut |row| {
-        let question = question(&row);
+        let question = machine_question(&row);
         // Of several passages for one gold slot, the first counts: lengths and overlap need one text.
         let gold = question.gold.iter().filter_map(|group| group.first()).map(|id| id.0).collect();
         samples.push(Sample { text: question.text, gold });

@@ -60,25 +60,25 @@ pub struct ComparisonResults {
 ///
 /// # Errors
 /// The run is not finished; it lacks the configuration or the stratum; a table cannot be read.
-pub fn compare(run: &OpenRun, against: &str, stratum: &str, wanted: &dyn Fn(&str) -> bool) -> Result<ComparisonResults, JobError> {
+pub fn compare_configurations(run: &OpenRun, against: &str, stratum: &str, wanted: &dyn Fn(&str) -> bool) -> Result<ComparisonResults, JobError> {
     let configurations = &run.resolved.configurations;
-    let groups = ReplicateGroups::of(configurations);
-    let base = groups.known(run, against)?;
+    let groups = ReplicateGroups::from_configurations(configurations);
+    let base = groups.known_position(run, against)?;
     let log = Log::open(&run.places.store, run.id())?;
     let finished =
         log.state().finished.as_ref().ok_or_else(|| unfit(run, "differences are of finished runs only".to_owned()))?;
-    let within = members(run, &log, stratum)?;
-    let measures: Vec<&str> = run.judge.set().names().iter().map(String::as_str).filter(|name| wanted(name)).collect();
-    let mode = |group: usize| run.company.methods[groups.first[group]].context_mode();
+    let within = stratum_members(run, &log, stratum)?;
+    let measures: Vec<&str> = run.evaluator.measure_set().names().iter().map(String::as_str).filter(|name| wanted(name)).collect();
+    let mode = |group: usize| run.configurations.methods[groups.first[group]].context_mode();
     let (compared, left_out): (Vec<usize>, Vec<usize>) =
         (0..groups.names.len()).filter(|&group| group != base).partition(|&group| mode(group) == mode(base));
-    let values = GroupValues::read(run, finished, &groups, &measures, &|group| group == base || compared.contains(&group))?;
+    let values = GroupValues::read_scores(run, finished, &groups, &measures, &|group| group == base || compared.contains(&group))?;
     let questions = within.iter().filter(|&&is| is).count();
     let pairs: Vec<(usize, usize)> = compared.iter().flat_map(|&g| (0..measures.len()).map(move |m| (g, m))).collect();
     let mut differences: Vec<Comparison> = pairs
         .par_iter()
         .map(|&(group, measure)| {
-            let differences = values.differences((group, base), measure, &within);
+            let differences = values.paired_differences((group, base), measure, &within);
             let told = Difference::of(&differences);
             Comparison {
                 configuration: groups.names[group].to_owned(),
@@ -96,13 +96,13 @@ pub fn compare(run: &OpenRun, against: &str, stratum: &str, wanted: &dyn Fn(&str
             }
         })
         .collect();
-    adjust(&mut differences);
+    adjust_p_values(&mut differences);
     let left_out = left_out.into_iter().map(|group| groups.names[group].to_owned()).collect();
     Ok(ComparisonResults { differences, left_out })
 }
 
 /// Fills in the adjusted p values.
-fn adjust(differences: &mut [Comparison]) {
+fn adjust_p_values(differences: &mut [Comparison]) {
     let mut families: BTreeMap<(String, bool), Vec<&mut Comparison>> = BTreeMap::new();
     for found in differences.iter_mut().filter(|found| found.p.is_some()) {
         families.entry((found.measure.clone(), found.control.is_some())).or_default().push(found);
@@ -117,8 +117,8 @@ fn adjust(differences: &mut [Comparison]) {
 ///
 /// # Errors
 /// There is no such configuration.
-pub fn check(run: &OpenRun, against: &str) -> Result<(), JobError> {
-    ReplicateGroups::of(&run.resolved.configurations).known(run, against).map(|_| ())
+pub fn check_against(run: &OpenRun, against: &str) -> Result<(), JobError> {
+    ReplicateGroups::from_configurations(&run.resolved.configurations).known_position(run, against).map(|_| ())
 }
 
 fn unfit(run: &OpenRun, reason: String) -> JobError {
@@ -130,17 +130,17 @@ fn unfit(run: &OpenRun, reason: String) -> JobError {
 ///
 /// # Errors
 /// A table cannot be read.
-pub fn intervals(run: &OpenRun, log: &Log, spreads: &mut [ReplicateSpread]) -> Result<(), JobError> {
+pub fn fill_intervals(run: &OpenRun, log: &Log, spreads: &mut [ReplicateSpread]) -> Result<(), JobError> {
     let Some(finished) = log.state().finished.as_ref().filter(|_| !spreads.is_empty()) else { return Ok(()) };
     let configurations = &run.resolved.configurations;
-    let groups = ReplicateGroups::of(configurations);
-    let measures: Vec<&str> = run.judge.set().names().iter().map(String::as_str).collect();
+    let groups = ReplicateGroups::from_configurations(configurations);
+    let measures: Vec<&str> = run.evaluator.measure_set().names().iter().map(String::as_str).collect();
     let replicated = |group: usize| configurations[groups.first[group]].replicate.is_some();
-    let values = GroupValues::read(run, finished, &groups, &measures, &replicated)?;
+    let values = GroupValues::read_scores(run, finished, &groups, &measures, &replicated)?;
     let mut strata: HashMap<String, Vec<bool>> = HashMap::new();
     for spread in spreads {
         if !strata.contains_key(&spread.stratum) {
-            strata.insert(spread.stratum.clone(), members(run, log, &spread.stratum)?);
+            strata.insert(spread.stratum.clone(), stratum_members(run, log, &spread.stratum)?);
         }
         let group = groups.position(&spread.configuration);
         let measure = measures.iter().position(|name| *name == spread.measure);
@@ -152,16 +152,16 @@ pub fn intervals(run: &OpenRun, log: &Log, spreads: &mut [ReplicateSpread]) -> R
 }
 
 /// Membership of each question of a run in a stratum, by position.
-fn members(run: &OpenRun, log: &Log, stratum: &str) -> Result<Vec<bool>, JobError> {
-    let strata = run.judge.strata();
+fn stratum_members(run: &OpenRun, log: &Log, stratum: &str) -> Result<Vec<bool>, JobError> {
+    let strata = run.evaluator.strata();
     let wanted = strata.iter().position(|name| name == stratum);
     let wanted = wanted
         .ok_or_else(|| unfit(run, format!("it has no stratum `{stratum}`; its strata are {}", strata.join(", "))))?;
     let belongs = |row| {
-        let question = run.judge.answerable(&row);
-        run.judge.strata_of(&question).iter().any(|&of| usize::from(of) == wanted)
+        let question = run.evaluator.question_gold(&row);
+        run.evaluator.strata_of(&question).iter().any(|&of| usize::from(of) == wanted)
     };
-    run.questions(log, 0)?.map(|row| row.map(belongs)).collect()
+    run.questions_from(log, 0)?.map(|row| row.map(belongs)).collect()
 }
 
 /// Configurations, with replicates under one name.
@@ -173,12 +173,12 @@ struct ReplicateGroups<'a> {
     /// How many configurations each has.
     size: Vec<u32>,
     /// The group of each configuration, by the configuration's own name.
-    of: HashMap<&'a str, usize>,
+    group_of: HashMap<&'a str, usize>,
 }
 
 impl<'a> ReplicateGroups<'a> {
-    fn of(configurations: &'a [Configuration]) -> Self {
-        let mut groups = Self { names: Vec::new(), first: Vec::new(), size: Vec::new(), of: HashMap::new() };
+    fn from_configurations(configurations: &'a [Configuration]) -> Self {
+        let mut groups = Self { names: Vec::new(), first: Vec::new(), size: Vec::new(), group_of: HashMap::new() };
         for (at, configuration) in configurations.iter().enumerate() {
             let name = configuration.replicated_name();
             let group = groups.position(name).unwrap_or_else(|| {
@@ -188,13 +188,13 @@ impl<'a> ReplicateGroups<'a> {
                 groups.names.len() - 1
             });
             groups.size[group] += 1;
-            groups.of.insert(&configuration.name, group);
+            groups.group_of.insert(&configuration.name, group);
         }
         groups
     }
 
     /// The group of this name, or an error with the names of all groups.
-    fn known(&self, run: &OpenRun, name: &str) -> Result<usize, JobError> {
+    fn known_position(&self, run: &OpenRun, name: &str) -> Result<usize, JobError> {
         let names = || self.names.join(", ");
         self.position(name)
             .ok_or_else(|| unfit(run, format!("it has no configuration `{name}`; its configurations are {}", names())))
@@ -226,7 +226,7 @@ impl GroupValues {
     }
 
     /// Reads the values from the table `scores`. Skips the row groups without any needed configuration.
-    fn read(
+    fn read_scores(
         run: &OpenRun,
         finished: &FinalRecord,
         groups: &ReplicateGroups<'_>,
@@ -240,7 +240,7 @@ impl GroupValues {
         let measure_of: HashMap<&str, usize> = measures.iter().enumerate().map(|(at, name)| (*name, at)).collect();
         let table = TableReader::<ScoreRow>::open(&run.places.store, &place)?;
         let configurations = &run.resolved.configurations;
-        let rows_each = (questions * run.judge.set().names().len()) as u64;
+        let rows_each = (questions * run.evaluator.measure_set().names().len()) as u64;
         let expected = rows_each * configurations.len() as u64;
         if table.rows() != expected {
             return Err(unfit(run, format!("its scores have {} rows in place of {expected}", table.rows())));
@@ -249,7 +249,7 @@ impl GroupValues {
         let per_group = ScoreRow::TABLE.row_group as u64;
         let mut row_groups = BTreeSet::new();
         for (at, configuration) in configurations.iter().enumerate() {
-            if all.slots[groups.of[configuration.name.as_str()]].is_some() && rows_each > 0 {
+            if all.slots[groups.group_of[configuration.name.as_str()]].is_some() && rows_each > 0 {
                 let first = at as u64 * rows_each;
                 row_groups.extend(first / per_group..=(first + rows_each - 1) / per_group);
             }
@@ -257,7 +257,7 @@ impl GroupValues {
         for row_group in row_groups {
             for row in table.read_groups(&[row_group as usize])? {
                 let Some(&measure) = measure_of.get(row.measure.as_str()) else { continue };
-                let known = groups.of.get(row.configuration.as_str()).zip(usize::try_from(row.index).ok());
+                let known = groups.group_of.get(row.configuration.as_str()).zip(usize::try_from(row.index).ok());
                 let (&group, at) = known.filter(|&(_, at)| at < questions).ok_or_else(|| {
                     let (configuration, index) = (&row.configuration, row.index);
                     unfit(
@@ -290,7 +290,7 @@ impl GroupValues {
     }
 
     /// The differences between two groups, for questions with values in both.
-    fn differences(&self, (own, other): (usize, usize), measure: usize, within: &[bool]) -> Vec<f64> {
+    fn paired_differences(&self, (own, other): (usize, usize), measure: usize, within: &[bool]) -> Vec<f64> {
         let both = self.cells(own, measure).iter().zip(self.cells(other, measure)).zip(within);
         both.filter(|(_, is)| **is)
             .filter_map(|((&a, &b), _)| Some(self.mean(own, a)? - self.mean(other, b)?))
@@ -325,16 +325,16 @@ mod tests {
     #[test]
     fn replicates_stand_under_one_name() {
         let configurations = configurations();
-        let groups = ReplicateGroups::of(&configurations);
+        let groups = ReplicateGroups::from_configurations(&configurations);
         assert_eq!((groups.names.as_slice(), groups.first.as_slice()), (&["a", "r", "z"][..], &[0, 1, 3][..]));
         assert_eq!(groups.size, [1, 2, 1]);
-        assert_eq!((groups.of["r#2"], groups.of["z"], groups.position("r#2")), (1, 2, None));
+        assert_eq!((groups.group_of["r#2"], groups.group_of["z"], groups.position("r#2")), (1, 2, None));
     }
 
     #[test]
     fn a_question_counts_where_all_replicates_have_a_value() {
         let configurations = configurations();
-        let mut values = GroupValues::new(&ReplicateGroups::of(&configurations), 2, 4, &|group| group < 2);
+        let mut values = GroupValues::new(&ReplicateGroups::from_configurations(&configurations), 2, 4, &|group| group < 2);
         let (whole, partly) = (0, 1);
         for (question, a, r) in [(0, 1.0, [1.0, 0.0]), (1, 0.0, [1.0, 1.0]), (2, 0.5, [0.0, 0.0]), (3, 1.0, [1.0, 1.0])]
         {
@@ -346,10 +346,10 @@ mod tests {
             }
         }
         let all = [true; 4];
-        assert_eq!(values.differences((1, 0), whole, &all), [-0.5, 1.0, -0.5, 0.0]);
-        assert_eq!(values.differences((1, 0), whole, &[true, false, false, true]), [-0.5, 0.0]);
-        assert_eq!(values.differences((1, 0), partly, &all), [-0.5, -0.5, 0.0], "one replicate has no value");
-        assert!(values.differences((1, 2), whole, &all).is_empty(), "that group is not needed");
+        assert_eq!(values.paired_differences((1, 0), whole, &all), [-0.5, 1.0, -0.5, 0.0]);
+        assert_eq!(values.paired_differences((1, 0), whole, &[true, false, false, true]), [-0.5, 0.0]);
+        assert_eq!(values.paired_differences((1, 0), partly, &all), [-0.5, -0.5, 0.0], "one replicate has no value");
+        assert!(values.paired_differences((1, 2), whole, &all).is_empty(), "that group is not needed");
         // Means .5, 1, 0, 1: squares of deviations .015625, .140625, .390625, .140625.
         let (low, high) = values.interval(1, whole, &all).unwrap();
         let stderr = (0.6875f64 / 3.0 / 4.0).sqrt();
@@ -384,7 +384,7 @@ mod tests {
             one("em", None, Some(0.03)),
             one("em", None, None),
         ];
-        adjust(&mut found);
+        adjust_p_values(&mut found);
         let adjusted: Vec<Option<f64>> = found.iter().map(|found| found.p_holm).collect();
         assert_eq!(adjusted, [Some(0.02), Some(0.01), Some(0.02), Some(0.03), None]);
     }

@@ -8,7 +8,7 @@ use hopeval_results::tables::{CallRow, CostRow, OutcomeRow};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Usage of the services over all valid commits.
-pub fn incurred(log: &Log) -> BTreeMap<String, Usage> {
+pub fn incurred_usage(log: &Log) -> BTreeMap<String, Usage> {
     let mut sums = UsageSums::default();
     for commit in &log.state().commits {
         let note: CommitNote = serde_json::from_value(commit.live.clone()).unwrap_or_default();
@@ -77,8 +77,8 @@ impl ServiceRates {
 /// Attributed costs of each configuration, then the run's incurred costs.
 pub(super) fn cost_rows(run: &OpenRun, log: &Log, attribution: &Attribution) -> Vec<CostRow> {
     let price_per_device_hour = run.resolved.job.run.price_per_device_hour;
-    let rates = ServiceRates { incurred: incurred(log), price_per_device_hour };
-    let names = run.names();
+    let rates = ServiceRates { incurred: incurred_usage(log), price_per_device_hour };
+    let names = run.configuration_names();
     let attributed = attribution.0.iter().map(|((configuration, service, kind), call)| CostRow {
         configuration: Some(names[*configuration as usize].clone()),
         service: service.clone(),

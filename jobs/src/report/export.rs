@@ -1,7 +1,7 @@
 //! Exports a configuration's outcomes in the formats of other programs.
 
 use crate::error::JobError;
-use crate::run::judged::judged;
+use crate::run::judged::evaluate_outcomes;
 use crate::run::open::OpenRun;
 use hopeval_corpus::PassageId;
 use hopeval_results::Log;
@@ -63,31 +63,31 @@ pub enum ExportError {
 ///
 /// # Errors
 /// No such configuration; outcomes cannot be read; the output cannot be written.
-pub fn export(
+pub fn export_outcomes(
     run: &OpenRun,
     log: &Log,
     configuration: &str,
     format: ExportFormat,
     out: &mut dyn Write,
 ) -> Result<u64, ExportError> {
-    let names = run.names();
+    let names = run.configuration_names();
     let position = names
         .iter()
         .position(|name| name == configuration)
         .ok_or_else(|| ExportError::Configuration { found: configuration.to_owned(), allowed: names.join(", ") })?;
     let mut rows = Vec::new();
-    judged(run, log, &mut |_, outcome, values| {
+    evaluate_outcomes(run, log, &mut |_, outcome, values| {
         if outcome.configuration as usize == position {
             rows.push((outcome.clone(), values.to_vec()));
         }
         Ok(())
     })?;
     match format {
-        ExportFormat::Trec => trec(run, configuration, &rows, out)?,
-        ExportFormat::HotpotQa => official(run, &rows, false, out)?,
-        ExportFormat::TwoWiki => official(run, &rows, true, out)?,
-        ExportFormat::Musique => musique(run, log, &rows, out)?,
-        ExportFormat::Csv => csv(run, &rows, out)?,
+        ExportFormat::Trec => write_trec(run, configuration, &rows, out)?,
+        ExportFormat::HotpotQa => write_official(run, &rows, false, out)?,
+        ExportFormat::TwoWiki => write_official(run, &rows, true, out)?,
+        ExportFormat::Musique => write_musique(run, log, &rows, out)?,
+        ExportFormat::Csv => write_csv(run, &rows, out)?,
     }
     Ok(rows.len() as u64)
 }
@@ -95,26 +95,26 @@ pub fn export(
 type EvaluatedRows = [(OutcomeRow, Vec<Option<f64>>)];
 
 /// Replaces white space, because spaces separate TREC fields.
-fn field(text: &str) -> String {
+fn trec_field(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join("_")
 }
 
-fn trec(run: &OpenRun, configuration: &str, rows: &EvaluatedRows, out: &mut dyn Write) -> Result<(), ExportError> {
-    let corpus = &run.company.catalogue.corpus;
+fn write_trec(run: &OpenRun, configuration: &str, rows: &EvaluatedRows, out: &mut dyn Write) -> Result<(), ExportError> {
+    let corpus = &run.configurations.catalogue.corpus;
     for (outcome, _) in rows {
         for (rank, (&id, score)) in outcome.ranked.iter().zip(&outcome.scores).enumerate() {
-            let document = field(corpus.id(PassageId(id)));
-            writeln!(out, "{} Q0 {document} {} {score} {}", field(&outcome.question), rank + 1, field(configuration))?;
+            let document = trec_field(corpus.id(PassageId(id)));
+            writeln!(out, "{} Q0 {document} {} {score} {}", trec_field(&outcome.question), rank + 1, trec_field(configuration))?;
         }
     }
     Ok(())
 }
 
-fn title(run: &OpenRun, id: u32) -> &str {
-    run.company.catalogue.corpus.title(PassageId(id))
+fn passage_title(run: &OpenRun, id: u32) -> &str {
+    run.configurations.catalogue.corpus.title(PassageId(id))
 }
 
-fn official(run: &OpenRun, rows: &EvaluatedRows, evidence: bool, out: &mut dyn Write) -> Result<(), ExportError> {
+fn write_official(run: &OpenRun, rows: &EvaluatedRows, evidence: bool, out: &mut dyn Write) -> Result<(), ExportError> {
     let (mut answers, mut facts, mut triples) = (Map::new(), Map::new(), Map::new());
     for (outcome, _) in rows {
         // Failed questions have no answer in the file. The scripts score them as 0.
@@ -122,7 +122,7 @@ fn official(run: &OpenRun, rows: &EvaluatedRows, evidence: bool, out: &mut dyn W
             answers.insert(outcome.question.clone(), json!(answer));
         }
         let pairs: Vec<Value> =
-            outcome.supporting.iter().map(|&(id, sentence)| json!([title(run, id), sentence])).collect();
+            outcome.supporting.iter().map(|&(id, sentence)| json!([passage_title(run, id), sentence])).collect();
         facts.insert(outcome.question.clone(), Value::Array(pairs));
         triples.insert(outcome.question.clone(), json!(outcome.evidences));
     }
@@ -134,9 +134,9 @@ fn official(run: &OpenRun, rows: &EvaluatedRows, evidence: bool, out: &mut dyn W
     Ok(())
 }
 
-fn musique(run: &OpenRun, log: &Log, rows: &EvaluatedRows, out: &mut dyn Write) -> Result<(), ExportError> {
+fn write_musique(run: &OpenRun, log: &Log, rows: &EvaluatedRows, out: &mut dyn Write) -> Result<(), ExportError> {
     let mut outcomes = rows.iter().peekable();
-    for question in run.questions(log, 0)? {
+    for question in run.questions_from(log, 0)? {
         let question = question?;
         // An unfinished run may lack cohorts in the middle.
         let Some((outcome, _)) = outcomes.next_if(|(outcome, _)| outcome.index == question.index) else { continue };
@@ -154,20 +154,20 @@ fn musique(run: &OpenRun, log: &Log, rows: &EvaluatedRows, out: &mut dyn Write) 
     Ok(())
 }
 
-fn quoted(text: &str) -> String {
+fn quoted_field(text: &str) -> String {
     if text.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 
-fn csv(run: &OpenRun, rows: &EvaluatedRows, out: &mut dyn Write) -> Result<(), ExportError> {
-    let measures = run.judge.set().names().join(",");
+fn write_csv(run: &OpenRun, rows: &EvaluatedRows, out: &mut dyn Write) -> Result<(), ExportError> {
+    let measures = run.evaluator.measure_set().names().join(",");
     writeln!(out, "index,question,status,answer,ranked,iterations,rounds,{measures}")?;
-    let corpus = &run.company.catalogue.corpus;
+    let corpus = &run.configurations.catalogue.corpus;
     for (outcome, values) in rows {
         let ranked = outcome.ranked.iter().map(|&id| corpus.id(PassageId(id))).collect::<Vec<_>>().join(" ");
         let values = values.iter().map(|v| v.map_or(String::new(), |v| v.to_string())).collect::<Vec<_>>().join(",");
         let answer = outcome.answer.as_deref().unwrap_or_default();
         let fields =
-            [outcome.question.as_str(), outcome.status.as_str(), answer, ranked.as_str()].map(quoted).join(",");
+            [outcome.question.as_str(), outcome.status.as_str(), answer, ranked.as_str()].map(quoted_field).join(",");
         writeln!(out, "{},{fields},{},{},{values}", outcome.index, outcome.iterations, outcome.rounds)?;
     }
     Ok(())

@@ -32,7 +32,7 @@ impl fmt::Display for FailureGroup {
 ///
 /// # Errors
 /// The table cannot be read.
-pub fn failures(store: &Store, run: &str) -> Result<Vec<FailureGroup>, JobError> {
+pub fn read_failures(store: &Store, run: &str) -> Result<Vec<FailureGroup>, JobError> {
     let mut found: Vec<FailureGroup> = Vec::new();
     let table = TableReader::<FinalOutcomeRow>::open(store, &layout::final_table(run, "outcomes"))?;
     for row in table.rows_from(0) {

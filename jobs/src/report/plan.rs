@@ -9,7 +9,7 @@ use crate::job::file::Job;
 use crate::places::Places;
 use crate::prepare::opening::{ConfiguredJob, OpenedJob};
 use crate::prepare::questions::{self, PreparationSummary};
-use crate::run::machines::question;
+use crate::run::machines::machine_question;
 use crate::services::catalogue::Catalogue;
 use crate::services::key::request_key;
 use crate::services::replies::read_texts;
@@ -79,7 +79,7 @@ const SAMPLE: u64 = 32;
 ///
 /// # Errors
 /// As `run` before it starts.
-pub fn plan(job: &Job, places: &Places, quarantine: Option<&Path>, report: ProgressReporter<'_>) -> Result<JobPlan, JobError> {
+pub fn plan_job(job: &Job, places: &Places, quarantine: Option<&Path>, report: ProgressReporter<'_>) -> Result<JobPlan, JobError> {
     let opened = OpenedJob::open(job, &places.cache, places.threads, quarantine.is_some(), report)?;
     let ConfiguredJob { configurations, methods, mut watch, needs_candidates, indexes, .. } =
         ConfiguredJob::new(&opened, places, report)?;
@@ -104,12 +104,12 @@ pub fn plan(job: &Job, places: &Places, quarantine: Option<&Path>, report: Progr
     };
     let (prepared, _) = questions::prepare_questions(&opened.job, opened.corpus(), needs_candidates, quarantine, &mut |row| {
         watch.see_row(&row);
-        let question = question(&row);
-        methods.iter().for_each(|method| planner.drive(method.as_ref(), &question, row.index < SAMPLE));
+        let question = machine_question(&row);
+        methods.iter().for_each(|method| planner.drive_question(method.as_ref(), &question, row.index < SAMPLE));
         Ok(())
     })?;
     watch.refuse_overlap()?;
-    Ok(planner.finish(&prepared))
+    Ok(planner.into_plan(&prepared))
 }
 
 /// Drives machines without computing anything, and counts their requests.
@@ -127,19 +127,19 @@ struct JobPlanner<'a> {
 }
 
 /// The service and the kind of a request, as named in plans.
-fn name(request: &Request) -> String {
+fn request_name(request: &Request) -> String {
     format!("{} {}", request.service, request.ask.kind().name())
 }
 
 impl JobPlanner<'_> {
     /// Drives one question through its first round, and to its end if it belongs to the sample.
-    fn drive(&mut self, method: &dyn Method, question: &Question, is_sampled: bool) {
+    fn drive_question(&mut self, method: &dyn Method, question: &Question, is_sampled: bool) {
         let mut machine = method.start(question);
         let Step::Ask(first) = machine.step(Vec::new()) else { return };
         self.count_first(&first);
         let mut step = Step::Ask(first);
         while is_sampled && let Step::Ask(requests) = step {
-            step = machine.step(requests.iter().map(|request| self.estimate(request)).collect());
+            step = machine.step(requests.iter().map(|request| self.estimate_response(request)).collect());
         }
     }
 
@@ -147,7 +147,7 @@ impl JobPlanner<'_> {
     fn count_first(&mut self, requests: &[Request]) {
         for request in requests {
             let key = request_key(request, self.catalogue, &mut self.payload);
-            let counts = self.plan.first_round.entry(name(request)).or_default();
+            let counts = self.plan.first_round.entry(request_name(request)).or_default();
             counts.asked += 1;
             if self.seen.insert(key) {
                 counts.unique += 1;
@@ -157,16 +157,16 @@ impl JobPlanner<'_> {
     }
 
     /// Counts a request of the sample, and invents its response.
-    fn estimate(&mut self, request: &Request) -> Response {
-        *self.sampled.entry(name(request)).or_default() += 1;
+    fn estimate_response(&mut self, request: &Request) -> Response {
+        *self.sampled.entry(request_name(request)).or_default() += 1;
         let mut response = self.catalogue.estimate(request);
-        *self.tokens.entry(name(request)).or_default() += Work { operations: 0, ..response.work };
+        *self.tokens.entry(request_name(request)).or_default() += Work { operations: 0, ..response.work };
         read_texts(&self.catalogue.corpus, &mut response);
         response
     }
 
     /// The plan, with the sample's counts scaled to all questions.
-    fn finish(self, prepared: &PreparationSummary) -> JobPlan {
+    fn into_plan(self, prepared: &PreparationSummary) -> JobPlan {
         let Self { mut plan, sampled, tokens, .. } = self;
         plan.questions = prepared.questions;
         plan.quarantined = prepared.quarantined;

@@ -21,7 +21,7 @@ use hopeval_results::{Log, Store, layout};
 ///
 /// # Errors
 /// The log or a table cannot be read, a copy cannot be written. Calling it again is safe.
-pub fn publish(store: &Store, log: &mut Log) -> Result<(), JobError> {
+pub fn publish_tables(store: &Store, log: &mut Log) -> Result<(), JobError> {
     while let Some(last) = log.refresh()?.finished.clone() {
         let mut later = false;
         for FinalTable { table, path, .. } in &last.tables {
@@ -70,10 +70,10 @@ mod tests {
         let (store, mut log) = open();
         let generation = log.append_fence("a", 1, 1, "d").expect("it is fenced");
         let body = written(&store, &log, generation, "first");
-        publish(&store, &mut log).expect("there is nothing to do");
+        publish_tables(&store, &mut log).expect("there is nothing to do");
         assert!(!store.exists(&layout::final_table("run", "outcomes")).expect("it is known"));
         log.append(generation, "a", body).expect("it is appended");
-        publish(&store, &mut log).expect("it is published");
+        publish_tables(&store, &mut log).expect("it is published");
         assert_eq!(published(&store), ["first", "first"]);
     }
 
@@ -88,7 +88,7 @@ mod tests {
             let generation = new.append_fence("new", 1, 1, "d").expect("it is fenced");
             let body = written(&store, &new, generation, text);
             new.append(generation, "new", body).expect("it is appended");
-            publish(&store, &mut new).expect("it is published");
+            publish_tables(&store, &mut new).expect("it is published");
         }
         let error = old.append(generation, "old", late).expect_err("it is superseded");
         assert!(matches!(error, LogError::Superseded { .. }), "{error}");
@@ -106,9 +106,9 @@ mod tests {
         let generation = new.append_fence("new", 1, 1, "d").expect("it is fenced");
         let body = written(&store, &new, generation, "new");
         new.append(generation, "new", body).expect("it is appended");
-        publish(&store, &mut new).expect("it is published");
+        publish_tables(&store, &mut new).expect("it is published");
         store.put(&layout::final_table("run", "scores"), "old".into()).expect("memory takes it");
-        publish(&store, &mut old).expect("it is published");
+        publish_tables(&store, &mut old).expect("it is published");
         assert_eq!(published(&store), ["new", "new"]);
         assert_eq!(
             new.state().finished.as_ref().and_then(|last| last.path_of("scores")),

@@ -40,7 +40,7 @@ pub struct ReplicateSpread {
 type FigureName<'a> = (&'a str, &'a str, &'a str);
 
 /// The spreads of all configurations with replicates, in the order of the rows.
-pub fn spreads(configurations: &[Configuration], measures: &[MeasureRow]) -> Vec<ReplicateSpread> {
+pub fn replicate_spreads(configurations: &[Configuration], measures: &[MeasureRow]) -> Vec<ReplicateSpread> {
     let replicated: BTreeMap<&str, &str> = configurations
         .iter()
         .filter(|configuration| configuration.replicate.is_some())
@@ -57,10 +57,10 @@ pub fn spreads(configurations: &[Configuration], measures: &[MeasureRow]) -> Vec
         }
         groups[place].1.push(row);
     }
-    groups.into_iter().map(|((name, stratum, measure), rows)| spread(name, stratum, measure, &rows)).collect()
+    groups.into_iter().map(|((name, stratum, measure), rows)| figure_spread(name, stratum, measure, &rows)).collect()
 }
 
-fn spread(name: &str, stratum: &str, measure: &str, rows: &[&MeasureRow]) -> ReplicateSpread {
+fn figure_spread(name: &str, stratum: &str, measure: &str, rows: &[&MeasureRow]) -> ReplicateSpread {
     let n = rows.len() as f64;
     let values = || rows.iter().filter_map(|row| row.value);
     let mean = values().sum::<f64>() / n;
@@ -108,7 +108,7 @@ mod tests {
             row("r#2", "all", Some(0.6), Some(0.05)),
             row("r#2", "type=x", Some(0.5), None),
         ];
-        let found = spreads(&configurations, &rows);
+        let found = replicate_spreads(&configurations, &rows);
         assert_eq!(found.len(), 2);
         let all = &found[0];
         assert_eq!((all.configuration.as_str(), all.stratum.as_str(), all.replicates), ("r", "all", 2));
@@ -116,6 +116,6 @@ mod tests {
         assert!((all.deviation.unwrap() - 0.02f64.sqrt()).abs() < 1e-12);
         assert!((all.stderr.unwrap() - 0.0017f64.sqrt()).abs() < 1e-12);
         assert_eq!((found[1].replicates, found[1].deviation, found[1].stderr), (1, None, None));
-        assert!(spreads(&configurations[..1], &rows).is_empty());
+        assert!(replicate_spreads(&configurations[..1], &rows).is_empty());
     }
 }

@@ -12,7 +12,7 @@ use hopeval_results::{Log, layout};
 ///
 /// # Errors
 /// A segment cannot be read, the table cannot be written.
-pub fn requests(run: &OpenRun, log: &Log) -> Result<FinalTable, JobError> {
+pub fn write_requests(run: &OpenRun, log: &Log) -> Result<FinalTable, JobError> {
     let store = &run.places.store;
     let mut table = TableWriter::<RequestRow>::new(store, &layout::final_table(run.id(), "requests"))?;
     for segment in log.state().committed_segments() {

@@ -3,9 +3,9 @@
 use crate::error::JobError;
 use crate::report::board::measure_row;
 use crate::report::compare;
-use crate::report::costs::{incurred, incurred_row};
-use crate::report::replicates::{ReplicateSpread, spreads};
-use crate::run::judged::tallies;
+use crate::report::costs::{incurred_usage, incurred_row};
+use crate::report::replicates::{ReplicateSpread, replicate_spreads};
+use crate::run::judged::live_tallies;
 use crate::run::live::{LiveTable, live_object};
 use crate::run::open::OpenRun;
 use hopeval_corpus::PassageId;
@@ -43,19 +43,19 @@ const LIVE_DIGITS: f64 = 1e9;
 ///
 /// # Errors
 /// The log, a table or the live table cannot be read.
-pub fn show(run: &OpenRun) -> Result<RunFigures, JobError> {
+pub fn read_figures(run: &OpenRun) -> Result<RunFigures, JobError> {
     let store = &run.places.store;
     let log = Log::open(store, run.id())?;
     let state = log.state();
-    let expected = run.resolved.outcomes();
+    let expected = run.resolved.outcome_count();
     if let Some(finished) = &state.finished {
         // The table named by the log. Others may have changed its published copy.
         let place = |table: &str| {
             finished.path_of(table).map_or_else(|| layout::final_table(run.id(), table), ToOwned::to_owned)
         };
         let measures = read_table::<MeasureRow>(store, &place("measures"))?;
-        let mut replicates = spreads(&run.resolved.configurations, &measures);
-        compare::intervals(run, &log, &mut replicates)?;
+        let mut replicates = replicate_spreads(&run.resolved.configurations, &measures);
+        compare::fill_intervals(run, &log, &mut replicates)?;
         return Ok(RunFigures {
             finished: true,
             outcomes: state.total_outcomes(),
@@ -79,17 +79,17 @@ pub fn show(run: &OpenRun) -> Result<RunFigures, JobError> {
     let live = if (live.commits, live.golds) == (commits, golds) {
         live
     } else {
-        let tallies = tallies(run, &log)?.into_iter().collect();
+        let tallies = live_tallies(run, &log)?.into_iter().collect();
         LiveTable { commits, outcomes: state.total_outcomes(), golds, tallies }
     };
     let measures = live_measures(run, &live);
-    let costs = incurred(&log).iter().map(|(service, usage)| incurred_row(service, usage)).collect();
-    let replicates = spreads(&run.resolved.configurations, &measures);
+    let costs = incurred_usage(&log).iter().map(|(service, usage)| incurred_row(service, usage)).collect();
+    let replicates = replicate_spreads(&run.resolved.configurations, &measures);
     Ok(RunFigures { finished: false, outcomes: live.outcomes, expected, commits: live.commits, measures, replicates, costs })
 }
 
 fn live_measures(run: &OpenRun, live: &LiveTable) -> Vec<MeasureRow> {
-    let set = run.judge.set();
+    let set = run.evaluator.measure_set();
     let versions: Vec<_> = set.versions().collect();
     let profile = set.profile().to_string();
     let rounded = |value: f64| (value * LIVE_DIGITS).round() / LIVE_DIGITS;
@@ -97,9 +97,9 @@ fn live_measures(run: &OpenRun, live: &LiveTable) -> Vec<MeasureRow> {
         .iter()
         .map(|&(key, (n, ok, sum, squares))| {
             let configuration = &run.resolved.configurations[key.configuration as usize].name;
-            let mode = run.company.methods[key.configuration as usize].context_mode().name();
+            let mode = run.configurations.methods[key.configuration as usize].context_mode().name();
             let measure = usize::from(key.measure);
-            let stratum = &run.judge.strata()[usize::from(key.stratum)];
+            let stratum = &run.evaluator.strata()[usize::from(key.stratum)];
             let names = (
                 configuration.as_str(),
                 stratum.as_str(),
@@ -119,13 +119,13 @@ fn live_measures(run: &OpenRun, live: &LiveTable) -> Vec<MeasureRow> {
 }
 
 /// The kind of request of a row; not yet known in an unfinished run.
-fn kind(row: &CostRow) -> Option<&str> {
+fn known_kind(row: &CostRow) -> Option<&str> {
     Some(row.kind.as_str()).filter(|kind| !kind.is_empty())
 }
 
 /// A row of costs in the `--json` document.
 pub fn cost_document(row: &CostRow) -> Value {
-    json!({"configuration": row.configuration, "service": row.service, "kind": kind(row), "requests": row.requests,
+    json!({"configuration": row.configuration, "service": row.service, "kind": known_kind(row), "requests": row.requests,
            "unique": row.unique, "computed": row.computed, "prompt_tokens": row.prompt_tokens,
            "completion_tokens": row.completion_tokens, "scored_tokens": row.scored_tokens,
            "operations": row.operations, "computed_tokens": row.computed_tokens, "cut": row.cut,
@@ -134,7 +134,7 @@ pub fn cost_document(row: &CostRow) -> Value {
 }
 
 /// The `--json` document of a run.
-pub fn document(run: &OpenRun, shown: &RunFigures) -> Value {
+pub fn figures_document(run: &OpenRun, shown: &RunFigures) -> Value {
     let measures: Vec<Value> = shown
         .measures
         .iter()
@@ -166,7 +166,7 @@ pub fn document(run: &OpenRun, shown: &RunFigures) -> Value {
 /// passages, by their numbers in the corpus.
 pub fn transcript_document(run: &OpenRun, transcript: &Transcript) -> Value {
     let Transcript { question, configuration, rounds, outcome } = transcript;
-    let corpus = &run.company.catalogue.corpus;
+    let corpus = &run.configurations.catalogue.corpus;
     // A machine knows only passages from its question and from responses.
     let given = question.candidates.iter().chain(question.gold.iter().flatten()).copied();
     let told = rounds.iter().flat_map(|round| &round.responses).flat_map(|response| &response.result);

@@ -5,11 +5,11 @@
 
 use super::board::MeasureTotals;
 use super::costs::{Attribution, cost_rows};
-use super::publish::publish;
+use super::publish::publish_tables;
 use crate::clock::now_ms;
 use crate::error::JobError;
 use crate::run::judge::{QuestionGold, is_ok};
-use crate::run::judged::judged;
+use crate::run::judged::evaluate_outcomes;
 use crate::run::open::OpenRun;
 use hopeval_corpus::PassageId;
 use hopeval_results::log::{RecordBody, FinalRecord, FinalTable};
@@ -52,7 +52,7 @@ pub fn finish(
         let body = RecordBody::Final(FinalRecord { tables, gold_edit, golds, live: serde_json::Value::Null });
         log.append(generation, committer, body)?;
         if !log.state().lacks_gold() {
-            publish(&run.places.store, log)?;
+            publish_tables(&run.places.store, log)?;
             return Ok(finished);
         }
     }
@@ -81,7 +81,7 @@ fn write_tables(
     report: &dyn Fn(u64),
 ) -> Result<FinishedRun, JobError> {
     let id = run.id();
-    let (committed, expected) = (log.state().total_outcomes(), run.resolved.outcomes());
+    let (committed, expected) = (log.state().total_outcomes(), run.resolved.outcome_count());
     if committed != expected {
         let reason = format!("{committed} of its {expected} outcomes are committed, so it is not finished");
         return Err(JobError::Unfit { run: id.to_owned(), reason });
@@ -90,14 +90,14 @@ fn write_tables(
     let records = log.state().next;
     let place = |table: &str| layout::written_table(id, generation, records, table);
     let mut writing = OutcomeTables::create(run, &place)?;
-    judged(run, log, &mut |question, outcome, values| {
-        writing.add(question, outcome, values)?;
+    evaluate_outcomes(run, log, &mut |question, outcome, values| {
+        writing.add_outcome(question, outcome, values)?;
         if writing.outcomes % 4096 == 0 {
             report(writing.outcomes);
         }
         Ok(())
     })?;
-    let OutcomeTables { board, attribution, failed, outcomes, outcome_table, score_table, latency_table, .. } =
+    let OutcomeTables { totals: board, attribution, failed, outcomes, outcome_table, score_table, latency_table, .. } =
         writing;
     let store = &run.places.store;
     let mut tables = vec![outcome_table.finish()?, score_table.finish()?, latency_table.finish()?];
@@ -116,7 +116,7 @@ struct OutcomeTables<'a> {
     outcome_table: TableWriter<FinalOutcomeRow>,
     score_table: TableWriter<ScoreRow>,
     latency_table: TableWriter<LatencyRow>,
-    board: MeasureTotals,
+    totals: MeasureTotals,
     attribution: Attribution,
     outcomes: u64,
     failed: u64,
@@ -124,15 +124,15 @@ struct OutcomeTables<'a> {
 
 impl<'a> OutcomeTables<'a> {
     fn create(run: &'a OpenRun, place: &dyn Fn(&str) -> String) -> Result<Self, JobError> {
-        let (store, set) = (&run.places.store, run.judge.set());
+        let (store, set) = (&run.places.store, run.evaluator.measure_set());
         Ok(Self {
             run,
-            names: run.names(),
+            names: run.configuration_names(),
             versions: set.versions().map(|version| format!("{} {version}", set.profile())).collect(),
             outcome_table: TableWriter::new(store, &place("outcomes"))?,
             score_table: TableWriter::new(store, &place("scores"))?,
             latency_table: TableWriter::new(store, &place("latencies"))?,
-            board: MeasureTotals::new(run),
+            totals: MeasureTotals::new(run),
             attribution: Attribution::default(),
             outcomes: 0,
             failed: 0,
@@ -140,8 +140,8 @@ impl<'a> OutcomeTables<'a> {
     }
 
     /// Writes the rows of one outcome.
-    fn add(&mut self, question: &QuestionGold, outcome: &OutcomeRow, values: &[Option<f64>]) -> Result<(), JobError> {
-        self.board.add(self.run, question, outcome, values);
+    fn add_outcome(&mut self, question: &QuestionGold, outcome: &OutcomeRow, values: &[Option<f64>]) -> Result<(), JobError> {
+        self.totals.add(self.run, question, outcome, values);
         self.attribution.add(outcome);
         self.failed += u64::from(!is_ok(outcome));
         self.outcomes += 1;
@@ -158,7 +158,7 @@ impl<'a> OutcomeTables<'a> {
                 device_s: outcome.device_s,
             })?;
         }
-        let corpus = &self.run.company.catalogue.corpus;
+        let corpus = &self.run.configurations.catalogue.corpus;
         let passage_name = |id| corpus.id(PassageId(id)).to_owned();
         self.outcome_table.push(outcome.clone().into_final(configuration, &passage_name))?;
         Ok(())
@@ -170,7 +170,7 @@ impl<'a> OutcomeTables<'a> {
         outcome: &OutcomeRow,
         values: &[Option<f64>],
     ) -> Result<(), JobError> {
-        let measures = self.run.judge.set().names().iter().zip(&self.versions);
+        let measures = self.run.evaluator.measure_set().names().iter().zip(&self.versions);
         for ((measure, version), value) in measures.zip(values) {
             self.score_table.push(ScoreRow {
                 configuration: self.names[outcome.configuration as usize].clone(),
@@ -188,7 +188,7 @@ impl<'a> OutcomeTables<'a> {
 
 fn run_row(run: &OpenRun, log: &Log, mesh: (u32, u32), outcomes: u64, failed: u64) -> RunRow {
     let (resolved, prepared) = (&run.resolved, &run.resolved.prepared);
-    let corpus = &run.company.catalogue.corpus;
+    let corpus = &run.configurations.catalogue.corpus;
     RunRow {
         run: run.id().to_owned(),
         job: run.record.job.clone(),
@@ -216,7 +216,7 @@ fn run_row(run: &OpenRun, log: &Log, mesh: (u32, u32), outcomes: u64, failed: u6
 }
 
 fn configuration_rows(run: &OpenRun) -> Vec<ConfigurationRow> {
-    let rows = run.resolved.configurations.iter().zip(&run.company.methods).enumerate();
+    let rows = run.resolved.configurations.iter().zip(&run.configurations.methods).enumerate();
     rows.map(|(position, (configuration, method))| ConfigurationRow {
         position: position as u32,
         configuration: configuration.name.clone(),

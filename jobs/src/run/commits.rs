@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 #[derive(Default)]
 struct ReadyCohorts {
-    chunks: Vec<CohortCommit>,
+    cohorts: Vec<CohortCommit>,
     parts: Vec<String>,
     segments: Vec<String>,
     used: UsageSums,
@@ -130,18 +130,18 @@ impl Committer for CohortCommitter {
                 self.sender = None;
                 return;
             }
-            self.ready.chunks.push(CohortCommit { chunk, outcomes });
+            self.ready.cohorts.push(CohortCommit { chunk, outcomes });
         }
         // A part may arrive before other parts of its cohorts, and may hold cohorts completed later. Every commit that
         // needs the part names it.
         self.parts.retain(|(part, chunks)| {
-            if chunks.iter().any(|chunk| self.ready.chunks.iter().any(|ready| ready.chunk == *chunk)) {
+            if chunks.iter().any(|chunk| self.ready.cohorts.iter().any(|ready| ready.chunk == *chunk)) {
                 self.ready.parts.push(part.clone());
             }
             chunks.iter().any(|&chunk| chunk >= complete)
         });
         let last = complete == u64::MAX;
-        if self.ready.chunks.is_empty() && (!last || self.ready.used.0.is_empty()) {
+        if self.ready.cohorts.is_empty() && (!last || self.ready.used.0.is_empty()) {
             return;
         }
         self.ready.tallies = table.tallies().iter().map(|(key, tally)| (*key, *tally)).collect();
@@ -171,7 +171,7 @@ const EDITS_EVERY: Duration = Duration::from_secs(1);
 
 impl CommitWriter {
     fn run(mut self, receiver: &Receiver<ReadyCohorts>) -> Option<Log> {
-        match self.work(receiver) {
+        match self.commit_until_closed(receiver) {
             Ok(()) => Some(self.log),
             Err(error) => {
                 self.fault.report(error);
@@ -180,7 +180,7 @@ impl CommitWriter {
         }
     }
 
-    fn work(&mut self, receiver: &Receiver<ReadyCohorts>) -> Result<(), JobError> {
+    fn commit_until_closed(&mut self, receiver: &Receiver<ReadyCohorts>) -> Result<(), JobError> {
         let mut shown: Option<Instant> = None;
         let mut waiting = None;
         loop {
@@ -188,7 +188,7 @@ impl CommitWriter {
                 Ok(ready) => ready,
                 Err(RecvTimeoutError::Timeout) => {
                     self.log.refresh()?;
-                    self.corrector.look(&self.log, &[])?;
+                    self.corrector.handle_edits(&self.log, &[])?;
                     continue;
                 }
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
@@ -199,20 +199,20 @@ impl CommitWriter {
             if show {
                 shown = Some(Instant::now());
             }
-            let chunks = ready.chunks.clone();
-            self.commit(ready, show)?;
+            let chunks = ready.cohorts.clone();
+            self.append_commit(ready, show)?;
             self.open.fetch_sub(1, SeqCst);
-            self.corrector.look(&self.log, &chunks)?;
+            self.corrector.handle_edits(&self.log, &chunks)?;
         }
     }
 
-    fn commit(&mut self, ready: ReadyCohorts, show: bool) -> Result<(), JobError> {
+    fn append_commit(&mut self, ready: ReadyCohorts, show: bool) -> Result<(), JobError> {
         let run = self.log.run().to_owned();
         let unwritable = |source| JobError::Stored { what: "a commit", run: run.clone(), source };
         let used = ready.used.0.into_iter().map(|(service, usage)| ServiceUsage { service, usage });
         let note = CommitNote { spent: used.collect() };
         let live = serde_json::to_value(note).map_err(unwritable)?;
-        let commit = Commit { chunks: ready.chunks, parts: ready.parts, segments: ready.segments, live };
+        let commit = Commit { chunks: ready.cohorts, parts: ready.parts, segments: ready.segments, live };
         self.log.append(self.generation, &self.committer, RecordBody::Commit(commit))?;
         if show {
             let state = self.log.state();

@@ -21,9 +21,9 @@ pub struct Corrector {
     /// The run's store.
     pub store: Store,
     /// The evaluator of the run's outcomes.
-    pub judge: Arc<OutcomeEvaluator>,
+    pub evaluator: Arc<OutcomeEvaluator>,
     /// Questions of a cohort.
-    pub chunk: u64,
+    pub cohort_size: u64,
     /// Edits known at the generation's start.
     pub before: BTreeMap<u64, QuestionRow>,
     /// Edits handled so far, counted from the log's beginning.
@@ -43,23 +43,23 @@ impl Corrector {
     ///
     /// # Errors
     /// An edit, a part or the questions cannot be read.
-    pub fn look(&mut self, log: &Log, chunks: &[CohortCommit]) -> Result<(), JobError> {
+    pub fn handle_edits(&mut self, log: &Log, chunks: &[CohortCommit]) -> Result<(), JobError> {
         let state = log.state();
         let mut changes = Vec::new();
         let committed_now: Vec<u64> =
-            self.waiting.keys().copied().filter(|index| chunks.iter().any(|c| c.chunk == index / self.chunk)).collect();
+            self.waiting.keys().copied().filter(|index| chunks.iter().any(|c| c.chunk == index / self.cohort_size)).collect();
         for index in committed_now {
             if let Some(new) = self.waiting.remove(&index) {
-                self.replace(log, state, index, new, &mut changes)?;
+                self.replace_scores(log, state, index, new, &mut changes)?;
             }
         }
         if state.golds.len() > self.seen {
             let edits = crate::run::edits::edits_after(&self.store, log, self.seen)?;
             self.seen = state.golds.len();
             for (index, row) in edits {
-                let new = self.judge.answerable(&row);
-                if state.committed.contains_key(&(index / self.chunk)) {
-                    self.replace(log, state, index, new, &mut changes)?;
+                let new = self.evaluator.question_gold(&row);
+                if state.committed.contains_key(&(index / self.cohort_size)) {
+                    self.replace_scores(log, state, index, new, &mut changes)?;
                 } else {
                     self.waiting.insert(index, new);
                 }
@@ -72,7 +72,7 @@ impl Corrector {
     }
 
     /// Takes back the scores of a question's outcomes by their former gold, and adds those by `new`.
-    fn replace(
+    fn replace_scores(
         &mut self,
         log: &Log,
         state: &LogState,
@@ -82,18 +82,18 @@ impl Corrector {
     ) -> Result<(), JobError> {
         let old = match (self.applied.remove(&index), self.before.get(&index)) {
             (Some(old), _) => old,
-            (None, Some(row)) => self.judge.answerable(row),
+            (None, Some(row)) => self.evaluator.question_gold(row),
             (None, None) => {
                 let mut rows = question_table::stream_questions(&self.store, log.run(), index)?;
                 let Some(row) = rows.next().transpose()? else { return Ok(()) };
-                self.judge.answerable(&row)
+                self.evaluator.question_gold(&row)
             }
         };
         let (mut scratch, mut values) = (Scratch::default(), Vec::new());
-        for outcome in outcomes::of_question(&self.store, state, self.chunk, index)? {
+        for outcome in outcomes::of_question(&self.store, state, self.cohort_size, index)? {
             for (gold, sign) in [(&old, -1), (&new, 1)] {
-                self.judge.score(gold, &outcome, &mut scratch, &mut values);
-                changes.extend(self.judge.changes(gold, &outcome, &values, sign));
+                self.evaluator.evaluate_outcome(gold, &outcome, &mut scratch, &mut values);
+                changes.extend(self.evaluator.tally_changes(gold, &outcome, &values, sign));
             }
         }
         self.applied.insert(index, new);

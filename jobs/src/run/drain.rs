@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 #[derive(Debug, Default)]
 pub struct Gate {
     closed: AtomicBool,
-    let_in: AtomicU64,
+    admitted: AtomicU64,
 }
 
 impl Gate {
@@ -33,18 +33,18 @@ impl Gate {
     /// Admits a question if the gate is open.
     ///
     /// The question is counted before the gate is checked, so a count taken after closing the gate is complete.
-    pub fn pass(&self) -> bool {
-        self.let_in.fetch_add(1, SeqCst);
+    pub fn try_admit(&self) -> bool {
+        self.admitted.fetch_add(1, SeqCst);
         let open = !self.is_closed();
         if !open {
-            self.let_in.fetch_sub(1, SeqCst);
+            self.admitted.fetch_sub(1, SeqCst);
         }
         open
     }
 
     /// Whether the gate is closed and all admitted questions are among the `finished`. Once true, it stays so.
     pub fn is_quiet(&self, finished: &AtomicU64) -> bool {
-        self.is_closed() && self.let_in.load(SeqCst) == finished.load(SeqCst)
+        self.is_closed() && self.admitted.load(SeqCst) == finished.load(SeqCst)
     }
 }
 
@@ -56,11 +56,11 @@ mod tests {
     #[test]
     fn nobody_passes_a_closed_gate() {
         let (gate, finished) = (Gate::default(), AtomicU64::new(0));
-        assert!(gate.pass() && gate.pass());
+        assert!(gate.try_admit() && gate.try_admit());
         finished.store(2, SeqCst);
         assert!(!gate.is_quiet(&finished), "it is open");
         gate.close();
-        assert!(!gate.pass());
+        assert!(!gate.try_admit());
         assert!(gate.is_quiet(&finished));
         finished.store(1, SeqCst);
         assert!(!gate.is_quiet(&finished));
@@ -75,7 +75,7 @@ mod tests {
                     let (gate, finished) = (Arc::clone(&gate), Arc::clone(&finished));
                     std::thread::spawn(move || {
                         let mut passed = 0u64;
-                        while gate.pass() {
+                        while gate.try_admit() {
                             passed += 1;
                             finished.fetch_add(1, SeqCst);
                         }

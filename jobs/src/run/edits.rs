@@ -13,7 +13,7 @@ pub type GoldEdits = BTreeMap<u64, QuestionRow>;
 ///
 /// # Errors
 /// An edit cannot be read.
-pub fn edits(store: &Store, log: &Log) -> Result<GoldEdits, JobError> {
+pub fn read_edits(store: &Store, log: &Log) -> Result<GoldEdits, JobError> {
     edits_after(store, log, 0)
 }
 
@@ -38,6 +38,6 @@ pub fn edits_after(store: &Store, log: &Log, seen: usize) -> Result<GoldEdits, J
 }
 
 /// The row as edited.
-pub fn edited(edits: &GoldEdits, row: QuestionRow) -> QuestionRow {
+pub fn edited_row(edits: &GoldEdits, row: QuestionRow) -> QuestionRow {
     edits.get(&row.index).cloned().unwrap_or(row)
 }

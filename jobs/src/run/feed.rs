@@ -24,7 +24,7 @@ pub(super) struct QuestionShare {
     /// The number of workers that share the questions: one question in `askers` belongs to this worker.
     pub(super) askers: u64,
     /// Questions of a cohort.
-    pub(super) chunk_size: u64,
+    pub(super) cohort_size: u64,
     /// Committed cohorts.
     pub(super) committed: BTreeSet<u64>,
 }
@@ -34,7 +34,7 @@ impl QuestionShare {
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub(super) fn read(
+    pub(super) fn start_reading(
         self,
         questions: impl Iterator<Item = Result<QuestionRow, JobError>> + Send + 'static,
         gate: Arc<Gate>,
@@ -68,7 +68,7 @@ impl QuestionShare {
         let mut batch = Vec::new();
         for row in questions {
             let row = row?;
-            let chunk = row.index / self.chunk_size;
+            let chunk = row.index / self.cohort_size;
             if row.index % self.askers == self.index && !self.committed.contains(&chunk) {
                 batch.push((chunk, row));
                 if batch.len() == BATCH {
@@ -112,7 +112,7 @@ impl Feed for QuestionFeed {
                 return FeedPoll::Pending;
             }
             if !self.ready.as_slice().is_empty() {
-                return match self.gate.pass().then(|| self.ready.next()).flatten() {
+                return match self.gate.try_admit().then(|| self.ready.next()).flatten() {
                     Some((chunk, question)) => FeedPoll::Ready { cohort: chunk, question },
                     None => FeedPoll::Pending,
                 };

@@ -56,7 +56,7 @@ pub struct Generation {
 ///
 /// # Errors
 /// The store; a log of another version.
-pub fn fence(
+pub fn fence_log(
     store: &Store,
     record: &RunRecord,
     committer: &str,
@@ -115,27 +115,27 @@ impl Generation {
     ///
     /// # Errors
     /// An index cannot be made here. The other workers wait: the process must end.
-    pub fn prepare(&self, worker: &mut Worker) -> Result<(), JobError> {
-        self.run.company.catalogue.make_indexes(worker, &self.building)
+    pub fn make_indexes(&self, worker: &mut Worker) -> Result<(), JobError> {
+        self.run.configurations.catalogue.make_indexes(worker, &self.building)
     }
 
     /// Builds this worker's dataflow, once [`Generation::prepare`] has come back.
     ///
     /// # Errors
     /// The journal or the questions cannot be read.
-    pub fn build(&self, worker: &mut Worker) -> Result<(), JobError> {
+    pub fn build_dataflow(&self, worker: &mut Worker) -> Result<(), JobError> {
         let (index, workers) = (worker.index(), worker.peers());
         let store = self.run.places.store.clone();
         let shelf = AnswerIndex::open(&store, self.run.id(), index, workers, &self.preferred)?;
-        let usage = service_counters(self.run.company.catalogue.infos().map(|(name, _)| name));
+        let usage = service_counters(self.run.configurations.catalogue.infos().map(|(name, _)| name));
         self.usage.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&usage));
         let leading = if index == 0 { self.lead.lock().unwrap_or_else(PoisonError::into_inner).take() } else { None };
         let parts = WorkerParts {
             author: WriterId { run: self.run.id().to_owned(), generation: self.number, worker: index as u32 },
-            company: Arc::clone(&self.run.company),
-            judge: Arc::clone(&self.run.judge),
-            feed: self.feed(index as u64, workers as u64)?,
-            shelf,
+            configurations: Arc::clone(&self.run.configurations),
+            evaluator: Arc::clone(&self.run.evaluator),
+            feed: self.question_feed(index as u64, workers as u64)?,
+            answer_index: shelf,
             counters: Arc::clone(&self.counters),
             usage,
             in_flight: self.run.resolved.in_flight(),
@@ -153,18 +153,18 @@ impl Generation {
 
     /// The questions of one worker: every `workers`-th, without the committed ones. If each question is timed, one
     /// worker has them all: each request is answered by its owner, and the other workers ask nothing.
-    fn feed(&self, index: u64, workers: u64) -> Result<QuestionFeed, JobError> {
+    fn question_feed(&self, index: u64, workers: u64) -> Result<QuestionFeed, JobError> {
         let resolved = &self.run.resolved;
-        let first_open = (0..resolved.chunks()).find(|chunk| !self.committed.contains(chunk));
+        let first_open = (0..resolved.cohort_count()).find(|chunk| !self.committed.contains(chunk));
         let from = first_open.unwrap_or(u64::MAX).saturating_mul(resolved.chunk);
         let share = QuestionShare {
             index,
             askers: if resolved.job.run.mode == TimingMode::Latency { 1 } else { workers },
-            chunk_size: resolved.chunk,
+            cohort_size: resolved.chunk,
             committed: self.committed.clone(),
         };
-        let questions = self.run.questions(&self.log, from)?;
-        share.read(questions, Arc::clone(&self.gate), self.fault.clone()).map_err(|source| JobError::Io {
+        let questions = self.run.questions_from(&self.log, from)?;
+        share.start_reading(questions, Arc::clone(&self.gate), self.fault.clone()).map_err(|source| JobError::Io {
             path: self.run.id().into(),
             operation: "cannot start a thread",
             source,
@@ -202,15 +202,15 @@ fn lead_run(
     fault: &RunFault,
     open_writes: &Arc<AtomicUsize>,
 ) -> Result<(LeaderParts, CommitThreadHandle), JobError> {
-    let before = judged::tallies(run, log)?.into_iter().collect();
+    let before = judged::live_tallies(run, log)?.into_iter().collect();
     let store = &run.places.store;
     let (sender, corrections) = channel();
     let waker = OperatorWaker::default();
     let corrector = Corrector {
         store: store.clone(),
-        judge: Arc::clone(&run.judge),
-        chunk: run.resolved.chunk,
-        before: edits::edits(store, log)?,
+        evaluator: Arc::clone(&run.evaluator),
+        cohort_size: run.resolved.chunk,
+        before: edits::read_edits(store, log)?,
         seen: log.state().golds.len(),
         applied: BTreeMap::new(),
         waiting: BTreeMap::new(),
@@ -233,5 +233,5 @@ fn lead_run(
         operation: "cannot start a thread",
         source,
     })?;
-    Ok((LeaderParts { clerk, before, corrections, waker }, thread))
+    Ok((LeaderParts { committer: clerk, before, corrections, waker }, thread))
 }

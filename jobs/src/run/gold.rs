@@ -4,7 +4,7 @@
 //! on. Outcomes stay as they are; scores and measures are computed again. Only configurations that read gold (controls)
 //! are driven again, for the edited questions alone.
 
-use super::edits::{edited, edits};
+use super::edits::{edited_row, read_edits};
 use crate::error::JobError;
 use crate::prepare::questions::QuestionResolver;
 use crate::run::open::OpenRun;
@@ -28,14 +28,14 @@ pub struct GoldEditCounts {
 /// # Errors
 /// A file without any of the run's questions; a question with another text, other candidates, type, hops or strata:
 /// those need a new run. Gold missing from the corpus.
-pub fn apply(run: &OpenRun, path: &Path, committer: &str) -> Result<GoldEditCounts, JobError> {
+pub fn apply_edit(run: &OpenRun, path: &Path, committer: &str) -> Result<GoldEditCounts, JobError> {
     let mut log = Log::open(&run.places.store, run.id())?;
     let known = known_questions(run, &log)?;
     let format = run.resolved.prepared.format;
     let spec = hopeval_datasets::DatasetSpec { format, paths: vec![path.into()], limit: None };
     let questions = Questions::open(&spec, Policy::Strict)?;
     let gold_by = run.resolved.job.gold_by(questions.format());
-    let mut resolver = QuestionResolver::new(&run.company.catalogue.corpus, gold_by, path, false);
+    let mut resolver = QuestionResolver::new(&run.configurations.catalogue.corpus, gold_by, path, false);
     let mut applied = GoldEditCounts::default();
     let mut lines = Vec::new();
     for question in questions {
@@ -62,7 +62,7 @@ pub fn apply(run: &OpenRun, path: &Path, committer: &str) -> Result<GoldEditCoun
         return Err(JobError::Unfit { run: run.id().to_owned(), reason });
     }
     if applied.changed > 0 {
-        commit(run, &mut log, committer, &lines)?;
+        commit_edit(run, &mut log, committer, &lines)?;
     }
     Ok(applied)
 }
@@ -70,10 +70,10 @@ pub fn apply(run: &OpenRun, path: &Path, committer: &str) -> Result<GoldEditCoun
 /// The run's questions by id, with the log's edits of gold applied.
 fn known_questions(run: &OpenRun, log: &Log) -> Result<BTreeMap<String, QuestionRow>, JobError> {
     let store = &run.places.store;
-    let before = edits(store, log)?;
+    let before = read_edits(store, log)?;
     let mut known = BTreeMap::new();
     for row in question_table::stream_questions(store, run.id(), 0)? {
-        let row = edited(&before, row?);
+        let row = edited_row(&before, row?);
         known.insert(row.id.clone(), row);
     }
     Ok(known)
@@ -93,7 +93,7 @@ fn check_rest(run: &OpenRun, old: &QuestionRow, new: &QuestionRow) -> Result<(),
 }
 
 /// Stores the edited rows under the first free edit number, and records the edit in the log.
-fn commit(run: &OpenRun, log: &mut Log, committer: &str, lines: &[u8]) -> Result<(), JobError> {
+fn commit_edit(run: &OpenRun, log: &mut Log, committer: &str, lines: &[u8]) -> Result<(), JobError> {
     let mut edit = log.state().golds.last().map_or(1, |last| last.edit + 1);
     while !run.places.store.put_if_absent(&layout::gold_edit(run.id(), edit), lines.to_vec().into())? {
         edit += 1;

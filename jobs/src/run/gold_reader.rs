@@ -26,8 +26,8 @@ impl<'a> GoldReader<'a> {
     pub fn new(run: &'a OpenRun, log: &'a Log) -> Result<Self, JobError> {
         let mut held = Vec::new();
         if run.resolved.prepared.questions <= HELD {
-            for row in run.questions(log, 0)? {
-                held.push(run.judge.answerable(&row?));
+            for row in run.questions_from(log, 0)? {
+                held.push(run.evaluator.question_gold(&row?));
             }
         }
         Ok(Self { run, log, held, rows: None, current: None })
@@ -37,9 +37,9 @@ impl<'a> GoldReader<'a> {
     ///
     /// # Errors
     /// The questions cannot be read, or end before `index`.
-    pub fn of(&mut self, index: u64) -> Result<&QuestionGold, JobError> {
+    pub fn for_question(&mut self, index: u64) -> Result<&QuestionGold, JobError> {
         if !self.held.is_empty() {
-            return self.held.get(index as usize).ok_or_else(|| self.absent(index));
+            return self.held.get(index as usize).ok_or_else(|| self.missing_question(index));
         }
         if self.current.as_ref().is_some_and(|current| current.index > index) {
             self.rows = None;
@@ -47,15 +47,15 @@ impl<'a> GoldReader<'a> {
         while self.current.as_ref().is_none_or(|current| current.index != index) {
             let rows = match &mut self.rows {
                 Some(rows) => rows,
-                None => self.rows.insert(Box::new(self.run.questions(self.log, index)?)),
+                None => self.rows.insert(Box::new(self.run.questions_from(self.log, index)?)),
             };
             let row = rows.next().transpose()?;
-            self.current = Some(self.run.judge.answerable(&row.ok_or_else(|| self.absent(index))?));
+            self.current = Some(self.run.evaluator.question_gold(&row.ok_or_else(|| self.missing_question(index))?));
         }
-        self.current.as_ref().ok_or_else(|| self.absent(index))
+        self.current.as_ref().ok_or_else(|| self.missing_question(index))
     }
 
-    fn absent(&self, index: u64) -> JobError {
+    fn missing_question(&self, index: u64) -> JobError {
         JobError::Unfit { run: self.run.id().to_owned(), reason: format!("its questions end before position {index}") }
     }
 }

@@ -31,7 +31,7 @@ type SegmentWrite = (Vec<(RequestKey, u16, Vec<u8>)>, bool, Ticket<Receipt>);
 
 /// Writes the records of one worker as segments.
 pub struct JournalWriter {
-    shelf: AnswerIndex,
+    answer_index: AnswerIndex,
     pending: Vec<(RequestKey, u16, Vec<u8>)>,
     /// Failures kept by this run only.
     pending_run: Vec<(RequestKey, u16, Vec<u8>)>,
@@ -45,18 +45,18 @@ pub struct JournalWriter {
 
 impl JournalWriter {
     /// Starts the writing thread; `open` counts its writes.
-    pub fn new(store: &Store, author: WriterId, shelf: AnswerIndex, open: Arc<AtomicUsize>, fault: RunFault) -> Self {
+    pub fn new(store: &Store, author: WriterId, answer_index: AnswerIndex, open: Arc<AtomicUsize>, fault: RunFault) -> Self {
         let (jobs, receiver) = channel();
-        let durable = shelf.durable_segments();
+        let durable = answer_index.durable_segments();
         let pen = SegmentWriter { store: store.clone(), author, durable, open: Arc::clone(&open), fault };
-        let started = std::thread::Builder::new().name("journal".into()).spawn(move || pen.run(&receiver));
+        let started = std::thread::Builder::new().name("journal".into()).spawn(move || pen.write_segments(&receiver));
         if let Err(error) = started {
             tracing::error!(%error, "cannot start the journal's thread");
         }
-        Self { shelf, pending: Vec::new(), pending_run: Vec::new(), bytes: 0, since: None, jobs, open }
+        Self { answer_index, pending: Vec::new(), pending_run: Vec::new(), bytes: 0, since: None, jobs, open }
     }
 
-    fn begin(&mut self, run_only: bool, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
+    fn begin_write(&mut self, run_only: bool, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
         let pending = if run_only { &mut self.pending_run } else { &mut self.pending };
         if !pending.is_empty() {
             self.open.fetch_add(1, Ordering::SeqCst);
@@ -86,17 +86,17 @@ impl DurableWriter for JournalWriter {
             self.bytes += bytes.len() + 64;
             let run_only = !served.response.is_for_all_runs(kind);
             if run_only { &mut self.pending_run } else { &mut self.pending }.push((key, bucket, bytes));
-            self.shelf.keep_recent(key, served);
+            self.answer_index.keep_recent(key, served);
         }
     }
 
     fn begin_writes(&mut self, due: DueWrites, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
-        self.shelf.index_durable();
+        self.answer_index.index_durable();
         let late = self.since.is_some_and(|since| since.elapsed() >= LONGEST_WAIT);
         if due.advanced || due.flush || late || self.bytes >= SEGMENT_BYTES {
             (self.bytes, self.since) = (0, None);
-            self.begin(false, begin);
-            self.begin(true, begin);
+            self.begin_write(false, begin);
+            self.begin_write(true, begin);
         }
     }
 }
@@ -111,7 +111,7 @@ struct SegmentWriter {
 }
 
 impl SegmentWriter {
-    fn run(self, receiver: &Receiver<SegmentWrite>) {
+    fn write_segments(self, receiver: &Receiver<SegmentWrite>) {
         for (seq, (records, run_only, ticket)) in receiver.iter().enumerate() {
             let folder = if run_only { layout::run_journal(&self.author.run) } else { layout::JOURNAL.to_owned() };
             let WriterId { run, generation, worker } = &self.author;

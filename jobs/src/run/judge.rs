@@ -91,7 +91,7 @@ impl OutcomeEvaluator {
     }
 
     /// The measures.
-    pub fn set(&self) -> &MeasureSet {
+    pub fn measure_set(&self) -> &MeasureSet {
         &self.set
     }
 
@@ -101,7 +101,7 @@ impl OutcomeEvaluator {
     }
 
     /// Prepares a question's gold. A record of another version has neither supporting facts nor evidences.
-    pub fn answerable(&self, row: &QuestionRow) -> QuestionGold {
+    pub fn question_gold(&self, row: &QuestionRow) -> QuestionGold {
         let details: QuestionDetails = serde_json::from_str(&row.record).unwrap_or_default();
         QuestionGold {
             index: row.index,
@@ -115,7 +115,7 @@ impl OutcomeEvaluator {
     }
 
     /// Writes the value of each measure of the set into `values`.
-    pub fn score(
+    pub fn evaluate_outcome(
         &self,
         question: &QuestionGold,
         outcome: &OutcomeRow,
@@ -145,7 +145,7 @@ impl OutcomeEvaluator {
     }
 
     /// The changes of the live tallies for an outcome with these values; `sign` is 1 to add and -1 to take back.
-    pub fn changes(
+    pub fn tally_changes(
         &self,
         question: &QuestionGold,
         outcome: &OutcomeRow,

@@ -19,20 +19,20 @@ type OutcomeVisitor<'a> = &'a mut dyn FnMut(&QuestionGold, &OutcomeRow, &[Option
 ///
 /// # Errors
 /// The questions, a part or an edit of gold cannot be read.
-pub fn judged(run: &OpenRun, log: &Log, each: OutcomeVisitor<'_>) -> Result<(), JobError> {
-    let edits = edits::edits(&run.places.store, log)?;
+pub fn evaluate_outcomes(run: &OpenRun, log: &Log, each: OutcomeVisitor<'_>) -> Result<(), JobError> {
+    let edits = edits::read_edits(&run.places.store, log)?;
     let mut gold = GoldReader::new(run, log)?;
     let (mut scratch, mut values) = (Scratch::default(), Vec::new());
     let (configurations, chunk) = (run.resolved.configurations.len(), run.resolved.chunk);
     for outcome in outcomes::in_final_order(&run.places.store, run.id(), log.state(), configurations, chunk) {
         let mut outcome = outcome?;
-        let question = gold.of(outcome.index)?;
+        let question = gold.for_question(outcome.index)?;
         if let Some(edit) = edits.get(&outcome.index)
-            && run.company.methods[outcome.configuration as usize].reads_gold()
+            && run.configurations.methods[outcome.configuration as usize].reads_gold()
         {
             outcome = drive_again(run, outcome.configuration, edit)?;
         }
-        run.judge.score(question, &outcome, &mut scratch, &mut values);
+        run.evaluator.evaluate_outcome(question, &outcome, &mut scratch, &mut values);
         each(question, &outcome, &values)?;
     }
     Ok(())
@@ -42,13 +42,13 @@ pub fn judged(run: &OpenRun, log: &Log, each: OutcomeVisitor<'_>) -> Result<(), 
 ///
 /// # Errors
 /// A part or the questions cannot be read.
-pub fn tallies(run: &OpenRun, log: &Log) -> Result<BTreeMap<TallyKey, TallyChange>, JobError> {
+pub fn live_tallies(run: &OpenRun, log: &Log) -> Result<BTreeMap<TallyKey, TallyChange>, JobError> {
     let mut tallies: BTreeMap<TallyKey, TallyChange> = BTreeMap::new();
     if log.state().committed.is_empty() {
         return Ok(tallies);
     }
-    judged(run, log, &mut |question, outcome, values| {
-        for (key, change) in run.judge.changes(question, outcome, values, 1) {
+    evaluate_outcomes(run, log, &mut |question, outcome, values| {
+        for (key, change) in run.evaluator.tally_changes(question, outcome, values, 1) {
             let sum = tallies.entry(key).or_default();
             *sum = (sum.0 + change.0, sum.1 + change.1, sum.2 + change.2, sum.3 + change.3);
         }

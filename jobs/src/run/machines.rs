@@ -54,7 +54,7 @@ impl RunConfigurations {
 
     /// A request in the form sent to the service. A score's temperatures are not part of its key, so the answer to one
     /// configuration's request serves all others. The request therefore asks for the temperatures of all of them.
-    fn sent(&self, mut request: Request) -> Request {
+    fn with_all_temperatures(&self, mut request: Request) -> Request {
         if let (Ask::Score(score), Some(all)) = (&mut request.ask, self.temperatures.get(&request.service)) {
             let own = std::mem::replace(&mut score.temperatures, all.clone());
             score.temperatures.extend(own.into_iter().filter(|t| !all.contains(t)));
@@ -64,7 +64,7 @@ impl RunConfigurations {
 }
 
 /// A question in the form given to machines.
-pub fn question(row: &QuestionRow) -> Question {
+pub fn machine_question(row: &QuestionRow) -> Question {
     Question {
         id: row.id.clone(),
         text: row.text.clone(),
@@ -77,15 +77,15 @@ pub fn question(row: &QuestionRow) -> Question {
 
 /// Opens machines for the questions of one worker.
 pub struct MachineOpener {
-    company: Arc<RunConfigurations>,
-    judge: Arc<OutcomeEvaluator>,
+    configurations: Arc<RunConfigurations>,
+    evaluator: Arc<OutcomeEvaluator>,
     mode: TimingMode,
 }
 
 impl MachineOpener {
     /// An opener for one worker.
-    pub fn new(company: Arc<RunConfigurations>, judge: Arc<OutcomeEvaluator>, mode: TimingMode) -> Self {
-        Self { company, judge, mode }
+    pub fn new(configurations: Arc<RunConfigurations>, evaluator: Arc<OutcomeEvaluator>, mode: TimingMode) -> Self {
+        Self { configurations, evaluator, mode }
     }
 }
 
@@ -94,9 +94,9 @@ impl QuestionOpener for MachineOpener {
     type Machine = HostedMachine;
 
     fn open_machines(&mut self, row: QuestionRow) -> Vec<HostedMachine> {
-        let question = question(&row);
+        let question = machine_question(&row);
         let blind = Question { gold: Vec::new(), answers: Vec::new(), ..question.clone() };
-        let gold = Rc::new(self.judge.answerable(&row));
+        let gold = Rc::new(self.evaluator.question_gold(&row));
         let row = Rc::new(row);
         let open = |(configuration, method): (usize, &dyn Method)| HostedMachine {
             // Only methods that declare to read gold get it.
@@ -104,7 +104,7 @@ impl QuestionOpener for MachineOpener {
             question: Rc::clone(&row),
             gold: Rc::clone(&gold),
             configuration: configuration as u32,
-            company: Arc::clone(&self.company),
+            configurations: Arc::clone(&self.configurations),
             mode: self.mode,
             asked: Vec::new(),
             keys: Vec::new(),
@@ -117,7 +117,7 @@ impl QuestionOpener for MachineOpener {
             device_us: 0,
             payload: Vec::new(),
         };
-        self.company.methods.iter().map(AsRef::as_ref).enumerate().map(open).collect()
+        self.configurations.methods.iter().map(AsRef::as_ref).enumerate().map(open).collect()
     }
 
     fn one_at_a_time(&self) -> bool {
@@ -131,7 +131,7 @@ pub struct HostedMachine {
     question: Rc<QuestionRow>,
     gold: Rc<QuestionGold>,
     configuration: u32,
-    company: Arc<RunConfigurations>,
+    configurations: Arc<RunConfigurations>,
     mode: TimingMode,
     /// The requests of the current round, for reading the answers. Neighbouring requests with answers read alike are
     /// kept as the first of them and their number: a round has hundreds of requests, a sweep thousands of rounds at
@@ -162,7 +162,7 @@ impl HostedMachine {
                 self.device_us += served.device_us;
             }
         }
-        let corpus = &self.company.catalogue.corpus;
+        let corpus = &self.configurations.catalogue.corpus;
         let asked = std::mem::take(&mut self.asked);
         let each = asked.iter().flat_map(|(request, count)| std::iter::repeat_n(request, *count));
         each.zip(responses)
@@ -192,7 +192,7 @@ impl HostedMachine {
 }
 
 /// Adds a request to the last group if answers to both are read alike. Otherwise begins another group.
-fn remember(runs: &mut Vec<(Request, usize)>, request: &Request) {
+fn remember_request(runs: &mut Vec<(Request, usize)>, request: &Request) {
     match runs.last_mut() {
         Some((first, count)) if are_read_alike(first, request) => *count += 1,
         _ => runs.push((request.clone(), 1)),
@@ -223,15 +223,15 @@ impl DrivenMachine for HostedMachine {
             Step::Done(outcome) => DrivenStep::Done(self.finish(outcome)),
             Step::Ask(requests) => {
                 self.rounds += 1;
-                let company = Arc::clone(&self.company);
+                let company = Arc::clone(&self.configurations);
                 let asked = requests.into_iter().map(|request| {
                     let key = request_key(&request, &company.catalogue, &mut self.payload);
                     // A machine's share of a batch is known only if all requests of the batch are its own.
                     if self.mode == TimingMode::Latency {
                         self.keys.push(key);
                     }
-                    remember(&mut self.asked, &request);
-                    drive::AskedRequest { key, bucket: request_bucket(&request, &key), request: company.sent(request) }
+                    remember_request(&mut self.asked, &request);
+                    drive::AskedRequest { key, bucket: request_bucket(&request, &key), request: company.with_all_temperatures(request) }
                 });
                 DrivenStep::Ask(asked.collect())
             }

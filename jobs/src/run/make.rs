@@ -1,7 +1,7 @@
 //! Makes a run: builds its missing inputs, except dense indexes, and writes its questions and its record.
 
 use super::judge::OutcomeEvaluator;
-use super::settings::{ResolvedSettings, default_chunk};
+use super::settings::{ResolvedSettings, default_cohort_size};
 use crate::cache::ProgressReporter;
 use crate::clock::now_ms;
 use crate::error::JobError;
@@ -20,7 +20,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// Faults of the job, its files or the store. The run is not visible then.
-pub fn make(job: &Job, places: &Places, quarantine: Option<&Path>, report: ProgressReporter<'_>) -> Result<String, JobError> {
+pub fn make_run(job: &Job, places: &Places, quarantine: Option<&Path>, report: ProgressReporter<'_>) -> Result<String, JobError> {
     let opened = OpenedJob::open(job, &places.cache, places.threads, quarantine.is_some(), report)?;
     let mut configured = ConfiguredJob::new(&opened, places, report)?;
     // The settings are checked before anything is written.
@@ -29,7 +29,7 @@ pub fn make(job: &Job, places: &Places, quarantine: Option<&Path>, report: Progr
     let created_ms = now_ms();
     let run = new_id(created_ms, &dataset_digest, opened.corpus().digest());
     let prepared = write_questions(&opened, &mut configured, places, &run, quarantine, report)?;
-    let resolved = resolved(opened, configured, prepared, dataset_digest, quarantine.is_some());
+    let resolved = resolve_settings(opened, configured, prepared, dataset_digest, quarantine.is_some());
     let unwritable = |source| JobError::Stored { what: "the settings", run: run.clone(), source };
     let record = RunRecord {
         schema_version: RUN_VERSION,
@@ -81,7 +81,7 @@ fn write_questions(
     Ok(prepared)
 }
 
-fn resolved(
+fn resolve_settings(
     opened: OpenedJob,
     configured: ConfiguredJob,
     prepared: PreparationSummary,
@@ -91,7 +91,7 @@ fn resolved(
     let OpenedJob { job, corpus_key, catalogue } = opened;
     let corpus = &catalogue.corpus;
     ResolvedSettings {
-        chunk: job.run.chunk.unwrap_or_else(|| default_chunk(prepared.questions)),
+        chunk: job.run.chunk.unwrap_or_else(|| default_cohort_size(prepared.questions)),
         job,
         configurations: configured.configurations,
         prepared,

@@ -25,9 +25,9 @@ pub struct OpenRun {
     /// Its settings.
     pub resolved: ResolvedSettings,
     /// Its configurations and services.
-    pub company: Arc<RunConfigurations>,
+    pub configurations: Arc<RunConfigurations>,
     /// The evaluator of its outcomes.
-    pub judge: Arc<OutcomeEvaluator>,
+    pub evaluator: Arc<OutcomeEvaluator>,
 }
 
 impl OpenRun {
@@ -57,7 +57,7 @@ impl OpenRun {
         let catalogue = Arc::new(catalogue);
         let company = RunConfigurations::with_temperatures(methods, catalogue, &run.temperatures);
         let company = Arc::new(company);
-        Ok(Self { places: places.clone(), record, resolved, company, judge: Arc::new(judge) })
+        Ok(Self { places: places.clone(), record, resolved, configurations: company, evaluator: Arc::new(judge) })
     }
 
     /// Opens its models and the existing dense indexes. Requests have keys from then on.
@@ -66,7 +66,7 @@ impl OpenRun {
     /// A model that cannot be opened, or that differs from the run's: other weights, another tokenizer, CPU
     /// instructions with other last digits.
     pub fn open_services(&self, report: ProgressReporter<'_>) -> Result<(), JobError> {
-        let catalogue = &self.company.catalogue;
+        let catalogue = &self.configurations.catalogue;
         catalogue.probe(report)?;
         // Runs of earlier versions did not record fingerprints.
         let mut recorded = self.resolved.services.iter();
@@ -86,7 +86,7 @@ impl OpenRun {
     /// # Errors
     /// As [`Catalogue::open_on_devices`].
     pub fn open_on_devices(&self, workers: usize) -> Result<(), JobError> {
-        self.company.catalogue.open_on_devices(workers)
+        self.configurations.catalogue.open_on_devices(workers)
     }
 
     /// Its id.
@@ -95,7 +95,7 @@ impl OpenRun {
     }
 
     /// Names of the configurations, by position.
-    pub fn names(&self) -> Vec<String> {
+    pub fn configuration_names(&self) -> Vec<String> {
         self.resolved.configurations.iter().map(|c| c.name.clone()).collect()
     }
 
@@ -103,14 +103,14 @@ impl OpenRun {
     ///
     /// # Errors
     /// The table or an edit cannot be read.
-    pub fn questions(
+    pub fn questions_from(
         &self,
         log: &Log,
         from: u64,
     ) -> Result<impl Iterator<Item = Result<QuestionRow, JobError>> + Send + use<>, JobError> {
-        let edits = edits::edits(&self.places.store, log)?;
+        let edits = edits::read_edits(&self.places.store, log)?;
         let rows = question_table::stream_questions(&self.places.store, self.id(), from)?;
-        Ok(rows.map(move |row| row.map(|row| edits::edited(&edits, row)).map_err(JobError::from)))
+        Ok(rows.map(move |row| row.map(|row| edits::edited_row(&edits, row)).map_err(JobError::from)))
     }
 }
 

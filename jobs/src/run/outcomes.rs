@@ -25,7 +25,7 @@ const MOST_HELD: usize = 1 << 15;
 /// Gathers outcomes by cohort and writes complete cohorts. Incomplete ones are written only if too many outcomes are
 /// held.
 pub struct OutcomeWriter {
-    open_chunks: BTreeMap<u64, Vec<OutcomeRow>>,
+    open_cohorts: BTreeMap<u64, Vec<OutcomeRow>>,
     usage: ServiceCounters,
     reported: BTreeMap<Arc<str>, Usage>,
     jobs: Sender<PartWrite>,
@@ -39,11 +39,11 @@ impl OutcomeWriter {
         let (store, counter) = (store.clone(), Arc::clone(&open));
         let started = std::thread::Builder::new()
             .name("outcomes".into())
-            .spawn(move || write(&store, &author, &receiver, &counter, &fault));
+            .spawn(move || write_parts(&store, &author, &receiver, &counter, &fault));
         if let Err(error) = started {
             tracing::error!(%error, "cannot start the outcomes' thread");
         }
-        Self { open_chunks: BTreeMap::new(), usage: Arc::clone(usage), reported: BTreeMap::new(), jobs, open }
+        Self { open_cohorts: BTreeMap::new(), usage: Arc::clone(usage), reported: BTreeMap::new(), jobs, open }
     }
 
     /// The usage of the services since the last call.
@@ -69,18 +69,18 @@ impl DurableWriter for OutcomeWriter {
             Ok(finished) => finished.row,
             Err(shared) => shared.row.clone(),
         });
-        self.open_chunks.entry(chunk).or_default().extend(rows);
+        self.open_cohorts.entry(chunk).or_default().extend(rows);
     }
 
     /// A flush writes nothing here: an incomplete cohort is run again, from the journal.
     fn begin_writes(&mut self, due: DueWrites, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
         // While one slow question holds a cohort open, the outcomes of later cohorts must not gather without bound.
-        let crowded = self.open_chunks.values().map(Vec::len).sum::<usize>() > MOST_HELD;
+        let crowded = self.open_cohorts.values().map(Vec::len).sum::<usize>() > MOST_HELD;
         if !due.advanced && !crowded {
             return;
         }
-        let later = if crowded { BTreeMap::new() } else { self.open_chunks.split_off(&due.complete) };
-        let done = std::mem::replace(&mut self.open_chunks, later);
+        let later = if crowded { BTreeMap::new() } else { self.open_cohorts.split_off(&due.complete) };
+        let done = std::mem::replace(&mut self.open_cohorts, later);
         let used = self.usage_since();
         if done.is_empty() && used.is_empty() {
             return;
@@ -92,7 +92,7 @@ impl DurableWriter for OutcomeWriter {
     }
 }
 
-fn write(store: &Store, author: &WriterId, receiver: &Receiver<PartWrite>, open: &AtomicUsize, fault: &RunFault) {
+fn write_parts(store: &Store, author: &WriterId, receiver: &Receiver<PartWrite>, open: &AtomicUsize, fault: &RunFault) {
     for (n, (rows, chunks, used, ticket)) in receiver.iter().enumerate() {
         let mut part = None;
         if !rows.is_empty() {

@@ -42,13 +42,13 @@ pub struct WorkerParts {
     /// The writer's identity.
     pub author: WriterId,
     /// Configurations and services.
-    pub company: Arc<RunConfigurations>,
+    pub configurations: Arc<RunConfigurations>,
     /// The evaluator of outcomes.
-    pub judge: Arc<OutcomeEvaluator>,
+    pub evaluator: Arc<OutcomeEvaluator>,
     /// This worker's questions.
     pub feed: QuestionFeed,
     /// This worker's keys of the journal.
-    pub shelf: AnswerIndex,
+    pub answer_index: AnswerIndex,
     /// Counters of the process.
     pub counters: Arc<OperatorCounters>,
     /// Usage of this worker's services.
@@ -72,7 +72,7 @@ pub struct WorkerParts {
 /// Additional parts of worker 0: commits and corrections.
 pub struct LeaderParts {
     /// Commits complete cohorts.
-    pub clerk: CohortCommitter,
+    pub committer: CohortCommitter,
     /// Tallies of the cohorts committed by earlier generations.
     pub before: Vec<(TallyKey, TallyChange)>,
     /// Corrections of the tallies while the run is running.
@@ -84,26 +84,26 @@ pub struct LeaderParts {
 /// Builds the dataflow of `parts` on `worker`.
 pub fn render(worker: &mut Worker, parts: WorkerParts) {
     let credits = Credits::new(parts.in_flight);
-    let catalogue = &parts.company.catalogue;
+    let catalogue = &parts.configurations.catalogue;
     let spread = ShardedSearch::open(catalogue.services(), worker.index(), worker.peers());
     let inlet = spread.as_ref().map(|spread| &spread.inlet);
     let manner = ServingOptions { batch: parts.batch, mode: parts.mode, worker: worker.index() };
-    let desk = ServiceDispatcher::open(catalogue, parts.shelf.clone(), &parts.usage, manner, &parts.fault, inlet);
+    let desk = ServiceDispatcher::open(catalogue, parts.answer_index.clone(), &parts.usage, manner, &parts.fault, inlet);
     let scribe = JournalWriter::new(
         &parts.store,
         parts.author.clone(),
-        parts.shelf,
+        parts.answer_index,
         Arc::clone(&parts.open_writes),
         parts.fault.clone(),
     );
     let sink = OutcomeWriter::new(&parts.store, parts.author, &parts.usage, parts.open_writes, parts.fault.clone());
     let (clerk, before, corrections, waker) = match parts.leading {
-        Some(leading) => (Some(leading.clerk), leading.before, leading.corrections, leading.waker),
+        Some(leading) => (Some(leading.committer), leading.before, leading.corrections, leading.waker),
         None => (None, Vec::new(), channel().1, OperatorWaker::default()),
     };
     worker.dataflow::<u64, _, _>(|scope| {
         let questions = admit(scope, parts.feed, &credits, &parts.counters);
-        let doorman = MachineOpener::new(parts.company, Arc::clone(&parts.judge), parts.mode);
+        let doorman = MachineOpener::new(parts.configurations, Arc::clone(&parts.evaluator), parts.mode);
         let (outcomes, records) = scope.iterative::<u32, _, _>(|inner| {
             let (handle, replies) = inner.loop_variable::<Vec<_>>(1);
             let (requests, outcomes) = drive(questions.enter(inner), replies, doorman, &credits, &parts.counters);
@@ -115,12 +115,12 @@ pub fn render(worker: &mut Worker, parts: WorkerParts) {
             // While a query is under way, its question is open, and holds the time of the question's outcomes.
             scatter(outcomes.clone(), queries, shards);
         }
-        let judge = parts.judge;
+        let judge = parts.evaluator;
         let mut scratch = Scratch::default();
         let mut values = Vec::new();
         let changes = outcomes.clone().flat_map(move |finished: Rc<FinishedOutcome>| {
-            judge.score(&finished.question, &finished.row, &mut scratch, &mut values);
-            judge.changes(&finished.question, &finished.row, &values, 1)
+            judge.evaluate_outcome(&finished.question, &finished.row, &mut scratch, &mut values);
+            judge.tally_changes(&finished.question, &finished.row, &values, 1)
         });
         let receipts = persist(outcomes, "outcomes", sink, &parts.flush);
         let receipts = receipts.concat(persist(records, "journal", scribe, &parts.flush));

@@ -63,7 +63,7 @@ const IN_FLIGHT: (usize, usize) = (16, 256);
 const CHUNKS: (u64, u64) = (16, 4096);
 
 /// Questions of a cohort unless the job says: for about a hundred commits, whatever the dataset.
-pub(super) fn default_chunk(questions: u64) -> u64 {
+pub(super) fn default_cohort_size(questions: u64) -> u64 {
     (questions / 100).next_power_of_two().clamp(CHUNKS.0, CHUNKS.1)
 }
 
@@ -76,12 +76,12 @@ impl ResolvedSettings {
     }
 
     /// Outcomes of the whole run.
-    pub fn outcomes(&self) -> u64 {
+    pub fn outcome_count(&self) -> u64 {
         self.prepared.questions * self.configurations.len() as u64
     }
 
     /// Cohorts of the run.
-    pub fn chunks(&self) -> u64 {
+    pub fn cohort_count(&self) -> u64 {
         self.prepared.questions.div_ceil(self.chunk)
     }
 

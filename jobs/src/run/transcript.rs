@@ -1,6 +1,6 @@
 //! Drives one question of one configuration again: for its transcript, and for controls after an edit of gold.
 
-use super::machines::question as machine_question;
+use super::machines::machine_question as machine_question;
 use super::open::OpenRun;
 use super::outcome::{OutcomeUsage, outcome_row};
 use super::replay::JournalledAnswers;
@@ -28,9 +28,9 @@ pub fn drive_again(run: &OpenRun, configuration: u32, question: &QuestionRow) ->
 /// # Errors
 /// A request without an answer from these services.
 pub fn transcript(run: &OpenRun, configuration: u32, question: &QuestionRow) -> Result<Transcript, JobError> {
-    let method = run.company.methods[configuration as usize].as_ref();
+    let method = run.configurations.methods[configuration as usize].as_ref();
     let name = &run.resolved.configurations[configuration as usize].name;
-    let catalogue = &run.company.catalogue;
+    let catalogue = &run.configurations.catalogue;
     // A model's answers come from the journal: computing them again may take long, or be impossible here.
     let recall = catalogue.needs_models(method).then(|| JournalledAnswers::open(run)).transpose()?;
     let mut answer = |request: &hopeval_methods::Request| {

@@ -45,7 +45,7 @@ struct InstructionDraft {
 
 impl InstructionDraft {
     /// The number of blanks left.
-    fn open(&self) -> usize {
+    fn open_blanks(&self) -> usize {
         self.blanks - self.filled.len()
     }
 }
@@ -57,7 +57,7 @@ type AnswerFunction<'a> = dyn FnMut(Vec<Request>) -> Result<Vec<Response>, JobEr
 ///
 /// # Errors
 /// The store; a model cannot be asked now; [`JobError::Unfilled`] if every draw left a blank empty.
-pub fn candidates(infill: &InfillSettings, catalogue: &Catalogue, store: &Store) -> Result<InfillResult, JobError> {
+pub fn draw_candidates(infill: &InfillSettings, catalogue: &Catalogue, store: &Store) -> Result<InfillResult, JobError> {
     let mut asker = JournalledAsker::open(store)?;
     let filled = fill_in(infill, &mut |requests| asker.answer(catalogue, requests))?;
     Ok(InfillResult { computed: asker.computed, ..filled })
@@ -67,13 +67,13 @@ pub fn candidates(infill: &InfillSettings, catalogue: &Catalogue, store: &Store)
 fn fill_in(infill: &InfillSettings, answer: &mut AnswerFunction<'_>) -> Result<InfillResult, JobError> {
     let mut drafts = empty_drafts(infill);
     let (mut empty, mut last) = (0, None);
-    while let Some(open) = drafts.iter().map(InstructionDraft::open).max().filter(|&open| open > 0) {
-        let (going, done): (Vec<InstructionDraft>, Vec<InstructionDraft>) = drafts.into_iter().partition(|draft| draft.open() == open);
-        let texts = generate(infill, &going, answer)?;
+    while let Some(open) = drafts.iter().map(InstructionDraft::open_blanks).max().filter(|&open| open > 0) {
+        let (going, done): (Vec<InstructionDraft>, Vec<InstructionDraft>) = drafts.into_iter().partition(|draft| draft.open_blanks() == open);
+        let texts = generate_texts(infill, &going, answer)?;
         let wanted = if infill.fill == FillOrder::Together { open } else { 1 };
         drafts = done;
         for (mut draft, text) in going.into_iter().zip(texts) {
-            match spans(&text, wanted) {
+            match blank_spans(&text, wanted) {
                 Some(found) => {
                     draft.filled.extend(found);
                     drafts.push(draft);
@@ -85,7 +85,7 @@ fn fill_in(infill: &InfillSettings, answer: &mut AnswerFunction<'_>) -> Result<I
             }
         }
     }
-    let candidates = counted(infill, drafts);
+    let candidates = count_candidates(infill, drafts);
     if candidates.is_empty() {
         let example = last.unwrap_or_default();
         return Err(JobError::Unfilled { service: infill.service.clone(), draws: infill.draws, example });
@@ -105,10 +105,10 @@ fn empty_drafts(infill: &InfillSettings) -> Vec<InstructionDraft> {
 }
 
 /// The model's texts for the blanks of some drafts, in their order.
-fn generate(infill: &InfillSettings, drafts: &[InstructionDraft], answer: &mut AnswerFunction<'_>) -> Result<Vec<String>, JobError> {
+fn generate_texts(infill: &InfillSettings, drafts: &[InstructionDraft], answer: &mut AnswerFunction<'_>) -> Result<Vec<String>, JobError> {
     let service = ServiceName::from(infill.service.as_str());
     let requests =
-        drafts.iter().map(|draft| Request { draw: draft.draw, ..Request::new(&service, ask(infill, draft)) });
+        drafts.iter().map(|draft| Request { draw: draft.draw, ..Request::new(&service, blank_request(infill, draft)) });
     let texts = answer(requests.collect())?.into_iter().map(|response| {
         let generation = response.generation().map_err(|failure| {
             let lost = JobError::device_lost(&infill.service, &failure);
@@ -120,12 +120,12 @@ fn generate(infill: &InfillSettings, drafts: &[InstructionDraft], answer: &mut A
 }
 
 /// The candidates from finished drafts, in the order of their draws, each with its number of drafts.
-fn counted(infill: &InfillSettings, mut drafts: Vec<InstructionDraft>) -> Vec<(Value, u32)> {
+fn count_candidates(infill: &InfillSettings, mut drafts: Vec<InstructionDraft>) -> Vec<(Value, u32)> {
     drafts.sort_by_key(|draft| (draft.draw, draft.template));
     let mut found: Vec<(Value, u32)> = Vec::new();
     for draft in drafts {
         let template = &infill.templates[draft.template];
-        let value = template.instruction_value(written(template.text(), &draft.filled, &infill.drop));
+        let value = template.instruction_value(instruction_text(template.text(), &draft.filled, &infill.drop));
         match found.iter_mut().find(|(known, _)| *known == value) {
             Some((_, times)) => *times += 1,
             None => found.push((value, 1)),
@@ -135,9 +135,9 @@ fn counted(infill: &InfillSettings, mut drafts: Vec<InstructionDraft>) -> Vec<(V
 }
 
 /// Asks for the remaining blanks.
-fn ask(infill: &InfillSettings, draft: &InstructionDraft) -> Generate {
+fn blank_request(infill: &InfillSettings, draft: &InstructionDraft) -> Generate {
     let InfillSettings { temperature, top_k, max_tokens, .. } = *infill;
-    let text = marked(infill.templates[draft.template].text(), &draft.filled);
+    let text = mark_blanks(infill.templates[draft.template].text(), &draft.filled);
     Generate {
         prompt: Prompt::text(infill.frame.replacen(PLACE, &text, 1)),
         max_tokens,
@@ -154,7 +154,7 @@ fn sentinel(n: usize) -> String {
 }
 
 /// A template with its first blanks filled in and sentinels, from 0, in the others.
-fn marked(template: &str, filled: &[String]) -> String {
+fn mark_blanks(template: &str, filled: &[String]) -> String {
     let mut pieces = template.split(BLANK);
     let mut text = pieces.next().unwrap_or_default().to_owned();
     for (n, piece) in pieces.enumerate() {
@@ -168,8 +168,8 @@ fn marked(template: &str, filled: &[String]) -> String {
 }
 
 /// An instruction: the template filled in, without its leading phrases for the model.
-fn written(template: &str, filled: &[String], drop: &[String]) -> String {
-    let whole = one_line(&marked(template, filled));
+fn instruction_text(template: &str, filled: &[String], drop: &[String]) -> String {
+    let whole = one_line(&mark_blanks(template, filled));
     one_line(&drop.iter().fold(whole, |text, phrase| text.replace(phrase.as_str(), "")))
 }
 
@@ -179,7 +179,7 @@ fn one_line(text: &str) -> String {
 
 /// The first `wanted` spans between sentinels in a model's text. Text before any sentinel belongs to the first blank,
 /// and the last span may go on to the end.
-fn spans(text: &str, wanted: usize) -> Option<Vec<String>> {
+fn blank_spans(text: &str, wanted: usize) -> Option<Vec<String>> {
     let text = text.trim_start();
     let mut rest = text.strip_prefix(&sentinel(0)).unwrap_or(text);
     let mut found = Vec::with_capacity(wanted);
@@ -192,7 +192,7 @@ fn spans(text: &str, wanted: usize) -> Option<Vec<String>> {
             None if n == wanted => std::mem::take(&mut rest),
             None => return None,
         };
-        found.push(clean(span)?);
+        found.push(clean_span(span)?);
     }
     Some(found)
 }
@@ -200,7 +200,7 @@ fn spans(text: &str, wanted: usize) -> Option<Vec<String>> {
 /// Special tokens in sampled texts. A span with one of them is not usable as wording.
 const SPECIAL: [&str; 6] = ["<extra_id_", "<pad>", "<unk>", "</s>", "[PAD]", "[UNK]"];
 
-fn clean(span: &str) -> Option<String> {
+fn clean_span(span: &str) -> Option<String> {
     let span = one_line(span);
     let usable = !span.is_empty() && !SPECIAL.iter().any(|token| span.contains(token)) && !span.contains(['{', '}']);
     usable.then_some(span)
@@ -218,31 +218,31 @@ mod tests {
 
     #[test]
     fn blanks_are_sentinels_and_come_back_as_spans() {
-        assert_eq!(marked(TEMPLATE, &[]), "<extra_id_0> the documents above <extra_id_1> question.");
-        assert_eq!(marked(TEMPLATE, &["Read".into()]), "Read the documents above <extra_id_0> question.");
+        assert_eq!(mark_blanks(TEMPLATE, &[]), "<extra_id_0> the documents above <extra_id_1> question.");
+        assert_eq!(mark_blanks(TEMPLATE, &["Read".into()]), "Read the documents above <extra_id_0> question.");
         let texts = |texts: &[&str]| Some(texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>());
         assert_eq!(
-            spans("<extra_id_0> Look at<extra_id_1> and\n ask a<extra_id_2> more", 2),
+            blank_spans("<extra_id_0> Look at<extra_id_1> and\n ask a<extra_id_2> more", 2),
             texts(&["Look at", "and ask a"])
         );
         // The end of the text ends the last span, and text without sentinels belongs to the first blank.
-        assert_eq!(spans("<extra_id_0> Look at<extra_id_1> and ask a", 2), texts(&["Look at", "and ask a"]));
-        assert_eq!(spans(" Look at", 1), texts(&["Look at"]));
+        assert_eq!(blank_spans("<extra_id_0> Look at<extra_id_1> and ask a", 2), texts(&["Look at", "and ask a"]));
+        assert_eq!(blank_spans(" Look at", 1), texts(&["Look at"]));
         for nothing in
             ["<extra_id_0> Look at", "<extra_id_0><extra_id_1> a<extra_id_2>", "<extra_id_0> <unk> a<extra_id_1> b", ""]
         {
-            assert_eq!(spans(nothing, 2), None, "{nothing}");
+            assert_eq!(blank_spans(nothing, 2), None, "{nothing}");
         }
-        assert_eq!(spans("<extra_id_0> a <extra_id_5> b", 1), None, "a sentinel within a span");
-        assert_eq!(spans("<extra_id_0> a {passages}<extra_id_1>", 1), None, "what would mean something to a method");
+        assert_eq!(blank_spans("<extra_id_0> a <extra_id_5> b", 1), None, "a sentinel within a span");
+        assert_eq!(blank_spans("<extra_id_0> a {passages}<extra_id_1>", 1), None, "what would mean something to a method");
     }
 
     #[test]
     fn an_instruction_drops_the_leading_phrases() {
         let filled = ["Look at".to_owned(), "and ask a".to_owned()];
-        assert_eq!(written(TEMPLATE, &filled, &[]), "Look at the documents above and ask a question.");
+        assert_eq!(instruction_text(TEMPLATE, &filled, &[]), "Look at the documents above and ask a question.");
         let drop = [" above".to_owned()];
-        assert_eq!(written(TEMPLATE, &filled, &drop), "Look at the documents and ask a question.");
+        assert_eq!(instruction_text(TEMPLATE, &filled, &drop), "Look at the documents and ask a question.");
         let before = Template::Placed { text: TEMPLATE.into(), position: "before".into() };
         assert_eq!(before.instruction_value("Ask.".into()), json!([{"text": "Ask.", "position": "before"}]));
     }

@@ -80,7 +80,7 @@ impl ParameterSearch {
         let select = tune.select[step].clone();
         let entry = method_entry(job, tune, step, &places.store)?;
         let measure = tune.measure_of(&select).to_owned();
-        let settings = settings(tune, &select, &entry);
+        let settings = search_settings(tune, &select, &entry);
         refuse_taken(&select, &settings, &measure, &places.store)?;
         let mut sampled = tune.over_sample(job);
         places.cache.prepare_world(&mut sampled, report)?;
@@ -89,11 +89,11 @@ impl ParameterSearch {
         }
         let mut candidates: Vec<(Value, u32)> = select.candidates.iter().map(|value| (value.clone(), 0)).collect();
         let generated = match &select.generate {
-            Some(infill) => Some(generate(infill, &sampled, &mut candidates, places, report)?),
+            Some(infill) => Some(generate_candidates(infill, &sampled, &mut candidates, places, report)?),
             None => None,
         };
         sampled.name = format!("{}: {}", job.name, select.name);
-        sampled.method = configurations(&select, &entry, &candidates).collect();
+        sampled.method = candidate_configurations(&select, &entry, &candidates).collect();
         sampled.run.temperatures.extend(later_temperatures(tune, step));
         keep_named_services(&mut sampled);
         Ok(Self { job: sampled, generated, select, measure, settings, candidates })
@@ -105,7 +105,7 @@ impl ParameterSearch {
     /// The run is not finished, or its measure is undefined; the store; another search has taken the name.
     pub fn commit(&self, run: &OpenRun) -> Result<CommittedSelection, JobError> {
         let unfit = |reason: String| JobError::Unfit { run: run.id().to_owned(), reason };
-        let shown = show::show(run)?;
+        let shown = show::read_figures(run)?;
         if !shown.finished {
             return Err(unfit("it is not finished, so nothing is chosen from it".to_owned()));
         }
@@ -118,7 +118,7 @@ impl ParameterSearch {
         };
         let mut ranked = Vec::with_capacity(self.candidates.len());
         for (n, (value, draws)) in self.candidates.iter().enumerate() {
-            let name = configuration(&self.select.name, n);
+            let name = candidate_name(&self.select.name, n);
             let row = rows.get(name.as_str()).ok_or_else(|| unfit(format!("it has no configuration `{name}`")))?;
             ranked.push(RankedCandidate {
                 value: value.clone(),
@@ -156,7 +156,7 @@ impl ParameterSearch {
 }
 
 /// All settings of a search, for the selection's record.
-fn settings(tune: &TuneSettings, select: &SearchSettings, entry: &MethodEntry) -> Value {
+fn search_settings(tune: &TuneSettings, select: &SearchSettings, entry: &MethodEntry) -> Value {
     json!({
         "method": {"kind": entry.kind, "parameters": entry.parameters},
         "candidates": select.candidates,
@@ -179,14 +179,14 @@ fn refuse_taken(select: &SearchSettings, settings: &Value, measure: &str, store:
 }
 
 /// Has a language model fill in candidates, and adds them to the job's own.
-fn generate(
+fn generate_candidates(
     infill: &InfillSettings,
     sampled: &Job,
     candidates: &mut Vec<(Value, u32)>,
     places: &Places,
     report: ProgressReporter<'_>,
 ) -> Result<CandidateCounts, JobError> {
-    let filled = infill::candidates(infill, &generator(sampled, &infill.service, places, report)?, &places.store)?;
+    let filled = infill::draw_candidates(infill, &open_generator(sampled, &infill.service, places, report)?, &places.store)?;
     let generated = CandidateCounts {
         candidates: filled.candidates.len() as u32,
         draws: infill.draws,
@@ -203,7 +203,7 @@ fn generate(
 }
 
 /// The searched method with each of the candidates, by the configuration's name.
-fn configurations(
+fn candidate_configurations(
     select: &SearchSettings,
     entry: &MethodEntry,
     candidates: &[(Value, u32)],
@@ -211,12 +211,12 @@ fn configurations(
     candidates.iter().enumerate().map(|(n, (value, _))| {
         let mut entry = entry.clone();
         entry.parameters.insert(select.parameter.clone(), value.clone());
-        (configuration(&select.name, n), entry)
+        (candidate_name(&select.name, n), entry)
     })
 }
 
 /// The name of the n-th candidate's configuration. The names sort in the order of the candidates.
-fn configuration(selection: &str, n: usize) -> String {
+fn candidate_name(selection: &str, n: usize) -> String {
     format!("{selection}.{n:04}")
 }
 
@@ -282,7 +282,7 @@ fn keep_named_services(job: &mut Job) {
 }
 
 /// Opens the service for the generation of candidates.
-fn generator(sampled: &Job, service: &str, places: &Places, report: ProgressReporter<'_>) -> Result<Catalogue, JobError> {
+fn open_generator(sampled: &Job, service: &str, places: &Places, report: ProgressReporter<'_>) -> Result<Catalogue, JobError> {
     let mut job = sampled.clone();
     job.service.retain(|name, _| name == service);
     let opened = OpenedJob::open(&job, &places.cache, places.threads, false, report)?;

@@ -6,9 +6,9 @@ use hopeval_jobs::cache::Cache;
 use hopeval_jobs::places::Places;
 use hopeval_jobs::prepare::opening::OpenedJob;
 use hopeval_jobs::report::tables;
-use hopeval_jobs::run::generation::{Generation, fence};
+use hopeval_jobs::run::generation::{Generation, fence_log};
 use hopeval_jobs::run::machines::RunConfigurations;
-use hopeval_jobs::run::make::make;
+use hopeval_jobs::run::make::make_run;
 use hopeval_jobs::run::open::OpenRun;
 use hopeval_jobs::run::transcript::transcript;
 use hopeval_jobs::services::ServiceEntry;
@@ -93,7 +93,7 @@ impl Bench {
                 settings.model = "gone".to_owned();
             }
         }
-        let corpus = Arc::clone(&run.company.catalogue.corpus);
+        let corpus = Arc::clone(&run.configurations.catalogue.corpus);
         Catalogue::open(corpus, &job.service, &run.places.cache, 1, job.run.mode, &|_, _| ()).unwrap()
     }
 
@@ -112,16 +112,16 @@ impl Bench {
     /// Evaluates the job, with [`Probe`] in the place of its method.
     pub(crate) fn evaluate(&self, store: &str, workers: usize) -> EvaluationResult {
         let places = self.places(store);
-        let run = make(&self.job, &places, None, &|_, _| ()).unwrap();
+        let run = make_run(&self.job, &places, None, &|_, _| ()).unwrap();
         let mut open = OpenRun::open(&places, &run, &|_, _| ()).unwrap();
-        open.company = Arc::new(RunConfigurations::new(vec![Box::new(Probe::default())], Arc::clone(&open.company.catalogue)));
-        let number = fence(&places.store, &open.record, "test", 1, workers).unwrap();
+        open.configurations = Arc::new(RunConfigurations::new(vec![Box::new(Probe::default())], Arc::clone(&open.configurations.catalogue)));
+        let number = fence_log(&places.store, &open.record, "test", 1, workers).unwrap();
         open.open_services(&|_, _| ()).unwrap();
         let (generation, ledger) = Generation::join(open, number, Some("test")).unwrap();
         let generation = Arc::new(generation);
         let shared = Arc::clone(&generation);
         let guards = timely::execute(timely::Config::process(workers), move |worker| {
-            shared.prepare(worker).and_then(|()| shared.build(worker)).unwrap();
+            shared.make_indexes(worker).and_then(|()| shared.build_dataflow(worker)).unwrap();
             while worker.has_dataflows() {
                 worker.step_or_park(Some(Duration::from_millis(20)));
             }
@@ -139,9 +139,9 @@ impl Bench {
         let outcomes = read_table::<FinalOutcomeRow>(&places.store, &place("outcomes")).unwrap();
         // A transcript needs no model: the models are deleted, and the journal has their answers.
         let mut elsewhere = OpenRun::open(&places, &run, &|_, _| ()).unwrap();
-        elsewhere.company =
+        elsewhere.configurations =
             Arc::new(RunConfigurations::new(vec![Box::new(Probe::default())], Arc::new(self.without_models(&elsewhere))));
-        let rows = elsewhere.questions(&log, 0).unwrap();
+        let rows = elsewhere.questions_from(&log, 0).unwrap();
         let question = rows.map(Result::unwrap).nth(3).unwrap();
         let transcript = transcript(&elsewhere, 0, &question).unwrap();
         assert_eq!(transcript.outcome.answer, outcomes[3].answer);

@@ -6,7 +6,7 @@ use crate::golden;
 use hopeval_datasets::Format;
 use hopeval_jobs::Job;
 use hopeval_jobs::places::Places;
-use hopeval_jobs::run::make::make;
+use hopeval_jobs::run::make::make_run;
 use hopeval_jobs::run::open::OpenRun;
 use hopeval_jobs::run::settings::ResolvedSettings;
 use hopeval_measures::Profile;
@@ -139,7 +139,7 @@ fn jobs_are_those_of_the_golden_file() {
 
 /// The record of a run but for its id and the time of its making.
 fn record(tiny: &Tiny, places: &Places, job: &Job) -> (RunRecord, String) {
-    let run = make(job, places, None, &|_, _| ()).unwrap();
+    let run = make_run(job, places, None, &|_, _| ()).unwrap();
     let text = places.store.get(&layout::run_record(&run)).unwrap();
     let text = tiny.portable(std::str::from_utf8(&text).unwrap());
     let record = RunRecord::load(&places.store, &run).unwrap();

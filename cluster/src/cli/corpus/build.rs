@@ -30,10 +30,10 @@ pub(crate) struct BuildArguments {
     links: String,
 }
 
-pub(super) fn build(arguments: &BuildArguments) -> Result<u8> {
+pub(super) fn build_corpus(arguments: &BuildArguments) -> Result<u8> {
     let settings = CorpusSettings {
-        duplicates: named::<DuplicatePolicy>("duplicates", &arguments.duplicates)?,
-        links: named::<LinkSource>("links", &arguments.links)?,
+        duplicates: parse_named::<DuplicatePolicy>("duplicates", &arguments.duplicates)?,
+        links: parse_named::<LinkSource>("links", &arguments.links)?,
         ..CorpusSettings::default()
     };
     let progress = CommandStages::new();
@@ -56,7 +56,7 @@ pub(super) fn build(arguments: &BuildArguments) -> Result<u8> {
 }
 
 /// A value by its name in job files.
-fn named<T: serde::de::DeserializeOwned>(option: &str, name: &str) -> Result<T> {
+fn parse_named<T: serde::de::DeserializeOwned>(option: &str, name: &str) -> Result<T> {
     match serde_json::from_value(serde_json::Value::String(name.to_owned())) {
         Ok(value) => Ok(value),
         Err(error) => bail!("--{option} {name}: {error}"),

@@ -2,8 +2,8 @@
 
 use super::counts::count;
 use super::lines::LineArguments;
-use super::score::temperatures;
-use super::task::{TaskName, read_lines, requests};
+use super::score::parse_temperatures;
+use super::task::{TaskName, read_lines, read_requests};
 use crate::print;
 use anyhow::{Result, bail};
 use clap::builder::PossibleValue;
@@ -67,13 +67,13 @@ impl ValueEnum for BenchTask {
 
 pub(crate) fn bench(arguments: &BenchArguments, threads: Option<usize>) -> Result<u8> {
     match arguments.task {
-        BenchTask::Model(task) => model(arguments, task, threads),
-        BenchTask::Tokenize => tokenize(arguments),
+        BenchTask::Model(task) => bench_model(arguments, task, threads),
+        BenchTask::Tokenize => bench_tokenizer(arguments),
     }
 }
 
 /// Measures tokenising: one text after the other on this thread, until the ids are stored.
-fn tokenize(arguments: &BenchArguments) -> Result<u8> {
+fn bench_tokenizer(arguments: &BenchArguments) -> Result<u8> {
     let started = Instant::now();
     let tokenizer = arguments.lines.model.open_tokenizer()?;
     let open_s = started.elapsed().as_secs_f64();
@@ -92,16 +92,16 @@ fn tokenize(arguments: &BenchArguments) -> Result<u8> {
     Ok(exit::DONE)
 }
 
-fn model(arguments: &BenchArguments, task: TaskName, threads: Option<usize>) -> Result<u8> {
+fn bench_model(arguments: &BenchArguments, task: TaskName, threads: Option<usize>) -> Result<u8> {
     let model = &arguments.lines.model;
     let started = Instant::now();
     let session = model.open(model.options(), threads)?;
     let open_s = started.elapsed().as_secs_f64();
-    let task = task.task(temperatures(&arguments.temperatures)?, arguments.max_tokens);
-    let requests = requests(&session, &task, &arguments.lines)?;
+    let task = task.task(parse_temperatures(&arguments.temperatures)?, arguments.max_tokens);
+    let requests = read_requests(&session, &task, &arguments.lines)?;
     // The first use of weights brings them into the order of products. This time counts as loading.
     let started = Instant::now();
-    session.engine.ask(requests.first().map(smallest));
+    session.engine.ask(requests.first().map(smallest_request));
     let warm_s = started.elapsed().as_secs_f64();
     let counters = session.engine.counters();
     let counted: [(&str, &AtomicU64); 6] = [
@@ -135,7 +135,7 @@ fn model(arguments: &BenchArguments, task: TaskName, threads: Option<usize>) -> 
 }
 
 /// A request of the same kind with as few tokens as possible.
-fn smallest(request: &Request) -> Request {
+fn smallest_request(request: &Request) -> Request {
     let one = |ids: &TokenIds| ids[..ids.len().min(1)].into();
     match request {
         Request::Score(score) => {

@@ -2,9 +2,9 @@
 
 use super::counts::count;
 use super::lines::LineArguments;
-use super::score::temperatures;
-use super::task::{TaskName, requests};
-use crate::cli::tables::markdown;
+use super::score::parse_temperatures;
+use super::task::{TaskName, read_requests};
+use crate::cli::tables::markdown_table;
 use crate::print;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
@@ -43,19 +43,19 @@ pub(crate) struct CheckArguments {
 pub(crate) fn check(arguments: &CheckArguments, threads: Option<usize>) -> Result<u8> {
     let options = arguments.lines.model.options();
     let threads = threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-    let (sample, identity) = sample(arguments, options)?;
-    let longest = sample.iter().map(tokens).max().unwrap_or(0);
+    let (sample, identity) = sample_requests(arguments, options)?;
+    let longest = sample.iter().map(token_count).max().unwrap_or(0);
     let variants = self_check::variants(options, threads, arguments.passes, longest);
-    let differences = compare(arguments, &sample, &variants, options)?;
+    let differences = compare_variants(arguments, &sample, &variants, options)?;
     let same = differences.iter().all(PassDifference::is_none);
     if arguments.json {
         let document = serde_json::json!({
             "requests": sample.len(), "numerics": identity.numerics, "invariant": same,
-            "passes": variants.iter().zip(&differences).map(document).collect::<Vec<_>>(),
+            "passes": variants.iter().zip(&differences).map(difference_document).collect::<Vec<_>>(),
         });
         print::line(&document.to_string());
     } else {
-        print::line(&table(&variants, &differences));
+        print::line(&difference_table(&variants, &differences));
         let verdict = if same { "bit-identical" } else { "NOT batch-invariant" };
         print::line(&format!("{} requests, {}: {verdict}", sample.len(), identity.numerics));
     }
@@ -63,16 +63,16 @@ pub(crate) fn check(arguments: &CheckArguments, threads: Option<usize>) -> Resul
 }
 
 /// Some of the file's requests, evenly spread, and the identity of the engine.
-fn sample(arguments: &CheckArguments, options: EngineOptions) -> Result<(Vec<Request>, DeviceIdentity)> {
+fn sample_requests(arguments: &CheckArguments, options: EngineOptions) -> Result<(Vec<Request>, DeviceIdentity)> {
     let session = arguments.lines.model.open(options, Some(1))?;
-    let task = arguments.task.task(temperatures(&arguments.temperatures)?, arguments.max_tokens);
-    let all = requests(&session, &task, &arguments.lines)?;
+    let task = arguments.task.task(parse_temperatures(&arguments.temperatures)?, arguments.max_tokens);
+    let all = read_requests(&session, &task, &arguments.lines)?;
     let step = all.len().div_ceil(arguments.sample.max(1)).max(1);
     Ok((all.into_iter().step_by(step).collect(), session.engine.identity().clone()))
 }
 
 /// The differences of each variant from the first answers.
-fn compare(
+fn compare_variants(
     arguments: &CheckArguments,
     sample: &[Request],
     variants: &[PassVariant],
@@ -98,7 +98,7 @@ fn compare(
     Ok(differences)
 }
 
-fn document((variant, difference): (&PassVariant, &PassDifference)) -> serde_json::Value {
+fn difference_document((variant, difference): (&PassVariant, &PassDifference)) -> serde_json::Value {
     serde_json::json!({
         "batch_tokens": variant.options.batch_tokens, "threads": variant.threads, "shuffle": variant.shuffle,
         "compared": difference.compared, "differing": difference.differing, "largest": difference.largest,
@@ -106,7 +106,7 @@ fn document((variant, difference): (&PassVariant, &PassDifference)) -> serde_jso
     })
 }
 
-fn table(variants: &[PassVariant], differences: &[PassDifference]) -> String {
+fn difference_table(variants: &[PassVariant], differences: &[PassDifference]) -> String {
     let rows = variants.iter().zip(differences).map(|(variant, d)| {
         let cells = [variant.options.batch_tokens as u64, variant.threads as u64, d.compared, d.differing];
         let mut row = cells.map(|n| n.to_string()).to_vec();
@@ -115,11 +115,11 @@ fn table(variants: &[PassVariant], differences: &[PassDifference]) -> String {
     });
     let header =
         ["batch tokens", "threads", "numbers", "differing", "largest difference", "rank flips", "other outcomes"];
-    markdown(&header, rows)
+    markdown_table(&header, rows)
 }
 
 /// Tokens of a request in a batch.
-fn tokens(request: &Request) -> usize {
+fn token_count(request: &Request) -> usize {
     match request {
         Request::Score(score) => score.prompt.len() + score.target.len(),
         Request::Encode(encode) => encode.ids.len(),

@@ -1,6 +1,6 @@
 //! `lm conformance`: compares a device's results with the reference, and with its own in other batches.
 
-use crate::cli::tables::markdown;
+use crate::cli::tables::markdown_table;
 use crate::print;
 use anyhow::{Context, Error, Result};
 use clap::Args;
@@ -26,16 +26,16 @@ pub(crate) fn conformance(arguments: &ConformanceArguments, threads: Option<usiz
     let (device, report) = found.with_context(|| format!("cannot open the device {}", arguments.device))?;
     let conforms = report.conforms();
     if arguments.json {
-        let checks: Vec<_> = report.findings.into_iter().map(document).collect();
+        let checks: Vec<_> = report.findings.into_iter().map(finding_document).collect();
         print::line(&serde_json::json!({"device": device, "conforms": conforms, "checks": checks}).to_string());
     } else {
-        table(report.findings);
+        print_findings(report.findings);
         print::line(&format!("{device} {}", if conforms { "conforms" } else { "does NOT conform" }));
     }
     Ok(if conforms { exit::DONE } else { exit::FAILED_QUESTIONS })
 }
 
-fn document(finding: OperationFinding) -> serde_json::Value {
+fn finding_document(finding: OperationFinding) -> serde_json::Value {
     let (check, failed) = (finding.check, finding.failures.len());
     let told = finding.failures.into_iter().take(TOLD).map(|failure| format!("{:#}", Error::new(failure)));
     // JSON has no infinity, the error of a NaN.
@@ -46,7 +46,7 @@ fn document(finding: OperationFinding) -> serde_json::Value {
     })
 }
 
-fn table(findings: Vec<OperationFinding>) {
+fn print_findings(findings: Vec<OperationFinding>) {
     let header = [
         "operation",
         "cases",
@@ -65,7 +65,7 @@ fn table(findings: Vec<OperationFinding>) {
         ]
         .to_vec()
     };
-    print::line(&markdown(&header, findings.iter().map(row)));
+    print::line(&markdown_table(&header, findings.iter().map(row)));
     for finding in &findings {
         finding.failures.iter().take(TOLD).for_each(|failure| print::error(failure));
         if finding.failures.len() > TOLD {

@@ -1,6 +1,6 @@
 //! `lm embed`: vectors of texts.
 
-use super::lines::{LineArguments, answer};
+use super::lines::{LineArguments, answer_lines};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use hopeval_lm::lines::Task;
@@ -35,5 +35,5 @@ impl PoolingName {
 
 pub(super) fn embed(arguments: &EmbedArguments, threads: Option<usize>) -> Result<u8> {
     let task = Task::Embed { pooling: arguments.pooling.want(), normalize: arguments.normalize };
-    answer(&arguments.lines, threads, task)
+    answer_lines(&arguments.lines, threads, task)
 }

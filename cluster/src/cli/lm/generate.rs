@@ -1,7 +1,7 @@
 //! `lm generate`: continuations of prompts.
 
 use super::counts::count;
-use super::lines::{LineArguments, answer};
+use super::lines::{LineArguments, answer_lines};
 use anyhow::{Result, bail};
 use clap::Args;
 use hopeval_lm::lines::{SamplingOptions, Task};
@@ -50,5 +50,5 @@ pub(super) fn generate(arguments: GenerateArguments, threads: Option<usize>) -> 
         sampling: SamplingOptions { temperature, top_k, top_p, seed },
         stop: arguments.stop,
     };
-    answer(&arguments.lines, threads, task)
+    answer_lines(&arguments.lines, threads, task)
 }

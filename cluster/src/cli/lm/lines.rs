@@ -34,14 +34,14 @@ impl LineArguments {
 }
 
 /// Answers lines with a task of the model.
-pub(super) fn answer(arguments: &LineArguments, threads: Option<usize>, task: Task) -> Result<u8> {
+pub(super) fn answer_lines(arguments: &LineArguments, threads: Option<usize>, task: Task) -> Result<u8> {
     let session = arguments.model.open(arguments.model.options(), threads)?;
     let output = BufWriter::new(std::io::stdout());
-    end(lines::run(&session, &task, arguments.open()?, output, arguments.window))
+    exit_code(lines::run(&session, &task, arguments.open()?, output, arguments.window))
 }
 
 /// The exit code of answered lines.
-pub(super) fn end(outcome: Result<LineTally, LinesError>) -> Result<u8> {
+pub(super) fn exit_code(outcome: Result<LineTally, LinesError>) -> Result<u8> {
     let tally = match outcome {
         Err(LinesError::Write(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {
             return Ok(exit::CLOSED_PIPE);

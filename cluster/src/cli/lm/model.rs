@@ -45,18 +45,18 @@ impl ModelArguments {
     }
 
     pub(super) fn open(&self, options: EngineOptions, threads: Option<usize>) -> Result<Session> {
-        self.check()?;
+        self.check_folder()?;
         self.device.open(0, threads, &self.model, options).with_context(|| self.cannot_open())
     }
 
     /// Opens only the tokenizer, without reading weights.
     pub(super) fn open_tokenizer(&self) -> Result<Tokenizer> {
-        self.check()?;
+        self.check_folder()?;
         Tokenizer::open(&self.model).with_context(|| self.cannot_open())
     }
 
     /// Checks that the model is a folder. Most missing folders are models' names from job files.
-    fn check(&self) -> Result<()> {
+    fn check_folder(&self) -> Result<()> {
         if !self.model.is_dir() {
             bail!(
                 "--model {}: there is no such folder\nhint: a model's folder is needed, as Hugging Face lays it out; \

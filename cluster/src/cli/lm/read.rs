@@ -1,7 +1,7 @@
 //! `lm read`: the best span of a context.
 
 use super::counts::count;
-use super::lines::{LineArguments, answer};
+use super::lines::{LineArguments, answer_lines};
 use anyhow::Result;
 use clap::Args;
 use hopeval_lm::lines::Task;
@@ -16,5 +16,5 @@ pub(crate) struct ReadArguments {
 }
 
 pub(super) fn read(arguments: &ReadArguments, threads: Option<usize>) -> Result<u8> {
-    answer(&arguments.lines, threads, Task::Read { max_answer_tokens: arguments.max_answer_tokens })
+    answer_lines(&arguments.lines, threads, Task::Read { max_answer_tokens: arguments.max_answer_tokens })
 }

@@ -1,6 +1,6 @@
 //! `lm score`: log-probabilities of targets after prompts.
 
-use super::lines::{LineArguments, answer};
+use super::lines::{LineArguments, answer_lines};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use hopeval_lm::lines::Task;
@@ -18,12 +18,12 @@ pub(crate) struct ScoreArguments {
 }
 
 pub(super) fn score(arguments: &ScoreArguments, threads: Option<usize>) -> Result<u8> {
-    let temperatures = temperatures(&arguments.temperatures)?;
-    answer(&arguments.lines, threads, Task::Score { temperatures, target_eos: !arguments.no_target_eos })
+    let temperatures = parse_temperatures(&arguments.temperatures)?;
+    answer_lines(&arguments.lines, threads, Task::Score { temperatures, target_eos: !arguments.no_target_eos })
 }
 
 /// Temperatures as they were written, and their values.
-pub(super) fn temperatures(written: &[String]) -> Result<Vec<(String, f32)>> {
+pub(super) fn parse_temperatures(written: &[String]) -> Result<Vec<(String, f32)>> {
     let mut temperatures: Vec<(String, f32)> = Vec::new();
     for text in written {
         let value = text.trim().parse::<f32>().with_context(|| format!("--temperatures: {text:?} is not a number"))?;

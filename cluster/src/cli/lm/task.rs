@@ -37,7 +37,7 @@ impl TaskName {
 }
 
 /// The requests of a file's lines; a bad line is an error here.
-pub(super) fn requests(session: &Session, task: &Task, lines: &LineArguments) -> Result<Vec<Request>> {
+pub(super) fn read_requests(session: &Session, task: &Task, lines: &LineArguments) -> Result<Vec<Request>> {
     Ok(lines::parse_requests(session, task, read_lines(lines)?)?)
 }
 

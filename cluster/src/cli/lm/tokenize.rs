@@ -1,11 +1,11 @@
 //! `lm tokenize`: token ids of texts, and the tokens of ids.
 
-use super::lines::{LineArguments, end};
+use super::lines::{LineArguments, exit_code};
 use anyhow::Result;
 use hopeval_lm::lines;
 use std::io::BufWriter;
 
 pub(super) fn tokenize(arguments: &LineArguments) -> Result<u8> {
     let tokenizer = arguments.model.open_tokenizer()?;
-    end(lines::tokenize(&tokenizer, arguments.open()?, BufWriter::new(std::io::stdout())))
+    exit_code(lines::tokenize(&tokenizer, arguments.open()?, BufWriter::new(std::io::stdout())))
 }

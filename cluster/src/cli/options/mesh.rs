@@ -35,7 +35,7 @@ pub(crate) struct MeshArguments {
 impl MeshArguments {
     /// Checks that the options fit each other. Called before a run is made, because the run would stay behind
     /// unfinished.
-    pub(crate) fn check(&self) -> Result<()> {
+    pub(crate) fn check_options(&self) -> Result<()> {
         if self.supervises() && !self.hosts.is_empty() {
             bail!("--hosts {}: --process is needed too, and says which of them this is", self.hosts.join(","));
         }

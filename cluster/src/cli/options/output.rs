@@ -1,7 +1,7 @@
 //! Options for the printed figures of a run.
 
-use crate::cli::tables::incurred::incurred;
-use crate::cli::tables::measures::{MeasureChoice, measures};
+use crate::cli::tables::incurred::incurred_table;
+use crate::cli::tables::measures::{MeasureChoice, measure_tables};
 use crate::cli::tables::{differences, replicates};
 use crate::print;
 use anyhow::{Result, bail};
@@ -33,31 +33,31 @@ impl OutputArguments {
     }
 
     /// Checks that the run has the named measures, stratum and configuration.
-    pub(crate) fn check(&self, run: &OpenRun) -> Result<()> {
+    pub(crate) fn check_names(&self, run: &OpenRun) -> Result<()> {
         if let Some(stratum) = &self.stratum
-            && !run.judge.strata().contains(stratum)
+            && !run.evaluator.strata().contains(stratum)
         {
-            bail!("no stratum `{stratum}`; the run has {}", run.judge.strata().join(", "));
+            bail!("no stratum `{stratum}`; the run has {}", run.evaluator.strata().join(", "));
         }
-        let names = run.judge.set().names();
+        let names = run.evaluator.measure_set().names();
         if let Some(unknown) = self.measures.iter().find(|name| !names.contains(name)) {
             bail!("no measure `{unknown}`; the run has {}", names.join(", "));
         }
         if let Some(against) = &self.against {
-            hopeval_jobs::report::compare::check(run, against)?;
+            hopeval_jobs::report::compare::check_against(run, against)?;
         }
         Ok(())
     }
 
     /// Prints a run's figures.
-    pub(crate) fn print(&self, run: &OpenRun) -> Result<()> {
-        self.check(run)?;
-        let shown = show::show(run)?;
+    pub(crate) fn print_figures(&self, run: &OpenRun) -> Result<()> {
+        self.check_names(run)?;
+        let shown = show::read_figures(run)?;
         let stratum = self.stratum.as_deref().unwrap_or("all");
         let compare = |against: &String| differences::comparisons(run, against, &self.measures, stratum);
         let compared = self.against.as_ref().map(compare).transpose()?;
         if self.json {
-            let mut document = show::document(run, &shown);
+            let mut document = show::figures_document(run, &shown);
             if let Some(compared) = compared {
                 document["differences"] = serde_json::to_value(compared.differences)?;
                 document["differences_left_out"] = serde_json::to_value(compared.left_out)?;
@@ -66,14 +66,14 @@ impl OutputArguments {
             return Ok(());
         }
         let choice = MeasureChoice { measures: self.measures.clone(), stratum: self.stratum.clone() };
-        print::line(measures(run, &shown, &choice).trim_end());
-        if let Some(table) = replicates::table(&shown, &self.measures, stratum) {
+        print::line(measure_tables(run, &shown, &choice).trim_end());
+        if let Some(table) = replicates::replicate_table(&shown, &self.measures, stratum) {
             print::line(&table);
         }
         if let Some((against, compared)) = self.against.as_ref().zip(compared) {
-            print::line(&differences::tables(against, &compared));
+            print::line(&differences::difference_tables(against, &compared));
         }
-        print::line(&incurred(&shown.costs));
+        print::line(&incurred_table(&shown.costs));
         let out = run.places.store.full_name(&layout::run_folder(run.id()));
         print::line(&format!("results: {out}"));
         Ok(())

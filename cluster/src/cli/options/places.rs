@@ -29,12 +29,12 @@ pub(crate) struct PlaceArguments {
 impl PlaceArguments {
     pub(crate) fn open(&self) -> Result<Places> {
         let store = Store::open(&self.store).with_context(|| format!("cannot open the store {}", self.store))?;
-        Ok(self.around(store))
+        Ok(self.with_store(store))
     }
 
     /// As [`PlaceArguments::open`], for commands about existing runs: a missing store is an error.
     pub(crate) fn open_existing(&self) -> Result<Places> {
-        Ok(self.around(Store::open_existing(&self.store)?))
+        Ok(self.with_store(Store::open_existing(&self.store)?))
     }
 
     /// As [`PlaceArguments::open`], for commands that compute figures: every index is read before it is trusted.
@@ -54,7 +54,7 @@ impl PlaceArguments {
         self.threads.map(NonZeroUsize::get)
     }
 
-    fn around(&self, store: Store) -> Places {
+    fn with_store(&self, store: Store) -> Places {
         let cache = match (&self.cache, store.local_path()) {
             (Some(path), _) => path.clone(),
             (None, Some(path)) => path.join("cache"),

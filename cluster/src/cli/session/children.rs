@@ -16,10 +16,10 @@ impl EvaluationSession<'_> {
         // A process that has not noticed a loss within the stall bound will never notice it.
         let grace = GracePeriods::default();
         let grace = GracePeriods { notice: grace.notice.min(self.mesh.membership()?.stall_bound), ..grace };
-        self.interrupts.joined();
-        let command = |process: usize, hosts: &[String]| self.child(&program, run, process, hosts);
+        self.interrupts.set_joined();
+        let command = |process: usize, hosts: &[String]| self.child_command(&program, run, process, hosts);
         let processes = self.mesh.processes as usize;
-        let ending = supervise::supervise(processes, grace, self.interrupts.signals(), command)?;
+        let ending = supervise::supervise_processes(processes, grace, self.interrupts.signals(), command)?;
         let code = ending.code();
         if code == exit::RESUMABLE {
             for (process, end) in ending.children.iter().enumerate() {
@@ -31,7 +31,7 @@ impl EvaluationSession<'_> {
     }
 
     /// The command line of a child.
-    fn child(&self, program: &Path, run: &str, process: usize, hosts: &[String]) -> Command {
+    fn child_command(&self, program: &Path, run: &str, process: usize, hosts: &[String]) -> Command {
         let mesh = self.mesh;
         let mut command = Command::new(program);
         command.args(["resume", run, "--quiet", "--store", &self.arguments.store]);

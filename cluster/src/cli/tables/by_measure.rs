@@ -1,6 +1,6 @@
 //! A table with configurations in rows and measures in columns.
 
-use super::{UNKNOWN, markdown};
+use super::{UNKNOWN, markdown_table};
 
 /// A figure of a configuration in a measure.
 pub(crate) struct MeasureCell<'a> {
@@ -37,7 +37,7 @@ pub(crate) fn by_measure(counted: &str, cells: &[MeasureCell<'_>]) -> String {
         [(*row).to_owned(), most.to_string()].into_iter().chain(columns.iter().map(figure)).collect()
     });
     let header: Vec<&str> = ["configuration", counted].into_iter().chain(columns.iter().copied()).collect();
-    markdown(&header, body)
+    markdown_table(&header, body)
 }
 
 #[cfg(test)]

@@ -4,19 +4,19 @@
 //! EfficientRAG's table 4 (Zhuang et al. 2024, section 5.2). Both time one query at a time, so their times come from
 //! runs of the mode `latency` alone. Figures unknown or not measured in this mode are dashes.
 
-use super::incurred::incurred;
-use super::{UNKNOWN, markdown};
+use super::incurred::incurred_table;
+use super::{UNKNOWN, markdown_table};
 use hopeval_jobs::mode::TimingMode;
 use hopeval_jobs::report::accounting::{ConfigurationCosts, RunCosts, LatencySummary, TimeDistribution};
 use hopeval_methods::Kind;
 
 /// A figure to `digits` places, or a dash if unknown.
-fn known(value: Option<f64>, digits: usize) -> String {
+fn known_figure(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| UNKNOWN.to_owned(), |value| format!("{value:.digits$}"))
 }
 
 /// A number of parameters in the papers' form.
-fn size(parameters: Option<u64>) -> String {
+fn parameter_count(parameters: Option<u64>) -> String {
     let scaled = |n: u64| match n {
         1_000_000_000.. => format!("{:.1}B", n as f64 / 1e9),
         1_000_000.. => format!("{:.1}M", n as f64 / 1e6),
@@ -27,13 +27,13 @@ fn size(parameters: Option<u64>) -> String {
 }
 
 /// A configuration's name, with a mark if it is a control.
-fn name(account: &ConfigurationCosts) -> String {
+fn configuration_name(account: &ConfigurationCosts) -> String {
     let suffix = if account.control.is_some() { " (control)" } else { "" };
     format!("{}{suffix}", account.configuration)
 }
 
 /// All tables of a run's costs.
-pub(crate) fn tables(accounting: &RunCosts) -> String {
+pub(crate) fn cost_tables(accounting: &RunCosts) -> String {
     let RunCosts { run, job, title, mode, questions, passages, workers, configurations, incurred: services } =
         accounting;
     let mut text = title.as_ref().map_or_else(String::new, |title| format!("{title}\n\n"));
@@ -42,58 +42,58 @@ pub(crate) fn tables(accounting: &RunCosts) -> String {
         mode.name()
     ));
     let mut section = |heading: &str, table: String| text.push_str(&format!("\n{heading}\n\n{table}\n"));
-    section("calls, means over a configuration's n questions", calls(configurations));
-    section("tokens and operations of a question, as if nothing were shared", work(configurations));
+    section("calls, means over a configuration's n questions", calls_table(configurations));
+    section("tokens and operations of a question, as if nothing were shared", work_table(configurations));
     section(
         "cost of a question in seconds: attributed (unshared, at this run's rates) and isolated (alone)",
-        cost(configurations),
+        cost_table(configurations),
     );
     let timed = match mode {
         TimingMode::Latency => "latency in seconds, one question at a time",
         TimingMode::Throughput => "latency in seconds, many questions in flight: not those of a single user",
     };
-    section(timed, latencies(configurations));
+    section(timed, latency_table(configurations));
     section("as PromptRank's table A2", table_a2(configurations));
     section("as EfficientRAG's table 4", table_4(configurations));
     if *mode == TimingMode::Throughput {
         text.push_str("\nquery time, latency and use of the device are measured by `hopeval run --mode latency`\n");
     }
-    text.push_str(&incurred(services));
+    text.push_str(&incurred_table(services));
     text
 }
 
-fn calls(accounts: &[ConfigurationCosts]) -> String {
+fn calls_table(accounts: &[ConfigurationCosts]) -> String {
     let asked = |kind: &Kind| accounts.iter().any(|account| account.calls_of(*kind) > 0.0);
     let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(asked).collect();
     let mut header = vec!["configuration", "n", "coverage", "iterations", "rounds"];
     header.extend(kinds.iter().map(|kind| kind.name()));
     header.extend(["passages retrieved", "passages kept"]);
     let rows = accounts.iter().map(|account| {
-        let mut cells = vec![name(account), account.n.to_string(), known(account.coverage, 3)];
-        cells.extend([known(account.iterations, 2), known(account.rounds, 2)]);
-        cells.extend(kinds.iter().map(|&kind| known(Some(account.calls_of(kind)), 2)));
-        cells.extend([known(account.passages_retrieved, 2), known(account.passages_kept, 2)]);
+        let mut cells = vec![configuration_name(account), account.n.to_string(), known_figure(account.coverage, 3)];
+        cells.extend([known_figure(account.iterations, 2), known_figure(account.rounds, 2)]);
+        cells.extend(kinds.iter().map(|&kind| known_figure(Some(account.calls_of(kind)), 2)));
+        cells.extend([known_figure(account.passages_retrieved, 2), known_figure(account.passages_kept, 2)]);
         cells
     });
-    markdown(&header, rows)
+    markdown_table(&header, rows)
 }
 
-fn work(accounts: &[ConfigurationCosts]) -> String {
+fn work_table(accounts: &[ConfigurationCosts]) -> String {
     let rows = accounts.iter().map(|account| {
         let needed = &account.attributed;
         let tokens = [needed.prompt_tokens, needed.completion_tokens, needed.scored_tokens];
-        let mut cells = vec![name(account)];
+        let mut cells = vec![configuration_name(account)];
         cells.extend(tokens.map(|tokens| format!("{tokens:.1}")));
         cells.push(format!("{:.3e}", needed.operations));
-        cells.push(known(account.calls.iter().map(|calls| calls.cut).sum(), 2));
+        cells.push(known_figure(account.calls.iter().map(|calls| calls.cut).sum(), 2));
         cells
     });
     let header =
         ["configuration", "prompt tokens", "completion tokens", "scored tokens", "operations", "requests cut to fit"];
-    markdown(&header, rows)
+    markdown_table(&header, rows)
 }
 
-fn cost(accounts: &[ConfigurationCosts]) -> String {
+fn cost_table(accounts: &[ConfigurationCosts]) -> String {
     let mut header = vec![
         "configuration",
         "parameters",
@@ -112,40 +112,40 @@ fn cost(accounts: &[ConfigurationCosts]) -> String {
     }
     let rows = accounts.iter().map(|account| {
         let (needed, alone) = (&account.attributed, account.isolated);
-        let mut cells = vec![name(account), size(account.parameters)];
-        cells.extend([known(needed.service_s, 6), known(needed.device_s, 6)]);
-        cells.extend([known(alone.map(|alone| alone.wall_s), 6), known(alone.and_then(|alone| alone.device_s), 6)]);
+        let mut cells = vec![configuration_name(account), parameter_count(account.parameters)];
+        cells.extend([known_figure(needed.service_s, 6), known_figure(needed.device_s, 6)]);
+        cells.extend([known_figure(alone.map(|alone| alone.wall_s), 6), known_figure(alone.and_then(|alone| alone.device_s), 6)]);
         if priced {
-            cells.extend([known(needed.money, 9), known(alone.and_then(|alone| alone.money), 9)]);
+            cells.extend([known_figure(needed.money, 9), known_figure(alone.and_then(|alone| alone.money), 9)]);
         }
         if counted {
-            cells.push(known(needed.energy_j, 3));
+            cells.push(known_figure(needed.energy_j, 3));
         }
         cells
     });
-    markdown(&header, rows)
+    markdown_table(&header, rows)
 }
 
-fn latencies(accounts: &[ConfigurationCosts]) -> String {
+fn latency_table(accounts: &[ConfigurationCosts]) -> String {
     let rows = accounts.iter().flat_map(|account| {
         let times =
             |latency: &LatencySummary| [("service", latency.service), ("queue", latency.queue), ("wall", latency.wall)];
         let rows = account.latency.iter().flat_map(move |latency| times(latency).map(|row| (latency.n, row)));
         rows.map(|(n, (what, TimeDistribution { mean, p50, p90, p99 }))| {
-            let mut cells = vec![name(account), n.to_string(), what.to_owned()];
+            let mut cells = vec![configuration_name(account), n.to_string(), what.to_owned()];
             cells.extend([mean, p50, p90, p99].map(|seconds| format!("{seconds:.6}")));
             cells
         })
     });
-    markdown(&["configuration", "n", "time", "mean", "p50", "p90", "p99"], rows)
+    markdown_table(&["configuration", "n", "time", "mean", "p50", "p90", "p99"], rows)
 }
 
 fn table_a2(accounts: &[ConfigurationCosts]) -> String {
     let rows = accounts.iter().map(|account| {
         let time = account.isolated.map(|alone| alone.wall_s);
-        vec![name(account), size(account.parameters), known(time, 4)]
+        vec![configuration_name(account), parameter_count(account.parameters), known_figure(time, 4)]
     });
-    markdown(&["system", "#params", "avg. query time (s)"], rows)
+    markdown_table(&["system", "#params", "avg. query time (s)"], rows)
 }
 
 fn table_4(accounts: &[ConfigurationCosts]) -> String {
@@ -153,12 +153,12 @@ fn table_4(accounts: &[ConfigurationCosts]) -> String {
         let alone = account.isolated;
         let busy = alone.and_then(|alone| alone.device_use).map(|share| 100.0 * share);
         vec![
-            name(account),
-            known(Some(account.calls_of(Kind::Generate)), 2),
-            known(account.iterations, 2),
-            known(alone.map(|alone| alone.wall_s), 4),
-            known(busy, 2),
+            configuration_name(account),
+            known_figure(Some(account.calls_of(Kind::Generate)), 2),
+            known_figure(account.iterations, 2),
+            known_figure(alone.map(|alone| alone.wall_s), 4),
+            known_figure(busy, 2),
         ]
     });
-    markdown(&["method", "# LLM calls", "# iterations", "latency (s)", "device use (%)"], rows)
+    markdown_table(&["method", "# LLM calls", "# iterations", "latency (s)", "device use (%)"], rows)
 }

@@ -4,16 +4,16 @@ use super::UNKNOWN;
 use super::by_measure::{MeasureCell, by_measure};
 use super::replicates::is_wanted;
 use anyhow::Result;
-use hopeval_jobs::report::compare::{ComparisonResults, Comparison, compare};
+use hopeval_jobs::report::compare::{ComparisonResults, Comparison, compare_configurations};
 use hopeval_jobs::run::open::OpenRun;
 
 /// The differences from `against` in the shown measures.
 pub(crate) fn comparisons(run: &OpenRun, against: &str, measures: &[String], stratum: &str) -> Result<ComparisonResults> {
-    Ok(compare(run, against, stratum, &|measure| is_wanted(measure, measures))?)
+    Ok(compare_configurations(run, against, stratum, &|measure| is_wanted(measure, measures))?)
 }
 
 /// Tables of differences: configurations in rows, measures in columns; controls have a table of their own.
-pub(crate) fn tables(against: &str, compared: &ComparisonResults) -> String {
+pub(crate) fn difference_tables(against: &str, compared: &ComparisonResults) -> String {
     let mut text = format!(
         "\nless `{against}`, paired by question: mean difference [95 % interval] p value (Holm, over the rows)\n"
     );
@@ -22,7 +22,7 @@ pub(crate) fn tables(against: &str, compared: &ComparisonResults) -> String {
     for controls in [false, true] {
         let of: Vec<&Comparison> = told().filter(|found| found.control.is_some() == controls).collect();
         if !of.is_empty() {
-            text.push_str(&format!("{}\n{}\n", if controls { "\ncontrols\n" } else { "" }, table(&of)));
+            text.push_str(&format!("{}\n{}\n", if controls { "\ncontrols\n" } else { "" }, comparison_table(&of)));
         }
     }
     if told().next().is_none() {
@@ -37,17 +37,17 @@ pub(crate) fn tables(against: &str, compared: &ComparisonResults) -> String {
     text.trim_end().to_owned()
 }
 
-fn table(found: &[&Comparison]) -> String {
+fn comparison_table(found: &[&Comparison]) -> String {
     let cells = found.iter().map(|found| MeasureCell {
         configuration: &found.configuration,
         measure: &found.measure,
         count: found.n,
-        figure: figure(found),
+        figure: difference_figure(found),
     });
     by_measure("n", &cells.collect::<Vec<_>>())
 }
 
-fn figure(found: &Comparison) -> String {
+fn difference_figure(found: &Comparison) -> String {
     let shown = |value: Option<f64>| value.map_or(UNKNOWN.to_owned(), |value| format!("{value:+.4}"));
     let p = found.p_holm.map_or(UNKNOWN.to_owned(), |p| format!("{p:.4}"));
     format!("{} [{}, {}] {p}", shown(found.difference), shown(found.low), shown(found.high))

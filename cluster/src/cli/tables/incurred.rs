@@ -1,10 +1,10 @@
 //! The work of the services of a run.
 
-use super::{UNKNOWN, markdown};
+use super::{UNKNOWN, markdown_table};
 use hopeval_results::tables::CostRow;
 
 /// The work of services as a table: the rows that are the whole run's.
-pub(crate) fn incurred(costs: &[CostRow]) -> String {
+pub(crate) fn incurred_table(costs: &[CostRow]) -> String {
     let incurred: Vec<_> = costs.iter().filter(|row| row.configuration.is_none()).collect();
     let models = incurred.iter().any(|row| row.computed_tokens.is_some());
     let counted = incurred.iter().any(|row| row.energy_j.is_some());
@@ -37,6 +37,6 @@ pub(crate) fn incurred(costs: &[CostRow]) -> String {
     if counted {
         header.push("joules");
     }
-    let table = markdown(&header, rows);
+    let table = markdown_table(&header, rows);
     format!("\nincurred by this run\n\n{table}\n")
 }

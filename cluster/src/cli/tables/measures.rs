@@ -1,6 +1,6 @@
 //! The measures of a run.
 
-use super::{UNKNOWN, estimate, markdown};
+use super::{UNKNOWN, estimate_text, markdown_table};
 use hopeval_jobs::report::show::RunFigures;
 use hopeval_jobs::run::open::OpenRun;
 use hopeval_results::tables::MeasureRow;
@@ -25,7 +25,7 @@ fn is_headline(measure: &str) -> bool {
 
 /// The measures of a run as Markdown tables, one per context mode: different modes are never ranked together.
 /// Controls have tables of their own.
-pub(crate) fn measures(run: &OpenRun, shown: &RunFigures, choice: &MeasureChoice) -> String {
+pub(crate) fn measure_tables(run: &OpenRun, shown: &RunFigures, choice: &MeasureChoice) -> String {
     let stratum = choice.stratum.as_deref().unwrap_or("all");
     let wanted = |name: &str| {
         if choice.measures.is_empty() { is_headline(name) } else { choice.measures.iter().any(|m| m == name) }
@@ -34,7 +34,7 @@ pub(crate) fn measures(run: &OpenRun, shown: &RunFigures, choice: &MeasureChoice
         shown.measures.iter().filter(|row| row.stratum == stratum && wanted(&row.measure)).collect();
     // In the set's order, as far as any configuration has a value.
     let has_value = |name: &&str| rows.iter().any(|row| row.n > 0 && row.measure == **name);
-    let columns: Vec<&str> = run.judge.set().names().iter().map(String::as_str).filter(has_value).collect();
+    let columns: Vec<&str> = run.evaluator.measure_set().names().iter().map(String::as_str).filter(has_value).collect();
     let mut modes: BTreeMap<(&str, bool), BTreeMap<usize, Vec<&MeasureRow>>> = BTreeMap::new();
     let position = |name: &str| run.resolved.configurations.iter().position(|c| c.name == name).unwrap_or(usize::MAX);
     let control =
@@ -43,7 +43,7 @@ pub(crate) fn measures(run: &OpenRun, shown: &RunFigures, choice: &MeasureChoice
         let at = position(&row.configuration);
         modes.entry((&row.context_mode, control(at).is_some())).or_default().entry(at).or_default().push(row);
     }
-    let mut text = heading(run, shown, stratum);
+    let mut text = run_heading(run, shown, stratum);
     for ((mode, controls), configurations) in modes {
         text.push_str(&format!("\ncontext mode: {mode}{}\n\n", if controls { ", controls" } else { "" }));
         let mut header = vec!["configuration"];
@@ -60,17 +60,17 @@ pub(crate) fn measures(run: &OpenRun, shown: &RunFigures, choice: &MeasureChoice
             cells.extend(columns.iter().map(|measure| {
                 rows.iter()
                     .find(|row| row.measure == **measure)
-                    .map_or(UNKNOWN.to_owned(), |row| estimate(row.value, row.stderr))
+                    .map_or(UNKNOWN.to_owned(), |row| estimate_text(row.value, row.stderr))
             }));
             cells
         });
-        text.push_str(&markdown(&header, body));
+        text.push_str(&markdown_table(&header, body));
         text.push('\n');
     }
     text
 }
 
-fn heading(run: &OpenRun, shown: &RunFigures, stratum: &str) -> String {
+fn run_heading(run: &OpenRun, shown: &RunFigures, stratum: &str) -> String {
     let resolved = &run.resolved;
     let mut text = resolved.job.title.as_ref().map_or_else(String::new, |title| format!("{title}\n\n"));
     text.push_str(&format!("run {}: {}", run.id(), run.record.job));
@@ -82,7 +82,7 @@ fn heading(run: &OpenRun, shown: &RunFigures, stratum: &str) -> String {
         resolved.prepared.questions,
         resolved.passages,
         resolved.links,
-        run.judge.set().profile()
+        run.evaluator.measure_set().profile()
     ));
     if resolved.prepared.quarantined > 0 {
         text.push_str(&format!("; {} rows set aside", resolved.prepared.quarantined));

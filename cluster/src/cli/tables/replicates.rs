@@ -5,7 +5,7 @@ use hopeval_jobs::report::replicates::ReplicateSpread;
 use hopeval_jobs::report::show::RunFigures;
 
 /// A table of the means over replicates with their deviation; `None` for a run without replicates.
-pub(crate) fn table(shown: &RunFigures, measures: &[String], stratum: &str) -> Option<String> {
+pub(crate) fn replicate_table(shown: &RunFigures, measures: &[String], stratum: &str) -> Option<String> {
     let wanted = |spread: &&ReplicateSpread| is_wanted(&spread.measure, measures) && spread.stratum == stratum;
     let spreads: Vec<&ReplicateSpread> = shown.replicates.iter().filter(wanted).collect();
     if spreads.is_empty() {
@@ -15,7 +15,7 @@ pub(crate) fn table(shown: &RunFigures, measures: &[String], stratum: &str) -> O
         configuration: &spread.configuration,
         measure: &spread.measure,
         count: spread.replicates,
-        figure: figure(spread),
+        figure: spread_figure(spread),
     });
     let table = by_measure("replicates", &cells.collect::<Vec<_>>());
     Some(format!(
@@ -34,7 +34,7 @@ pub(super) fn is_wanted(measure: &str, named: &[String]) -> bool {
         || measure.starts_with("answer_recall@")
 }
 
-fn figure(spread: &ReplicateSpread) -> String {
+fn spread_figure(spread: &ReplicateSpread) -> String {
     let deviation = spread.deviation.map_or(String::new(), |deviation| format!(" ({deviation:.4})"));
     let interval = spread.low.zip(spread.high).map_or(String::new(), |(low, high)| format!(" [{low:.4}, {high:.4}]"));
     format!("{:.4}{deviation}{interval}", spread.mean)

@@ -1,11 +1,11 @@
 //! The requests of a planned job.
 
-use super::{UNKNOWN, markdown};
+use super::{UNKNOWN, markdown_table};
 use hopeval_jobs::report::plan::JobPlan;
 use std::collections::BTreeSet;
 
 /// Services and kinds in rows; tokens in columns if the job has models.
-pub(crate) fn table(plan: &JobPlan) -> String {
+pub(crate) fn request_table(plan: &JobPlan) -> String {
     let names: BTreeSet<&String> = plan.first_round.keys().chain(plan.estimated.keys()).collect();
     let has_models = !plan.estimated_tokens.is_empty();
     let rows = names.into_iter().map(|name| {
@@ -24,5 +24,5 @@ pub(crate) fn table(plan: &JobPlan) -> String {
     if has_models {
         header.extend(["prompt tokens", "written at most", "scored tokens"]);
     }
-    markdown(&header, rows)
+    markdown_table(&header, rows)
 }

@@ -54,7 +54,7 @@ impl Interpreter<'_> {
     ///
     /// # Errors
     /// They name the interpreter, the missing packages, and the command that installs them.
-    pub(super) fn check(&self, requirements: &[Requirement]) -> Result<()> {
+    pub(super) fn check_packages(&self, requirements: &[Requirement]) -> Result<()> {
         let mut command = Command::new(self.program);
         command.arg("-c").arg(ASK).args(requirements.iter().map(|requirement| requirement.name));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -68,12 +68,12 @@ impl Interpreter<'_> {
             ),
         };
         // The request to stop has stopped the child, too.
-        if !output.status.success() && !self.signals.draining() {
+        if !output.status.success() && !self.signals.is_draining() {
             let said = String::from_utf8_lossy(&output.stderr);
             let said = said.trim().lines().last().unwrap_or("nothing").to_owned();
             bail!(
                 "the Python interpreter `{shown}` {} when it was asked for its packages; it said: {said}",
-                end(output.status)
+                child_end(output.status)
             );
         }
         let said = String::from_utf8_lossy(&output.stdout);
@@ -101,18 +101,18 @@ impl Interpreter<'_> {
     /// # Errors
     /// It cannot be started, or not be waited for.
     pub(super) fn train(&self, script: &Path, options: &[OsString]) -> Result<TrainingEnd> {
-        if self.signals.draining() {
+        if self.signals.is_draining() {
             return Ok(TrainingEnd::Interrupted);
         }
         let mut command = Command::new(self.program);
         command.arg(script).args(options);
         supervise::die_with_parent(&mut command);
         let child = command.spawn().with_context(|| format!("cannot start {}", self.program.display()))?;
-        let status = self.wait(child).context("the training cannot be waited for")?;
-        Ok(match end(status) {
+        let status = self.wait_for_child(child).context("the training cannot be waited for")?;
+        Ok(match child_end(status) {
             ChildEnd::Code(0) => TrainingEnd::Finished,
             // The child was asked to stop, directly or by this process; the script's own exit code does not matter.
-            _ if self.signals.draining() => TrainingEnd::Interrupted,
+            _ if self.signals.is_draining() => TrainingEnd::Interrupted,
             ChildEnd::Signal(signal) if [Signal::SIGINT as i32, Signal::SIGTERM as i32].contains(&signal) => {
                 TrainingEnd::Interrupted
             }
@@ -120,13 +120,13 @@ impl Interpreter<'_> {
         })
     }
 
-    fn wait(&self, mut child: Child) -> std::io::Result<ExitStatus> {
+    fn wait_for_child(&self, mut child: Child) -> std::io::Result<ExitStatus> {
         let mut told = false;
         loop {
             if let Some(status) = child.try_wait()? {
                 return Ok(status);
             }
-            if self.signals.draining() && !told {
+            if self.signals.is_draining() && !told {
                 told = true;
                 if let Ok(pid) = i32::try_from(child.id()) {
                     // The child is not reaped yet, so the process number is its own. If it has ended meanwhile, the
@@ -139,7 +139,7 @@ impl Interpreter<'_> {
     }
 }
 
-fn end(status: ExitStatus) -> ChildEnd {
+fn child_end(status: ExitStatus) -> ChildEnd {
     match (status.code(), status.signal()) {
         (Some(code), _) => ChildEnd::Code(code),
         (None, signal) => ChildEnd::Signal(signal.unwrap_or(0)),

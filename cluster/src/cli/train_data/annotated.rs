@@ -5,7 +5,7 @@ use crate::cli::options::PlaceArguments;
 use crate::print;
 use anyhow::{Context, Result, bail};
 use hopeval_construct::{Ended, Library, Report, Settings, Tables, annotated_rows};
-use hopeval_jobs::run::judged::judged;
+use hopeval_jobs::run::judged::evaluate_outcomes;
 use hopeval_jobs::run::open::OpenRun;
 use hopeval_results::Log;
 
@@ -20,12 +20,12 @@ pub(super) fn construct_annotated(
 ) -> Result<Report> {
     let run = places.open_run(run)?;
     let log = Log::open(&run.places.store, run.id())?;
-    let position = configuration(&run, arguments.configuration.as_deref())?;
-    let library = Library::unsearched(&run.company.catalogue.corpus);
+    let position = annotating_configuration(&run, arguments.configuration.as_deref())?;
+    let library = Library::unsearched(&run.configurations.catalogue.corpus);
     let mut made = Report::default();
     let mut files = Tables::of_hops(&arguments.out)?;
     let mut wrong = None;
-    judged(&run, &log, &mut |_, outcome, _| {
+    evaluate_outcomes(&run, &log, &mut |_, outcome, _| {
         if outcome.configuration as usize == position && wrong.is_none() {
             let ended = Ended {
                 question: &outcome.question,
@@ -51,9 +51,9 @@ pub(super) fn construct_annotated(
 }
 
 /// The position of the annotating configuration.
-fn configuration(run: &OpenRun, wanted: Option<&str>) -> Result<usize> {
-    let names = run.names();
-    let annotates = |at: &usize| run.company.methods[*at].kind() == ANNOTATES;
+fn annotating_configuration(run: &OpenRun, wanted: Option<&str>) -> Result<usize> {
+    let names = run.configuration_names();
+    let annotates = |at: &usize| run.configurations.methods[*at].kind() == ANNOTATES;
     let fitting: Vec<usize> = (0..names.len()).filter(annotates).collect();
     let listed = fitting.iter().map(|&at| names[at].as_str()).collect::<Vec<_>>().join(", ");
     if fitting.is_empty() {

@@ -90,11 +90,11 @@ pub struct AttributedCosts {
 impl ConfigurationCosts {
     /// Requests of a kind, of all services.
     pub fn calls_of(&self, kind: Kind) -> f64 {
-        total(self.calls.iter().filter(|calls| calls.kind == kind.name()).map(|calls| calls.calls))
+        sum_from_zero(self.calls.iter().filter(|calls| calls.kind == kind.name()).map(|calls| calls.calls))
     }
 }
 
 /// The sum; 0 for an empty iterator, where the standard library gives -0.
-pub(super) fn total(values: impl Iterator<Item = f64>) -> f64 {
+pub(super) fn sum_from_zero(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(0.0, |sum, next| sum + next)
 }

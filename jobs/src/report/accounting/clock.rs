@@ -44,7 +44,7 @@ pub struct TimeDistribution {
 
 impl TimeDistribution {
     /// The distribution of at least one time.
-    fn of(mut times: Vec<f64>) -> Self {
+    fn from_times(mut times: Vec<f64>) -> Self {
         let n = times.len();
         let mean = times.iter().sum::<f64>() / n as f64;
         times.sort_by(f64::total_cmp);
@@ -86,12 +86,12 @@ impl LatencySamples {
         IsolatedCosts { wall_s: wall / n, device_s, device_use, money }
     }
 
-    pub(super) fn latency(self) -> LatencySummary {
+    pub(super) fn into_summary(self) -> LatencySummary {
         LatencySummary {
             n: self.wall.len() as u64,
-            service: TimeDistribution::of(self.service),
-            queue: TimeDistribution::of(self.queue),
-            wall: TimeDistribution::of(self.wall),
+            service: TimeDistribution::from_times(self.service),
+            queue: TimeDistribution::from_times(self.queue),
+            wall: TimeDistribution::from_times(self.wall),
         }
     }
 }
@@ -102,10 +102,10 @@ mod tests {
 
     #[test]
     fn percentiles_are_times_that_were_measured() {
-        let times = TimeDistribution::of((1..=100).rev().map(f64::from).collect());
+        let times = TimeDistribution::from_times((1..=100).rev().map(f64::from).collect());
         assert_eq!(times, TimeDistribution { mean: 50.5, p50: 50.0, p90: 90.0, p99: 99.0 });
-        assert_eq!(TimeDistribution::of(vec![2.0]), TimeDistribution { mean: 2.0, p50: 2.0, p90: 2.0, p99: 2.0 });
-        assert_eq!(TimeDistribution::of(vec![3.0, 1.0, 2.0]).p90, 3.0);
+        assert_eq!(TimeDistribution::from_times(vec![2.0]), TimeDistribution { mean: 2.0, p50: 2.0, p90: 2.0, p99: 2.0 });
+        assert_eq!(TimeDistribution::from_times(vec![3.0, 1.0, 2.0]).p90, 3.0);
     }
 
     #[test]
@@ -117,6 +117,6 @@ mod tests {
         let expected = IsolatedCosts { wall_s: 2.0, device_s: Some(0.5), device_use: Some(0.25), money: None };
         assert_eq!(clock.isolated(None), expected);
         assert_eq!(clock.isolated(Some(7200.0)), IsolatedCosts { money: Some(1.0), ..expected });
-        assert_eq!(clock.latency().n, 2);
+        assert_eq!(clock.into_summary().n, 2);
     }
 }

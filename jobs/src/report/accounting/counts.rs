@@ -1,6 +1,6 @@
 //! Counts a configuration's outcomes and divides its costs by them.
 
-use super::account::{ConfigurationCosts, AttributedCosts, MeanCalls, total};
+use super::account::{ConfigurationCosts, AttributedCosts, MeanCalls, sum_from_zero};
 use crate::run::judge::OK;
 use hopeval_methods::Kind;
 use hopeval_results::tables::{ConfigurationRow, CostRow, FinalOutcomeRow};
@@ -31,7 +31,7 @@ impl OutcomeCounts {
 
     /// The account without its times. `parameters` are the models' parameters by service; `costs` are the
     /// configuration's cost rows.
-    pub(super) fn account<'a>(
+    pub(super) fn configuration_costs<'a>(
         &self,
         configuration: ConfigurationRow,
         parameters: &BTreeMap<String, u64>,
@@ -88,7 +88,7 @@ impl OutcomeCounts {
 
     /// Sums over all services: `calls` are the means of `costs`.
     fn attributed(&self, costs: &[&CostRow], calls: &[MeanCalls]) -> AttributedCosts {
-        let sum = |of: fn(&MeanCalls) -> f64| total(calls.iter().map(of));
+        let sum = |of: fn(&MeanCalls) -> f64| sum_from_zero(calls.iter().map(of));
         let computed = costs.iter().filter(|row| !is_look_up(row));
         // Only requests to models have tokens.
         let of_models = |row: &&&CostRow| row.prompt_tokens + row.completion_tokens + row.scored_tokens > 0;
@@ -174,7 +174,7 @@ mod tests {
         let parameters = BTreeMap::from([("t5".to_owned(), 70), ("other".to_owned(), 9)]);
         let rows =
             [row("score", 40, Some(3.0), Some(2.0)), row("retrieve", 0, Some(1.0), None), row("links", 0, None, None)];
-        let account = two.account(configuration.clone(), &parameters, rows.iter());
+        let account = two.configuration_costs(configuration.clone(), &parameters, rows.iter());
         assert_eq!((account.n, account.coverage, account.parameters), (2, Some(0.5), Some(70)));
         assert_eq!(
             (account.iterations, account.passages_retrieved, account.passages_kept),
@@ -188,10 +188,10 @@ mod tests {
 
         // All answers of the scorer were in the journal, so their time is unknown.
         let journalled = [row("score", 40, None, None), row("retrieve", 0, Some(1.0), None)];
-        let account = two.account(configuration.clone(), &BTreeMap::new(), journalled.iter());
+        let account = two.configuration_costs(configuration.clone(), &BTreeMap::new(), journalled.iter());
         assert_eq!((account.attributed.service_s, account.attributed.device_s, account.parameters), (None, None, None));
         let earlier = counts(&[outcome("ok", Some(10)), outcome("ok", None)]);
-        assert_eq!(earlier.account(configuration, &parameters, [].iter()).passages_retrieved, None);
+        assert_eq!(earlier.configuration_costs(configuration, &parameters, [].iter()).passages_retrieved, None);
     }
 
     #[test]
@@ -201,7 +201,7 @@ mod tests {
         // A retriever has no device.
         let search = row("retrieve", 0, Some(1.0), None);
         let joules = |rows: &[CostRow]| {
-            let account = two.account(ConfigurationRow::default(), &BTreeMap::new(), rows.iter());
+            let account = two.configuration_costs(ConfigurationRow::default(), &BTreeMap::new(), rows.iter());
             (account.calls.iter().map(|calls| calls.energy_j).collect::<Vec<_>>(), account.attributed.energy_j)
         };
         let rows = [counted("score", Some(600.0)), counted("read", Some(50.0)), search.clone()];
