@@ -9,6 +9,6 @@ pub mod mesh;
 pub mod metrics;
 pub mod panics;
 pub mod progress;
-pub mod pulse;
+pub mod heartbeat;
 pub mod signals;
 pub mod supervise;

@@ -12,14 +12,14 @@
 //! The token is sent in the clear, as are timely's messages: it protects against accidents, not against readers of the
 //! network. The mesh knows neither the dataflow nor the record of generations.
 
-mod comms;
-mod door;
+mod socket_threads;
+mod listener;
 mod error;
-mod gather;
+mod rendezvous;
 mod hello;
 mod refusal;
 mod settings;
-mod wire;
+mod data_sockets;
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -28,13 +28,13 @@ use timely::CommunicationConfig;
 use timely::communication::allocator::zero_copy::initialize::initialize_networking_from_sockets;
 use timely::communication::allocator::{AllocatorBuilder, ProcessBuilder};
 
-pub use comms::{SocketThreads, SocketThreadsFailed};
+pub use socket_threads::{SocketThreads, SocketThreadsFailed};
 pub use error::{MissingProcess, MeshError};
 pub use refusal::MeshRefusal;
 pub use settings::{MeshSettings, check_hosts};
 
-use crate::pulse::HeartbeatSockets;
-use door::MeshListener;
+use crate::heartbeat::HeartbeatSockets;
+use listener::MeshListener;
 
 /// The part of this process in forming the mesh.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,12 +83,12 @@ pub fn form(settings: &MeshSettings, role: FormingRole) -> Result<FormedMesh, Me
     let mut door = if last { None } else { Some(open_listener(settings, end)?) };
     let (link, nonce, welcome) = match (role, &mut door) {
         (FormingRole::Lead(welcome), Some(door)) => {
-            let (link, nonce) = gather::gather_processes(settings, door, &welcome, end)?;
+            let (link, nonce) = rendezvous::gather_processes(settings, door, &welcome, end)?;
             (link, nonce, welcome)
         }
-        _ => gather::join_leader(settings, end)?,
+        _ => rendezvous::join_leader(settings, end)?,
     };
-    let sockets = wire::connect_all(settings, door.as_mut(), &link, nonce, end)?;
+    let sockets = data_sockets::connect_all(settings, door.as_mut(), &link, nonce, end)?;
     drop(door);
 
     let hooks = timely::communication::Hooks::default();

@@ -26,7 +26,7 @@ mod workers;
 
 use anyhow::Result;
 use early_end::EarlyEnd;
-use hopeval_cluster::pulse::HeartbeatHandle;
+use hopeval_cluster::heartbeat::HeartbeatHandle;
 use hopeval_jobs::cache::ProgressReporter;
 use hopeval_jobs::places::Places;
 use hopeval_jobs::run::generation::Generation;

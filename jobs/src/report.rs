@@ -1,7 +1,7 @@
 //! Reports on runs: final tables, live figures, plans, costs, comparisons, exports.
 
 pub mod accounting;
-pub mod board;
+pub mod measure_means;
 pub mod calibrate;
 pub mod compare;
 pub mod costs;

@@ -7,7 +7,7 @@ use crate::rewrite::rewrite_tables;
 use anyhow::Result;
 use clap::Args;
 use hopeval_cluster::exit;
-use hopeval_jobs::report::board;
+use hopeval_jobs::report::measure_means;
 use hopeval_jobs::report::replicates::replicate_spreads;
 use hopeval_jobs::report::show as showing;
 use hopeval_results::Log;
@@ -32,7 +32,7 @@ pub(crate) fn rescore(places: &PlaceArguments, arguments: RescoreArguments) -> R
         rewrite_tables(&run, &mut log)?;
     }
     let state = log.state();
-    let figures = board::mean_measures(&run, &log)?;
+    let figures = measure_means::mean_measures(&run, &log)?;
     let shown = showing::RunFigures {
         finished: state.finished.is_some(),
         outcomes: state.total_outcomes(),

@@ -5,7 +5,7 @@ use super::early_end::EarlyEnd;
 use super::supervise::ProcessEvent;
 use anyhow::{Result, anyhow};
 use hopeval_cluster::mesh::SocketThreads;
-use hopeval_cluster::pulse::MeshVerdict;
+use hopeval_cluster::heartbeat::MeshVerdict;
 use std::sync::mpsc::{Receiver, channel};
 use timely::communication::WorkerGuards;
 

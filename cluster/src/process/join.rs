@@ -5,7 +5,7 @@ use super::supervise::ProcessEvent;
 use crate::committer::new_committer_id;
 use anyhow::{Context, Result};
 use hopeval_cluster::mesh::{self, SocketThreads, FormingRole};
-use hopeval_cluster::pulse::{HeartbeatSockets, Heartbeat, HeartbeatSettings};
+use hopeval_cluster::heartbeat::{HeartbeatSockets, Heartbeat, HeartbeatSettings};
 use hopeval_jobs::run::commits::CommitThreadHandle;
 use hopeval_jobs::run::generation::{self, Generation};
 use hopeval_jobs::run::open::OpenRun;

@@ -3,7 +3,7 @@
 use super::Interrupts;
 use super::supervise::ProcessEvent;
 use anyhow::{Result, anyhow};
-use hopeval_cluster::pulse::HeartbeatSettings;
+use hopeval_cluster::heartbeat::HeartbeatSettings;
 use hopeval_jobs::JobError;
 use hopeval_jobs::run::generation::Generation;
 use std::sync::atomic::Ordering;

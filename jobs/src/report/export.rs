@@ -1,7 +1,7 @@
 //! Exports a configuration's outcomes in the formats of other programs.
 
 use crate::error::JobError;
-use crate::run::judged::evaluate_outcomes;
+use crate::run::evaluation::evaluate_outcomes;
 use crate::run::open::OpenRun;
 use hopeval_corpus::PassageId;
 use hopeval_results::Log;

@@ -1,7 +1,7 @@
 //! Lists the configurations of a finished run with failed questions, and the reasons.
 
 use crate::error::JobError;
-use crate::run::judge::OK;
+use crate::run::evaluator::OK;
 use hopeval_results::tables::{FinalOutcomeRow, TableReader};
 use hopeval_results::{Store, layout};
 use std::fmt;

@@ -95,7 +95,7 @@ mod tests {
 
     fn row(configuration: &str, stratum: &str, value: Option<f64>, stderr: Option<f64>) -> MeasureRow {
         let names = (configuration, stratum, "mrr", "1", "hotpotqa", "open");
-        MeasureRow { value, stderr, ..crate::report::board::measure_row(names, 0, 0, 0.0, 0.0) }
+        MeasureRow { value, stderr, ..crate::report::measure_means::measure_row(names, 0, 0, 0.0, 0.0) }
     }
 
     #[test]

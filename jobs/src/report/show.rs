@@ -1,12 +1,12 @@
 //! Shows a run, finished or running: its measures, its costs, and the transcripts of its questions.
 
 use crate::error::JobError;
-use crate::report::board::measure_row;
+use crate::report::measure_means::measure_row;
 use crate::report::compare;
 use crate::report::costs::{incurred_usage, incurred_row};
 use crate::report::replicates::{ReplicateSpread, replicate_spreads};
-use crate::run::judged::live_tallies;
-use crate::run::live::{LiveTable, live_object};
+use crate::run::evaluation::live_tallies;
+use crate::run::live_table::{LiveTable, live_object};
 use crate::run::open::OpenRun;
 use hopeval_corpus::PassageId;
 use hopeval_methods::Answer;

@@ -3,13 +3,13 @@
 //! `outcomes`, `scores` and `measures` are byte-identical for the same job, whatever the workers, crashes and restarts:
 //! they are sorted by (configuration, dataset index), summed in that order, and hold no run, time or measured cost.
 
-use super::board::MeasureTotals;
+use super::measure_means::MeasureTotals;
 use super::costs::{Attribution, cost_rows};
 use super::publish::publish_tables;
 use crate::clock::now_ms;
 use crate::error::JobError;
-use crate::run::judge::{QuestionGold, is_ok};
-use crate::run::judged::evaluate_outcomes;
+use crate::run::evaluator::{QuestionGold, is_ok};
+use crate::run::evaluation::evaluate_outcomes;
 use crate::run::open::OpenRun;
 use hopeval_corpus::PassageId;
 use hopeval_results::log::{RecordBody, FinalRecord, FinalTable};

@@ -1,11 +1,11 @@
 //! Commits complete cohorts: worker 0's committer, and the one thread appending to the log.
 
-use super::live::{LiveTable, live_object};
+use super::live_table::{LiveTable, live_object};
 use super::writes::{CommitNote, Receipt};
 use crate::error::JobError;
 use crate::fault::RunFault;
 use crate::run::corrections::Corrector;
-use crate::run::judge::TallyKey;
+use crate::run::evaluator::TallyKey;
 use crate::services::usage::{ServiceUsage, UsageSums};
 use hopeval_operators::commit::Committer;
 use hopeval_operators::tally::{TallyChange, TallyTable};

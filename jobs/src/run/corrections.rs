@@ -5,7 +5,7 @@
 //! ones, as changes of the differential tallies. The final tables are computed anew in any case.
 
 use crate::error::JobError;
-use crate::run::judge::{QuestionGold, OutcomeEvaluator, TallyKey};
+use crate::run::evaluator::{QuestionGold, OutcomeEvaluator, TallyKey};
 use crate::waker::OperatorWaker;
 use hopeval_measures::Scratch;
 use hopeval_operators::tally::TallyChange;

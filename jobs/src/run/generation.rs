@@ -7,7 +7,7 @@ use super::feed::{QuestionFeed, QuestionShare};
 use super::open::OpenRun;
 use super::render::{LeaderParts, WorkerParts, render};
 use super::writes::WriterId;
-use super::{edits, judged};
+use super::{edits, evaluation};
 use crate::error::JobError;
 use crate::fault::RunFault;
 use crate::mode::TimingMode;
@@ -202,7 +202,7 @@ fn lead_run(
     fault: &RunFault,
     open_writes: &Arc<AtomicUsize>,
 ) -> Result<(LeaderParts, CommitThreadHandle), JobError> {
-    let before = judged::live_tallies(run, log)?.into_iter().collect();
+    let before = evaluation::live_tallies(run, log)?.into_iter().collect();
     let store = &run.places.store;
     let (sender, corrections) = channel();
     let waker = OperatorWaker::default();

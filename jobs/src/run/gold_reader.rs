@@ -1,6 +1,6 @@
 //! Reads the gold of a run's questions in the order of the final tables.
 
-use super::judge::QuestionGold;
+use super::evaluator::QuestionGold;
 use super::open::OpenRun;
 use crate::error::JobError;
 use hopeval_results::Log;

@@ -4,7 +4,7 @@
 
 use super::outcome::{FinishedOutcome, OutcomeTiming, OutcomeUsage, outcome_row};
 use crate::mode::TimingMode;
-use crate::run::judge::{QuestionGold, OutcomeEvaluator};
+use crate::run::evaluator::{QuestionGold, OutcomeEvaluator};
 use crate::services::catalogue::Catalogue;
 use crate::services::key::{request_bucket, request_key};
 use crate::services::replies::{own_response, read_texts};

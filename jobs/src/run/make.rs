@@ -1,6 +1,6 @@
 //! Makes a run: builds its missing inputs, except dense indexes, and writes its questions and its record.
 
-use super::judge::OutcomeEvaluator;
+use super::evaluator::OutcomeEvaluator;
 use super::settings::{ResolvedSettings, default_cohort_size};
 use crate::cache::ProgressReporter;
 use crate::clock::now_ms;

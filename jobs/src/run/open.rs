@@ -1,7 +1,7 @@
 //! A run opened by a process: its record, its corpus, its services, its methods.
 
 use super::edits;
-use super::judge::OutcomeEvaluator;
+use super::evaluator::OutcomeEvaluator;
 use super::machines::RunConfigurations;
 use super::settings::ResolvedSettings;
 use crate::cache::ProgressReporter;

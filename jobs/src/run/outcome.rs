@@ -1,6 +1,6 @@
 //! Makes table rows of outcomes, with their usage and timing.
 
-use crate::run::judge::QuestionGold;
+use crate::run::evaluator::QuestionGold;
 use hopeval_methods::{Answer, Kind, Outcome, Request, Response, ServiceName};
 use hopeval_results::tables::{CallRow, OutcomeRow, QuestionRow, Timing};
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! Pins the notes of commits and the live table.
 
 use crate::golden;
-use hopeval_jobs::run::judge::TallyKey;
-use hopeval_jobs::run::live::{LiveTable, live_object};
+use hopeval_jobs::run::evaluator::TallyKey;
+use hopeval_jobs::run::live_table::{LiveTable, live_object};
 use hopeval_jobs::run::writes::CommitNote;
 use hopeval_jobs::services::usage::{ModelUsage, ServiceUsage, Usage};
 

@@ -5,7 +5,7 @@ use crate::cli::options::PlaceArguments;
 use crate::print;
 use anyhow::{Context, Result, bail};
 use hopeval_construct::{Ended, Library, Report, Settings, Tables, annotated_rows};
-use hopeval_jobs::run::judged::evaluate_outcomes;
+use hopeval_jobs::run::evaluation::evaluate_outcomes;
 use hopeval_jobs::run::open::OpenRun;
 use hopeval_results::Log;
 

@@ -1,7 +1,7 @@
 //! Counts a configuration's outcomes and divides its costs by them.
 
 use super::account::{ConfigurationCosts, AttributedCosts, MeanCalls, sum_from_zero};
-use crate::run::judge::OK;
+use crate::run::evaluator::OK;
 use hopeval_methods::Kind;
 use hopeval_results::tables::{ConfigurationRow, CostRow, FinalOutcomeRow};
 use std::collections::{BTreeMap, BTreeSet};

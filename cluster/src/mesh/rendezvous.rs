@@ -5,11 +5,11 @@ use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use super::door::{MeshListener, Handshake, is_alive};
+use super::listener::{MeshListener, Handshake, is_alive};
 use super::hello::{self, Hello, SocketKind, FormingNonce, FinalMessage};
-use super::wire::{self, set_options};
+use super::data_sockets::{self, set_options};
 use super::{MissingProcess, MeshError, MeshSettings, MeshRefusal};
-use crate::pulse::HeartbeatSockets;
+use crate::heartbeat::HeartbeatSockets;
 
 /// Pause between two looks at the listener.
 pub(super) const TICK: Duration = Duration::from_millis(2);
@@ -92,7 +92,7 @@ fn send_message(stream: &TcpStream, word: &FinalMessage) -> std::io::Result<()> 
 pub(super) fn join_leader(settings: &MeshSettings, end: Instant) -> Result<(HeartbeatSockets, FormingNonce, Vec<u8>), MeshError> {
     loop {
         let hello = settings.hello_to(SocketKind::Pulse, 0, [0; 16]);
-        let stream = wire::connect_to(settings, 0, &hello, end)?;
+        let stream = data_sockets::connect_to(settings, 0, &hello, end)?;
         // Process 0 may have started later and keeps its own deadline. A moment more lets its message arrive.
         let patience = end.saturating_duration_since(Instant::now()) + Duration::from_millis(500);
         let waited = stream.set_read_timeout(Some(patience)).and_then(|()| FinalMessage::read(&stream));

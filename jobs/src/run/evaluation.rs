@@ -2,7 +2,7 @@
 
 use super::edits;
 use super::gold_reader::GoldReader;
-use super::judge::{QuestionGold, TallyKey};
+use super::evaluator::{QuestionGold, TallyKey};
 use super::open::OpenRun;
 use super::transcript::drive_again;
 use crate::error::JobError;

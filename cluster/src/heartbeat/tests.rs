@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
-use super::heart::FAREWELL;
+use super::beat_thread::FAREWELL;
 use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(20);

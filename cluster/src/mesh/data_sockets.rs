@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use nix::sys::socket::{setsockopt, sockopt};
 
-use super::door::{MeshListener, is_alive};
-use super::gather::{FormingNotes, TICK, answer_handshake};
+use super::listener::{MeshListener, is_alive};
+use super::rendezvous::{FormingNotes, TICK, answer_handshake};
 use super::hello::{Hello, SocketKind, FormingNonce, read_reply};
 use super::{MeshError, MeshSettings, MeshRefusal};
-use crate::pulse::HeartbeatSockets;
+use crate::heartbeat::HeartbeatSockets;
 
 /// Least time for this half, even if the first half took all: it needs milliseconds, and all processes are there.
 const LEAST: Duration = Duration::from_secs(3);

@@ -1,6 +1,6 @@
 //! The live table of a running run, as an object of its own.
 
-use super::judge::TallyKey;
+use super::evaluator::TallyKey;
 use hopeval_operators::tally::TallyChange;
 use hopeval_results::layout;
 use serde::{Deserialize, Serialize};

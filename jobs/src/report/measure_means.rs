@@ -1,8 +1,8 @@
 //! Means of all measures, by configuration and stratum, summed in one order.
 
 use crate::error::JobError;
-use crate::run::judge::{QuestionGold, is_ok};
-use crate::run::judged::evaluate_outcomes;
+use crate::run::evaluator::{QuestionGold, is_ok};
+use crate::run::evaluation::evaluate_outcomes;
 use crate::run::open::OpenRun;
 use hopeval_measures::aggregate;
 use hopeval_results::Log;

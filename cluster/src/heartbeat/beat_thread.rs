@@ -4,8 +4,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::frame::{HeartbeatFrame, LENGTH};
-use super::watch::{HeartbeatAction, FailureDetector};
-use super::wire::HeartbeatConnection;
+use super::failure_detector::{HeartbeatAction, FailureDetector};
+use super::connection::HeartbeatConnection;
 use super::{HeartbeatSettings, MeshVerdict};
 
 /// Longest pause between two looks at the sockets.

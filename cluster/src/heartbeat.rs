@@ -15,9 +15,9 @@
 //! A verdict is reported once, and the caller acts upon it. The rules are in `watch`, without socket and clock.
 
 mod frame;
-mod heart;
-mod watch;
-mod wire;
+mod beat_thread;
+mod failure_detector;
+mod connection;
 
 use std::fmt;
 use std::io;
@@ -26,9 +26,9 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use heart::{HeartbeatCommand, HeartbeatThread, ClosingStep};
-use watch::FailureDetector;
-use wire::HeartbeatConnection;
+use beat_thread::{HeartbeatCommand, HeartbeatThread, ClosingStep};
+use failure_detector::FailureDetector;
+use connection::HeartbeatConnection;
 
 /// Settings of the heartbeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
