@@ -5,7 +5,7 @@
 use hopeval_jobs::job::{references, sweep};
 use hopeval_jobs::services::ServiceEntry;
 use hopeval_jobs::{DEFAULT_JOB, Job};
-use hopeval_methods::Setting;
+use hopeval_methods::MethodSetting;
 use std::path::{Path, PathBuf};
 
 fn examples() -> Vec<PathBuf> {
@@ -29,7 +29,7 @@ fn every_example_is_a_job() {
         );
         let mut configurations = sweep::configurations(&job);
         references::leave_open(&mut configurations);
-        let methods = sweep::build_methods(&configurations, &Setting { passages: 1000 });
+        let methods = sweep::build_methods(&configurations, &MethodSetting { passages: 1000 });
         let methods = methods.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         for used in methods.iter().flat_map(|method| method.services()) {
             let name = used.service.to_string();

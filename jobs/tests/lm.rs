@@ -11,10 +11,10 @@ mod lm {
 use hopeval_jobs::services::catalogue::Catalogue;
 use hopeval_jobs::services::dense::build::IndexBuild;
 use hopeval_methods::request::{
-    Embed, EmbedRole, Entail, Filter, Generate, Label, PassageId, Read, Rerank, Retrieve, Sampling, Score, Statistics,
+    EmbedPayload, EmbedRole, EntailPayload, FilterPayload, GeneratePayload, LabelPayload, PassageId, ReadPayload, RerankPayload, RetrievePayload, Sampling, ScorePayload, Statistics,
     TextFormat,
 };
-use hopeval_methods::{Answer, Ask, Content, Failure, FailureKind, PassageForm, Prompt, Request, ServiceName, Setting};
+use hopeval_methods::{Answer, RequestPayload, Content, Failure, FailureKind, PassageForm, Prompt, Request, ServiceName, MethodSetting};
 use hopeval_results::tables::CostRow;
 use lm::evaluate::{Bench, fixture};
 use lm::probe::Probe;
@@ -39,7 +39,7 @@ fn floats(value: &Value) -> Vec<f64> {
     value.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
 }
 
-fn ask(catalogue: &Catalogue, service: &str, ask: impl Into<Ask>) -> (Answer, hopeval_methods::Response) {
+fn ask(catalogue: &Catalogue, service: &str, ask: impl Into<RequestPayload>) -> (Answer, hopeval_methods::Response) {
     let response = catalogue.answer(&Request::new(&ServiceName::from(service), ask));
     (response.result.clone().unwrap(), response)
 }
@@ -56,7 +56,7 @@ fn scores_are_those_of_transformers() {
     for (service, name) in [("score", "t5-v1.1"), ("generate", "gpt2")] {
         for row in rows(&expected(name), "text_scores") {
             let temperatures = vec![1.4, 1.0];
-            let score = Score {
+            let score = ScorePayload {
                 prompt: Prompt::text(text(row, "prompt")),
                 target: Prompt::text(text(row, "target")),
                 temperatures,
@@ -83,7 +83,7 @@ fn encoder_answers_are_those_of_transformers() {
     assert!(!pairs.is_empty());
     for row in pairs {
         let items = vec![Content::Text(text(row, "text_pair")); 2];
-        let (answer, _) = ask(&catalogue, "rerank", Rerank { query: text(row, "text"), items });
+        let (answer, _) = ask(&catalogue, "rerank", RerankPayload { query: text(row, "text"), items });
         let Answer::Rerank(logits) = answer else { panic!("{answer:?}") };
         let logit = row["sequence_logits"][0].as_f64().unwrap();
         close(logits, &[logit, logit]);
@@ -93,9 +93,9 @@ fn encoder_answers_are_those_of_transformers() {
         // The fixture's longest answer, and the context in two parts.
         let max_answer_tokens = expected("electra-span")["longest_answer"].as_u64().unwrap() as u32;
         let cut = context.find(", designed").or(context.find(' ')).unwrap();
-        let parts = [&context[..cut], &context[cut..]].map(hopeval_methods::Part::text).into();
+        let parts = [&context[..cut], &context[cut..]].map(hopeval_methods::PromptPart::text).into();
         let prompt = Prompt { parts, budget: None, overflow: Vec::new() };
-        let read = Read { question: text(row, "text"), context: prompt, max_answer_tokens, spans: 3 };
+        let read = ReadPayload { question: text(row, "text"), context: prompt, max_answer_tokens, spans: 3 };
         let (answer, _) = ask(&catalogue, "read", read);
         let Answer::Read(spans) = answer else { panic!("{answer:?}") };
         assert_eq!((spans.len(), spans[0].text.as_str()), (3, row["answer"].as_str().unwrap()));
@@ -106,7 +106,7 @@ fn encoder_answers_are_those_of_transformers() {
         assert_eq!(spans[0].at, at.map(|(part, from, to)| (part, from as u32, to as u32)));
     }
     let embed = |service: &str, content: &str| {
-        let embed = Embed { text: Content::Text(content.to_owned()), role: EmbedRole::Query };
+        let embed = EmbedPayload { text: Content::Text(content.to_owned()), role: EmbedRole::Query };
         match ask(&catalogue, service, embed).0 {
             Answer::Embed(vector) => vector,
             other => panic!("{other:?}"),
@@ -125,36 +125,36 @@ fn castle(times: usize) -> String {
     "castle ".repeat(times)
 }
 
-fn label(times: usize) -> Ask {
-    Label { query: "who?".into(), chunk: Content::Text(castle(times)) }.into()
+fn label(times: usize) -> RequestPayload {
+    LabelPayload { query: "who?".into(), chunk: Content::Text(castle(times)) }.into()
 }
 
-fn filter(times: usize) -> Ask {
-    Filter { query: "who?".into(), information: vec![castle(times)] }.into()
+fn filter(times: usize) -> RequestPayload {
+    FilterPayload { query: "who?".into(), information: vec![castle(times)] }.into()
 }
 
-fn rerank(times: usize) -> Ask {
-    Rerank { query: "who?".into(), items: [1, times].map(|times| Content::Text(castle(times))).into() }.into()
+fn rerank(times: usize) -> RequestPayload {
+    RerankPayload { query: "who?".into(), items: [1, times].map(|times| Content::Text(castle(times))).into() }.into()
 }
 
-fn entail(times: usize) -> Ask {
-    Entail { premise: Prompt::text("a"), hypothesis: castle(times) }.into()
+fn entail(times: usize) -> RequestPayload {
+    EntailPayload { premise: Prompt::text("a"), hypothesis: castle(times) }.into()
 }
 
-fn read(times: usize) -> Ask {
-    Read { question: "who?".into(), context: Prompt::text(castle(times)), max_answer_tokens: 3, spans: 1 }.into()
+fn read(times: usize) -> RequestPayload {
+    ReadPayload { question: "who?".into(), context: Prompt::text(castle(times)), max_answer_tokens: 3, spans: 1 }.into()
 }
 
-fn embed(times: usize) -> Ask {
-    Embed { text: Content::Text(castle(times)), role: EmbedRole::Passage }.into()
+fn embed(times: usize) -> RequestPayload {
+    EmbedPayload { text: Content::Text(castle(times)), role: EmbedRole::Passage }.into()
 }
 
 /// For each kind, a text within the model's limit and a longer one.
 #[test]
 fn what_is_cut_to_fit_is_reported() {
     let catalogue = BENCH.catalogue();
-    let report = |service: &str, request: Ask| ask(&catalogue, service, request).1.prompt.unwrap();
-    type OfLength = fn(usize) -> Ask;
+    let report = |service: &str, request: RequestPayload| ask(&catalogue, service, request).1.prompt.unwrap();
+    type OfLength = fn(usize) -> RequestPayload;
     let kinds: [(&str, u32, OfLength); 6] = [
         ("label", 1, label),
         ("filter", 0, filter),
@@ -175,10 +175,10 @@ fn what_is_cut_to_fit_is_reported() {
         let tokens = (report(service, of(3)).tokens - whole.tokens) * 1000;
         assert_eq!(lost(&longest) - lost(&longer), tokens, "{service}: {longer:?}, {longest:?}");
     }
-    let question = Read { question: castle(500), context: Prompt::text("a"), max_answer_tokens: 3, spans: 1 };
+    let question = ReadPayload { question: castle(500), context: Prompt::text("a"), max_answer_tokens: 3, spans: 1 };
     let cut = report("read", question.into()).cut;
     assert!(matches!(cut[..], [(1, _)]), "the question, behind the context's part: {cut:?}");
-    let retrieved = |times: usize| ask(&catalogue, "dense", Retrieve::new(castle(times), 3)).1;
+    let retrieved = |times: usize| ask(&catalogue, "dense", RetrievePayload::new(castle(times), 3)).1;
     assert_eq!([2, 1000].map(|times| retrieved(times).is_cut()), [Some(false), Some(true)]);
 }
 
@@ -187,7 +187,7 @@ fn what_is_cut_to_fit_is_reported() {
 fn dense_retrieval_is_the_inner_products_of_embeddings() {
     let catalogue = BENCH.catalogue();
     catalogue.open_all(&|_, _| ()).unwrap();
-    let vector = |text: Content, role| match ask(&catalogue, "embed", Embed { text, role }).0 {
+    let vector = |text: Content, role| match ask(&catalogue, "embed", EmbedPayload { text, role }).0 {
         Answer::Embed(vector) => vector,
         other => panic!("{other:?}"),
     };
@@ -199,18 +199,18 @@ fn dense_retrieval_is_the_inner_products_of_embeddings() {
         let found = vector(text, EmbedRole::Passage);
         wanted.iter().zip(found).map(|(a, b)| f64::from(*a) * f64::from(b)).sum::<f64>()
     };
-    let hits = |service: &str, retrieve: Retrieve| match ask(&catalogue, service, retrieve).0 {
+    let hits = |service: &str, retrieve: RetrievePayload| match ask(&catalogue, service, retrieve).0 {
         Answer::Retrieve(hits) => hits,
         other => panic!("{other:?}"),
     };
-    let found = hits("dense", Retrieve::new(query, 7));
+    let found = hits("dense", RetrievePayload::new(query, 7));
     assert_eq!(found.len(), 7);
     let mut scores: Vec<f64> = (0..catalogue.corpus.len() as u32).map(score).collect();
     found.iter().for_each(|hit| close([hit.score], &[scores[hit.passage.0 as usize]]));
     scores.sort_by(|a, b| b.total_cmp(a));
     close(found.iter().map(|hit| hit.score), &scores[..7]);
     let passages = vec![PassageId(3), PassageId(200)];
-    let restricted = hits("dense", Retrieve::new(query, 7).within(passages, Statistics::Corpus));
+    let restricted = hits("dense", RetrievePayload::new(query, 7).within(passages, Statistics::Corpus));
     assert_eq!(restricted.len(), 2);
     assert!(restricted.iter().all(|hit| [3, 200].contains(&hit.passage.0)));
 }
@@ -225,7 +225,7 @@ fn a_dense_index_that_is_not_there_is_looked_at_and_not_built() {
         catalogue.probe(&|_, _| ()).unwrap().values().map(|found| found.passages_to_embed).collect()
     };
     assert_eq!(to_embed(&catalogue), [400, 400, 0]);
-    let request = Request::new(&ServiceName::from("dense"), Retrieve::new("Who restored the castle?", 7));
+    let request = Request::new(&ServiceName::from("dense"), RetrievePayload::new("Who restored the castle?", 7));
     let made_up = catalogue.estimate(&request);
     let Ok(Answer::Retrieve(hits)) = &made_up.result else { panic!("{made_up:?}") };
     let passages: std::collections::BTreeSet<u32> = hits.iter().map(|hit| hit.passage.0).collect();
@@ -263,7 +263,7 @@ fn every_place_without_an_index_gets_the_same_file() {
 #[test]
 fn continuations_repeat_and_draws_differ() {
     let catalogue = BENCH.catalogue();
-    let generate = |temperature: f64| Generate {
+    let generate = |temperature: f64| GeneratePayload {
         prompt: Prompt::text("Document: The bridge of Arlen"),
         max_tokens: 12,
         stop: Vec::new(),
@@ -282,7 +282,7 @@ fn continuations_repeat_and_draws_differ() {
     assert_eq!(greedy.logprobs.len(), 12);
     // A stop string ends the text before it.
     let stop = greedy.text.chars().skip(4).take(2).collect::<String>();
-    let stopped = Generate { stop: vec![stop.clone()], ..generate(0.0) };
+    let stopped = GeneratePayload { stop: vec![stop.clone()], ..generate(0.0) };
     let stopped = catalogue.answer(&Request::new(&ServiceName::from("generate"), stopped)).generation().unwrap();
     assert_eq!(stopped.text, greedy.text.split(&stop).next().unwrap());
 }
@@ -304,7 +304,7 @@ fn a_labeler_with_other_tags_is_said_before_the_run() {
     catalogue.open_all(&|_, _| ()).unwrap();
     let check = |tags: u32| {
         let parameters = json!({"retriever": "dense", "labeler": "label", "filter": "filter", "tags": tags});
-        let method = hopeval_methods::build("efficientrag", &parameters, &Setting { passages: 400 }).unwrap();
+        let method = hopeval_methods::build("efficientrag", &parameters, &MethodSetting { passages: 400 }).unwrap();
         catalogue.check_services("rounds", method.as_ref()).map_err(|error| error.to_string())
     };
     assert_eq!(check(2), Ok(()));
@@ -317,11 +317,11 @@ fn a_labeler_with_other_tags_is_said_before_the_run() {
 fn a_prompt_beyond_the_model_is_a_failure_that_every_run_meets() {
     let catalogue = BENCH.catalogue();
     let long = Prompt::text("castle ".repeat(300));
-    let score = Score { prompt: long, target: Prompt::text("who?"), temperatures: vec![1.0] };
-    let refused = |service: &str, ask: Ask| catalogue.answer(&Request::new(&ServiceName::from(service), ask)).result;
+    let score = ScorePayload { prompt: long, target: Prompt::text("who?"), temperatures: vec![1.0] };
+    let refused = |service: &str, ask: RequestPayload| catalogue.answer(&Request::new(&ServiceName::from(service), ask)).result;
     let Err(Failure { kind, message }) = refused("generate", score.clone().into()) else { panic!() };
     assert_eq!(kind, FailureKind::ContextOverflow, "{message}");
-    let hot = Score { prompt: Prompt::text("a"), temperatures: vec![f64::NAN], ..score };
+    let hot = ScorePayload { prompt: Prompt::text("a"), temperatures: vec![f64::NAN], ..score };
     assert_eq!(refused("score", hot.into()).unwrap_err().kind, FailureKind::Refused);
 }
 

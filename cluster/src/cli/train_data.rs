@@ -8,7 +8,7 @@ use crate::print;
 use anyhow::Result;
 use clap::{ArgGroup, Args, ValueEnum, value_parser};
 use hopeval_cluster::exit;
-use hopeval_construct::{Keep, Settings};
+use hopeval_construct::{KeptWords, ConstructSettings};
 use hopeval_datasets::Format;
 use std::path::PathBuf;
 
@@ -70,14 +70,14 @@ enum WordsToKeep {
 const MOST: i64 = 100_000;
 
 pub(crate) fn train_data(places: &PlaceArguments, arguments: TrainDataArguments) -> Result<u8> {
-    let settings = Settings {
+    let settings = ConstructSettings {
         seed: arguments.seed,
         k: arguments.k as usize,
         negatives: arguments.negatives as usize,
         random_negatives: arguments.random_negatives as usize,
         keep: match arguments.keep {
-            WordsToKeep::Answer => Keep::Answer,
-            WordsToKeep::SubjectAndAnswer => Keep::SubjectAndAnswer,
+            WordsToKeep::Answer => KeptWords::Answer,
+            WordsToKeep::SubjectAndAnswer => KeptWords::SubjectAndAnswer,
         },
     };
     let made = match &arguments.run {

@@ -8,10 +8,10 @@
 use crate::align::align;
 use crate::error::ConstructError;
 use crate::hops::{CONTINUE, FINISH, TERMINATE, encoder_row, labeler_row};
-use crate::library::{Chunk, Library};
-use crate::report::Report;
-use crate::rows::{FilterRow, QueryInfo, Rows};
-use crate::settings::Settings;
+use crate::library::{ChunkText, CorpusLibrary};
+use crate::report::ConstructReport;
+use crate::rows::{FilterRow, QueryInfo, QuestionRows};
+use crate::settings::ConstructSettings;
 use crate::spans::ChunkWords;
 use crate::words::{folded, is_content, owned};
 use hopeval_corpus::PassageId;
@@ -19,7 +19,7 @@ use hopeval_methods::annotation::{Annotation, STAGES};
 
 /// How a question ended under `efficientrag_data`.
 #[derive(Clone, Copy, Debug)]
-pub struct Ended<'o> {
+pub struct AnnotationOutcome<'o> {
     /// The question's id.
     pub question: &'o str,
     /// `ok`, or the kind of failure.
@@ -31,7 +31,7 @@ pub struct Ended<'o> {
 }
 
 /// A passage of a hop with the words copied from it by the model.
-struct Copied {
+struct CopiedPassage {
     passage: PassageId,
     name: String,
     words: ChunkWords,
@@ -46,13 +46,13 @@ struct Copied {
 /// [`ConstructError::Annotation`]: the outcome comes from another method than `efficientrag_data`, or from another
 /// corpus.
 pub fn annotated_rows(
-    ended: &Ended<'_>,
-    library: &Library<'_>,
-    settings: &Settings,
-    report: &mut Report,
-) -> Result<Rows, ConstructError> {
+    ended: &AnnotationOutcome<'_>,
+    library: &CorpusLibrary<'_>,
+    settings: &ConstructSettings,
+    report: &mut ConstructReport,
+) -> Result<QuestionRows, ConstructError> {
     report.questions += 1;
-    let mut rows = Rows::default();
+    let mut rows = QuestionRows::default();
     if ended.status == "ok" {
         let annotation = read(ended, library)?;
         for hop in 0..annotation.hops.len() {
@@ -66,7 +66,7 @@ pub fn annotated_rows(
 }
 
 /// The kind of failure, with its stage if the message begins with one.
-fn reason(ended: &Ended<'_>) -> String {
+fn reason(ended: &AnnotationOutcome<'_>) -> String {
     let stage = ended.message.and_then(|message| message.split_once(':')).map(|(stage, _)| stage);
     match stage.filter(|stage| STAGES.contains(stage)) {
         Some(stage) => format!("{} ({stage})", ended.status),
@@ -74,7 +74,7 @@ fn reason(ended: &Ended<'_>) -> String {
     }
 }
 
-fn read(ended: &Ended<'_>, library: &Library<'_>) -> Result<Annotation, ConstructError> {
+fn read(ended: &AnnotationOutcome<'_>, library: &CorpusLibrary<'_>) -> Result<Annotation, ConstructError> {
     let wrong = |reason: String| ConstructError::Annotation { question: ended.question.to_owned(), reason };
     let text = ended.annotation.ok_or_else(|| wrong("there is none".to_owned()))?;
     let annotation: Annotation = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
@@ -99,22 +99,22 @@ fn hop_rows(
     id: &str,
     annotation: &Annotation,
     hop: usize,
-    library: &Library<'_>,
-    settings: &Settings,
-    rows: &mut Rows,
-    report: &mut Report,
+    library: &CorpusLibrary<'_>,
+    settings: &ConstructSettings,
+    rows: &mut QuestionRows,
+    report: &mut ConstructReport,
 ) {
     let copied = copied(annotation, hop, library, report);
     let found = &annotation.hops[hop].found;
     let asked = (annotation.hops[hop].query.as_str(), hop as i32);
-    let others: Vec<Chunk> = found.iter().take(settings.k).map(|passage| library.chunk(PassageId(passage.0))).collect();
+    let others: Vec<ChunkText> = found.iter().take(settings.k).map(|passage| library.chunk(PassageId(passage.0))).collect();
     report.hops_without_negative += u64::from(others.is_empty());
-    let listed: Vec<String> = others.iter().map(Chunk::written).collect();
+    let listed: Vec<String> = others.iter().map(ChunkText::written).collect();
     if let Some(next) = annotation.hops.get(hop + 1) {
         rows.filter.push(filter_row(id, asked, &next.query, &copied, report));
     }
     let count = settings.negatives.saturating_mul(copied.len());
-    for Copied { name, words, labels, continues, .. } in copied {
+    for CopiedPassage { name, words, labels, continues, .. } in copied {
         report.gold_without_span += u64::from(!labels.contains(&true));
         report.gold_words += labels.len() as u64;
         report.kept_words += labels.iter().filter(|kept| **kept).count() as u64;
@@ -130,16 +130,16 @@ fn hop_rows(
 }
 
 /// The passages of a hop, each once, in the order of the steps.
-fn copied(annotation: &Annotation, hop: usize, library: &Library<'_>, report: &mut Report) -> Vec<Copied> {
+fn copied(annotation: &Annotation, hop: usize, library: &CorpusLibrary<'_>, report: &mut ConstructReport) -> Vec<CopiedPassage> {
     let depths = annotation.depths();
-    let mut all: Vec<Copied> = Vec::new();
+    let mut all: Vec<CopiedPassage> = Vec::new();
     for (at, step) in annotation.steps.iter().enumerate().filter(|(at, _)| depths[*at] == hop) {
         let passage = PassageId(step.passage.0);
         let place = all.iter().position(|copied| copied.passage == passage).unwrap_or_else(|| {
             let chunk = library.chunk(passage);
             let words = ChunkWords::of(&chunk);
             let labels = vec![false; words.words.len()];
-            all.push(Copied { passage, name: chunk.name, words, labels, continues: false });
+            all.push(CopiedPassage { passage, name: chunk.name, words, labels, continues: false });
             all.len() - 1
         });
         let copied = &mut all[place];
@@ -153,7 +153,7 @@ fn copied(annotation: &Annotation, hop: usize, library: &Library<'_>, report: &m
     all
 }
 
-fn filter_row(id: &str, (query, hop): (&str, i32), next: &str, copied: &[Copied], report: &mut Report) -> FilterRow {
+fn filter_row(id: &str, (query, hop): (&str, i32), next: &str, copied: &[CopiedPassage], report: &mut ConstructReport) -> FilterRow {
     let asked = owned(query);
     let continuing = copied.iter().filter(|copied| copied.continues);
     let information = continuing.map(|copied| {

@@ -19,8 +19,8 @@
 //! parenthesis sets them off. Closing punctuation belongs to no hop: it stays.
 
 use crate::cues::{asks_for, cues};
-use crate::steps::Step;
-use crate::words::{Word, is_content, is_form_of, lower, words};
+use crate::steps::QuestionStep;
+use crate::words::{TextWord, is_content, is_form_of, lower, words};
 use std::cmp::Ordering;
 
 /// The depth of closing punctuation, never answered.
@@ -38,7 +38,7 @@ const FIRST: f64 = 1.0;
 const LATER: f64 = 1e-6;
 
 /// The hop that answers each word of the question, from 1; [`ALWAYS`] for closing punctuation.
-pub(crate) fn depths(question: &str, steps: &[Step]) -> Vec<u32> {
+pub(crate) fn depths(question: &str, steps: &[QuestionStep]) -> Vec<u32> {
     let found = words(question);
     let deepest = steps.iter().map(|step| step.depth).max().unwrap_or(1) as usize;
     let open = found.iter().rposition(|word| word.text.chars().any(hopeval_pytext::is_word)).map_or(0, |last| last + 1);
@@ -52,7 +52,7 @@ pub(crate) fn depths(question: &str, steps: &[Step]) -> Vec<u32> {
 }
 
 /// The counts of each word, by depth less one.
-fn counts(found: &[Word<'_>], steps: &[Step], deepest: usize) -> Vec<Vec<f64>> {
+fn counts(found: &[TextWord<'_>], steps: &[QuestionStep], deepest: usize) -> Vec<Vec<f64>> {
     let folded: Vec<String> = found.iter().map(|word| lower(word.text)).collect();
     let mut counts = vec![vec![0.0_f64; deepest]; found.len()];
     for step in steps {
@@ -91,7 +91,7 @@ fn counts(found: &[Word<'_>], steps: &[Step], deepest: usize) -> Vec<Vec<f64>> {
 }
 
 /// Counts the longest runs of words shared by question and source.
-fn shared_runs(found: &[Word<'_>], folded: &[String], source: &[String], add: &mut impl FnMut(usize, f64)) {
+fn shared_runs(found: &[TextWord<'_>], folded: &[String], source: &[String], add: &mut impl FnMut(usize, f64)) {
     for from in 0..folded.len() {
         for start in 0..source.len() {
             let begins = from == 0 || start == 0 || folded[from - 1] != source[start - 1];
@@ -115,7 +115,7 @@ fn shared_runs(found: &[Word<'_>], folded: &[String], source: &[String], add: &m
 }
 
 /// The depths with the largest count, by dynamic programming from the last word to the first.
-fn best_path(question: &str, found: &[Word<'_>], counts: &[Vec<f64>], deepest: usize) -> Vec<u32> {
+fn best_path(question: &str, found: &[TextWord<'_>], counts: &[Vec<f64>], deepest: usize) -> Vec<u32> {
     // value[d]: the largest count of the words from here on, if this one has depth d + 1.
     let mut value = vec![0.0; deepest];
     let mut following: Vec<Vec<usize>> = vec![Vec::new(); found.len()];
@@ -163,7 +163,7 @@ fn best_path(question: &str, found: &[Word<'_>], counts: &[Vec<f64>], deepest: u
 
 fn give_the_rest_to_the_deepest(
     question: &str,
-    found: &[Word<'_>],
+    found: &[TextWord<'_>],
     counts: &[Vec<f64>],
     depths: &mut [u32],
     deepest: usize,
@@ -179,11 +179,11 @@ fn give_the_rest_to_the_deepest(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::steps::GoldPassage;
+    use crate::steps::StepPassage;
 
     /// Steps that each need the one before; `asks`, subject, relation.
-    fn chain(parts: &[(&str, Option<&str>, &str)]) -> Vec<Step> {
-        let step = |(at, &(asks, subject, relation)): (usize, &(&str, Option<&str>, &str))| Step {
+    fn chain(parts: &[(&str, Option<&str>, &str)]) -> Vec<QuestionStep> {
+        let step = |(at, &(asks, subject, relation)): (usize, &(&str, Option<&str>, &str))| QuestionStep {
             asks: asks.to_owned(),
             subject: subject.map(str::to_owned),
             about: Vec::new(),
@@ -192,13 +192,13 @@ mod tests {
             depth: at as u32 + 1,
             needed_by: Vec::new(),
             answer: String::new(),
-            passage: GoldPassage::default(),
+            passage: StepPassage::default(),
         };
         parts.iter().enumerate().map(step).collect()
     }
 
     /// The words left after hop `hop`.
-    fn rest(question: &str, steps: &[Step], hop: u32) -> String {
+    fn rest(question: &str, steps: &[QuestionStep], hop: u32) -> String {
         let depths = depths(question, steps);
         let kept = words(question).into_iter().zip(depths).filter(|(_, depth)| *depth > hop);
         kept.map(|(word, _)| word.text).collect::<Vec<_>>().join(" ")

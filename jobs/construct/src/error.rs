@@ -1,6 +1,6 @@
 //! Errors of a construction.
 
-use crate::report::Report;
+use crate::report::ConstructReport;
 use hopeval_datasets::DatasetError;
 use parquet::errors::ParquetError;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ pub enum ConstructError {
     #[error("none of the {} questions has given a row{}", report.questions, reasons(report))]
     NoRows {
         /// Counts of the questions, with reasons.
-        report: Box<Report>,
+        report: Box<ConstructReport>,
     },
     /// The outcome of a question in a run is no annotation.
     #[error("question `{question}`: its outcome is no annotation of `efficientrag_data`: {reason}")]
@@ -54,7 +54,7 @@ pub enum ConstructError {
     },
 }
 
-fn reasons(report: &Report) -> String {
+fn reasons(report: &ConstructReport) -> String {
     let reasons: Vec<String> = report.skipped.iter().map(|(reason, count)| format!("{reason}: {count}")).collect();
     if reasons.is_empty() { String::new() } else { format!("; {}", reasons.join(", ")) }
 }

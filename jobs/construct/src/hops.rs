@@ -1,24 +1,24 @@
 //! Walks a question hop by hop, and makes the rows of labeler, filter and encoder on the way.
 
 use crate::clauses::depths;
-use crate::library::{Chunk, Library};
-use crate::report::Report;
-use crate::rows::{EncoderRow, FilterRow, LabelerRow, QueryInfo, Rows};
-use crate::settings::{Draw, Keep, Settings};
-use crate::skip::Skip;
+use crate::library::{ChunkText, CorpusLibrary};
+use crate::report::ConstructReport;
+use crate::rows::{EncoderRow, FilterRow, LabelerRow, QueryInfo, QuestionRows};
+use crate::settings::{QuestionRandom, KeptWords, ConstructSettings};
+use crate::skip::SkipReason;
 use crate::spans::ChunkWords;
-use crate::steps::Step;
+use crate::steps::QuestionStep;
 use crate::words::{is_content, lower, words};
 use hopeval_corpus::PassageId;
 use hopeval_datasets::Question;
 use std::collections::BTreeSet;
 
 /// A question with its steps and their passages.
-pub(crate) struct Annotated<'q> {
+pub(crate) struct AnnotatedQuestion<'q> {
     pub(crate) question: &'q Question,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<QuestionStep>,
     /// The gold passage of each step.
-    pub(crate) chunks: Vec<Chunk>,
+    pub(crate) chunks: Vec<ChunkText>,
     /// Numbers of all gold passages.
     pub(crate) gold: BTreeSet<PassageId>,
 }
@@ -32,7 +32,7 @@ struct QueryWord {
 }
 
 /// A passage of a hop with the steps it answers.
-struct Positive {
+struct PositivePassage {
     steps: Vec<usize>,
     words: ChunkWords,
     /// For each kept word the last hop that needs it (0: needed by none); `None` for other words.
@@ -42,17 +42,17 @@ struct Positive {
 }
 
 /// The means to make the rows of one question.
-pub(crate) struct Making<'a, 'c> {
-    pub(crate) library: &'a mut Library<'c>,
-    pub(crate) settings: &'a Settings,
-    pub(crate) draw: &'a mut Draw,
-    pub(crate) rows: &'a mut Rows,
-    pub(crate) report: &'a mut Report,
+pub(crate) struct RowMaker<'a, 'c> {
+    pub(crate) library: &'a mut CorpusLibrary<'c>,
+    pub(crate) settings: &'a ConstructSettings,
+    pub(crate) draw: &'a mut QuestionRandom,
+    pub(crate) rows: &'a mut QuestionRows,
+    pub(crate) report: &'a mut ConstructReport,
 }
 
 /// Makes the rows. Returns the passages found for each hop's query without gold ones, best first.
-pub(crate) fn walk(annotated: &Annotated<'_>, making: &mut Making<'_, '_>) -> Vec<Vec<PassageId>> {
-    let Annotated { question, steps, .. } = annotated;
+pub(crate) fn walk(annotated: &AnnotatedQuestion<'_>, making: &mut RowMaker<'_, '_>) -> Vec<Vec<PassageId>> {
+    let AnnotatedQuestion { question, steps, .. } = annotated;
     let deepest = steps.iter().map(|step| step.depth).max().unwrap_or(0);
     let asked = words(&question.text).into_iter().zip(depths(&question.text, steps));
     let mut query: Vec<QueryWord> =
@@ -65,7 +65,7 @@ pub(crate) fn walk(annotated: &Annotated<'_>, making: &mut Making<'_, '_>) -> Ve
         let lost = label(annotated, making, (hop, &text), &positives, &negatives);
         found.push(negatives);
         if lost {
-            making.report.cut(Skip::AnswerNotInPassage);
+            making.report.cut(SkipReason::AnswerNotInPassage);
             break;
         }
         if hop < deepest {
@@ -84,26 +84,26 @@ pub(crate) fn walk(annotated: &Annotated<'_>, making: &mut Making<'_, '_>) -> Ve
 }
 
 /// The best passages for a query, without gold ones.
-fn others(annotated: &Annotated<'_>, library: &mut Library<'_>, query: &str, k: usize) -> Vec<PassageId> {
+fn others(annotated: &AnnotatedQuestion<'_>, library: &mut CorpusLibrary<'_>, query: &str, k: usize) -> Vec<PassageId> {
     let mut found = library.search(query, k.saturating_add(annotated.gold.len()));
     found.retain(|passage| !annotated.gold.contains(passage));
     found.truncate(k);
     found
 }
 
-fn positives(annotated: &Annotated<'_>, hop: u32, keep: Keep) -> Vec<Positive> {
-    let Annotated { question, steps, chunks, .. } = annotated;
-    let mut positives: Vec<Positive> = Vec::new();
+fn positives(annotated: &AnnotatedQuestion<'_>, hop: u32, keep: KeptWords) -> Vec<PositivePassage> {
+    let AnnotatedQuestion { question, steps, chunks, .. } = annotated;
+    let mut positives: Vec<PositivePassage> = Vec::new();
     for (at, step) in steps.iter().enumerate().filter(|(_, step)| step.depth == hop) {
         let same = positives.iter().position(|positive| chunks[positive.steps[0]] == chunks[at]);
         let place = same.unwrap_or_else(|| {
             let words = ChunkWords::of(&chunks[at]);
-            positives.push(Positive { steps: Vec::new(), kept: vec![None; words.words.len()], words, lost: false });
+            positives.push(PositivePassage { steps: Vec::new(), kept: vec![None; words.words.len()], words, lost: false });
             positives.len() - 1
         });
         let positive = &mut positives[place];
         positive.steps.push(at);
-        if keep == Keep::SubjectAndAnswer {
+        if keep == KeptWords::SubjectAndAnswer {
             for named in positive.words.subjects(step) {
                 positive.kept[named].iter_mut().for_each(|kept| *kept = Some(kept.unwrap_or(0)));
             }
@@ -121,24 +121,24 @@ fn positives(annotated: &Annotated<'_>, hop: u32, keep: Keep) -> Vec<Positive> {
     positives
 }
 
-fn continues(steps: &[Step], positive: &Positive) -> bool {
+fn continues(steps: &[QuestionStep], positive: &PositivePassage) -> bool {
     positive.steps.iter().any(|&step| !steps[step].needed_by.is_empty())
 }
 
-fn kept_words(positive: &Positive) -> Vec<QueryWord> {
+fn kept_words(positive: &PositivePassage) -> Vec<QueryWord> {
     let words = positive.words.words.iter().zip(&positive.kept);
     words.filter_map(|(word, kept)| Some(QueryWord { text: word.clone(), until: (*kept)? })).collect()
 }
 
 /// Makes the labeler and encoder rows of a hop. Returns whether an answer needed later was not found.
 fn label(
-    annotated: &Annotated<'_>,
-    making: &mut Making<'_, '_>,
+    annotated: &AnnotatedQuestion<'_>,
+    making: &mut RowMaker<'_, '_>,
     (hop, query): (u32, &str),
-    positives: &[Positive],
+    positives: &[PositivePassage],
     negatives: &[PassageId],
 ) -> bool {
-    let Making { library, settings, draw, rows, report } = making;
+    let RowMaker { library, settings, draw, rows, report } = making;
     let (steps, id) = (&annotated.steps, annotated.question.id.as_str());
     let hop = (query, hop as i32 - 1);
     if negatives.is_empty() {
@@ -150,7 +150,7 @@ fn label(
         *report.random_negatives_missing.get_or_insert(0) += (wanted - random.len()) as u64;
     }
     let wrong = negatives.iter().take(settings.negatives.saturating_mul(positives.len())).chain(&random);
-    let wrong: Vec<Chunk> = wrong.map(|&passage| library.chunk(passage)).collect();
+    let wrong: Vec<ChunkText> = wrong.map(|&passage| library.chunk(passage)).collect();
     let listed: Vec<String> =
         negatives.iter().chain(&random).map(|&passage| library.chunk(passage).written()).collect();
     for positive in positives {
@@ -216,11 +216,11 @@ pub(crate) fn encoder_row(
 
 /// Random passages of the whole corpus, neither gold nor in `found`.
 fn random(
-    annotated: &Annotated<'_>,
-    library: &Library<'_>,
+    annotated: &AnnotatedQuestion<'_>,
+    library: &CorpusLibrary<'_>,
     found: &[PassageId],
     count: usize,
-    draw: &mut Draw,
+    draw: &mut QuestionRandom,
 ) -> Vec<PassageId> {
     let mut drawn = Vec::new();
     // A corpus of gold alone has no such passage; elsewhere a few tries are enough.

@@ -1,12 +1,12 @@
 //! The corpus and its BM25 index: texts of passages, and passages that resemble gold.
 
-use crate::steps::GoldPassage;
+use crate::steps::StepPassage;
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_index::{Bm25Index, Query, SearchScratch};
 use std::collections::BTreeSet;
 
 /// A corpus with its index.
-pub struct Library<'c> {
+pub struct CorpusLibrary<'c> {
     corpus: &'c Corpus,
     index: Option<&'c Bm25Index>,
     scratch: SearchScratch,
@@ -14,7 +14,7 @@ pub struct Library<'c> {
 
 /// A passage with its text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Chunk {
+pub(crate) struct ChunkText {
     /// Its number in the corpus, if it is there.
     pub(crate) number: Option<PassageId>,
     /// Its external id, else its title.
@@ -25,14 +25,14 @@ pub(crate) struct Chunk {
     pub(crate) sentences: Vec<u32>,
 }
 
-impl Chunk {
+impl ChunkText {
     /// The form shown to models: title, colon, text.
     pub(crate) fn written(&self) -> String {
         if self.title.is_empty() { self.text.clone() } else { format!("{}: {}", self.title, self.text) }
     }
 }
 
-impl<'c> Library<'c> {
+impl<'c> CorpusLibrary<'c> {
     /// The index must be the corpus's own.
     pub fn new(corpus: &'c Corpus, index: &'c Bm25Index) -> Self {
         Self { corpus, index: Some(index), scratch: SearchScratch::default() }
@@ -61,9 +61,9 @@ impl<'c> Library<'c> {
     }
 
     /// A passage of the corpus.
-    pub(crate) fn chunk(&self, passage: PassageId) -> Chunk {
+    pub(crate) fn chunk(&self, passage: PassageId) -> ChunkText {
         let (id, title) = (self.corpus.id(passage), self.corpus.title(passage));
-        Chunk {
+        ChunkText {
             number: Some(passage),
             name: if id.is_empty() { title } else { id }.to_owned(),
             title: title.to_owned(),
@@ -74,7 +74,7 @@ impl<'c> Library<'c> {
 
     /// A gold passage. Its number is the corpus's, if the corpus has it; its text is the question's own, or the
     /// corpus's if the question has none.
-    pub(crate) fn gold(&self, gold: &GoldPassage) -> Option<Chunk> {
+    pub(crate) fn gold(&self, gold: &StepPassage) -> Option<ChunkText> {
         let by_id = gold.id.as_deref().and_then(|id| self.corpus.by_external_id(id));
         let number = by_id.or_else(|| self.corpus.by_title_and_text(&gold.title, &gold.text));
         if gold.text.is_empty() {
@@ -82,7 +82,7 @@ impl<'c> Library<'c> {
         }
         let name = gold.id.clone().unwrap_or_else(|| gold.title.clone());
         let (title, text, sentences) = (gold.title.clone(), gold.text.clone(), gold.sentences.clone());
-        Some(Chunk { number, name, title, text, sentences })
+        Some(ChunkText { number, name, title, text, sentences })
     }
 
     /// The passages with one of these titles.

@@ -1,7 +1,7 @@
 //! The rows of scorer and reader: gold paths beside wrong ones, and passages with and without the answer.
 
-use crate::hops::{Annotated, Making};
-use crate::library::{Chunk, Library};
+use crate::hops::{AnnotatedQuestion, RowMaker};
+use crate::library::{ChunkText, CorpusLibrary};
 use crate::rows::{ReaderRow, ScorerRow};
 use crate::words::lower;
 use hopeval_corpus::PassageId;
@@ -12,8 +12,8 @@ const ENDS: usize = 3;
 
 /// Gold passages and paths, then other passages found, then paths with a right beginning and a wrong end. The wrong end
 /// is a link of the first passage to another passage, or a passage found by the second hop's query if there is no link.
-pub(crate) fn scorer(annotated: &Annotated<'_>, making: &mut Making<'_, '_>, found: &[Vec<PassageId>]) {
-    let library: &Library<'_> = making.library;
+pub(crate) fn scorer(annotated: &AnnotatedQuestion<'_>, making: &mut RowMaker<'_, '_>, found: &[Vec<PassageId>]) {
+    let library: &CorpusLibrary<'_> = making.library;
     let text = |passage: PassageId| library.chunk(passage).text;
     let gold = |at: usize| annotated.chunks[at].text.clone();
     let mut rows: Vec<(Vec<String>, i8)> = Vec::new();
@@ -50,14 +50,14 @@ pub(crate) fn scorer(annotated: &Annotated<'_>, making: &mut Making<'_, '_>, fou
 
 /// One branch for each step not needed by others: the steps that lead to it, in order, and each passage once. Of
 /// several needed steps a branch follows the first.
-fn branches(annotated: &Annotated<'_>) -> Vec<Vec<usize>> {
+fn branches(annotated: &AnnotatedQuestion<'_>) -> Vec<Vec<usize>> {
     let steps = &annotated.steps;
     let ends = (0..steps.len()).filter(|&at| steps[at].needed_by.is_empty());
     ends.map(|end| {
         let way = std::iter::successors(Some(end), |&at| steps[at].needs.first().copied());
         let mut way: Vec<usize> = way.collect();
         way.reverse();
-        let mut seen: Vec<&Chunk> = Vec::new();
+        let mut seen: Vec<&ChunkText> = Vec::new();
         way.retain(|&at| {
             let new = !seen.contains(&&annotated.chunks[at]);
             seen.push(&annotated.chunks[at]);
@@ -69,8 +69,8 @@ fn branches(annotated: &Annotated<'_>) -> Vec<Vec<usize>> {
 }
 
 /// The gold passages with the answer, and passages without it: a gold one beside a wrong one, or two wrong ones.
-pub(crate) fn reader(annotated: &Annotated<'_>, making: &mut Making<'_, '_>, found: &[Vec<PassageId>]) {
-    let shown = |chunk: &Chunk| format!("{} {}", chunk.title, chunk.text);
+pub(crate) fn reader(annotated: &AnnotatedQuestion<'_>, making: &mut RowMaker<'_, '_>, found: &[Vec<PassageId>]) {
+    let shown = |chunk: &ChunkText| format!("{} {}", chunk.title, chunk.text);
     let mut gold: Vec<String> = Vec::new();
     for chunk in &annotated.chunks {
         if !gold.contains(&shown(chunk)) {

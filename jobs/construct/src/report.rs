@@ -1,7 +1,7 @@
 //! Counts of the rows made of a dataset or of a run's annotations, and of the questions without rows.
 
-use crate::rows::Rows;
-use crate::skip::Skip;
+use crate::rows::QuestionRows;
+use crate::skip::SkipReason;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::fmt;
 /// Counts of one construction. `questions` counts every question read; `skipped` and `cut_short` count the questions
 /// with no rows or with fewer, by reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Report {
+pub struct ConstructReport {
     /// Questions read.
     pub questions: u64,
     /// Questions without a row, by reason.
@@ -45,16 +45,16 @@ pub struct Report {
     pub copied_words: u64,
 }
 
-impl Report {
+impl ConstructReport {
     pub(crate) fn skip(&mut self, reason: impl ToString) {
         *self.skipped.entry(reason.to_string()).or_default() += 1;
     }
 
-    pub(crate) fn cut(&mut self, skip: Skip) {
+    pub(crate) fn cut(&mut self, skip: SkipReason) {
         *self.cut_short.entry(skip.name()).or_default() += 1;
     }
 
-    pub(crate) fn count(&mut self, rows: &Rows) {
+    pub(crate) fn count(&mut self, rows: &QuestionRows) {
         for (table, count) in [
             ("labeler", rows.labeler.len()),
             ("filter", rows.filter.len()),
@@ -70,7 +70,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for ConstructReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "questions: {}", self.questions)?;
         for (title, counts) in

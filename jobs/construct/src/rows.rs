@@ -81,7 +81,7 @@ pub struct EncoderRow {
 
 /// The rows of one question.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rows {
+pub struct QuestionRows {
     /// For `labeler.parquet`.
     pub labeler: Vec<LabelerRow>,
     /// For `filter.parquet`.

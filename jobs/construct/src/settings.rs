@@ -2,7 +2,7 @@
 
 /// How training data is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct ConstructSettings {
     /// Seeds the random draws.
     pub seed: u64,
     /// Passages found by BM25 for each hop's query; negatives are taken from these (10 in the authors' code).
@@ -12,28 +12,28 @@ pub struct Settings {
     /// Further negatives for each gold chunk, drawn from the whole corpus (none in the paper).
     pub random_negatives: usize,
     /// The words kept of a gold chunk.
-    pub keep: Keep,
+    pub keep: KeptWords,
 }
 
 /// The words kept of a gold chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
+pub enum KeptWords {
     /// The hop's answer: the next query needs no more.
     Answer,
     /// The hop's answer and its subject, as in the authors' data and in `ops/train/rows.py`.
     SubjectAndAnswer,
 }
 
-impl Default for Settings {
+impl Default for ConstructSettings {
     fn default() -> Self {
-        Self { seed: 1, k: 10, negatives: 1, random_negatives: 0, keep: Keep::SubjectAndAnswer }
+        Self { seed: 1, k: 10, negatives: 1, random_negatives: 0, keep: KeptWords::SubjectAndAnswer }
     }
 }
 
 /// SplitMix64, seeded for one question: draws do not depend on other questions.
-pub(crate) struct Draw(u64);
+pub(crate) struct QuestionRandom(u64);
 
-impl Draw {
+impl QuestionRandom {
     pub(crate) fn new(seed: u64, question: &str) -> Self {
         // FNV-1a of the id.
         let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);

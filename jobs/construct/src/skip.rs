@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A reason to skip a question or its later hops. The construction continues and counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Skip {
+pub enum SkipReason {
     /// The question has neither decomposition nor evidences.
     NoAnnotations,
     /// The question has no answer.
@@ -21,7 +21,7 @@ pub enum Skip {
     AnswerNotInPassage,
 }
 
-impl Skip {
+impl SkipReason {
     /// For reports.
     pub fn name(self) -> &'static str {
         match self {
@@ -36,7 +36,7 @@ impl Skip {
     }
 }
 
-impl fmt::Display for Skip {
+impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }

@@ -1,8 +1,8 @@
 //! Finds an answer, or a name, among the words of a chunk.
 
 use crate::cues::{asks_for, cues};
-use crate::library::Chunk;
-use crate::steps::Step;
+use crate::library::ChunkText;
+use crate::steps::QuestionStep;
 use crate::words::{bare, folded, is_adjective_of, is_content, lower, words};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -23,7 +23,7 @@ pub(crate) struct ChunkWords {
 }
 
 impl ChunkWords {
-    pub(crate) fn of(chunk: &Chunk) -> Self {
+    pub(crate) fn of(chunk: &ChunkText) -> Self {
         let text = chunk.written();
         let before = text.len() - chunk.text.len();
         let found = words(&text);
@@ -54,7 +54,7 @@ impl ChunkWords {
     /// failing this, the longest run of its words, or of their adjectives (`South Korean` of `South Korea`), with at
     /// least half of its content words. The best one is in the sentence named by the dataset, else in the sentence with
     /// the most words that ask for it. Of equal ones the first wins; occurrences in the title come last.
-    pub(crate) fn answer(&self, step: &Step, answers: &[&str]) -> Option<Range<usize>> {
+    pub(crate) fn answer(&self, step: &QuestionStep, answers: &[&str]) -> Option<Range<usize>> {
         self.whole_answer(step, answers).or_else(|| {
             let parts = answers.iter().flat_map(|answer| self.longest_runs(&folded(answer)));
             self.best(step, parts.collect())
@@ -62,7 +62,7 @@ impl ChunkWords {
     }
 
     /// As [`ChunkWords::answer`], but never a part of an answer.
-    pub(crate) fn whole_answer(&self, step: &Step, answers: &[&str]) -> Option<Range<usize>> {
+    pub(crate) fn whole_answer(&self, step: &QuestionStep, answers: &[&str]) -> Option<Range<usize>> {
         let shorter = |answer: &&str| answer.split_once(" (").map(|(shorter, _)| folded(shorter));
         let variants = answers.iter().flat_map(|answer| [Some(folded(answer)), shorter(answer)]).flatten();
         variants
@@ -74,7 +74,7 @@ impl ChunkWords {
     /// The words of a step's subjects: the first occurrence of each name, in the title or the text, without the part
     /// that tells namesakes apart. A step without names asks about the title's name if its question has it, else about
     /// the longest run of words shared by question and chunk and with a capital.
-    pub(crate) fn subjects(&self, step: &Step) -> Vec<Range<usize>> {
+    pub(crate) fn subjects(&self, step: &QuestionStep) -> Vec<Range<usize>> {
         if !step.about.is_empty() {
             let first = |name: &String| self.occurrences(&folded(bare(name))).into_iter().next();
             return step.about.iter().filter_map(first).collect();
@@ -144,7 +144,7 @@ impl ChunkWords {
         best
     }
 
-    fn best(&self, step: &Step, mut found: Vec<Range<usize>>) -> Option<Range<usize>> {
+    fn best(&self, step: &QuestionStep, mut found: Vec<Range<usize>>) -> Option<Range<usize>> {
         found.sort_by_key(|place| place.start);
         let asked: Vec<String> = folded(&step.asks).into_iter().filter(|word| is_content(word)).collect();
         let cues = cues(&step.relation);
@@ -167,20 +167,20 @@ impl ChunkWords {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::steps::GoldPassage;
+    use crate::steps::StepPassage;
 
     fn chunk(sentences: &[&str]) -> ChunkWords {
         let record = hopeval_datasets::PassageRecord::from_sentences("KGOT".to_owned(), sentences, " ");
-        ChunkWords::of(&Chunk {
+        ChunkWords::of(&ChunkText {
             title: record.title,
             text: record.text,
             sentences: record.sentences,
-            ..Chunk::default()
+            ..ChunkText::default()
         })
     }
 
-    fn step(asks: &str, sentence: Option<u32>) -> Step {
-        Step {
+    fn step(asks: &str, sentence: Option<u32>) -> QuestionStep {
+        QuestionStep {
             asks: asks.to_owned(),
             subject: None,
             about: Vec::new(),
@@ -189,7 +189,7 @@ mod tests {
             depth: 1,
             needed_by: Vec::new(),
             answer: String::new(),
-            passage: GoldPassage { sentence, ..GoldPassage::default() },
+            passage: StepPassage { sentence, ..StepPassage::default() },
         }
     }
 
@@ -233,7 +233,7 @@ mod tests {
         let chunk = chunk(&["Deron Cherry played for the Kansas City Chiefs.", "The Giant of Africa is Nigeria."]);
         let found = |asks: &str, about: &[&str]| {
             let about = about.iter().map(|name| (*name).to_owned()).collect();
-            let step = Step { about, ..step(asks, None) };
+            let step = QuestionStep { about, ..step(asks, None) };
             chunk.subjects(&step).into_iter().map(|place| text(&chunk, Some(place)).unwrap()).collect::<Vec<_>>()
         };
         assert_eq!(found("", &["Kansas City (Missouri)", "Nigeria", "Kodiak"]), ["Kansas City@7", "Nigeria@16"]);
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn paragraphs_without_sentences_are_cut_at_full_stops() {
-        let whole = Chunk { text: "A b. C d.".to_owned(), ..Chunk::default() };
+        let whole = ChunkText { text: "A b. C d.".to_owned(), ..ChunkText::default() };
         assert_eq!(ChunkWords::of(&whole).sentences, [0, 0, 0, 1, 1, 1].map(Some));
     }
 }

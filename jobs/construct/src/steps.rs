@@ -6,12 +6,12 @@
 mod decomposition;
 mod evidences;
 
-use crate::skip::Skip;
+use crate::skip::SkipReason;
 use hopeval_datasets::{PassageRecord, Question};
 
 /// One single-hop question of a multi-hop question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Step {
+pub(crate) struct QuestionStep {
     /// The sub-question without its references, or relation and subject.
     pub(crate) asks: String,
     /// The name of its subject, if known: the subject of a triple without dependencies.
@@ -30,12 +30,12 @@ pub(crate) struct Step {
     /// Its answer.
     pub(crate) answer: String,
     /// The passage that answers it.
-    pub(crate) passage: GoldPassage,
+    pub(crate) passage: StepPassage,
 }
 
 /// A gold passage as the dataset describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct GoldPassage {
+pub(crate) struct StepPassage {
     pub(crate) id: Option<String>,
     pub(crate) title: String,
     /// Empty if the dataset gives the passage by reference.
@@ -46,7 +46,7 @@ pub(crate) struct GoldPassage {
     pub(crate) sentence: Option<u32>,
 }
 
-impl GoldPassage {
+impl StepPassage {
     fn of(record: &PassageRecord, sentence: Option<u32>) -> Self {
         Self {
             id: record.id.clone(),
@@ -59,13 +59,13 @@ impl GoldPassage {
 }
 
 /// The steps of a question, in the dataset's order.
-pub(crate) fn steps(question: &Question) -> Result<Vec<Step>, Skip> {
+pub(crate) fn steps(question: &Question) -> Result<Vec<QuestionStep>, SkipReason> {
     let mut steps = if !question.decomposition.is_empty() {
         decomposition::steps(question)?
     } else if !question.evidences.is_empty() {
         evidences::steps(question)?
     } else {
-        return Err(Skip::NoAnnotations);
+        return Err(SkipReason::NoAnnotations);
     };
     for at in 0..steps.len() {
         // Needs point backwards only, so depths are known by the time they are needed.

@@ -7,8 +7,8 @@
 mod columns;
 
 use crate::error::ConstructError;
-use crate::report::Report;
-use crate::rows::{EncoderRow, FilterRow, LabelerRow, ReaderRow, Rows, ScorerRow};
+use crate::report::ConstructReport;
+use crate::rows::{EncoderRow, FilterRow, LabelerRow, ReaderRow, QuestionRows, ScorerRow};
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use columns::{flag_lists, grades, list_of, numbers, text_lists, texts};
@@ -94,9 +94,9 @@ table_row!(EncoderRow, "encoder", {
 });
 
 /// An incomplete file under a temporary name. Dropping it removes the file.
-struct Aside(PathBuf);
+struct TemporaryFile(PathBuf);
 
-impl Drop for Aside {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
         // After a rename the file is gone, so errors are ignored; an orphan does no harm.
         drop(std::fs::remove_file(&self.0));
@@ -104,18 +104,18 @@ impl Drop for Aside {
 }
 
 /// One file being written.
-struct Table<R: TableRow> {
+struct TrainingTable<R: TableRow> {
     parquet: ArrowWriter<File>,
     schema: SchemaRef,
-    aside: Aside,
+    aside: TemporaryFile,
     path: PathBuf,
     rows: Vec<R>,
 }
 
-impl<R: TableRow> Table<R> {
+impl<R: TableRow> TrainingTable<R> {
     fn create(folder: &Path) -> Result<Self, ConstructError> {
         let path = folder.join(format!("{}.parquet", R::NAME));
-        let aside = Aside(folder.join(format!(".{}.parquet.{}", R::NAME, std::process::id())));
+        let aside = TemporaryFile(folder.join(format!(".{}.parquet.{}", R::NAME, std::process::id())));
         let fields = R::fields().into_iter().map(|(name, data_type)| Field::new(name, data_type, true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let file = File::create(&aside.0).map_err(|source| ConstructError::Io { path: path.clone(), source })?;
@@ -145,7 +145,7 @@ impl<R: TableRow> Table<R> {
     }
 
     /// Completes the file, still under its temporary name.
-    fn close(mut self) -> Result<(Aside, PathBuf), ConstructError> {
+    fn close(mut self) -> Result<(TemporaryFile, PathBuf), ConstructError> {
         self.write()?;
         let Self { parquet, aside, path, .. } = self;
         parquet.close().map_err(|source| ConstructError::Encode { path: path.clone(), source })?;
@@ -154,14 +154,14 @@ impl<R: TableRow> Table<R> {
 }
 
 /// The files of one construction.
-pub struct Tables {
-    labeler: Table<LabelerRow>,
-    filter: Table<FilterRow>,
-    encoder: Table<EncoderRow>,
-    paths: Option<(Table<ScorerRow>, Table<ReaderRow>)>,
+pub struct TrainingTables {
+    labeler: TrainingTable<LabelerRow>,
+    filter: TrainingTable<FilterRow>,
+    encoder: TrainingTable<EncoderRow>,
+    paths: Option<(TrainingTable<ScorerRow>, TrainingTable<ReaderRow>)>,
 }
 
-impl Tables {
+impl TrainingTables {
     /// `labeler`, `filter` and `encoder.parquet` in `folder`. A missing folder is created.
     ///
     /// # Errors
@@ -177,9 +177,9 @@ impl Tables {
     fn begun(folder: &Path) -> Result<Self, ConstructError> {
         std::fs::create_dir_all(folder).map_err(|source| ConstructError::Io { path: folder.into(), source })?;
         Ok(Self {
-            labeler: Table::create(folder)?,
-            filter: Table::create(folder)?,
-            encoder: Table::create(folder)?,
+            labeler: TrainingTable::create(folder)?,
+            filter: TrainingTable::create(folder)?,
+            encoder: TrainingTable::create(folder)?,
             paths: None,
         })
     }
@@ -190,14 +190,14 @@ impl Tables {
     /// The folder or a file cannot be made.
     pub fn all(folder: &Path) -> Result<Self, ConstructError> {
         let hops = Self::begun(folder)?;
-        Ok(Self { paths: Some((Table::create(folder)?, Table::create(folder)?)), ..hops })
+        Ok(Self { paths: Some((TrainingTable::create(folder)?, TrainingTable::create(folder)?)), ..hops })
     }
 
     /// Appends the rows of a question.
     ///
     /// # Errors
     /// A file cannot be written.
-    pub fn extend(&mut self, rows: Rows) -> Result<(), ConstructError> {
+    pub fn extend(&mut self, rows: QuestionRows) -> Result<(), ConstructError> {
         self.labeler.extend(rows.labeler)?;
         self.filter.extend(rows.filter)?;
         self.encoder.extend(rows.encoder)?;
@@ -214,7 +214,7 @@ impl Tables {
     ///
     /// # Errors
     /// [`ConstructError::NoRows`]; a file cannot be written.
-    pub fn finish(self, report: &Report) -> Result<(), ConstructError> {
+    pub fn finish(self, report: &ConstructReport) -> Result<(), ConstructError> {
         if report.rows.get(LabelerRow::NAME).is_none_or(|rows| *rows == 0) {
             return Err(ConstructError::NoRows { report: Box::new(report.clone()) });
         }

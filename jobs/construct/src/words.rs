@@ -7,14 +7,14 @@ use hopeval_pytext::{is_word, lower_into, words_and_marks};
 
 /// A word and where it begins in its text, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Word<'t> {
+pub struct TextWord<'t> {
     /// As the text has it.
     pub text: &'t str,
     /// Its first byte.
     pub start: usize,
 }
 
-impl Word<'_> {
+impl TextWord<'_> {
     /// The byte behind it.
     pub fn end(&self) -> usize {
         self.start + self.text.len()
@@ -22,13 +22,13 @@ impl Word<'_> {
 }
 
 /// The words of `text`, in order.
-pub fn words(text: &str) -> Vec<Word<'_>> {
+pub fn words(text: &str) -> Vec<TextWord<'_>> {
     let mut behind = 0;
     let placed = words_and_marks(text).map(|word| {
         // Only whitespace stands between two words, so the first place is the word's own.
         let start = behind + text[behind..].find(word).expect("a word stands in its text; this is a bug");
         behind = start + word.len();
-        Word { text: word, start }
+        TextWord { text: word, start }
     });
     placed.filter(|word| word.text != ",").collect()
 }

@@ -5,21 +5,21 @@
 #[path = "shelf/shelf.rs"]
 mod shelf;
 
-use hopeval_construct::{ConstructError, Ended, FilterRow, Report, Rows, Settings, annotated_rows};
+use hopeval_construct::{ConstructError, AnnotationOutcome, FilterRow, ConstructReport, QuestionRows, ConstructSettings, annotated_rows};
 use hopeval_datasets::PassageRecord;
-use hopeval_methods::response::{Finish, Generation, Hit};
+use hopeval_methods::response::{FinishReason, Generation, RetrievalHit};
 use hopeval_methods::{
-    Answer, Ask, Outcome, PassageId, Question, Request, Response, Setting, Status, Step, Work, build,
+    Answer, RequestPayload, Outcome, PassageId, Question, Request, Response, MethodSetting, OutcomeStatus, MachineStep, AnswerWork, build,
 };
 use serde_json::{Value, json};
-use shelf::Shelf;
+use shelf::IndexedCorpus;
 
-fn shelf() -> Shelf {
+fn shelf() -> IndexedCorpus {
     let passage = |id: &str, title: &str, text: &str| PassageRecord {
         id: Some(id.to_owned()),
         ..PassageRecord::from_sentences(title.to_owned(), &[text], " ")
     };
-    Shelf::of([
+    IndexedCorpus::of([
         passage("film", "The Shining", "The Shining is a 1980 film, directed by Stanley Kubrick."),
         passage("man", "Stanley Kubrick", "Stanley Kubrick was born in New York."),
         passage("other", "Stephen King", "Stephen King wrote The Shining, and was born in Portland."),
@@ -38,36 +38,36 @@ fn question() -> Question {
 
 fn generation(text: impl ToString) -> Response {
     let text = text.to_string();
-    Response::answer(Answer::Generate(Generation { text, finish: Finish::Stop, logprobs: Vec::new() }), Work::default())
+    Response::answer(Answer::Generate(Generation { text, finish: FinishReason::Stop, logprobs: Vec::new() }), AnswerWork::default())
 }
 
 /// Drives the method through its own prompts; `written` has the model's texts in the order of its requests.
 fn annotate(parameters: &Value, question: &Question, written: &[Value]) -> Outcome {
-    let method = build("efficientrag_data", parameters, &Setting { passages: 4 }).unwrap();
+    let method = build("efficientrag_data", parameters, &MethodSetting { passages: 4 }).unwrap();
     let mut machine = method.start(question);
     let mut written = written.iter();
-    let hits = [2, 0, 3, 1].map(|id| Hit { passage: PassageId(id), score: f64::from(10 - id) });
+    let hits = [2, 0, 3, 1].map(|id| RetrievalHit { passage: PassageId(id), score: f64::from(10 - id) });
     let mut answer = |request: &Request| match &request.ask {
-        Ask::Generate(_) => generation(written.next().unwrap()),
-        Ask::Retrieve(_) => Response::answer(Answer::Retrieve(hits.to_vec()), Work::default()),
+        RequestPayload::Generate(_) => generation(written.next().unwrap()),
+        RequestPayload::Retrieve(_) => Response::answer(Answer::Retrieve(hits.to_vec()), AnswerWork::default()),
         other => panic!("asked for {}", other.kind().name()),
     };
     let mut responses = Vec::new();
     loop {
         match machine.step(std::mem::take(&mut responses)) {
-            Step::Ask(requests) => responses = requests.iter().map(&mut answer).collect(),
-            Step::Done(outcome) => return outcome,
+            MachineStep::Ask(requests) => responses = requests.iter().map(&mut answer).collect(),
+            MachineStep::Done(outcome) => return outcome,
         }
     }
 }
 
-fn made(outcome: &Outcome, settings: &Settings, report: &mut Report) -> Result<Rows, ConstructError> {
+fn made(outcome: &Outcome, settings: &ConstructSettings, report: &mut ConstructReport) -> Result<QuestionRows, ConstructError> {
     let message = match &outcome.status {
-        Status::Ok => None,
-        Status::Failed(failure) => Some(failure.message.as_str()),
+        OutcomeStatus::Ok => None,
+        OutcomeStatus::Failed(failure) => Some(failure.message.as_str()),
     };
     let annotation = outcome.answer.as_deref();
-    let ended = Ended { question: "q", status: outcome.status.name(), message, annotation };
+    let ended = AnnotationOutcome { question: "q", status: outcome.status.name(), message, annotation };
     annotated_rows(&ended, &shelf().library(), settings, report)
 }
 
@@ -106,8 +106,8 @@ fn what_a_model_says_becomes_rows() {
     ];
     let outcome = annotate(&parameters, &question(), &said);
     assert_eq!((outcome.status.name(), outcome.iterations), ("ok", 2));
-    let mut report = Report::default();
-    let rows = made(&outcome, &Settings::default(), &mut report).unwrap();
+    let mut report = ConstructReport::default();
+    let rows = made(&outcome, &ConstructSettings::default(), &mut report).unwrap();
     let labels: Vec<_> = rows
         .labeler
         .iter()
@@ -141,8 +141,8 @@ fn what_does_not_parse_is_counted_by_its_stage() {
     let mut sampled = greedy.clone();
     sampled["temperature"] = json!(0.7);
     sampled["attempts"] = json!(2);
-    let mut report = Report::default();
-    let mut add = |outcome: &Outcome| made(outcome, &Settings::default(), &mut report).unwrap();
+    let mut report = ConstructReport::default();
+    let mut add = |outcome: &Outcome| made(outcome, &ConstructSettings::default(), &mut report).unwrap();
     let no = json!("Certainly!");
     let failed = [
         annotate(&greedy, &question(), std::slice::from_ref(&no)),
@@ -153,7 +153,7 @@ fn what_does_not_parse_is_counted_by_its_stage() {
         Outcome::failed(Response::failure(hopeval_methods::FailureKind::TimedOut, "after: 60 s").result.unwrap_err()),
     ];
     for outcome in &failed {
-        assert_eq!(add(outcome), Rows::default());
+        assert_eq!(add(outcome), QuestionRows::default());
     }
     let said = [no, two_hops(), words("Kubrick"), words("New York"), query("Where born?")];
     let good = annotate(&sampled, &question(), &said);
@@ -175,8 +175,8 @@ fn what_does_not_parse_is_counted_by_its_stage() {
 #[test]
 fn a_bad_annotation_is_an_error_with_the_question() {
     let message = |annotation: Option<&str>| {
-        let ended = Ended { question: "q7", status: "ok", message: None, annotation };
-        let made = annotated_rows(&ended, &shelf().library(), &Settings::default(), &mut Report::default());
+        let ended = AnnotationOutcome { question: "q7", status: "ok", message: None, annotation };
+        let made = annotated_rows(&ended, &shelf().library(), &ConstructSettings::default(), &mut ConstructReport::default());
         let message = made.unwrap_err().to_string();
         assert!(message.starts_with("question `q7`: its outcome is no annotation"), "{message}");
         message

@@ -8,7 +8,7 @@ mod shelf;
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Int8Type, Int32Type};
-use hopeval_construct::{ConstructError, Keep, Report, Settings, construct, words};
+use hopeval_construct::{ConstructError, KeptWords, ConstructReport, ConstructSettings, construct, words};
 use hopeval_datasets::{DatasetSpec, PassageSpec, Passages, Policy, Questions};
 use hopeval_world::{Split, WorldSettings, generate};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -26,7 +26,7 @@ fn contexts(questions: &Path) -> Shelf {
     Shelf::of(all.flat_map(|question| question.unwrap().candidates))
 }
 
-fn made(shelf: &Shelf, questions: &Path, settings: &Settings) -> (Report, tempfile::TempDir) {
+fn made(shelf: &Shelf, questions: &Path, settings: &ConstructSettings) -> (ConstructReport, tempfile::TempDir) {
     let out = tempfile::tempdir().unwrap();
     let spec = DatasetSpec::file(questions);
     let report = construct(&spec, &mut shelf.library(), settings, out.path(), &mut |_| ()).unwrap();
@@ -77,7 +77,7 @@ fn kept(words: &[String], labels: &[bool]) -> String {
 }
 
 /// Checks every row by rules for all datasets.
-fn check(folder: &Path, report: &Report) {
+fn check(folder: &Path, report: &ConstructReport) {
     for table in TABLES {
         let rows: usize = batches(&folder.join(format!("{table}.parquet"))).iter().map(RecordBatch::num_rows).sum();
         assert_eq!(rows as u64, report.rows[table], "{table}");
@@ -148,17 +148,17 @@ fn a_world_is_used_whole_and_gives_the_same_bytes_again() {
     let world = world(120);
     let (path, corpus) = (world.path().join("questions.jsonl"), world.path().join("corpus.jsonl"));
     let shelf = Shelf::of(Passages::open(&PassageSpec::file(corpus), Policy::Strict).unwrap().map(Result::unwrap));
-    let (report, out) = made(&shelf, &path, &Settings::default());
+    let (report, out) = made(&shelf, &path, &ConstructSettings::default());
     assert_eq!(report.questions, 120);
     assert!(report.skipped.is_empty() && report.cut_short.is_empty(), "{report}");
     assert_eq!((report.gold_without_span, report.queries_without_question), (0, 0), "{report}");
-    let (again, other) = made(&shelf, &path, &Settings::default());
+    let (again, other) = made(&shelf, &path, &ConstructSettings::default());
     assert_eq!(again, report);
     for table in TABLES {
         let bytes = |folder: &Path| std::fs::read(folder.join(format!("{table}.parquet"))).unwrap();
         assert_eq!(bytes(out.path()), bytes(other.path()), "{table}");
     }
-    let answers = Settings { keep: Keep::Answer, negatives: 3, random_negatives: 1, ..Settings::default() };
+    let answers = ConstructSettings { keep: KeptWords::Answer, negatives: 3, random_negatives: 1, ..ConstructSettings::default() };
     let (fewer, _) = made(&shelf, &path, &answers);
     assert!(fewer.kept_words < report.kept_words && fewer.gold_words == report.gold_words, "{fewer}");
     let gold = fewer.tags["<CONTINUE>"] + fewer.tags["<FINISH>"];
@@ -168,7 +168,7 @@ fn a_world_is_used_whole_and_gives_the_same_bytes_again() {
 #[test]
 fn musique_gives_rows_for_nearly_every_question() {
     let Some(path) = shared("musique/train_299.jsonl.gz") else { return };
-    let (report, _) = made(&contexts(&path), &path, &Settings::default());
+    let (report, _) = made(&contexts(&path), &path, &ConstructSettings::default());
     assert_eq!(report.questions, 299);
     assert!(report.skipped.is_empty(), "{report}");
     let cut: u64 = report.cut_short.values().sum();
@@ -179,7 +179,7 @@ fn musique_gives_rows_for_nearly_every_question() {
 #[test]
 fn two_wiki_gives_rows_for_nearly_every_question() {
     let Some(path) = shared("2wikimultihopqa/train_500.json.gz") else { return };
-    let (report, _) = made(&contexts(&path), &path, &Settings::default());
+    let (report, _) = made(&contexts(&path), &path, &ConstructSettings::default());
     assert_eq!(report.questions, 500);
     let skipped: u64 = report.skipped.values().chain(report.cut_short.values()).sum();
     assert!(skipped * 20 <= report.questions, "{report}");
@@ -230,7 +230,7 @@ fn the_authors_columns_are_there_with_their_types_and_tags() {
     ) else {
         return;
     };
-    let (report, out) = made(&contexts(&questions), &questions, &Settings::default());
+    let (report, out) = made(&contexts(&questions), &questions, &ConstructSettings::default());
     for (theirs, ours, count) in [(labeler, "labeler", 6), (filter, "filter", 2)] {
         let (columns, tags) = published(&theirs);
         assert_eq!(columns.len(), count, "one type for each column");
@@ -255,7 +255,7 @@ fn a_dataset_without_annotations_writes_nothing() {
     std::fs::create_dir(&out).unwrap();
     std::fs::write(out.join("labeler.parquet"), "what was there").unwrap();
     let run = |spec: &DatasetSpec, out: &Path| {
-        construct(spec, &mut shelf.library(), &Settings::default(), out, &mut |_| ()).unwrap_err()
+        construct(spec, &mut shelf.library(), &ConstructSettings::default(), out, &mut |_| ()).unwrap_err()
     };
     let error = run(&DatasetSpec::file(&path), &out);
     assert!(matches!(error, ConstructError::NoRows { .. }));

@@ -5,7 +5,7 @@
 #[path = "shelf/shelf.rs"]
 mod shelf;
 
-use hopeval_construct::{FilterRow, Keep, LabelerRow, Report, Rows, Settings, rows};
+use hopeval_construct::{FilterRow, KeptWords, LabelerRow, ConstructReport, QuestionRows, ConstructSettings, rows};
 use hopeval_datasets::{GoldPassage, PassageRecord, Question, SubQuestion};
 use shelf::Shelf;
 use std::collections::BTreeSet;
@@ -50,15 +50,15 @@ fn two_hops() -> Question {
     }
 }
 
-const ANSWER: Settings = Settings { seed: 1, k: 10, negatives: 1, random_negatives: 0, keep: Keep::Answer };
+const ANSWER: ConstructSettings = ConstructSettings { seed: 1, k: 10, negatives: 1, random_negatives: 0, keep: KeptWords::Answer };
 
-fn made(question: &Question, settings: &Settings) -> (Rows, Report) {
+fn made(question: &Question, settings: &ConstructSettings) -> (QuestionRows, ConstructReport) {
     made_on(passages(), question, settings)
 }
 
-fn made_on(corpus: Vec<PassageRecord>, question: &Question, settings: &Settings) -> (Rows, Report) {
+fn made_on(corpus: Vec<PassageRecord>, question: &Question, settings: &ConstructSettings) -> (QuestionRows, ConstructReport) {
     let shelf = Shelf::of(corpus);
-    let mut report = Report::default();
+    let mut report = ConstructReport::default();
     (rows(question, &mut shelf.library(), settings, &mut report), report)
 }
 
@@ -107,14 +107,14 @@ fn two_hops_make_two_queries() {
 
 #[test]
 fn subjects_are_kept_but_not_in_the_next_query() {
-    let (rows, _) = made(&two_hops(), &Settings::default());
+    let (rows, _) = made(&two_hops(), &ConstructSettings::default());
     assert_eq!(rows.labeler[0].matched, "The Shining Stanley Kubrick", "the title's name, which the sub-question has");
     assert_eq!(rows.labeler[2].matched, "Stanley Kubrick New York", "the answer that the second hop needs");
     assert_eq!(rows.labeler[0].labels[..2], [true, true], "where it first stands: in the title");
     assert!(shown(&rows.filter[0]).ends_with("Info : The Shining [Stanley] [Kubrick]"), "{}", shown(&rows.filter[0]));
     let mut question = two_hops();
     question.decomposition[0].question = "The Shining >> director".to_owned();
-    assert_eq!(made(&question, &Settings::default()).0.labeler[0].matched, "The Shining Stanley Kubrick");
+    assert_eq!(made(&question, &ConstructSettings::default()).0.labeler[0].matched, "The Shining Stanley Kubrick");
 }
 
 #[test]
@@ -154,8 +154,8 @@ fn triples_of_two_branches_go_on_side_by_side() {
 #[test]
 fn what_cannot_be_used_is_counted() {
     let reason = |question: &Question| {
-        let (rows, report) = made(question, &Settings::default());
-        assert_eq!(rows, Rows::default());
+        let (rows, report) = made(question, &ConstructSettings::default());
+        assert_eq!(rows, QuestionRows::default());
         assert_eq!((report.questions, report.skipped.values().sum::<u64>()), (1, 1));
         report.skipped.into_keys().next().unwrap()
     };
@@ -176,7 +176,7 @@ fn what_cannot_be_used_is_counted() {
     assert_eq!(reason(&elsewhere), "a gold passage without text");
 
     let lost = with(&|step| step.answer = Some("Ridley Scott".to_owned()));
-    let (rows, report) = made(&lost, &Settings::default());
+    let (rows, report) = made(&lost, &ConstructSettings::default());
     assert_eq!(report.cut_short.into_iter().next(), Some(("an answer that its passage does not have", 1)));
     assert!(rows.filter.is_empty() && rows.labeler.iter().all(|row| row.hop == 0));
     assert_eq!(rows.reader[0].answer, "New York", "the last answer is still there to be read");
@@ -194,7 +194,7 @@ fn an_answer_that_is_lost_beside_another_is_counted() {
         ],
         ..two_hops()
     };
-    let hops = |rows: &Rows| rows.labeler.iter().map(|row| row.hop).max();
+    let hops = |rows: &QuestionRows| rows.labeler.iter().map(|row| row.hop).max();
     let (rows, report) = made(&both("England"), &ANSWER);
     assert_eq!((hops(&rows), rows.filter.len(), report.cut_short.len()), (Some(1), 1, 0));
     assert_eq!(rows.labeler[0].matched, "Stanley Kubrick England");
@@ -211,7 +211,7 @@ fn a_gold_passage_in_other_words_is_no_negative() {
     corpus.retain(|record| record.title != "The Shining");
     corpus.push(passage("1", "The Shining", &["The Shining (1980) is a film, known for mazes."]));
     corpus.push(passage("2", "The Shining", &["Its director was Stanley Kubrick, born in New York."]));
-    let settings = Settings { negatives: 9, ..ANSWER };
+    let settings = ConstructSettings { negatives: 9, ..ANSWER };
     let (rows, report) = made_on(corpus, &two_hops(), &settings);
     let wrong: BTreeSet<&str> =
         rows.labeler.iter().filter(|row| row.tag == "<TERMINATE>").map(|row| row.passage.as_str()).collect();
@@ -223,7 +223,7 @@ fn a_gold_passage_in_other_words_is_no_negative() {
 
 #[test]
 fn paths_and_contexts() {
-    let (rows, report) = made(&two_hops(), &Settings::default());
+    let (rows, report) = made(&two_hops(), &ConstructSettings::default());
     let first = |text: &String| text.split(' ').take(3).collect::<Vec<_>>().join(" ");
     let paths: Vec<(Vec<String>, i8)> =
         rows.scorer.iter().map(|row| (row.path.iter().map(first).collect(), row.relevance)).collect();
@@ -247,7 +247,7 @@ fn paths_and_contexts() {
     assert_eq!(report.answers_not_found, Some(0));
     let answered = |answer: &str| {
         let question = Question { answers: vec![answer.to_owned()], ..two_hops() };
-        let (rows, report) = made(&question, &Settings::default());
+        let (rows, report) = made(&question, &ConstructSettings::default());
         let right = rows.reader.iter().find(|row| row.relevance == 1);
         (right.map(|row| row.answer.clone()), report.answers_not_found)
     };
@@ -257,7 +257,7 @@ fn paths_and_contexts() {
 
 #[test]
 fn chance_is_the_seeds() {
-    let with = |seed| Settings { seed, negatives: 0, random_negatives: 1, ..Settings::default() };
+    let with = |seed| ConstructSettings { seed, negatives: 0, random_negatives: 1, ..ConstructSettings::default() };
     let names = |seed| {
         let question = Question { text: "Zzz?".to_owned(), ..two_hops() };
         let (rows, _) = made(&question, &with(seed));
@@ -267,7 +267,7 @@ fn chance_is_the_seeds() {
     assert!((2..12).any(|seed| names(seed) != names(1)));
     // Each of the two hops finds gold alone. Two passages are left to draw.
     let missing = |random_negatives: usize| {
-        let settings = Settings { random_negatives, ..with(1) };
+        let settings = ConstructSettings { random_negatives, ..with(1) };
         made(&Question { text: "Zzz?".to_owned(), ..two_hops() }, &settings).1.random_negatives_missing
     };
     assert_eq!((missing(0), missing(1), missing(3)), (None, Some(0), Some(2)));

@@ -12,27 +12,27 @@
 //! * A new variant gets a name never used by another of its enum.
 //! * `tests/golden/payloads.txt` holds the bytes of every variant and option.
 
-use crate::prompt::{Content, Limit, Overflow, Part, PassageForm, Prompt, Role};
+use crate::prompt::{Content, LengthLimit, OverflowRule, PromptPart, PassageForm, Prompt, ChatRole};
 use crate::request::{
-    Ask, Direction, Embed, EmbedRole, Entail, Filter, Generate, Label, Links, PassageId, PassageSet, Passages, Read,
-    Rerank, Retrieve, Sampling, Score, Statistics, TextFormat, Within,
+    RequestPayload, Direction, EmbedPayload, EmbedRole, EntailPayload, FilterPayload, GeneratePayload, LabelPayload, LinksPayload, PassageId, PassageSet, PassagesPayload, ReadPayload,
+    RerankPayload, RetrievePayload, Sampling, ScorePayload, Statistics, TextFormat, RetrievalRestriction,
 };
 use serde::Serialize;
 
 /// Appends the canonical payload of `ask` to `out`.
-pub(crate) fn write(ask: &Ask, out: &mut Vec<u8>) {
+pub(crate) fn write(ask: &RequestPayload, out: &mut Vec<u8>) {
     match ask {
-        Ask::Retrieve(ask) => ask.write(out),
-        Ask::Passages(ask) => ask.write(out),
-        Ask::Links(ask) => ask.write(out),
-        Ask::Score(ask) => ask.write(out),
-        Ask::Label(ask) => ask.write(out),
-        Ask::Filter(ask) => ask.write(out),
-        Ask::Rerank(ask) => ask.write(out),
-        Ask::Entail(ask) => ask.write(out),
-        Ask::Read(ask) => ask.write(out),
-        Ask::Embed(ask) => ask.write(out),
-        Ask::Generate(ask) => ask.write(out),
+        RequestPayload::Retrieve(ask) => ask.write(out),
+        RequestPayload::Passages(ask) => ask.write(out),
+        RequestPayload::Links(ask) => ask.write(out),
+        RequestPayload::Score(ask) => ask.write(out),
+        RequestPayload::Label(ask) => ask.write(out),
+        RequestPayload::Filter(ask) => ask.write(out),
+        RequestPayload::Rerank(ask) => ask.write(out),
+        RequestPayload::Entail(ask) => ask.write(out),
+        RequestPayload::Read(ask) => ask.write(out),
+        RequestPayload::Embed(ask) => ask.write(out),
+        RequestPayload::Generate(ask) => ask.write(out),
     }
 }
 
@@ -136,7 +136,7 @@ impl Canonical for PassageId {
     }
 }
 
-impl Canonical for Retrieve {
+impl Canonical for RetrievePayload {
     fn write(&self, out: &mut Vec<u8>) {
         // Texts of passages are read from the corpus when the answer is delivered.
         let Self { query, k, within, read: _ } = self;
@@ -144,7 +144,7 @@ impl Canonical for Retrieve {
     }
 }
 
-impl Canonical for Within {
+impl Canonical for RetrievalRestriction {
     fn write(&self, out: &mut Vec<u8>) {
         let Self { passages, statistics } = self;
         object(&[("passages", passages), ("statistics", statistics)], out);
@@ -170,7 +170,7 @@ impl Canonical for Statistics {
     }
 }
 
-impl Canonical for Passages {
+impl Canonical for PassagesPayload {
     fn write(&self, out: &mut Vec<u8>) {
         // As for `Retrieve`.
         let Self { passages, read: _ } = self;
@@ -178,7 +178,7 @@ impl Canonical for Passages {
     }
 }
 
-impl Canonical for Links {
+impl Canonical for LinksPayload {
     fn write(&self, out: &mut Vec<u8>) {
         // As for `Retrieve`.
         let Self { passage, direction, read: _ } = self;
@@ -196,7 +196,7 @@ impl Canonical for Direction {
     }
 }
 
-impl Canonical for Score {
+impl Canonical for ScorePayload {
     fn write(&self, out: &mut Vec<u8>) {
         // One answer holds all temperatures; an answer without a wanted temperature is a miss.
         let Self { prompt, target, temperatures: _ } = self;
@@ -204,35 +204,35 @@ impl Canonical for Score {
     }
 }
 
-impl Canonical for Label {
+impl Canonical for LabelPayload {
     fn write(&self, out: &mut Vec<u8>) {
         let Self { query, chunk } = self;
         object(&[("query", query), ("chunk", chunk)], out);
     }
 }
 
-impl Canonical for Filter {
+impl Canonical for FilterPayload {
     fn write(&self, out: &mut Vec<u8>) {
         let Self { query, information } = self;
         object(&[("query", query), ("information", information)], out);
     }
 }
 
-impl Canonical for Rerank {
+impl Canonical for RerankPayload {
     fn write(&self, out: &mut Vec<u8>) {
         let Self { query, items } = self;
         object(&[("query", query), ("items", items)], out);
     }
 }
 
-impl Canonical for Entail {
+impl Canonical for EntailPayload {
     fn write(&self, out: &mut Vec<u8>) {
         let Self { premise, hypothesis } = self;
         object(&[("premise", premise), ("hypothesis", hypothesis)], out);
     }
 }
 
-impl Canonical for Read {
+impl Canonical for ReadPayload {
     fn write(&self, out: &mut Vec<u8>) {
         let Self { question, context, max_answer_tokens, spans } = self;
         let fields: [(&str, &dyn Canonical); 4] =
@@ -241,7 +241,7 @@ impl Canonical for Read {
     }
 }
 
-impl Canonical for Embed {
+impl Canonical for EmbedPayload {
     fn write(&self, out: &mut Vec<u8>) {
         let Self { text, role } = self;
         object(&[("text", text), ("role", role)], out);
@@ -258,7 +258,7 @@ impl Canonical for EmbedRole {
     }
 }
 
-impl Canonical for Generate {
+impl Canonical for GeneratePayload {
     fn write(&self, out: &mut Vec<u8>) {
         let Self { prompt, max_tokens, stop, sampling, format, logprobs } = self;
         let fields: [(&str, &dyn Canonical); 6] = [
@@ -302,14 +302,14 @@ impl Canonical for Prompt {
     }
 }
 
-impl Canonical for Part {
+impl Canonical for PromptPart {
     fn write(&self, out: &mut Vec<u8>) {
         let Self { role, content, truncate } = self;
         object(&[("role", role), ("content", content), ("truncate", truncate)], out);
     }
 }
 
-impl Canonical for Role {
+impl Canonical for ChatRole {
     fn write(&self, out: &mut Vec<u8>) {
         let name = match self {
             Self::System => "system",
@@ -345,7 +345,7 @@ impl Canonical for PassageForm {
     }
 }
 
-impl Canonical for Limit {
+impl Canonical for LengthLimit {
     fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Tokens(tokens) => object(&[("tokens", tokens)], out),
@@ -354,7 +354,7 @@ impl Canonical for Limit {
     }
 }
 
-impl Canonical for Overflow {
+impl Canonical for OverflowRule {
     fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Drop { part } => variant("Drop", &[("part", part)], out),

@@ -27,10 +27,10 @@ mod take;
 pub mod testing;
 pub mod transcript;
 
-pub use machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, Setting, Step, Wording};
-pub use outcome::{Outcome, Path, RankedPassage, Status, SupportingSentence};
-pub use prompt::{Content, Limit, Overflow, Part, PassageForm, Prompt, Role};
+pub use machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, MethodSetting, MachineStep, PromptWording};
+pub use outcome::{Outcome, PassagePath, RankedPassage, OutcomeStatus, SupportingSentence};
+pub use prompt::{Content, LengthLimit, OverflowRule, PromptPart, PassageForm, Prompt, ChatRole};
 pub use registry::{MethodInfo, ParameterInfo, build, kinds, resolve};
-pub use request::{Affinity, Ask, Kind, PassageId, Request, ServiceName};
-pub use response::{Answer, Failure, FailureKind, PassageText, PromptReport, Response, Work};
-pub use transcript::{Missing, Round, Transcript};
+pub use request::{Affinity, RequestPayload, RequestKind, PassageId, Request, ServiceName};
+pub use response::{Answer, Failure, FailureKind, PassageText, PromptReport, Response, AnswerWork};
+pub use transcript::{MissingResponse, Round, Transcript};

@@ -11,7 +11,7 @@
 //! * It always ends: with any answers, it is done after a bounded number of rounds.
 
 use crate::outcome::Outcome;
-use crate::request::{Kind, PassageId, Request, ServiceName};
+use crate::request::{RequestKind, PassageId, Request, ServiceName};
 use crate::response::Response;
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,7 @@ pub struct Question {
 
 /// The result of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Step {
+pub enum MachineStep {
     /// Requests for the next round.
     Ask(Vec<Request>),
     /// The end.
@@ -45,12 +45,12 @@ pub enum Step {
 /// One question under one configuration. The module's contract holds.
 pub trait Machine {
     /// Takes the responses of the last round in request order (an empty list at the start). Asks again or is done.
-    fn step(&mut self, responses: Vec<Response>) -> Step;
+    fn step(&mut self, responses: Vec<Response>) -> MachineStep;
 }
 
 /// Facts about a run for every method.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Setting {
+pub struct MethodSetting {
     /// Passages in the corpus.
     pub passages: u32,
 }
@@ -89,12 +89,12 @@ pub struct ServiceUse {
     /// The service.
     pub service: ServiceName,
     /// The kind of request it must answer.
-    pub kind: Kind,
+    pub kind: RequestKind,
 }
 
 /// The wording of a configuration's prompts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wording {
+pub struct PromptWording {
     /// The author of the words: `hopeval`, or `job` if the job gives them.
     pub origin: &'static str,
     /// All words, in a form that changes with every change of a prompt.
@@ -163,7 +163,7 @@ pub trait Method: Send + Sync {
 
     /// The most requests of each kind for one question, with any answers; `None` if not known beforehand. Tests hold
     /// machines to it.
-    fn most_requests(&self) -> Option<Vec<(Kind, u64)>> {
+    fn most_requests(&self) -> Option<Vec<(RequestKind, u64)>> {
         None
     }
 
@@ -174,7 +174,7 @@ pub trait Method: Send + Sync {
     }
 
     /// The wording of its prompts, for the configuration's record; `None` for a method without prompts.
-    fn wording(&self) -> Option<Wording> {
+    fn wording(&self) -> Option<PromptWording> {
         None
     }
 

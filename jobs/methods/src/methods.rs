@@ -5,7 +5,7 @@
 //!
 //! `cargo fmt` does not see modules declared by a macro; `ops/format.sh` formats them, too.
 
-use crate::registry::{self, ConfigureMethod, Configured, MethodInfo};
+use crate::registry::{self, ConfigureMethod, ConfigurableMethod, MethodInfo};
 
 macro_rules! methods {
     ($($file:ident::$Method:ident,)*) => {
@@ -23,7 +23,7 @@ macro_rules! methods {
 methods! {
     efficientrag::EfficientRag,
     efficientrag_data::EfficientRagData,
-    given::Given,
+    given::GivenPassages,
     iterative_title::IterativeTitle,
     one_step::OneStep,
     oracle::Oracle,

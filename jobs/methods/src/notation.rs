@@ -8,25 +8,25 @@ pub(crate) mod parse;
 
 pub use parse::NotationError;
 
-use crate::outcome::{Outcome, RankedPassage, Status};
-use crate::prompt::{Content, Limit, Overflow, PassageForm, Prompt};
-use crate::request::{Ask, Direction, EmbedRole, PassageId, PassageSet, Request, Sampling, Statistics, TextFormat};
-use crate::response::{Answer, Failure, Finish, Hit, Response, Work};
+use crate::outcome::{Outcome, RankedPassage, OutcomeStatus};
+use crate::prompt::{Content, LengthLimit, OverflowRule, PassageForm, Prompt};
+use crate::request::{RequestPayload, Direction, EmbedRole, PassageId, PassageSet, Request, Sampling, Statistics, TextFormat};
+use crate::response::{Answer, Failure, FinishReason, RetrievalHit, Response, AnswerWork};
 use std::fmt::{Display, Formatter, Result};
 
 /// A JSON string.
-struct Quoted<'a>(&'a str);
+struct QuotedText<'a>(&'a str);
 
-impl Display for Quoted<'_> {
+impl Display for QuotedText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         f.write_str(&serde_json::to_string(self.0).map_err(|_| std::fmt::Error)?)
     }
 }
 
 /// Items with a separator between them.
-struct Joined<'a, T>(&'a [T], &'static str);
+struct JoinedItems<'a, T>(&'a [T], &'static str);
 
-impl<T: Display> Display for Joined<'_, T> {
+impl<T: Display> Display for JoinedItems<'_, T> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         for (index, item) in self.0.iter().enumerate() {
             if index > 0 {
@@ -38,8 +38,8 @@ impl<T: Display> Display for Joined<'_, T> {
     }
 }
 
-fn quoted(texts: &[String]) -> Vec<Quoted<'_>> {
-    texts.iter().map(|text| Quoted(text)).collect()
+fn quoted(texts: &[String]) -> Vec<QuotedText<'_>> {
+    texts.iter().map(|text| QuotedText(text)).collect()
 }
 
 impl Display for PassageId {
@@ -48,7 +48,7 @@ impl Display for PassageId {
     }
 }
 
-impl Display for Hit {
+impl Display for RetrievalHit {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         write!(f, "{}:{}", self.passage, self.score)
     }
@@ -63,8 +63,8 @@ impl Display for RankedPassage {
 impl Display for PassageSet {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            PassageSet::Ids(ids) => write!(f, "ids={}", Joined(ids, ",")),
-            PassageSet::Titles(titles) => write!(f, "titles={}", Joined(&quoted(titles), ",")),
+            PassageSet::Ids(ids) => write!(f, "ids={}", JoinedItems(ids, ",")),
+            PassageSet::Titles(titles) => write!(f, "titles={}", JoinedItems(&quoted(titles), ",")),
         }
     }
 }
@@ -72,27 +72,27 @@ impl Display for PassageSet {
 impl Display for Content {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            Content::Text(text) => Quoted(text).fmt(f),
+            Content::Text(text) => QuotedText(text).fmt(f),
             Content::Passage { passage, form: PassageForm::Text } => write!(f, "passage {passage}"),
             Content::Passage { passage, form: PassageForm::TitleAndText { between } } => {
-                write!(f, "passage {passage} title+{}+text", Quoted(between))
+                write!(f, "passage {passage} title+{}+text", QuotedText(between))
             }
             Content::Passage { passage, form: PassageForm::TitleTwice { between } } => {
-                write!(f, "passage {passage} title+{}+title+{}+text", Quoted(between), Quoted(between))
+                write!(f, "passage {passage} title+{}+title+{}+text", QuotedText(between), QuotedText(between))
             }
             Content::Passage { passage, form: PassageForm::Labelled { before, between } } => {
-                write!(f, "passage {passage} {}+title+{}+text", Quoted(before), Quoted(between))
+                write!(f, "passage {passage} {}+title+{}+text", QuotedText(before), QuotedText(between))
             }
             Content::Sentence { passage, sentence } => write!(f, "sentence {passage}.{sentence}"),
         }
     }
 }
 
-impl Display for Limit {
+impl Display for LengthLimit {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            Limit::Tokens(tokens) => write!(f, "{tokens} tokens"),
-            Limit::Words(words) => write!(f, "{words} words"),
+            LengthLimit::Tokens(tokens) => write!(f, "{tokens} tokens"),
+            LengthLimit::Words(words) => write!(f, "{words} words"),
         }
     }
 }
@@ -112,8 +112,8 @@ impl Display for Prompt {
         }
         for rule in &self.overflow {
             match rule {
-                Overflow::Drop { part } => write!(f, "; drop {part}")?,
-                Overflow::Cut { part, to } => write!(f, "; cut {part} to {to}")?,
+                OverflowRule::Drop { part } => write!(f, "; drop {part}")?,
+                OverflowRule::Cut { part, to } => write!(f, "; cut {part} to {to}")?,
             }
         }
         f.write_str("}")
@@ -133,11 +133,11 @@ impl Display for Request {
     }
 }
 
-impl Display for Ask {
+impl Display for RequestPayload {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            Ask::Retrieve(r) => {
-                write!(f, "{} k={}", Quoted(&r.query), r.k)?;
+            RequestPayload::Retrieve(r) => {
+                write!(f, "{} k={}", QuotedText(&r.query), r.k)?;
                 let Some(within) = &r.within else { return Ok(()) };
                 let statistics = match within.statistics {
                     Statistics::Corpus => "corpus",
@@ -145,38 +145,38 @@ impl Display for Ask {
                 };
                 write!(f, " within {} statistics={statistics}", within.passages)
             }
-            Ask::Passages(p) => p.passages.fmt(f),
-            Ask::Links(l) => {
+            RequestPayload::Passages(p) => p.passages.fmt(f),
+            RequestPayload::Links(l) => {
                 let direction = match l.direction {
                     Direction::Outgoing => "outgoing",
                     Direction::Incoming => "incoming",
                 };
                 write!(f, "{} {direction}", l.passage)
             }
-            Ask::Score(s) => {
-                write!(f, "{} given {} temperatures={}", s.target, s.prompt, Joined(&s.temperatures, ","))
+            RequestPayload::Score(s) => {
+                write!(f, "{} given {} temperatures={}", s.target, s.prompt, JoinedItems(&s.temperatures, ","))
             }
-            Ask::Label(l) => write!(f, "{} chunk {}", Quoted(&l.query), l.chunk),
-            Ask::Filter(r) => {
-                write!(f, "{} information={}", Quoted(&r.query), Joined(&quoted(&r.information), ","))
+            RequestPayload::Label(l) => write!(f, "{} chunk {}", QuotedText(&l.query), l.chunk),
+            RequestPayload::Filter(r) => {
+                write!(f, "{} information={}", QuotedText(&r.query), JoinedItems(&quoted(&r.information), ","))
             }
-            Ask::Rerank(r) => write!(f, "{} items [{}]", Quoted(&r.query), Joined(&r.items, " | ")),
-            Ask::Entail(e) => write!(f, "{} from {}", Quoted(&e.hypothesis), e.premise),
-            Ask::Read(r) => {
+            RequestPayload::Rerank(r) => write!(f, "{} items [{}]", QuotedText(&r.query), JoinedItems(&r.items, " | ")),
+            RequestPayload::Entail(e) => write!(f, "{} from {}", QuotedText(&e.hypothesis), e.premise),
+            RequestPayload::Read(r) => {
                 let (tokens, spans) = (r.max_answer_tokens, r.spans);
-                write!(f, "{} in {} max_answer_tokens={tokens} spans={spans}", Quoted(&r.question), r.context)
+                write!(f, "{} in {} max_answer_tokens={tokens} spans={spans}", QuotedText(&r.question), r.context)
             }
-            Ask::Embed(e) => {
+            RequestPayload::Embed(e) => {
                 let role = match e.role {
                     EmbedRole::Query => "query",
                     EmbedRole::Passage => "passage",
                 };
                 write!(f, "{} as {role}", e.text)
             }
-            Ask::Generate(g) => {
+            RequestPayload::Generate(g) => {
                 write!(f, "{} max_tokens={}", g.prompt, g.max_tokens)?;
                 if !g.stop.is_empty() {
-                    write!(f, " stop={}", Joined(&quoted(&g.stop), ","))?;
+                    write!(f, " stop={}", JoinedItems(&quoted(&g.stop), ","))?;
                 }
                 if let Sampling::Sample { temperature, top_p, top_k } = g.sampling {
                     write!(f, " temperature={temperature} top_p={top_p} top_k={top_k}")?;
@@ -194,7 +194,7 @@ impl Display for Ask {
 
 impl Display for Failure {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "failed {} {}", self.kind.name(), Quoted(&self.message))
+        write!(f, "failed {} {}", self.kind.name(), QuotedText(&self.message))
     }
 }
 
@@ -211,22 +211,22 @@ impl Display for Answer {
             Answer::Passages(ids) => list(f, "passages", ids),
             Answer::Links(ids) => list(f, "links", ids),
             Answer::Score(scores) => {
-                write!(f, "scores logits={}", Joined(&scores.logits, ","))?;
+                write!(f, "scores logits={}", JoinedItems(&scores.logits, ","))?;
                 for (temperature, sums) in &scores.log_sum_exps {
-                    write!(f, " at {temperature}={}", Joined(sums, ","))?;
+                    write!(f, " at {temperature}={}", JoinedItems(sums, ","))?;
                 }
                 f.write_str(if scores.ends { " ends" } else { "" })
             }
             Answer::Label(labels) => {
-                write!(f, "labels {} tags={}", Quoted(&labels.information), Joined(&labels.tag_logits, ","))
+                write!(f, "labels {} tags={}", QuotedText(&labels.information), JoinedItems(&labels.tag_logits, ","))
             }
-            Answer::Filter(query) => write!(f, "query {}", Quoted(query)),
+            Answer::Filter(query) => write!(f, "query {}", QuotedText(query)),
             Answer::Rerank(relevances) => list(f, "relevances", relevances),
             Answer::Entail(probability) => write!(f, "entailment {probability}"),
             Answer::Read(spans) => {
                 f.write_str("spans")?;
                 for span in spans {
-                    write!(f, " {} score={}", Quoted(&span.text), span.score)?;
+                    write!(f, " {} score={}", QuotedText(&span.text), span.score)?;
                     if let Some(rank) = span.rank {
                         write!(f, " rank={rank}")?;
                     }
@@ -239,12 +239,12 @@ impl Display for Answer {
             Answer::Embed(vector) => list(f, "vector", vector),
             Answer::Generate(generation) => {
                 let finish = match generation.finish {
-                    Finish::Stop => "stop",
-                    Finish::Length => "length",
+                    FinishReason::Stop => "stop",
+                    FinishReason::Length => "length",
                 };
-                write!(f, "generation {} {finish}", Quoted(&generation.text))?;
+                write!(f, "generation {} {finish}", QuotedText(&generation.text))?;
                 if !generation.logprobs.is_empty() {
-                    write!(f, " logprobs={}", Joined(&generation.logprobs, ","))?;
+                    write!(f, " logprobs={}", JoinedItems(&generation.logprobs, ","))?;
                 }
                 Ok(())
             }
@@ -252,9 +252,9 @@ impl Display for Answer {
     }
 }
 
-impl Display for Work {
+impl Display for AnswerWork {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let Work { prompt_tokens, completion_tokens, scored_tokens, operations } = *self;
+        let AnswerWork { prompt_tokens, completion_tokens, scored_tokens, operations } = *self;
         let fields = [
             ("prompt", prompt_tokens),
             ("completion", completion_tokens),
@@ -272,20 +272,20 @@ impl Display for Response {
             Ok(answer) => answer.fmt(f)?,
             Err(failure) => failure.fmt(f)?,
         }
-        if self.work != Work::default() {
+        if self.work != AnswerWork::default() {
             write!(f, " | {}", self.work)?;
         }
         if let Some(report) = &self.prompt {
             write!(f, " | prompt tokens={}", report.tokens)?;
             if !report.dropped.is_empty() {
-                write!(f, " dropped={}", Joined(&report.dropped, ","))?;
+                write!(f, " dropped={}", JoinedItems(&report.dropped, ","))?;
             }
             for (part, tokens) in &report.cut {
                 write!(f, " cut={part},{tokens}")?;
             }
         }
         for text in &self.passages {
-            write!(f, " | text {} {} {}", text.passage, Quoted(&text.title), Quoted(&text.text))?;
+            write!(f, " | text {} {} {}", text.passage, QuotedText(&text.title), QuotedText(&text.text))?;
         }
         Ok(())
     }
@@ -295,12 +295,12 @@ impl Display for Response {
 impl Display for Outcome {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match &self.status {
-            Status::Ok => f.write_str("done ok")?,
-            Status::Failed(failure) => write!(f, "done {failure}")?,
+            OutcomeStatus::Ok => f.write_str("done ok")?,
+            OutcomeStatus::Failed(failure) => write!(f, "done {failure}")?,
         }
         write!(f, " iterations={}", self.iterations)?;
         if let Some(answer) = &self.answer {
-            write!(f, "\nanswer {}", Quoted(answer))?;
+            write!(f, "\nanswer {}", QuotedText(answer))?;
         }
         if !self.ranked.is_empty() {
             f.write_str("\n")?;
@@ -316,7 +316,7 @@ impl Display for Outcome {
             self.supporting.iter().try_for_each(|s| write!(f, " {}.{}", s.passage, s.sentence))?;
         }
         for [subject, relation, object] in &self.evidences {
-            write!(f, "\nevidence {} {} {}", Quoted(subject), Quoted(relation), Quoted(object))?;
+            write!(f, "\nevidence {} {} {}", QuotedText(subject), QuotedText(relation), QuotedText(object))?;
         }
         Ok(())
     }

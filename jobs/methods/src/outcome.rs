@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Whether the method could do its work.
-    pub status: Status,
+    pub status: OutcomeStatus,
     /// The answer, for methods with answers.
     pub answer: Option<String>,
     /// Passages, best first, each once; the method has already broken ties.
     pub ranked: Vec<RankedPassage>,
     /// Passages considered together, in path order; best path first. For methods with paths.
-    pub paths: Vec<Path>,
+    pub paths: Vec<PassagePath>,
     /// Sentences given as support.
     pub supporting: Vec<SupportingSentence>,
     /// Evidence triples (subject, relation, object).
@@ -25,7 +25,7 @@ pub struct Outcome {
 
 /// Whether a question was worked through.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Status {
+pub enum OutcomeStatus {
     /// Yes.
     #[default]
     Ok,
@@ -33,12 +33,12 @@ pub enum Status {
     Failed(Failure),
 }
 
-impl Status {
+impl OutcomeStatus {
     /// The name in tables: `ok` or the kind of failure.
     pub fn name(&self) -> &'static str {
         match self {
-            Status::Ok => "ok",
-            Status::Failed(failure) => failure.kind.name(),
+            OutcomeStatus::Ok => "ok",
+            OutcomeStatus::Failed(failure) => failure.kind.name(),
         }
     }
 }
@@ -54,7 +54,7 @@ pub struct RankedPassage {
 
 /// A reasoning path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Path {
+pub struct PassagePath {
     /// First hop first.
     pub passages: Vec<PassageId>,
     /// Higher is better.
@@ -73,11 +73,11 @@ pub struct SupportingSentence {
 impl Outcome {
     /// The outcome of a failed method.
     pub fn failed(failure: Failure) -> Self {
-        Self { status: Status::Failed(failure), ..Self::default() }
+        Self { status: OutcomeStatus::Failed(failure), ..Self::default() }
     }
 
     /// The outcome after an answer of another kind than requested: a fault of the service.
-    pub fn wrong_kind(asked: crate::Kind, got: crate::Kind) -> Self {
+    pub fn wrong_kind(asked: crate::RequestKind, got: crate::RequestKind) -> Self {
         Self::failed(Failure::wrong_kind(asked, got))
     }
 }

@@ -11,30 +11,30 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prompt {
     /// Its parts in order, with nothing between them.
-    pub parts: Vec<Part>,
+    pub parts: Vec<PromptPart>,
     /// Most tokens of the whole; `None` for the model's own limit.
     pub budget: Option<u32>,
     /// Rules to apply, in order, until the whole fits the budget. If it still does not, the request fails as
     /// [`crate::FailureKind::ContextOverflow`].
-    pub overflow: Vec<Overflow>,
+    pub overflow: Vec<OverflowRule>,
 }
 
 /// One part of a prompt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Part {
+pub struct PromptPart {
     /// The speaker. Adjacent parts of one role make one chat message; completion models ignore it.
-    pub role: Role,
+    pub role: ChatRole,
     /// Its content.
     pub content: Content,
     /// Cuts this part from the right, with any budget.
-    pub truncate: Option<Limit>,
+    pub truncate: Option<LengthLimit>,
 }
 
 /// A speaker of a chat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the protocol's own names")]
-pub enum Role {
+pub enum ChatRole {
     System,
     User,
     Assistant,
@@ -89,7 +89,7 @@ pub enum PassageForm {
 /// A length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Limit {
+pub enum LengthLimit {
     /// Tokens of the model's tokenizer.
     Tokens(u32),
     /// Words between spaces.
@@ -98,7 +98,7 @@ pub enum Limit {
 
 /// A rule for too long a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Overflow {
+pub enum OverflowRule {
     /// Leave the part out.
     Drop {
         /// Index in [`Prompt::parts`].
@@ -109,14 +109,14 @@ pub enum Overflow {
         /// Index in [`Prompt::parts`].
         part: u32,
         /// The least length to keep.
-        to: Limit,
+        to: LengthLimit,
     },
 }
 
 impl Prompt {
     /// A prompt of one literal text of the user, without budget.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { parts: vec![Part::text(text)], budget: None, overflow: Vec::new() }
+        Self { parts: vec![PromptPart::text(text)], budget: None, overflow: Vec::new() }
     }
 
     /// The first passage of the prompt.
@@ -128,14 +128,14 @@ impl Prompt {
     }
 }
 
-impl Part {
+impl PromptPart {
     /// A literal text of the user.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { role: Role::User, content: Content::Text(text.into()), truncate: None }
+        Self { role: ChatRole::User, content: Content::Text(text.into()), truncate: None }
     }
 
     /// A passage, written as `form`.
-    pub fn passage(passage: PassageId, form: PassageForm, truncate: Option<Limit>) -> Self {
-        Self { role: Role::User, content: Content::Passage { passage, form }, truncate }
+    pub fn passage(passage: PassageId, form: PassageForm, truncate: Option<LengthLimit>) -> Self {
+        Self { role: ChatRole::User, content: Content::Passage { passage, form }, truncate }
     }
 }

@@ -2,12 +2,12 @@
 
 use crate::outcome::RankedPassage;
 use crate::request::PassageId;
-use crate::response::Hit;
+use crate::response::RetrievalHit;
 use std::collections::BTreeSet;
 
 /// The best `k` hits, each passage once: higher scores first, then smaller ids. A retriever answers in this order, but
 /// rankings do not depend on it.
-pub(crate) fn from_hits(mut hits: Vec<Hit>, k: u32) -> Vec<RankedPassage> {
+pub(crate) fn from_hits(mut hits: Vec<RetrievalHit>, k: u32) -> Vec<RankedPassage> {
     hits.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.passage.cmp(&b.passage)));
     let mut seen = BTreeSet::new();
     hits.iter()
@@ -42,8 +42,8 @@ pub(crate) fn as_set(passages: impl IntoIterator<Item = PassageId>) -> Vec<Passa
 mod tests {
     use super::*;
 
-    fn hit(passage: u32, score: f64) -> Hit {
-        Hit { passage: PassageId(passage), score }
+    fn hit(passage: u32, score: f64) -> RetrievalHit {
+        RetrievalHit { passage: PassageId(passage), score }
     }
 
     #[test]

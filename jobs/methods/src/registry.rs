@@ -3,7 +3,7 @@
 //! A method's parameters are a serde struct. It refuses unknown fields and has the paper's defaults. This file's tests
 //! check [`MethodInfo`] against that struct.
 
-use crate::machine::{Method, MethodError, Setting};
+use crate::machine::{Method, MethodError, MethodSetting};
 use crate::methods::{CONFIGURES, INFOS};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,7 @@ pub struct ParameterInfo {
 }
 
 /// A method with its documentation and parameters, as the registry needs them.
-pub(crate) trait Configured: Method + Sized + 'static {
+pub(crate) trait ConfigurableMethod: Method + Sized + 'static {
     /// Its documentation.
     const INFO: MethodInfo;
 
@@ -47,7 +47,7 @@ pub(crate) trait Configured: Method + Sized + 'static {
     fn complete(_: &mut Self::Parameters) {}
 
     /// Checks the values.
-    fn new(parameters: Self::Parameters, setting: &Setting) -> Result<Self, MethodError>;
+    fn new(parameters: Self::Parameters, setting: &MethodSetting) -> Result<Self, MethodError>;
 }
 
 /// All methods, by kind in alphabetical order.
@@ -59,7 +59,7 @@ pub fn kinds() -> &'static [MethodInfo] {
 ///
 /// # Errors
 /// Unknown kinds and parameters, with the known ones; missing parameters; bad values.
-pub fn build(kind: &str, parameters: &Value, setting: &Setting) -> Result<Box<dyn Method>, MethodError> {
+pub fn build(kind: &str, parameters: &Value, setting: &MethodSetting) -> Result<Box<dyn Method>, MethodError> {
     Ok(dispatch(kind, parameters, setting)?.0)
 }
 
@@ -67,17 +67,17 @@ pub fn build(kind: &str, parameters: &Value, setting: &Setting) -> Result<Box<dy
 ///
 /// # Errors
 /// As [`build`].
-pub fn resolve(kind: &str, parameters: &Value, setting: &Setting) -> Result<Value, MethodError> {
+pub fn resolve(kind: &str, parameters: &Value, setting: &MethodSetting) -> Result<Value, MethodError> {
     Ok(dispatch(kind, parameters, setting)?.1)
 }
 
 /// A configuration and its parameters with every default filled in.
-pub(crate) type Built = (Box<dyn Method>, Value);
+pub(crate) type BuiltMethod = (Box<dyn Method>, Value);
 
 /// Configures a method from its parameters.
-pub(crate) type ConfigureMethod = fn(&Value, &Setting) -> Result<Built, MethodError>;
+pub(crate) type ConfigureMethod = fn(&Value, &MethodSetting) -> Result<BuiltMethod, MethodError>;
 
-fn dispatch(kind: &str, parameters: &Value, setting: &Setting) -> Result<Built, MethodError> {
+fn dispatch(kind: &str, parameters: &Value, setting: &MethodSetting) -> Result<BuiltMethod, MethodError> {
     let mut methods = INFOS.iter().zip(CONFIGURES);
     match methods.find(|(info, _)| info.kind == kind) {
         Some((_, configure)) => configure(parameters, setting),
@@ -89,7 +89,7 @@ fn dispatch(kind: &str, parameters: &Value, setting: &Setting) -> Result<Built, 
 }
 
 /// A configuration of the method `M`. Parses, completes and checks its parameters.
-pub(crate) fn configure<M: Configured>(parameters: &Value, setting: &Setting) -> Result<Built, MethodError> {
+pub(crate) fn configure<M: ConfigurableMethod>(parameters: &Value, setting: &MethodSetting) -> Result<BuiltMethod, MethodError> {
     let wrong = |source| MethodError::Parameters { kind: M::INFO.kind, source };
     let none = Value::Object(serde_json::Map::new());
     let given = if parameters.is_null() { &none } else { parameters };
@@ -113,7 +113,7 @@ mod tests {
     use crate::testing::parameters::{example, required_parameters};
     use serde_json::json;
 
-    const SETTING: Setting = Setting { passages: 10 };
+    const SETTING: MethodSetting = MethodSetting { passages: 10 };
 
     #[test]
     fn documentation_and_parameters_agree() {

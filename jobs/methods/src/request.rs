@@ -47,41 +47,41 @@ pub struct Request {
     /// otherwise.
     pub draw: u32,
     /// The payload.
-    pub ask: Ask,
+    pub ask: RequestPayload,
 }
 
 /// The payload of a request, by kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Ask {
+pub enum RequestPayload {
     /// The best passages for a query.
-    Retrieve(Retrieve),
+    Retrieve(RetrievePayload),
     /// Passages by id or title.
-    Passages(Passages),
+    Passages(PassagesPayload),
     /// The passages linked from or to a passage.
-    Links(Links),
+    Links(LinksPayload),
     /// Log-likelihood of a target given a prompt.
-    Score(Score),
+    Score(ScorePayload),
     /// Token keep/drop labels and a tag for a (question, passage) pair.
-    Label(Label),
+    Label(LabelPayload),
     /// Token keep/drop labels of a question with the information found; the kept tokens are the next query.
-    Filter(Filter),
+    Filter(FilterPayload),
     /// Relevance of items to a query, by a cross-encoder or a similar model.
-    Rerank(Rerank),
+    Rerank(RerankPayload),
     /// Whether a premise entails a hypothesis.
-    Entail(Entail),
+    Entail(EntailPayload),
     /// An answer span in a context.
-    Read(Read),
+    Read(ReadPayload),
     /// A vector of a text.
-    Embed(Embed),
+    Embed(EmbedPayload),
     /// Free text.
-    Generate(Generate),
+    Generate(GeneratePayload),
 }
 
 /// The kind of a request. Services list the kinds they answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "each is documented at `Ask`")]
-pub enum Kind {
+pub enum RequestKind {
     Retrieve,
     Passages,
     Links,
@@ -95,56 +95,56 @@ pub enum Kind {
     Generate,
 }
 
-impl Kind {
+impl RequestKind {
     /// Every kind, in the order of the tables.
-    pub const ALL: [Kind; 11] = [
-        Kind::Retrieve,
-        Kind::Passages,
-        Kind::Links,
-        Kind::Score,
-        Kind::Label,
-        Kind::Filter,
-        Kind::Rerank,
-        Kind::Entail,
-        Kind::Read,
-        Kind::Embed,
-        Kind::Generate,
+    pub const ALL: [RequestKind; 11] = [
+        RequestKind::Retrieve,
+        RequestKind::Passages,
+        RequestKind::Links,
+        RequestKind::Score,
+        RequestKind::Label,
+        RequestKind::Filter,
+        RequestKind::Rerank,
+        RequestKind::Entail,
+        RequestKind::Read,
+        RequestKind::Embed,
+        RequestKind::Generate,
     ];
 
     /// The name in tables, keys and metrics.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Retrieve => "retrieve",
-            Kind::Passages => "passages",
-            Kind::Links => "links",
-            Kind::Score => "score",
-            Kind::Label => "label",
-            Kind::Filter => "filter",
-            Kind::Rerank => "rerank",
-            Kind::Entail => "entail",
-            Kind::Read => "read",
-            Kind::Embed => "embed",
-            Kind::Generate => "generate",
+            RequestKind::Retrieve => "retrieve",
+            RequestKind::Passages => "passages",
+            RequestKind::Links => "links",
+            RequestKind::Score => "score",
+            RequestKind::Label => "label",
+            RequestKind::Filter => "filter",
+            RequestKind::Rerank => "rerank",
+            RequestKind::Entail => "entail",
+            RequestKind::Read => "read",
+            RequestKind::Embed => "embed",
+            RequestKind::Generate => "generate",
         }
     }
 }
 
 /// Asks a retriever for the best `k` passages, best first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Retrieve {
+pub struct RetrievePayload {
     /// The query's text.
     pub query: String,
     /// The most passages to return.
     pub k: u32,
     /// Restricts the answer to some passages.
-    pub within: Option<Within>,
+    pub within: Option<RetrievalRestriction>,
     /// Whether the response brings the passages' texts for the machine to read. Not part of the key.
     pub read: bool,
 }
 
 /// A restriction of retrieval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Within {
+pub struct RetrievalRestriction {
     /// The passages allowed.
     pub passages: PassageSet,
     /// The source of document frequencies and lengths.
@@ -173,7 +173,7 @@ pub enum Statistics {
 
 /// Asks the corpus for passages; unknown titles yield nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Passages {
+pub struct PassagesPayload {
     /// The passages.
     pub passages: PassageSet,
     /// Whether the response brings their texts. Not part of the key.
@@ -182,7 +182,7 @@ pub struct Passages {
 
 /// Asks the corpus for the links of a passage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Links {
+pub struct LinksPayload {
     /// The passage with the links.
     pub passage: PassageId,
     /// Outgoing or incoming.
@@ -203,7 +203,7 @@ pub enum Direction {
 
 /// Asks for the log-likelihood of `target` given `prompt` (PromptRank, section 2.2).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Score {
+pub struct ScorePayload {
     /// The condition. For encoder-decoder models it is the encoder's input.
     pub prompt: Prompt,
     /// The scored text, as a prompt of its own (usually the question).
@@ -215,7 +215,7 @@ pub struct Score {
 
 /// Asks the labeler about one passage (EfficientRAG, section 3.1).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Label {
+pub struct LabelPayload {
     /// The current query.
     pub query: String,
     /// The chunk.
@@ -224,7 +224,7 @@ pub struct Label {
 
 /// Asks the filter for the next query (EfficientRAG, section 3.1).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Filter {
+pub struct FilterPayload {
     /// The query to be rewritten.
     pub query: String,
     /// Information found by the labeler, in retrieval order.
@@ -233,7 +233,7 @@ pub struct Filter {
 
 /// Asks for the relevance of each item to the query.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Rerank {
+pub struct RerankPayload {
     /// The query.
     pub query: String,
     /// Passages, sentences or texts.
@@ -242,7 +242,7 @@ pub struct Rerank {
 
 /// Asks whether `premise` entails `hypothesis`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Entail {
+pub struct EntailPayload {
     /// The premise.
     pub premise: Prompt,
     /// The hypothesis.
@@ -251,7 +251,7 @@ pub struct Entail {
 
 /// Asks an extractive reader for answer spans.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Read {
+pub struct ReadPayload {
     /// The question.
     pub question: String,
     /// The context, usually the passages of a path.
@@ -264,7 +264,7 @@ pub struct Read {
 
 /// Asks for the vector of a text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Embed {
+pub struct EmbedPayload {
     /// The embedded text.
     pub text: Content,
     /// Queries and passages may be prefixed or normalised differently.
@@ -282,7 +282,7 @@ pub enum EmbedRole {
 
 /// Asks a language model to write.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Generate {
+pub struct GeneratePayload {
     /// The prompt; parts with roles make chat messages.
     pub prompt: Prompt,
     /// Most tokens to write.
@@ -335,21 +335,21 @@ pub enum Affinity {
     Passage(PassageId),
 }
 
-impl Ask {
+impl RequestPayload {
     /// The kind of this payload.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> RequestKind {
         match self {
-            Ask::Retrieve(_) => Kind::Retrieve,
-            Ask::Passages(_) => Kind::Passages,
-            Ask::Links(_) => Kind::Links,
-            Ask::Score(_) => Kind::Score,
-            Ask::Label(_) => Kind::Label,
-            Ask::Filter(_) => Kind::Filter,
-            Ask::Rerank(_) => Kind::Rerank,
-            Ask::Entail(_) => Kind::Entail,
-            Ask::Read(_) => Kind::Read,
-            Ask::Embed(_) => Kind::Embed,
-            Ask::Generate(_) => Kind::Generate,
+            RequestPayload::Retrieve(_) => RequestKind::Retrieve,
+            RequestPayload::Passages(_) => RequestKind::Passages,
+            RequestPayload::Links(_) => RequestKind::Links,
+            RequestPayload::Score(_) => RequestKind::Score,
+            RequestPayload::Label(_) => RequestKind::Label,
+            RequestPayload::Filter(_) => RequestKind::Filter,
+            RequestPayload::Rerank(_) => RequestKind::Rerank,
+            RequestPayload::Entail(_) => RequestKind::Entail,
+            RequestPayload::Read(_) => RequestKind::Read,
+            RequestPayload::Embed(_) => RequestKind::Embed,
+            RequestPayload::Generate(_) => RequestKind::Generate,
         }
     }
 }
@@ -368,21 +368,21 @@ macro_rules! payload_from {
 }
 
 payload_from! {
-    Ask:
-    Retrieve => Retrieve,
-    Passages => Passages,
-    Links => Links,
-    Score => Score,
-    Label => Label,
-    Filter => Filter,
-    Rerank => Rerank,
-    Entail => Entail,
-    Read => Read,
-    Embed => Embed,
-    Generate => Generate,
+    RequestPayload:
+    Retrieve => RetrievePayload,
+    Passages => PassagesPayload,
+    Links => LinksPayload,
+    Score => ScorePayload,
+    Label => LabelPayload,
+    Filter => FilterPayload,
+    Rerank => RerankPayload,
+    Entail => EntailPayload,
+    Read => ReadPayload,
+    Embed => EmbedPayload,
+    Generate => GeneratePayload,
 }
 
-impl Retrieve {
+impl RetrievePayload {
     /// Asks for the best `k` passages of the whole corpus, without their texts.
     pub fn new(query: impl Into<String>, k: u32) -> Self {
         Self { query: query.into(), k, within: None, read: false }
@@ -390,13 +390,13 @@ impl Retrieve {
 
     /// Restricts it to `passages`. Give them sorted and each once: then equal sets make equal keys.
     pub fn within(self, passages: Vec<PassageId>, statistics: Statistics) -> Self {
-        Self { within: Some(Within { passages: PassageSet::Ids(passages), statistics }), ..self }
+        Self { within: Some(RetrievalRestriction { passages: PassageSet::Ids(passages), statistics }), ..self }
     }
 }
 
 impl Request {
     /// The first draw of a payload.
-    pub fn new(service: &ServiceName, ask: impl Into<Ask>) -> Self {
+    pub fn new(service: &ServiceName, ask: impl Into<RequestPayload>) -> Self {
         Self { service: service.clone(), draw: 0, ask: ask.into() }
     }
 
@@ -409,9 +409,9 @@ impl Request {
     /// Whether the machine wants to read the passages of the response.
     pub fn wants_text(&self) -> bool {
         match &self.ask {
-            Ask::Retrieve(r) => r.read,
-            Ask::Passages(p) => p.read,
-            Ask::Links(l) => l.read,
+            RequestPayload::Retrieve(r) => r.read,
+            RequestPayload::Passages(p) => p.read,
+            RequestPayload::Links(l) => l.read,
             _ => false,
         }
     }
@@ -419,7 +419,7 @@ impl Request {
     /// The best place to answer the request.
     pub fn affinity(&self) -> Affinity {
         match &self.ask {
-            Ask::Score(score) => score.prompt.first_passage().map_or(Affinity::Key, Affinity::Passage),
+            RequestPayload::Score(score) => score.prompt.first_passage().map_or(Affinity::Key, Affinity::Passage),
             _ => Affinity::Key,
         }
     }

@@ -3,7 +3,7 @@
 //! The first journals hold responses as JSON under these names: a name changed in Rust keeps its old form with
 //! `serde(rename)`. Journals of today have names and numbers of their own.
 
-use crate::request::{Ask, Kind, PassageId, Request};
+use crate::request::{RequestPayload, RequestKind, PassageId, Request};
 use serde::{Deserialize, Serialize};
 
 /// The response to one request.
@@ -12,7 +12,7 @@ pub struct Response {
     /// The answer, or the reason for its absence.
     pub result: Result<Answer, Failure>,
     /// Work of the request alone, cached or not; the same in every run.
-    pub work: Work,
+    pub work: AnswerWork,
     /// A report on the prompt, or on the texts given to a model, if there were any.
     pub prompt: Option<PromptReport>,
     /// Texts of the answer's passages, in its order, if the request wanted to read them. They come from the mapped
@@ -24,15 +24,15 @@ pub struct Response {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Answer {
     /// To [`Ask::Retrieve`]: best first; a total order.
-    Retrieve(Vec<Hit>),
+    Retrieve(Vec<RetrievalHit>),
     /// To [`Ask::Passages`]: those found, in the order asked, and for titles in corpus order.
     Passages(Vec<PassageId>),
     /// To [`Ask::Links`].
     Links(Vec<PassageId>),
     /// To [`Ask::Score`].
-    Score(Scores),
+    Score(TargetScores),
     /// To [`Ask::Label`].
-    Label(Labels),
+    Label(ChunkLabels),
     /// To [`Ask::Filter`]: the next query; may be empty.
     Filter(String),
     /// To [`Ask::Rerank`]: a relevance per item.
@@ -40,7 +40,7 @@ pub enum Answer {
     /// To [`Ask::Entail`]: the probability of entailment, or 0 or 1 if the model only decides.
     Entail(f64),
     /// To [`Ask::Read`]: best first.
-    Read(Vec<Span>),
+    Read(Vec<AnswerSpan>),
     /// To [`Ask::Embed`].
     Embed(Vec<f32>),
     /// To [`Ask::Generate`].
@@ -49,7 +49,7 @@ pub enum Answer {
 
 /// A retrieved passage.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Hit {
+pub struct RetrievalHit {
     /// The passage.
     pub passage: PassageId,
     /// The retriever's score.
@@ -58,7 +58,7 @@ pub struct Hit {
 
 /// Rows of a scored target. Sums, means and ensembles of them are plain arithmetic.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Scores {
+pub struct TargetScores {
     /// For each target token its logit.
     pub logits: Vec<f32>,
     /// For each temperature, and for each target token, the log-sum-exp of logits / temperature.
@@ -67,7 +67,7 @@ pub struct Scores {
     pub ends: bool,
 }
 
-impl Scores {
+impl TargetScores {
     /// Log-probability of each target token at a temperature, if it was computed.
     pub fn logprobs(&self, temperature: f64) -> Option<impl Iterator<Item = f64> + '_> {
         let (_, sums) = self.log_sum_exps.iter().find(|(t, _)| *t == temperature)?;
@@ -77,7 +77,7 @@ impl Scores {
 
 /// The labels of one chunk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Labels {
+pub struct ChunkLabels {
     /// The kept tokens as text.
     pub information: String,
     /// Logits of the chunk's tag, in the checkpoint's order.
@@ -86,7 +86,7 @@ pub struct Labels {
 
 /// An extracted answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Span {
+pub struct AnswerSpan {
     /// The text of the answer.
     pub text: String,
     /// Score of the span.
@@ -103,7 +103,7 @@ pub struct Generation {
     /// Without the stop string.
     pub text: String,
     /// Why it ended.
-    pub finish: Finish,
+    pub finish: FinishReason,
     /// Log-probability of each token, if asked for.
     pub logprobs: Vec<f32>,
 }
@@ -111,7 +111,7 @@ pub struct Generation {
 /// Why a generation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Finish {
+pub enum FinishReason {
     /// A stop string or the end of the sequence.
     Stop,
     /// `max_tokens`.
@@ -120,7 +120,7 @@ pub enum Finish {
 
 /// The work of an answer, deterministic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Work {
+pub struct AnswerWork {
     /// Tokens read.
     pub prompt_tokens: u64,
     /// Tokens written.
@@ -131,7 +131,7 @@ pub struct Work {
     pub operations: u64,
 }
 
-impl std::ops::AddAssign for Work {
+impl std::ops::AddAssign for AnswerWork {
     fn add_assign(&mut self, other: Self) {
         self.prompt_tokens += other.prompt_tokens;
         self.completion_tokens += other.completion_tokens;
@@ -252,19 +252,19 @@ impl FailureKind {
 
 impl Answer {
     /// The kind of request answered by this.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> RequestKind {
         match self {
-            Answer::Retrieve(_) => Kind::Retrieve,
-            Answer::Passages(_) => Kind::Passages,
-            Answer::Links(_) => Kind::Links,
-            Answer::Score(_) => Kind::Score,
-            Answer::Label(_) => Kind::Label,
-            Answer::Filter(_) => Kind::Filter,
-            Answer::Rerank(_) => Kind::Rerank,
-            Answer::Entail(_) => Kind::Entail,
-            Answer::Read(_) => Kind::Read,
-            Answer::Embed(_) => Kind::Embed,
-            Answer::Generate(_) => Kind::Generate,
+            Answer::Retrieve(_) => RequestKind::Retrieve,
+            Answer::Passages(_) => RequestKind::Passages,
+            Answer::Links(_) => RequestKind::Links,
+            Answer::Score(_) => RequestKind::Score,
+            Answer::Label(_) => RequestKind::Label,
+            Answer::Filter(_) => RequestKind::Filter,
+            Answer::Rerank(_) => RequestKind::Rerank,
+            Answer::Entail(_) => RequestKind::Entail,
+            Answer::Read(_) => RequestKind::Read,
+            Answer::Embed(_) => RequestKind::Embed,
+            Answer::Generate(_) => RequestKind::Generate,
         }
     }
 
@@ -280,14 +280,14 @@ impl Answer {
 
 impl Response {
     /// An answer with its work.
-    pub fn answer(answer: Answer, work: Work) -> Self {
+    pub fn answer(answer: Answer, work: AnswerWork) -> Self {
         Self { result: Ok(answer), work, prompt: None, passages: Vec::new() }
     }
 
     /// A failure.
     pub fn failure(kind: FailureKind, message: impl Into<String>) -> Self {
         let failure = Failure { kind, message: message.into() };
-        Self { result: Err(failure), work: Work::default(), prompt: None, passages: Vec::new() }
+        Self { result: Err(failure), work: AnswerWork::default(), prompt: None, passages: Vec::new() }
     }
 
     /// Whether a model got less than requested. `None` if the model read a prompt without a report, as in answers
@@ -299,15 +299,15 @@ impl Response {
 
     /// Whether it may be given to every run with the same `kind` of request under the same key. True for answers and
     /// determinate failures. A score's key leaves its temperatures out, so its failure may come from one temperature.
-    pub fn is_for_all_runs(&self, kind: Kind) -> bool {
-        self.result.as_ref().err().is_none_or(|failure| failure.kind.is_determinate() && kind != Kind::Score)
+    pub fn is_for_all_runs(&self, kind: RequestKind) -> bool {
+        self.result.as_ref().err().is_none_or(|failure| failure.kind.is_determinate() && kind != RequestKind::Score)
     }
 
     /// Whether this stored response holds everything wanted by `request`, under the same key: a score may lack a
     /// temperature.
     pub fn satisfies(&self, request: &Request) -> bool {
         match (&request.ask, &self.result) {
-            (Ask::Score(wanted), Ok(Answer::Score(found))) => {
+            (RequestPayload::Score(wanted), Ok(Answer::Score(found))) => {
                 wanted.temperatures.iter().all(|t| found.log_sum_exps.iter().any(|(have, _)| have == t))
             }
             _ => true,
@@ -322,9 +322,9 @@ mod tests {
     #[test]
     fn failures_of_scores_are_for_their_run_alone() {
         let refused = Response::failure(FailureKind::Refused, "temperature = 0");
-        assert!(!refused.is_for_all_runs(Kind::Score), "another run may ask at another temperature");
-        assert!(refused.is_for_all_runs(Kind::Label));
-        assert!(!Response::failure(FailureKind::Unavailable, "gone").is_for_all_runs(Kind::Label));
-        assert!(Response::answer(Answer::Links(Vec::new()), Work::default()).is_for_all_runs(Kind::Score));
+        assert!(!refused.is_for_all_runs(RequestKind::Score), "another run may ask at another temperature");
+        assert!(refused.is_for_all_runs(RequestKind::Label));
+        assert!(!Response::failure(FailureKind::Unavailable, "gone").is_for_all_runs(RequestKind::Label));
+        assert!(Response::answer(Answer::Links(Vec::new()), AnswerWork::default()).is_for_all_runs(RequestKind::Score));
     }
 }

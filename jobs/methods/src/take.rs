@@ -3,12 +3,12 @@
 //! Every method has the same three cases: the answer is there, the request failed, or a faulty service answered with
 //! another kind. The last two are a [`Failure`]: a machine ends with [`crate::Outcome::failed`] or decides otherwise.
 
-use crate::request::{Kind, PassageId};
-use crate::response::{Answer, Failure, FailureKind, Generation, Hit, Labels, Response, Scores, Span};
+use crate::request::{RequestKind, PassageId};
+use crate::response::{Answer, Failure, FailureKind, Generation, RetrievalHit, ChunkLabels, Response, TargetScores, AnswerSpan};
 
 impl Failure {
     /// A service answered with another kind than requested.
-    pub fn wrong_kind(asked: Kind, got: Kind) -> Self {
+    pub fn wrong_kind(asked: RequestKind, got: RequestKind) -> Self {
         let message = format!("asked for {}, got {}", asked.name(), got.name());
         Self { kind: FailureKind::ParseFailure, message }
     }
@@ -35,15 +35,15 @@ macro_rules! take {
 }
 
 take! {
-    Kind:
+    RequestKind:
     /// The passages of a look-up.
     found: Passages -> Vec<PassageId>;
     /// The links of a passage.
     links: Links -> Vec<PassageId>;
     /// The rows of a scored target.
-    scores: Score -> Scores;
+    scores: Score -> TargetScores;
     /// The labels of a chunk.
-    labels: Label -> Labels;
+    labels: Label -> ChunkLabels;
     /// The next query.
     next_query: Filter -> String;
     /// A relevance per item.
@@ -51,7 +51,7 @@ take! {
     /// The probability of entailment.
     entailment: Entail -> f64;
     /// Answer spans, best first.
-    spans: Read -> Vec<Span>;
+    spans: Read -> Vec<AnswerSpan>;
     /// A vector.
     vector: Embed -> Vec<f32>;
     /// A generated text.
@@ -63,14 +63,14 @@ impl Response {
     ///
     /// # Errors
     /// The request's failure, [`Failure::wrong_kind`], or a score that is not finite: it could not be ranked or stored.
-    pub fn hits(self) -> Result<Vec<Hit>, Failure> {
+    pub fn hits(self) -> Result<Vec<RetrievalHit>, Failure> {
         let hits = match self.result? {
             Answer::Retrieve(hits) => hits,
-            other => return Err(Failure::wrong_kind(Kind::Retrieve, other.kind())),
+            other => return Err(Failure::wrong_kind(RequestKind::Retrieve, other.kind())),
         };
         match hits.iter().find(|hit| !hit.score.is_finite()) {
             None => Ok(hits),
-            Some(Hit { passage, score }) => {
+            Some(RetrievalHit { passage, score }) => {
                 let message = format!("the score of passage {passage} is {score}");
                 Err(Failure { kind: FailureKind::ParseFailure, message })
             }
@@ -102,11 +102,11 @@ impl Response {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::response::Work;
+    use crate::response::AnswerWork;
 
     #[test]
     fn another_kind_is_a_failure_that_names_both() {
-        let response = Response::answer(Answer::Links(vec![PassageId(1)]), Work::default());
+        let response = Response::answer(Answer::Links(vec![PassageId(1)]), AnswerWork::default());
         assert_eq!(response.clone().links(), Ok(vec![PassageId(1)]));
         let failure = response.hits().unwrap_err();
         assert_eq!(failure.kind, FailureKind::ParseFailure);
@@ -115,8 +115,8 @@ mod tests {
 
     #[test]
     fn a_score_must_be_a_number() {
-        let hits = |score| vec![Hit { passage: PassageId(7), score }];
-        let response = |score| Response::answer(Answer::Retrieve(hits(score)), Work::default());
+        let hits = |score| vec![RetrievalHit { passage: PassageId(7), score }];
+        let response = |score| Response::answer(Answer::Retrieve(hits(score)), AnswerWork::default());
         assert_eq!(response(-1.0).hits(), Ok(hits(-1.0)));
         let failure = response(f64::NAN).hits().unwrap_err();
         assert_eq!(failure.message, "the score of passage 7 is NaN");
@@ -126,7 +126,7 @@ mod tests {
     fn only_determinate_failures_mean_no_links() {
         assert_eq!(Response::failure(FailureKind::Refused, "").links_if_any(), Ok(Vec::new()));
         assert!(Response::failure(FailureKind::TimedOut, "").links_if_any().is_err());
-        let wrong = Response::answer(Answer::Entail(1.0), Work::default());
-        assert_eq!(wrong.links_if_any(), Err(Failure::wrong_kind(Kind::Links, Kind::Entail)));
+        let wrong = Response::answer(Answer::Entail(1.0), AnswerWork::default());
+        assert_eq!(wrong.links_if_any(), Err(Failure::wrong_kind(RequestKind::Links, RequestKind::Entail)));
     }
 }

@@ -3,10 +3,10 @@
 //! Machines are deterministic, so a transcript need not be stored: [`Transcript::replay`] drives the machine again with
 //! the journalled responses.
 
-use crate::machine::{Method, Question, Step};
-use crate::outcome::{Outcome, Status};
+use crate::machine::{Method, Question, MachineStep};
+use crate::outcome::{Outcome, OutcomeStatus};
 use crate::request::{PassageId, Request};
-use crate::response::{Answer, Response, Work};
+use crate::response::{Answer, Response, AnswerWork};
 use serde::{Deserialize, Serialize};
 use std::fmt::{Display, Formatter};
 
@@ -35,7 +35,7 @@ pub struct Round {
 /// A replay reached a request without a response.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("round {} asks for something that has no stored response: {request}", .rounds.len() + 1)]
-pub struct Missing {
+pub struct MissingResponse {
     /// The request.
     pub request: Box<Request>,
     /// The rounds before.
@@ -53,23 +53,23 @@ impl Transcript {
         configuration: &str,
         question: &Question,
         answer: &mut dyn FnMut(&Request) -> Option<Response>,
-    ) -> Result<Self, Missing> {
+    ) -> Result<Self, MissingResponse> {
         let mut machine = method.start(question);
         let mut rounds: Vec<Round> = Vec::new();
         let mut step = machine.step(Vec::new());
         loop {
             let requests = match step {
-                Step::Done(outcome) => {
+                MachineStep::Done(outcome) => {
                     let (question, configuration) = (question.clone(), configuration.to_owned());
                     return Ok(Self { question, configuration, rounds, outcome });
                 }
-                Step::Ask(requests) => requests,
+                MachineStep::Ask(requests) => requests,
             };
             let mut responses = Vec::with_capacity(requests.len());
             for request in &requests {
                 match answer(request) {
                     Some(response) => responses.push(response),
-                    None => return Err(Missing { request: Box::new(request.clone()), rounds }),
+                    None => return Err(MissingResponse { request: Box::new(request.clone()), rounds }),
                 }
             }
             step = machine.step(responses.clone());
@@ -78,8 +78,8 @@ impl Transcript {
     }
 
     /// The work of all responses.
-    pub fn work(&self) -> Work {
-        let mut work = Work::default();
+    pub fn work(&self) -> AnswerWork {
+        let mut work = AnswerWork::default();
         for response in self.rounds.iter().flat_map(|round| &round.responses) {
             work += response.work;
         }
@@ -88,7 +88,7 @@ impl Transcript {
 
     /// The transcript for people, with the passages' titles.
     pub fn display<'a>(&'a self, title: &'a dyn Fn(PassageId) -> String) -> impl Display + 'a {
-        Shown { transcript: self, title }
+        TranscriptDisplay { transcript: self, title }
     }
 }
 
@@ -97,12 +97,12 @@ const LINE: usize = 160;
 /// Passages shown of one answer, and of the outcome's ranking.
 const PASSAGES: usize = 10;
 
-struct Shown<'a> {
+struct TranscriptDisplay<'a> {
     transcript: &'a Transcript,
     title: &'a dyn Fn(PassageId) -> String,
 }
 
-impl Display for Shown<'_> {
+impl Display for TranscriptDisplay<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let Transcript { question, configuration, rounds, .. } = self.transcript;
         let kind = question.kind.as_deref().map(|kind| format!(" ({kind})")).unwrap_or_default();
@@ -120,7 +120,7 @@ impl Display for Shown<'_> {
     }
 }
 
-impl Shown<'_> {
+impl TranscriptDisplay<'_> {
     /// Writes a response, indented under its request.
     fn response(&self, f: &mut Formatter<'_>, response: &Response) -> std::fmt::Result {
         let scores = |index: usize| match &response.result {
@@ -148,7 +148,7 @@ impl Shown<'_> {
             }
             writeln!(f)?;
         }
-        if response.work != Work::default() {
+        if response.work != AnswerWork::default() {
             writeln!(f, "    {}", response.work)?;
         }
         Ok(())
@@ -174,8 +174,8 @@ impl Shown<'_> {
     fn outcome(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let outcome = &self.transcript.outcome;
         match &outcome.status {
-            Status::Ok => writeln!(f, "outcome ok, iterations {}", outcome.iterations)?,
-            Status::Failed(failure) => writeln!(f, "outcome {failure}")?,
+            OutcomeStatus::Ok => writeln!(f, "outcome ok, iterations {}", outcome.iterations)?,
+            OutcomeStatus::Failed(failure) => writeln!(f, "outcome {failure}")?,
         }
         if let Some(answer) = &outcome.answer {
             writeln!(f, "  answer: {answer}")?;
@@ -195,7 +195,7 @@ impl Shown<'_> {
             writeln!(f, "  evidence: {subject} | {relation} | {object}")?;
         }
         let work = self.transcript.work();
-        if work == Work::default() { Ok(()) } else { writeln!(f, "  {work}") }
+        if work == AnswerWork::default() { Ok(()) } else { writeln!(f, "  {work}") }
     }
 }
 

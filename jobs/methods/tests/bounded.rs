@@ -3,16 +3,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-use hopeval_methods::response::Hit;
+use hopeval_methods::response::RetrievalHit;
 use hopeval_methods::testing::{EveryKind, ScriptedServices, parameter_variants};
 use hopeval_methods::{
-    Answer, FailureKind, Kind, Method, PassageId, Question, Request, Response, Setting, Status, Step, Work, build,
+    Answer, FailureKind, RequestKind, Method, PassageId, Question, Request, Response, MethodSetting, OutcomeStatus, MachineStep, AnswerWork, build,
     kinds,
 };
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
-const SETTING: Setting = Setting { passages: 200_000 };
+const SETTING: MethodSetting = MethodSetting { passages: 200_000 };
 
 /// Rounds within which every method must end under the parameters that its documentation names.
 const MOST_ROUNDS: usize = 64;
@@ -88,7 +88,7 @@ type Adversary = Box<dyn Fn(&Request) -> Response>;
 
 /// Ways to answer badly.
 fn adversaries() -> Vec<(&'static str, Adversary)> {
-    let answer = |answer: Answer| Response::answer(answer, Work::default());
+    let answer = |answer: Answer| Response::answer(answer, AnswerWork::default());
     let huge = || (0..2_000).map(PassageId).collect::<Vec<_>>();
     let mut all: Vec<(&'static str, Adversary)> = vec![
         ("hits only", Box::new(move |_| answer(Answer::Retrieve(Vec::new())))),
@@ -115,7 +115,7 @@ fn adversaries() -> Vec<(&'static str, Adversary)> {
                 let mut response = ScriptedServices::new(50, 1).answer(request);
                 match &mut response.result {
                     Ok(Answer::Retrieve(hits)) => {
-                        let hit = |passage: PassageId| Hit { passage, score: f64::from(passage.0 % 7) };
+                        let hit = |passage: PassageId| RetrievalHit { passage, score: f64::from(passage.0 % 7) };
                         hits.extend(huge().into_iter().chain([PassageId(u32::MAX)]).map(hit));
                     }
                     Ok(Answer::Links(ids) | Answer::Passages(ids)) => ids.extend(huge()),
@@ -127,15 +127,15 @@ fn adversaries() -> Vec<(&'static str, Adversary)> {
         (
             "scores that are no numbers",
             Box::new(move |request| match request.ask.kind() {
-                Kind::Retrieve => answer(Answer::Retrieve(vec![Hit { passage: PassageId(0), score: f64::NAN }])),
+                RequestKind::Retrieve => answer(Answer::Retrieve(vec![RetrievalHit { passage: PassageId(0), score: f64::NAN }])),
                 _ => ScriptedServices::new(50, 1).answer(request),
             }),
         ),
         (
             "every passage links to the same one",
             Box::new(move |request| match request.ask.kind() {
-                Kind::Links => answer(Answer::Links(vec![PassageId(0); 3])),
-                Kind::Retrieve => answer(Answer::Retrieve(vec![Hit { passage: PassageId(0), score: 1.0 }; 5])),
+                RequestKind::Links => answer(Answer::Links(vec![PassageId(0); 3])),
+                RequestKind::Retrieve => answer(Answer::Retrieve(vec![RetrievalHit { passage: PassageId(0), score: 1.0 }; 5])),
                 _ => ScriptedServices::new(50, 1).answer(request),
             }),
         ),
@@ -169,11 +169,11 @@ fn machines_end() {
                 let mut machine = method.start(question);
                 let mut responses = Vec::new();
                 let mut rounds = 0;
-                let mut asked: BTreeMap<Kind, u64> = BTreeMap::new();
+                let mut asked: BTreeMap<RequestKind, u64> = BTreeMap::new();
                 let outcome = loop {
                     match machine.step(std::mem::take(&mut responses)) {
-                        Step::Done(outcome) => break outcome,
-                        Step::Ask(requests) => {
+                        MachineStep::Done(outcome) => break outcome,
+                        MachineStep::Ask(requests) => {
                             assert!(!requests.is_empty(), "{what}: asks for nothing");
                             for request in &requests {
                                 *asked.entry(request.ask.kind()).or_default() += 1;
@@ -189,13 +189,13 @@ fn machines_end() {
                 let descending = outcome.ranked.is_sorted_by(|a, b| a.score.total_cmp(&b.score).is_ge());
                 assert!(descending, "{what}: not best first");
                 if let Some(most) = method.most_requests() {
-                    let most: BTreeMap<Kind, u64> = most.into_iter().collect();
+                    let most: BTreeMap<RequestKind, u64> = most.into_iter().collect();
                     for (kind, requests) in asked {
                         let most = most.get(&kind).copied().unwrap_or(0);
                         assert!(requests <= most, "{what}: {requests} of kind {} where {most} are most", kind.name());
                     }
                 }
-                if matches!(outcome.status, Status::Failed(_)) {
+                if matches!(outcome.status, OutcomeStatus::Failed(_)) {
                     assert!(outcome.ranked.is_empty() && outcome.answer.is_none(), "{what}: failed with a result");
                 }
             }
@@ -210,8 +210,8 @@ fn a_round_without_responses_is_a_failure_not_a_panic() {
     let all = documented_configurations().into_iter().chain(chosen_configurations());
     for (method, rounds) in all.filter(|(method, _)| !method.services().is_empty()) {
         let mut machine = method.start(&question);
-        assert!(matches!(machine.step(Vec::new()), Step::Ask(_)), "{} asks {rounds} rounds", method.kind());
-        let Step::Done(outcome) = machine.step(Vec::new()) else { panic!("{} goes on", method.kind()) };
+        assert!(matches!(machine.step(Vec::new()), MachineStep::Ask(_)), "{} asks {rounds} rounds", method.kind());
+        let MachineStep::Done(outcome) = machine.step(Vec::new()) else { panic!("{} goes on", method.kind()) };
         assert_eq!(outcome.status.name(), "dropped", "{}", method.kind());
     }
 }
@@ -223,18 +223,18 @@ fn promptrank_asks_nothing_twice() {
     for rerank in ["path", "passage"] {
         let mut parameters = common.clone();
         parameters["rerank"] = rerank.into();
-        let method = build("promptrank", &parameters, &Setting { passages: 50 }).unwrap();
+        let method = build("promptrank", &parameters, &MethodSetting { passages: 50 }).unwrap();
         let mut scored = 0;
         for seed in 0..50 {
             let services = ScriptedServices::new(50, seed);
             let mut machine = method.start(&Question { text: format!("Which is {seed}?"), ..Question::default() });
             let (mut responses, mut asked) = (Vec::new(), BTreeSet::new());
-            while let Step::Ask(requests) = machine.step(std::mem::take(&mut responses)) {
+            while let MachineStep::Ask(requests) = machine.step(std::mem::take(&mut responses)) {
                 for request in &requests {
                     let mut payload = Vec::new();
                     request.canonical(&mut payload);
                     let kind = request.ask.kind();
-                    scored += u32::from(kind == Kind::Score);
+                    scored += u32::from(kind == RequestKind::Score);
                     assert!(asked.insert((request.service.clone(), kind, payload)), "{rerank}, seed {seed}: {request}");
                 }
                 responses = requests.iter().map(|request| services.answer(request)).collect();

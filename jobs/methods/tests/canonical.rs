@@ -6,7 +6,7 @@
 mod golden;
 
 use hopeval_methods::testing::every_request;
-use hopeval_methods::{Kind, Request};
+use hopeval_methods::{RequestKind, Request};
 use std::collections::BTreeSet;
 
 fn canonical(request: &Request) -> String {
@@ -23,8 +23,8 @@ fn payloads_are_those_of_the_golden_file() {
 #[test]
 fn samples_have_every_kind_and_names_of_their_own() {
     let samples = every_request();
-    let kinds: BTreeSet<Kind> = samples.iter().map(|(_, request)| request.ask.kind()).collect();
-    assert_eq!(kinds, BTreeSet::from(Kind::ALL));
+    let kinds: BTreeSet<RequestKind> = samples.iter().map(|(_, request)| request.ask.kind()).collect();
+    assert_eq!(kinds, BTreeSet::from(RequestKind::ALL));
     let names: BTreeSet<&str> = samples.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names.len(), samples.len());
 }

@@ -4,7 +4,7 @@
 
 use hopeval_methods::testing::{EveryKind, ScriptedServices};
 use hopeval_methods::{
-    Ask, FailureKind, Kind, Machine, Method, Overflow, PassageId, Question, Request, Response, Status, Step, Transcript,
+    RequestPayload, FailureKind, RequestKind, Machine, Method, OverflowRule, PassageId, Question, Request, Response, OutcomeStatus, MachineStep, Transcript,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,8 +29,8 @@ fn requests(transcript: &Transcript) -> impl Iterator<Item = &Request> {
 #[test]
 fn all_kinds_are_asked_and_announced() {
     let transcript = transcript(ScriptedServices::new(500, 1), 1);
-    let asked: BTreeSet<Kind> = requests(&transcript).map(|request| request.ask.kind()).collect();
-    assert_eq!(asked, BTreeSet::from(Kind::ALL));
+    let asked: BTreeSet<RequestKind> = requests(&transcript).map(|request| request.ask.kind()).collect();
+    assert_eq!(asked, BTreeSet::from(RequestKind::ALL));
     let announced = EveryKind::default().services();
     for request in requests(&transcript) {
         let uses = |service: &hopeval_methods::ServiceUse| {
@@ -38,7 +38,7 @@ fn all_kinds_are_asked_and_announced() {
         };
         assert!(announced.iter().any(uses), "{request}");
     }
-    assert_eq!(transcript.outcome.status, Status::Ok);
+    assert_eq!(transcript.outcome.status, OutcomeStatus::Ok);
     assert!(transcript.outcome.answer.is_some());
     assert!(!transcript.outcome.paths.is_empty());
 }
@@ -58,7 +58,7 @@ fn answers_are_of_the_kind_asked() {
 #[test]
 fn draws_number_samples_of_one_payload() {
     let transcript = transcript(ScriptedServices::new(500, 1), 1);
-    let draws: Vec<&Request> = requests(&transcript).filter(|request| request.ask.kind() == Kind::Generate).collect();
+    let draws: Vec<&Request> = requests(&transcript).filter(|request| request.ask.kind() == RequestKind::Generate).collect();
     assert_eq!(draws.iter().map(|request| request.draw).collect::<Vec<_>>(), [0, 1, 2]);
     assert!(draws.iter().all(|request| request.ask == draws[0].ask));
 }
@@ -107,7 +107,7 @@ fn failures_of_any_kind_are_survived() {
         assert!(transcript.rounds.len() <= 6);
         // Only the first retrieval must not fail.
         let first = transcript.rounds[0].responses[0].result.is_ok();
-        assert_eq!(transcript.outcome.status == Status::Ok, first);
+        assert_eq!(transcript.outcome.status == OutcomeStatus::Ok, first);
     }
     assert_eq!(failed, BTreeSet::from(FailureKind::ALL));
     assert!(redrawn > 0);
@@ -119,7 +119,7 @@ fn prompts_obey_their_budgets() {
     let (mut dropped, mut cut) = (0, 0);
     for number in 0..50 {
         for request in requests(&transcript(services, number)) {
-            let Ask::Score(score) = &request.ask else { continue };
+            let RequestPayload::Score(score) = &request.ask else { continue };
             let (text, report) = services.assemble(&score.prompt).unwrap();
             assert_eq!(text.split_whitespace().count(), report.tokens as usize);
             assert!(report.tokens <= score.prompt.budget.unwrap());
@@ -136,13 +136,13 @@ fn a_prompt_that_cannot_fit_fails() {
     let services = ScriptedServices::new(500, 1);
     let transcript = transcript(services, 1);
     let score = requests(&transcript).find_map(|request| match &request.ask {
-        Ask::Score(score) => Some(score.clone()),
+        RequestPayload::Score(score) => Some(score.clone()),
         _ => None,
     });
     let mut prompt = score.unwrap().prompt;
     prompt.budget = Some(2);
     assert_eq!(services.assemble(&prompt).unwrap_err().kind, FailureKind::ContextOverflow);
-    prompt.overflow.insert(0, Overflow::Drop { part: 99 });
+    prompt.overflow.insert(0, OverflowRule::Drop { part: 99 });
     assert_eq!(services.assemble(&prompt).unwrap_err().kind, FailureKind::Refused);
 }
 
@@ -150,12 +150,12 @@ fn a_prompt_that_cannot_fit_fails() {
 fn a_replay_stops_at_what_is_missing() {
     let services = ScriptedServices::new(500, 1);
     let mut answer = |request: &Request| match request.ask.kind() {
-        Kind::Label => None,
+        RequestKind::Label => None,
         _ => Some(services.answer(request)),
     };
     let missing = Transcript::replay(&EveryKind::default(), "every_kind", &question(1), &mut answer).unwrap_err();
     assert_eq!(missing.rounds.len(), 2);
-    assert_eq!(missing.request.ask.kind(), Kind::Label);
+    assert_eq!(missing.request.ask.kind(), RequestKind::Label);
     assert!(missing.to_string().starts_with("round 3 asks for something that has no stored response: label label"));
 }
 
@@ -199,8 +199,8 @@ fn machines_are_independent() {
         for index in 0..2 {
             if outcomes[index].is_none() {
                 match machines[index].step(std::mem::take(&mut pending[index])) {
-                    Step::Ask(requests) => pending[index] = requests.iter().map(|r| services.answer(r)).collect(),
-                    Step::Done(outcome) => outcomes[index] = Some(outcome),
+                    MachineStep::Ask(requests) => pending[index] = requests.iter().map(|r| services.answer(r)).collect(),
+                    MachineStep::Done(outcome) => outcomes[index] = Some(outcome),
                 }
             }
         }

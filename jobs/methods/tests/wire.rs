@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
 use hopeval_methods::testing::{EveryKind, ScriptedServices};
-use hopeval_methods::{PassageId, Question, Request, Step, Transcript};
+use hopeval_methods::{PassageId, Question, Request, MachineStep, Transcript};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -49,9 +49,9 @@ fn everything_survives_json_and_bincode() {
         survives(&transcript);
         survives(&transcript.question);
         survives(&transcript.outcome);
-        survives(&Step::Done(transcript.outcome.clone()));
+        survives(&MachineStep::Done(transcript.outcome.clone()));
         for round in &transcript.rounds {
-            survives(&Step::Ask(round.requests.clone()));
+            survives(&MachineStep::Ask(round.requests.clone()));
             round.responses.iter().for_each(survives);
         }
     }
@@ -210,10 +210,10 @@ fn a_stored_score_must_have_the_temperatures() {
     let mut request = requests().into_iter().find(|request| request.ask.kind().name() == "score").unwrap();
     let stored = services.answer(&request);
     assert!(stored.satisfies(&request));
-    if let hopeval_methods::Ask::Score(score) = &mut request.ask {
+    if let hopeval_methods::RequestPayload::Score(score) = &mut request.ask {
         score.temperatures = vec![2.0];
         assert!(stored.satisfies(&request));
-        let hopeval_methods::Ask::Score(score) = &mut request.ask else { unreachable!() };
+        let hopeval_methods::RequestPayload::Score(score) = &mut request.ask else { unreachable!() };
         score.temperatures.push(4.0);
     }
     assert!(!stored.satisfies(&request));

@@ -8,11 +8,11 @@ use super::references;
 use super::sweep::{self, Configuration};
 use crate::error::JobError;
 use crate::services::corpus::CORPUS;
-use hopeval_methods::{Kind, MethodError, Setting};
+use hopeval_methods::{RequestKind, MethodError, MethodSetting};
 use std::path::Path;
 
 /// The largest possible corpus: here no method is refused because the corpus is too small.
-const ANY: Setting = Setting { passages: u32::MAX };
+const ANY: MethodSetting = MethodSetting { passages: u32::MAX };
 
 /// Checks kinds, parameters and the names of services.
 ///
@@ -71,10 +71,10 @@ fn depends_on(error: &MethodError, open: &[&str]) -> bool {
 
 /// The services that may answer a kind of request, as far as the job tells. The abilities of a model depend on its
 /// checkpoint.
-fn fitting_services(job: &Job, kind: Kind) -> Vec<&str> {
+fn fitting_services(job: &Job, kind: RequestKind) -> Vec<&str> {
     let own =
         job.service.iter().filter(|(_, service)| service.settings().may_answer(kind)).map(|(name, _)| name.as_str());
-    own.chain(matches!(kind, Kind::Links | Kind::Passages).then_some(CORPUS)).collect()
+    own.chain(matches!(kind, RequestKind::Links | RequestKind::Passages).then_some(CORPUS)).collect()
 }
 
 #[cfg(test)]

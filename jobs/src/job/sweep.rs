@@ -6,7 +6,7 @@
 
 use super::file::{Job, MethodEntry};
 use crate::error::JobError;
-use hopeval_methods::{Method, Setting, registry};
+use hopeval_methods::{Method, MethodSetting, registry};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -98,7 +98,7 @@ fn value_label(value: &Value) -> String {
 ///
 /// # Errors
 /// [`JobError::Method`] names the configuration with a wrong kind or parameter.
-pub fn build_methods(configurations: &[Configuration], setting: &Setting) -> Result<Vec<Box<dyn Method>>, JobError> {
+pub fn build_methods(configurations: &[Configuration], setting: &MethodSetting) -> Result<Vec<Box<dyn Method>>, JobError> {
     let build = |c: &Configuration| {
         registry::build(&c.kind, &c.parameters, setting)
             .map_err(|source| JobError::Method { configuration: c.name.clone(), source })

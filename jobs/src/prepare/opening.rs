@@ -16,7 +16,7 @@ use crate::places::Places;
 use crate::services::catalogue::Catalogue;
 use crate::services::service::IndexState;
 use hopeval_corpus::Corpus;
-use hopeval_methods::{ContextMode, Method, Setting, registry};
+use hopeval_methods::{ContextMode, Method, MethodSetting, registry};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ impl ConfiguredJob {
         let OpenedJob { job, catalogue, .. } = opened;
         // All workers make dense indexes together, when the run begins.
         let indexes = catalogue.probe(report)?;
-        let setting = Setting { passages: catalogue.corpus.len() as u32 };
+        let setting = MethodSetting { passages: catalogue.corpus.len() as u32 };
         let mut configurations = sweep::configurations(job);
         let choices::ResolvedChoices { selections, watch } =
             choices::resolve_choices(job, &mut configurations, places, report)?;

@@ -6,7 +6,7 @@ use crate::job::{CONTEXTS, Job};
 use crate::prepare::opening::OpenedJob;
 use crate::prepare::questions;
 use crate::run::machines::machine_question;
-use hopeval_methods::{Answer, Request, ServiceName, request::Retrieve};
+use hopeval_methods::{Answer, Request, ServiceName, request::RetrievePayload};
 use hopeval_world::WorldSettings;
 use hopeval_world::calibrate::{CalibrationTable, Column, Sample, column};
 use std::path::Path;
@@ -55,7 +55,7 @@ fn measure_job(name: &str, job: &Job, cache: &Cache) -> Result<Column, JobError>
     let passages: Vec<(String, String)> =
         corpus.passages().map(|id| (corpus.title(id).to_owned(), corpus.text(id).to_owned())).collect();
     let ask = |service: &str, query: &str, k: usize| {
-        let retrieve = Retrieve::new(query, u32::try_from(k).unwrap_or(u32::MAX));
+        let retrieve = RetrievePayload::new(query, u32::try_from(k).unwrap_or(u32::MAX));
         match catalogue.answer(&Request::new(&ServiceName::from(service), retrieve)).result {
             Ok(Answer::Retrieve(hits)) => hits.into_iter().map(|hit| hit.passage.0).collect(),
             _ => Vec::new(),

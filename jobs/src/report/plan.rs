@@ -13,7 +13,7 @@ use crate::run::machines::machine_question;
 use crate::services::catalogue::Catalogue;
 use crate::services::key::request_key;
 use crate::services::replies::read_texts;
-use hopeval_methods::{Method, Question, Request, Response, Step, Work};
+use hopeval_methods::{Method, Question, Request, Response, MachineStep, AnswerWork};
 use hopeval_operators::RequestKey;
 use hopeval_results::{Journal, layout};
 use serde::Serialize;
@@ -123,7 +123,7 @@ struct JobPlanner<'a> {
     /// Requests of the sample, by service and kind.
     sampled: BTreeMap<String, u64>,
     /// Their tokens.
-    tokens: BTreeMap<String, Work>,
+    tokens: BTreeMap<String, AnswerWork>,
 }
 
 /// The service and the kind of a request, as named in plans.
@@ -135,10 +135,10 @@ impl JobPlanner<'_> {
     /// Drives one question through its first round, and to its end if it belongs to the sample.
     fn drive_question(&mut self, method: &dyn Method, question: &Question, is_sampled: bool) {
         let mut machine = method.start(question);
-        let Step::Ask(first) = machine.step(Vec::new()) else { return };
+        let MachineStep::Ask(first) = machine.step(Vec::new()) else { return };
         self.count_first(&first);
-        let mut step = Step::Ask(first);
-        while is_sampled && let Step::Ask(requests) = step {
+        let mut step = MachineStep::Ask(first);
+        while is_sampled && let MachineStep::Ask(requests) = step {
             step = machine.step(requests.iter().map(|request| self.estimate_response(request)).collect());
         }
     }
@@ -160,7 +160,7 @@ impl JobPlanner<'_> {
     fn estimate_response(&mut self, request: &Request) -> Response {
         *self.sampled.entry(request_name(request)).or_default() += 1;
         let mut response = self.catalogue.estimate(request);
-        *self.tokens.entry(request_name(request)).or_default() += Work { operations: 0, ..response.work };
+        *self.tokens.entry(request_name(request)).or_default() += AnswerWork { operations: 0, ..response.work };
         read_texts(&self.catalogue.corpus, &mut response);
         response
     }
@@ -174,10 +174,10 @@ impl JobPlanner<'_> {
         plan.sample = SAMPLE.min(plan.questions);
         let scaled = |n: u64| n * plan.questions / plan.sample;
         plan.estimated = sampled.into_iter().map(|(name, n)| (name, scaled(n))).collect();
-        let of_models = tokens.into_iter().filter(|(_, work)| *work != Work::default());
+        let of_models = tokens.into_iter().filter(|(_, work)| *work != AnswerWork::default());
         plan.estimated_tokens = of_models
             .map(|(name, work)| {
-                let Work { prompt_tokens: prompt, completion_tokens: completion, scored_tokens: scored, .. } = work;
+                let AnswerWork { prompt_tokens: prompt, completion_tokens: completion, scored_tokens: scored, .. } = work;
                 (name, TokenCounts { prompt: scaled(prompt), completion: scaled(completion), scored: scaled(scored) })
             })
             .collect();

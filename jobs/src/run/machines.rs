@@ -10,7 +10,7 @@ use crate::services::key::{request_bucket, request_key};
 use crate::services::replies::{own_response, read_texts};
 use crate::services::served::ServedResponse;
 use hopeval_methods::request::{PassageId as Asked, ServiceName};
-use hopeval_methods::{Ask, Kind, Machine, Method, Outcome, Question, Request, Response, Step};
+use hopeval_methods::{RequestPayload, RequestKind, Machine, Method, Outcome, Question, Request, Response, MachineStep};
 use hopeval_operators::RequestKey;
 use hopeval_operators::drive::{self, DrivenMachine, QuestionOpener, DrivenStep};
 use hopeval_results::tables::{QuestionRow, Timing};
@@ -39,7 +39,7 @@ impl RunConfigurations {
     pub fn with_temperatures(methods: Vec<Box<dyn Method>>, catalogue: Arc<Catalogue>, also: &[f64]) -> Self {
         let mut temperatures: BTreeMap<ServiceName, Vec<f64>> = BTreeMap::new();
         for method in &methods {
-            let scoring = method.services().into_iter().filter(|used| used.kind == Kind::Score);
+            let scoring = method.services().into_iter().filter(|used| used.kind == RequestKind::Score);
             for used in scoring {
                 temperatures.entry(used.service).or_default().extend(method.temperatures());
             }
@@ -55,7 +55,7 @@ impl RunConfigurations {
     /// A request in the form sent to the service. A score's temperatures are not part of its key, so the answer to one
     /// configuration's request serves all others. The request therefore asks for the temperatures of all of them.
     fn with_all_temperatures(&self, mut request: Request) -> Request {
-        if let (Ask::Score(score), Some(all)) = (&mut request.ask, self.temperatures.get(&request.service)) {
+        if let (RequestPayload::Score(score), Some(all)) = (&mut request.ask, self.temperatures.get(&request.service)) {
             let own = std::mem::replace(&mut score.temperatures, all.clone());
             score.temperatures.extend(own.into_iter().filter(|t| !all.contains(t)));
         }
@@ -203,7 +203,7 @@ fn remember_request(runs: &mut Vec<(Request, usize)>, request: &Request) {
 fn are_read_alike(a: &Request, b: &Request) -> bool {
     fn temperatures(request: &Request) -> Option<&[f64]> {
         match &request.ask {
-            Ask::Score(score) => Some(&score.temperatures),
+            RequestPayload::Score(score) => Some(&score.temperatures),
             _ => None,
         }
     }
@@ -220,8 +220,8 @@ impl DrivenMachine for HostedMachine {
         self.begun.get_or_insert_with(Instant::now);
         let responses = self.receive(responses);
         match self.machine.step(responses) {
-            Step::Done(outcome) => DrivenStep::Done(self.finish(outcome)),
-            Step::Ask(requests) => {
+            MachineStep::Done(outcome) => DrivenStep::Done(self.finish(outcome)),
+            MachineStep::Ask(requests) => {
                 self.rounds += 1;
                 let company = Arc::clone(&self.configurations);
                 let asked = requests.into_iter().map(|request| {

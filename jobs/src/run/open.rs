@@ -11,7 +11,7 @@ use crate::job::sweep;
 use crate::places::Places;
 use crate::services::catalogue::Catalogue;
 use hopeval_corpus::Corpus;
-use hopeval_methods::Setting;
+use hopeval_methods::MethodSetting;
 use hopeval_results::tables::{QuestionRow, questions as question_table};
 use hopeval_results::{Log, RunRecord};
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl OpenRun {
         }
         let Job { service, run, measures, .. } = &resolved.job;
         let catalogue = Catalogue::open(corpus, service, &places.cache, places.threads, run.mode, report)?;
-        let setting = Setting { passages: catalogue.corpus.len() as u32 };
+        let setting = MethodSetting { passages: catalogue.corpus.len() as u32 };
         let methods = sweep::build_methods(&resolved.configurations, &setting)?;
         let strata = &resolved.prepared.strata;
         let judge = OutcomeEvaluator::new(measures, resolved.format(), &methods, strata, &catalogue.corpus)?;

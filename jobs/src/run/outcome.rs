@@ -1,7 +1,7 @@
 //! Makes table rows of outcomes, with their usage and timing.
 
 use crate::run::evaluator::QuestionGold;
-use hopeval_methods::{Answer, Kind, Outcome, Request, Response, ServiceName};
+use hopeval_methods::{Answer, RequestKind, Outcome, Request, Response, ServiceName};
 use hopeval_results::tables::{CallRow, OutcomeRow, QuestionRow, Timing};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ pub struct FinishedOutcome {
 /// The usage of an outcome, shared work included.
 #[derive(Debug, Default)]
 pub(crate) struct OutcomeUsage {
-    calls: BTreeMap<(ServiceName, Kind), CallRow>,
+    calls: BTreeMap<(ServiceName, RequestKind), CallRow>,
     /// Retrieved passages, repeats included.
     retrieved: u64,
 }
@@ -63,8 +63,8 @@ pub(crate) fn outcome_row(
     let OutcomeUsage { calls, retrieved } = needs;
     let (timing, device_s) = measured.map_or((None, None), |measured| (Some(measured.timing), measured.device_s));
     let message = match &outcome.status {
-        hopeval_methods::Status::Ok => None,
-        hopeval_methods::Status::Failed(failure) => Some(failure.message.clone()),
+        hopeval_methods::OutcomeStatus::Ok => None,
+        hopeval_methods::OutcomeStatus::Failed(failure) => Some(failure.message.clone()),
     };
     OutcomeRow {
         configuration,

@@ -32,7 +32,7 @@ pub fn open_bm25(
 #[cfg(test)]
 mod tests {
     use crate::services::conformance::{Effect, ServiceKind, check_kind, settings};
-    use hopeval_methods::request::{PassageId, Retrieve, Statistics};
+    use hopeval_methods::request::{PassageId, RetrievePayload, Statistics};
 
     #[test]
     fn bm25_conforms() {
@@ -45,8 +45,8 @@ mod tests {
         check_kind(&ServiceKind {
             kind: "bm25",
             asks: vec![
-                Retrieve::new("bridges of Ghent", 5).into(),
-                Retrieve::new("city near Corin", 3).within(restricted, Statistics::Corpus).into(),
+                RetrievePayload::new("bridges of Ghent", 5).into(),
+                RetrievePayload::new("city near Corin", 3).within(restricted, Statistics::Corpus).into(),
             ],
             settings: cases,
             ..ServiceKind::default()

@@ -8,7 +8,7 @@ use crate::cache::{Cache, ProgressReporter};
 use crate::error::JobError;
 use crate::mode::TimingMode;
 use hopeval_corpus::Corpus;
-use hopeval_methods::{Kind, Method, Request, Response, ServiceName, ServiceUse};
+use hopeval_methods::{RequestKind, Method, Request, Response, ServiceName, ServiceUse};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use timely::worker::Worker;
@@ -36,13 +36,13 @@ pub struct ServiceInfo {
 
 #[derive(Debug)]
 struct ProbeResult {
-    answers: Vec<Kind>,
+    answers: Vec<RequestKind>,
     fingerprint: [u8; 32],
 }
 
 impl ServiceInfo {
     /// The kinds of requests this service answers; empty before the catalogue is probed.
-    pub fn answers(&self) -> &[Kind] {
+    pub fn answers(&self) -> &[RequestKind] {
         self.known.get().map_or(&[], |known| &known.answers)
     }
 
@@ -196,7 +196,7 @@ impl Catalogue {
         for used in method.services() {
             let Some(reason) = self.misfit_reason(method, &used) else { continue };
             let fit = self.infos().filter(|(_, info)| info.answers().contains(&used.kind));
-            let fit = fit.map(|(name, _)| match self.checkpoint_tags(name).filter(|_| used.kind == Kind::Label) {
+            let fit = fit.map(|(name, _)| match self.checkpoint_tags(name).filter(|_| used.kind == RequestKind::Label) {
                 Some(tags) => format!("{name} ({tags} tags)"),
                 None => name.to_string(),
             });
@@ -232,7 +232,7 @@ impl Catalogue {
 
     /// The reason why a labeler's tags do not match a method's parameters, if any.
     fn other_tags(&self, method: &dyn Method, used: &ServiceUse) -> Option<String> {
-        let (parameter, wanted) = method.tags().filter(|_| used.kind == Kind::Label)?;
+        let (parameter, wanted) = method.tags().filter(|_| used.kind == RequestKind::Label)?;
         let found = self.checkpoint_tags(&used.service.0).filter(|&found| found != wanted as usize)?;
         Some(format!("its checkpoint has {found} tags, and `{parameter}` = {wanted}"))
     }

@@ -16,7 +16,7 @@ use crate::cache::Cache;
 use crate::fault::RunFault;
 use crate::mode::TimingMode;
 use hopeval_corpus::{Corpus, CorpusBuilder, CorpusSettings, NewLink, NewPassage};
-use hopeval_methods::{Ask, Kind, Request, Response};
+use hopeval_methods::{RequestPayload, RequestKind, Request, Response};
 use hopeval_operators::serve::{BackendAnswer, Submission};
 use hopeval_operators::ticket::TicketBox;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,7 +37,7 @@ pub(crate) struct ServiceKind {
     /// Other texts of `needs`, with the effect of their difference.
     pub(crate) other_needs: Vec<(String, Effect)>,
     /// Requests it must answer.
-    pub(crate) asks: Vec<Ask>,
+    pub(crate) asks: Vec<RequestPayload>,
     /// Every setting, as `key = VALUE` with a value other than in `table`, and the setting's effect.
     pub(crate) settings: Vec<(String, Effect)>,
 }
@@ -95,7 +95,7 @@ pub(crate) fn check_answers(kind: &ServiceKind) {
 const UNDER_TEST: &str = "under_test";
 
 /// The kind of an answer, if it is one.
-fn kind_of(response: &Response) -> Option<Kind> {
+fn kind_of(response: &Response) -> Option<RequestKind> {
     response.result.as_ref().ok().map(hopeval_methods::Answer::kind)
 }
 

@@ -6,7 +6,7 @@ use crate::error::JobError;
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_index::{Statistics, QueryRestriction};
 use hopeval_methods::request::{self, Direction, PassageSet};
-use hopeval_methods::{Answer, Ask, Content, Failure, FailureKind, Kind, PassageForm, Request, Response, Work};
+use hopeval_methods::{Answer, RequestPayload, Content, Failure, FailureKind, RequestKind, PassageForm, Request, Response, AnswerWork};
 use std::borrow::Cow;
 
 /// Its name, reserved for it.
@@ -17,14 +17,14 @@ pub(super) struct CorpusLookup;
 
 impl Service for CorpusLookup {
     fn probe(&self, _: &Corpus, _: ProgressReporter<'_>) -> Result<Availability, JobError> {
-        Ok(Availability { answers: vec![Kind::Passages, Kind::Links], identity: Vec::new(), index: None })
+        Ok(Availability { answers: vec![RequestKind::Passages, RequestKind::Links], identity: Vec::new(), index: None })
     }
 
     fn answer(&self, corpus: &Corpus, request: &Request) -> Response {
         let ids = |found: Vec<PassageId>| found.into_iter().map(|p| request::PassageId(p.0)).collect::<Vec<_>>();
         let answer = match &request.ask {
-            Ask::Passages(asked) => Answer::Passages(ids(passages_of(corpus, &asked.passages))),
-            Ask::Links(links) => {
+            RequestPayload::Passages(asked) => Answer::Passages(ids(passages_of(corpus, &asked.passages))),
+            RequestPayload::Links(links) => {
                 let passage = PassageId(links.passage.0);
                 if !corpus.contains(passage) {
                     return Response::failure(FailureKind::Refused, format!("no passage {}", links.passage.0));
@@ -37,7 +37,7 @@ impl Service for CorpusLookup {
             }
             _ => return refuse_kind(request),
         };
-        Response::answer(answer, Work::default())
+        Response::answer(answer, AnswerWork::default())
     }
 }
 
@@ -50,7 +50,7 @@ pub(super) fn passages_of(corpus: &Corpus, set: &PassageSet) -> Vec<PassageId> {
 }
 
 /// A restriction of retrieval in an index's form: ids ascending, each once.
-pub(super) fn index_restriction(corpus: &Corpus, within: &request::Within) -> QueryRestriction {
+pub(super) fn index_restriction(corpus: &Corpus, within: &request::RetrievalRestriction) -> QueryRestriction {
     let mut ids: Vec<u32> = passages_of(corpus, &within.passages).into_iter().map(|id| id.0).collect();
     ids.sort_unstable();
     ids.dedup();

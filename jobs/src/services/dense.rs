@@ -38,7 +38,7 @@ use hopeval_index::{DenseIndex, DenseParameters, DenseWriter, Hit, IndexError, S
 use hopeval_lm::engine::Completion;
 use hopeval_lm::request as engine;
 use hopeval_methods::request::EmbedRole;
-use hopeval_methods::{Ask, Failure, FailureKind, Kind, PromptReport, Request, Response, Work};
+use hopeval_methods::{RequestPayload, Failure, FailureKind, RequestKind, PromptReport, Request, Response, AnswerWork};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -48,12 +48,12 @@ const VERSION: &str = "dense 1";
 
 impl ServiceSettings for DenseSettings {
     fn check(&self, others: OtherSettings<'_>) -> Result<(), SettingsError> {
-        let embeds = others(&self.encoder).is_some_and(|other| other.may_answer(Kind::Embed));
+        let embeds = others(&self.encoder).is_some_and(|other| other.may_answer(RequestKind::Embed));
         Ok(ensure(embeds, || BadValue::new("encoder", &self.encoder, "the name of a service of kind \"lm\""))?)
     }
 
-    fn may_answer(&self, kind: Kind) -> bool {
-        kind == Kind::Retrieve
+    fn may_answer(&self, kind: RequestKind) -> bool {
+        kind == RequestKind::Retrieve
     }
 
     fn needed_service(&self) -> Option<&str> {
@@ -168,7 +168,7 @@ impl DenseService {
     /// The open encoder.
     fn model(&self) -> Result<&Model, JobError> {
         let model = self.encoder.model()?;
-        if !model.answers().contains(&Kind::Embed) {
+        if !model.answers().contains(&RequestKind::Embed) {
             return Err(JobError::Encoder {
                 name: self.name.clone(),
                 encoder: self.settings.encoder.clone(),
@@ -195,7 +195,7 @@ impl DenseService {
 
     /// A response for plans without an index: the query's work, and passages chosen by a hash of the query.
     fn invented_response(&self, corpus: &Corpus, request: &Request) -> Response {
-        let Ask::Retrieve(asked) = &request.ask else { return refuse_kind(request) };
+        let RequestPayload::Retrieve(asked) = &request.ask else { return refuse_kind(request) };
         let embedding = match self.encoder.model() {
             Ok(model) => model.embedding_request(&asked.query, EmbedRole::Query),
             Err(error) => return Response::failure(FailureKind::Unavailable, error.to_string()),
@@ -263,7 +263,7 @@ impl DenseService {
 impl Service for DenseService {
     fn probe(&self, corpus: &Corpus, _: ProgressReporter<'_>) -> Result<Availability, JobError> {
         let index = Some(self.index_state(corpus)?);
-        Ok(Availability { answers: vec![Kind::Retrieve], identity: vec![self.digest()?], index })
+        Ok(Availability { answers: vec![RequestKind::Retrieve], identity: vec![self.digest()?], index })
     }
 
     fn open_index(&self, corpus: &Corpus) -> Result<(), JobError> {
@@ -307,7 +307,7 @@ fn index_refusal(error: &IndexError) -> Failure {
 }
 
 /// The response to a query; `work` is that of embedding it.
-fn query_response(work: Work, report: Option<PromptReport>, found: Result<Vec<Hit>, Failure>) -> Response {
+fn query_response(work: AnswerWork, report: Option<PromptReport>, found: Result<Vec<Hit>, Failure>) -> Response {
     let response = match found {
         Ok(hits) => ranking_response(hits, work),
         Err(failure) => Response { work, ..Response::failure(failure.kind, failure.message) },
@@ -327,7 +327,7 @@ fn file_size(path: &Path) -> Result<Option<u64>, JobError> {
 #[cfg(test)]
 mod tests {
     use crate::services::conformance::{Effect, ServiceKind, check_kind, settings, tiny_model};
-    use hopeval_methods::request::{PassageId, Retrieve, Statistics};
+    use hopeval_methods::request::{PassageId, RetrievePayload, Statistics};
     use std::path::Path;
 
     #[test]
@@ -352,8 +352,8 @@ mod tests {
             needs: needs(""),
             other_needs,
             asks: vec![
-                Retrieve::new("bridges of Ghent", 5).into(),
-                Retrieve::new("city near Corin", 3).within(restricted, Statistics::Corpus).into(),
+                RetrievePayload::new("bridges of Ghent", 5).into(),
+                RetrievePayload::new("city near Corin", 3).within(restricted, Statistics::Corpus).into(),
             ],
             settings: settings(
                 Effect::Answers,

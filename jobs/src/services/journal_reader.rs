@@ -3,7 +3,7 @@
 use super::record::AnswerRecord;
 use super::thread::{ServiceTask, take_batch};
 use super::usage::{ServiceCounters, add};
-use hopeval_methods::{Answer, Ask, Request, Response};
+use hopeval_methods::{Answer, RequestPayload, Request, Response};
 use hopeval_operators::serve::BackendAnswer;
 use hopeval_operators::ticket::Ticket;
 use hopeval_results::AnswerLocation;
@@ -56,7 +56,7 @@ impl JournalReader {
 
 /// Adds the journalled answer's temperatures to the request, because the new answer replaces the journalled one.
 fn keep_temperatures(request: &mut Request, found: &Response) {
-    if let (Ask::Score(score), Ok(Answer::Score(held))) = (&mut request.ask, &found.result) {
+    if let (RequestPayload::Score(score), Ok(Answer::Score(held))) = (&mut request.ask, &found.result) {
         let missing = held.log_sum_exps.iter().map(|(t, _)| *t).filter(|t| !score.temperatures.contains(t));
         let missing: Vec<f64> = missing.collect();
         score.temperatures.extend(missing);

@@ -8,7 +8,7 @@ use crate::cache::ProgressReporter;
 use crate::error::JobError;
 use hopeval_corpus::Corpus;
 use hopeval_index::{Hit, link_tfidf};
-use hopeval_methods::{Ask, FailureKind, Kind, Request, Response, Work};
+use hopeval_methods::{RequestPayload, FailureKind, RequestKind, Request, Response, AnswerWork};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use std::sync::Arc;
 pub struct LinkTfidfSettings {}
 
 impl ServiceSettings for LinkTfidfSettings {
-    fn may_answer(&self, kind: Kind) -> bool {
-        kind == Kind::Retrieve
+    fn may_answer(&self, kind: RequestKind) -> bool {
+        kind == RequestKind::Retrieve
     }
 
     fn open(&self, _: &OpeningContext<'_>) -> Result<Arc<dyn Service>, JobError> {
@@ -38,7 +38,7 @@ impl Service for LinkTfidf {
     }
 
     fn answer(&self, corpus: &Corpus, request: &Request) -> Response {
-        let Ask::Retrieve(asked) = &request.ask else { return refuse_kind(request) };
+        let RequestPayload::Retrieve(asked) = &request.ask else { return refuse_kind(request) };
         let Some(within) = &asked.within else {
             return Response::failure(
                 FailureKind::Refused,
@@ -48,21 +48,21 @@ impl Service for LinkTfidf {
         let passages = corpus::passages_of(corpus, &within.passages);
         let texts: Vec<(&str, &str)> = passages.iter().map(|&p| (corpus.title(p), corpus.text(p))).collect();
         let ranking = link_tfidf::rank(&asked.query, &texts).into_iter().take(asked.k as usize);
-        sparse::ranking_response(ranking.map(|(i, score)| Hit { id: passages[i].0, score }).collect(), Work::default())
+        sparse::ranking_response(ranking.map(|(i, score)| Hit { id: passages[i].0, score }).collect(), AnswerWork::default())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::services::conformance::{ServiceKind, check_kind};
-    use hopeval_methods::request::{PassageId, Retrieve, Statistics};
+    use hopeval_methods::request::{PassageId, RetrievePayload, Statistics};
 
     #[test]
     fn link_tfidf_conforms() {
         let links = vec![PassageId(1), PassageId(3), PassageId(6)];
         check_kind(&ServiceKind {
             kind: "link_tfidf",
-            asks: vec![Retrieve::new("bridges of Ghent", 2).within(links, Statistics::Restriction).into()],
+            asks: vec![RetrievePayload::new("bridges of Ghent", 2).within(links, Statistics::Restriction).into()],
             ..ServiceKind::default()
         });
     }

@@ -42,7 +42,7 @@ use hopeval_corpus::Corpus;
 use hopeval_device::DeviceError;
 use hopeval_lm::engine::Engine;
 use hopeval_lm::session::Session;
-use hopeval_methods::{FailureKind, Kind, Request, Response};
+use hopeval_methods::{FailureKind, RequestKind, Request, Response};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -59,8 +59,8 @@ impl ServiceSettings for LmSettings {
     }
 
     /// All kinds for models. The checkpoint later decides.
-    fn may_answer(&self, kind: Kind) -> bool {
-        !matches!(kind, Kind::Retrieve | Kind::Links | Kind::Passages)
+    fn may_answer(&self, kind: RequestKind) -> bool {
+        !matches!(kind, RequestKind::Retrieve | RequestKind::Links | RequestKind::Passages)
     }
 
     fn has_model(&self) -> bool {
@@ -204,12 +204,12 @@ impl Service for LmService {
 mod tests {
     use crate::services::conformance::{Effect, ServiceKind, check_kind, check_answers, settings, tiny_model};
     use hopeval_methods::request::{
-        Embed, EmbedRole, Entail, Filter, Generate, Label, Read, Rerank, Sampling, Score, TextFormat,
+        EmbedPayload, EmbedRole, EntailPayload, FilterPayload, GeneratePayload, LabelPayload, ReadPayload, RerankPayload, Sampling, ScorePayload, TextFormat,
     };
-    use hopeval_methods::{Ask, Content, Prompt};
+    use hopeval_methods::{RequestPayload, Content, Prompt};
     use std::path::Path;
 
-    fn of_model(model: &str, more: &str, asks: Vec<Ask>, dir: &Path) -> ServiceKind {
+    fn of_model(model: &str, more: &str, asks: Vec<RequestPayload>, dir: &Path) -> ServiceKind {
         let table = format!("model = {:?}\nthreads = 1\n{more}", tiny_model(model, dir));
         ServiceKind { kind: "lm", table, asks, ..ServiceKind::default() }
     }
@@ -222,13 +222,13 @@ mod tests {
         Prompt::text(text)
     }
 
-    fn embed(words: &str) -> Ask {
-        Embed { text: text(words), role: EmbedRole::Query }.into()
+    fn embed(words: &str) -> RequestPayload {
+        EmbedPayload { text: text(words), role: EmbedRole::Query }.into()
     }
 
-    fn generate(sampling: Sampling) -> Ask {
+    fn generate(sampling: Sampling) -> RequestPayload {
         let (prompt, format) = (prompt("The city lies near"), TextFormat::Text);
-        Generate { prompt, max_tokens: 4, stop: Vec::new(), sampling, format, logprobs: false }.into()
+        GeneratePayload { prompt, max_tokens: 4, stop: Vec::new(), sampling, format, logprobs: false }.into()
     }
 
     #[test]
@@ -275,12 +275,12 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let sampled = Sampling::Sample { temperature: 1.0, top_p: 1.0, top_k: 5 };
         let score =
-            || Score { prompt: prompt("Ghent is a city."), target: prompt("bridges"), temperatures: vec![1.0, 1.4] };
+            || ScorePayload { prompt: prompt("Ghent is a city."), target: prompt("bridges"), temperatures: vec![1.0, 1.4] };
         let pairs = vec![text("Ghent has 6 bridges."), text("Halle is a city.")];
-        let label = Label { query: "bridges of Ghent".into(), chunk: text("Ghent has 6 bridges.") };
-        let filter = Filter { query: "bridges of Ghent".into(), information: vec!["Ghent".into(), "6".into()] };
-        let entail = Entail { premise: prompt("Ghent has 6 bridges."), hypothesis: "Ghent has bridges.".into() };
-        let read = Read {
+        let label = LabelPayload { query: "bridges of Ghent".into(), chunk: text("Ghent has 6 bridges.") };
+        let filter = FilterPayload { query: "bridges of Ghent".into(), information: vec!["Ghent".into(), "6".into()] };
+        let entail = EntailPayload { premise: prompt("Ghent has 6 bridges."), hypothesis: "Ghent has bridges.".into() };
+        let read = ReadPayload {
             question: "How many bridges?".into(),
             context: prompt("Ghent has 6 bridges."),
             max_answer_tokens: 5,
@@ -291,7 +291,7 @@ mod tests {
             ("gpt2", "seed = 3", vec![score().into(), generate(Sampling::Greedy), generate(sampled)]),
             ("efficientrag-labeler", "label_tokens = 60", vec![label.into()]),
             ("deberta-v3-token", "", vec![filter.into()]),
-            ("roberta-rerank", "", vec![Rerank { query: "bridges".into(), items: pairs }.into()]),
+            ("roberta-rerank", "", vec![RerankPayload { query: "bridges".into(), items: pairs }.into()]),
             ("bert-sequence", "entail_label = \"yes\"", vec![entail.into()]),
             ("electra-span", "", vec![read.into()]),
         ] {

@@ -16,8 +16,8 @@
 
 use super::served::ServedResponse;
 use hopeval_methods::request::PassageId;
-use hopeval_methods::response::{Finish, Generation, Hit, Labels, Scores, Span};
-use hopeval_methods::{Answer, Failure, FailureKind, Kind, PromptReport, Response, Work};
+use hopeval_methods::response::{FinishReason, Generation, RetrievalHit, ChunkLabels, TargetScores, AnswerSpan};
+use hopeval_methods::{Answer, Failure, FailureKind, RequestKind, PromptReport, Response, AnswerWork};
 use serde::{Deserialize, Serialize};
 
 /// The journal's record of an answered request.
@@ -26,7 +26,7 @@ pub struct AnswerRecord {
     /// The service that answered.
     pub service: String,
     /// The kind of request.
-    pub kind: Kind,
+    pub kind: RequestKind,
     /// The response.
     pub response: Response,
     /// Microseconds of service.
@@ -49,19 +49,19 @@ mod tag {
 }
 
 /// The stored number of a kind of request.
-fn kind_number(kind: Kind) -> u8 {
+fn kind_number(kind: RequestKind) -> u8 {
     match kind {
-        Kind::Retrieve => 0,
-        Kind::Passages => 1,
-        Kind::Links => 2,
-        Kind::Score => 3,
-        Kind::Label => 4,
-        Kind::Filter => 5,
-        Kind::Rerank => 6,
-        Kind::Entail => 7,
-        Kind::Read => 8,
-        Kind::Embed => 9,
-        Kind::Generate => 10,
+        RequestKind::Retrieve => 0,
+        RequestKind::Passages => 1,
+        RequestKind::Links => 2,
+        RequestKind::Score => 3,
+        RequestKind::Label => 4,
+        RequestKind::Filter => 5,
+        RequestKind::Rerank => 6,
+        RequestKind::Entail => 7,
+        RequestKind::Read => 8,
+        RequestKind::Embed => 9,
+        RequestKind::Generate => 10,
     }
 }
 
@@ -106,14 +106,14 @@ struct JsonSpan {
     at: Option<(u32, u32, u32)>,
 }
 
-impl From<&Span> for JsonSpan {
-    fn from(span: &Span) -> Self {
-        let Span { text, score, rank, at } = span;
+impl From<&AnswerSpan> for JsonSpan {
+    fn from(span: &AnswerSpan) -> Self {
+        let AnswerSpan { text, score, rank, at } = span;
         Self { text: text.clone(), score: *score, rank: *rank, at: *at }
     }
 }
 
-impl From<JsonSpan> for Span {
+impl From<JsonSpan> for AnswerSpan {
     fn from(JsonSpan { text, score, rank, at }: JsonSpan) -> Self {
         Self { text, score, rank, at }
     }
@@ -127,7 +127,7 @@ impl From<JsonAnswer> for Answer {
             JsonAnswer::Links(ids) => Self::Links(passages(ids)),
             JsonAnswer::Rerank(scores) => Self::Rerank(scores),
             JsonAnswer::Entail(probability) => Self::Entail(probability),
-            JsonAnswer::Read(spans) => Self::Read(spans.into_iter().map(Span::from).collect()),
+            JsonAnswer::Read(spans) => Self::Read(spans.into_iter().map(AnswerSpan::from).collect()),
         }
     }
 }
@@ -140,7 +140,7 @@ impl AnswerRecord {
         to.text(service);
         to.0.push(kind_number(*kind));
         to.number(*service_us);
-        let Work { prompt_tokens, completion_tokens, scored_tokens, operations } = *work;
+        let AnswerWork { prompt_tokens, completion_tokens, scored_tokens, operations } = *work;
         for n in [prompt_tokens, completion_tokens, scored_tokens, operations] {
             to.number(n);
         }
@@ -164,7 +164,7 @@ impl AnswerRecord {
 
     /// Corrects a record of the first version after reading: removes prompt reports that were incomplete.
     fn of_first_version(mut self) -> Self {
-        if !matches!(self.kind, Kind::Score | Kind::Generate) {
+        if !matches!(self.kind, RequestKind::Score | RequestKind::Generate) {
             self.response.prompt = None;
         }
         self
@@ -182,9 +182,9 @@ impl AnswerRecord {
         };
         let service = from.text()?;
         let number = from.byte()?;
-        let kind = Kind::ALL.into_iter().find(|&kind| kind_number(kind) == number)?;
+        let kind = RequestKind::ALL.into_iter().find(|&kind| kind_number(kind) == number)?;
         let service_us = from.number()?;
-        let work = Work {
+        let work = AnswerWork {
             prompt_tokens: from.number()?,
             completion_tokens: from.number()?,
             scored_tokens: from.number()?,
@@ -248,7 +248,7 @@ impl RecordEncoder {
 
     fn answer(&mut self, answer: &Answer) {
         match answer {
-            Answer::Score(Scores { logits, log_sum_exps, ends }) => {
+            Answer::Score(TargetScores { logits, log_sum_exps, ends }) => {
                 self.0.extend([tag::SCORE, u8::from(*ends)]);
                 self.floats(logits);
                 self.number(log_sum_exps.len() as u64);
@@ -264,12 +264,12 @@ impl RecordEncoder {
             Answer::Retrieve(hits) => {
                 self.0.push(tag::RETRIEVE);
                 self.number(hits.len() as u64);
-                for Hit { passage, score } in hits {
+                for RetrievalHit { passage, score } in hits {
                     self.number(passage.0.into());
                     self.0.extend(score.to_le_bytes());
                 }
             }
-            Answer::Label(Labels { information, tag_logits }) => {
+            Answer::Label(ChunkLabels { information, tag_logits }) => {
                 self.0.push(tag::LABEL);
                 self.text(information);
                 self.floats(tag_logits);
@@ -280,8 +280,8 @@ impl RecordEncoder {
             }
             Answer::Generate(Generation { text, finish, logprobs }) => {
                 let finish = match finish {
-                    Finish::Stop => 0,
-                    Finish::Length => 1,
+                    FinishReason::Stop => 0,
+                    FinishReason::Length => 1,
                 };
                 self.0.extend([tag::GENERATE, finish]);
                 self.text(text);
@@ -365,16 +365,16 @@ impl<'a> RecordDecoder<'a> {
                 let ends = self.byte()? != 0;
                 let logits = self.floats()?;
                 let log_sum_exps = self.list(|from| Some((from.read_f64()?, from.floats()?)))?;
-                Answer::Score(Scores { logits, log_sum_exps, ends })
+                Answer::Score(TargetScores { logits, log_sum_exps, ends })
             }
             tag::EMBED => Answer::Embed(self.floats()?),
             tag::RETRIEVE => Answer::Retrieve(
-                self.list(|from| Some(Hit { passage: PassageId(from.read_u32()?), score: from.read_f64()? }))?,
+                self.list(|from| Some(RetrievalHit { passage: PassageId(from.read_u32()?), score: from.read_f64()? }))?,
             ),
-            tag::LABEL => Answer::Label(Labels { information: self.text()?, tag_logits: self.floats()? }),
+            tag::LABEL => Answer::Label(ChunkLabels { information: self.text()?, tag_logits: self.floats()? }),
             tag::FILTER => Answer::Filter(self.text()?),
             tag::GENERATE => {
-                let finish = if self.byte()? == 0 { Finish::Stop } else { Finish::Length };
+                let finish = if self.byte()? == 0 { FinishReason::Stop } else { FinishReason::Length };
                 Answer::Generate(Generation { text: self.text()?, finish, logprobs: self.floats()? })
             }
             tag::JSON => serde_json::from_slice::<JsonAnswer>(self.bytes()?).ok()?.into(),
@@ -386,30 +386,30 @@ impl<'a> RecordDecoder<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hopeval_methods::response::Span;
+    use hopeval_methods::response::AnswerSpan;
 
     fn record(result: Result<Answer, Failure>) -> AnswerRecord {
-        let work = Work { prompt_tokens: 300, completion_tokens: 0, scored_tokens: 7, operations: 1 << 40 };
+        let work = AnswerWork { prompt_tokens: 300, completion_tokens: 0, scored_tokens: 7, operations: 1 << 40 };
         let prompt = Some(PromptReport { tokens: 300, dropped: vec![0, 200], cut: vec![(1, 70_000)] });
         let response = Response { result, work, prompt, passages: Vec::new() };
-        AnswerRecord { service: "scorer".into(), kind: Kind::Score, response, service_us: 123_456 }
+        AnswerRecord { service: "scorer".into(), kind: RequestKind::Score, response, service_us: 123_456 }
     }
 
     fn samples() -> Vec<AnswerRecord> {
-        let scores = Scores {
+        let scores = TargetScores {
             logits: vec![f32::NEG_INFINITY, -0.1, f32::MIN_POSITIVE, 1e-45, 0.1 + 0.2],
             log_sum_exps: vec![(1.0, vec![0.3; 5]), (1.4, vec![-7.5; 5])],
             ends: true,
         };
         let failure = Failure { kind: FailureKind::ContextOverflow, message: "700 tokens, and 600 fit".into() };
-        let span = Span { text: "né".into(), score: -0.1, rank: Some(0.7), at: Some((1, 2, 5)) };
-        let generation = Generation { text: "yes".into(), finish: Finish::Length, logprobs: vec![-0.5] };
+        let span = AnswerSpan { text: "né".into(), score: -0.1, rank: Some(0.7), at: Some((1, 2, 5)) };
+        let generation = Generation { text: "yes".into(), finish: FinishReason::Length, logprobs: vec![-0.5] };
         let results = [
             Err(failure),
             Ok(Answer::Score(scores)),
             Ok(Answer::Embed(vec![0.1, -0.2])),
-            Ok(Answer::Retrieve(vec![Hit { passage: PassageId(5_000_000), score: 12.3 }])),
-            Ok(Answer::Label(Labels { information: "born in".into(), tag_logits: vec![1.5, -2.5] })),
+            Ok(Answer::Retrieve(vec![RetrievalHit { passage: PassageId(5_000_000), score: 12.3 }])),
+            Ok(Answer::Label(ChunkLabels { information: "born in".into(), tag_logits: vec![1.5, -2.5] })),
             Ok(Answer::Filter(String::new())),
             Ok(Answer::Generate(generation)),
             Ok(Answer::Rerank(vec![0.25, -1.0])),
@@ -418,8 +418,8 @@ mod tests {
             Ok(Answer::Passages(vec![PassageId(3)])),
             Ok(Answer::Links(Vec::new())),
         ];
-        let bare = Response::answer(Answer::Filter("next".into()), Work::default());
-        let bare = AnswerRecord { service: "filter".into(), kind: Kind::Filter, response: bare, service_us: 0 };
+        let bare = Response::answer(Answer::Filter("next".into()), AnswerWork::default());
+        let bare = AnswerRecord { service: "filter".into(), kind: RequestKind::Filter, response: bare, service_us: 0 };
         results.map(record).into_iter().chain([bare]).collect()
     }
 
@@ -438,7 +438,7 @@ mod tests {
 
     #[test]
     fn a_row_of_logits_takes_four_bytes_a_number() {
-        let scores = Scores { logits: vec![0.5; 20], log_sum_exps: vec![(1.0, vec![1.5; 20])], ends: true };
+        let scores = TargetScores { logits: vec![0.5; 20], log_sum_exps: vec![(1.0, vec![1.5; 20])], ends: true };
         let bytes = record(Ok(Answer::Score(scores))).to_bytes();
         assert!(bytes.len() < 2 * 80 + 60, "{}", bytes.len());
     }
@@ -446,7 +446,7 @@ mod tests {
     /// Reports of the first version do not mention the lost tokens of questions and chunks.
     #[test]
     fn first_versions_do_not_know_what_texts_lost() {
-        for (kind, is_known) in [(Kind::Score, true), (Kind::Generate, true), (Kind::Read, false), (Kind::Label, false)]
+        for (kind, is_known) in [(RequestKind::Score, true), (RequestKind::Generate, true), (RequestKind::Read, false), (RequestKind::Label, false)]
         {
             let now = AnswerRecord { kind, ..samples().swap_remove(0) };
             let mut bytes = now.to_bytes();
@@ -464,7 +464,7 @@ mod tests {
         let written = r#"{"service":"sparse","kind":"retrieve","response":{"result":{"Ok":{"Retrieve":[{"passage":4,"score":1.5}]}},
             "work":{"prompt_tokens":0,"completion_tokens":0,"scored_tokens":0,"operations":0},"prompt":null,"passages":[]},"service_us":9}"#;
         let read = AnswerRecord::from_bytes(written.as_bytes()).unwrap();
-        assert_eq!((read.service.as_str(), read.kind, read.service_us), ("sparse", Kind::Retrieve, 9));
+        assert_eq!((read.service.as_str(), read.kind, read.service_us), ("sparse", RequestKind::Retrieve, 9));
         assert_eq!(AnswerRecord::from_bytes(b"\x03"), None, "a later version's");
     }
 }

@@ -2,8 +2,8 @@
 
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_methods::request::PassageId as Asked;
-use hopeval_methods::response::Scores;
-use hopeval_methods::{Answer, Ask, FailureKind, PassageText, Request, Response};
+use hopeval_methods::response::TargetScores;
+use hopeval_methods::{Answer, RequestPayload, FailureKind, PassageText, Request, Response};
 
 /// The response for the asker of `request`: a score at its own temperatures, without those of other askers.
 pub(crate) fn own_response(response: &Response, request: &Request) -> Response {
@@ -12,12 +12,12 @@ pub(crate) fn own_response(response: &Response, request: &Request) -> Response {
             "an answer was shared with a request for a temperature that its method does not name: this is a bug";
         return Response::failure(FailureKind::Refused, message);
     }
-    let (Ask::Score(score), Ok(Answer::Score(found))) = (&request.ask, &response.result) else {
+    let (RequestPayload::Score(score), Ok(Answer::Score(found))) = (&request.ask, &response.result) else {
         return response.clone();
     };
     // A sweep has millions of answers, so temperatures of other askers are never copied.
     let sums = found.log_sum_exps.iter().filter(|(temperature, _)| score.temperatures.contains(temperature));
-    let scores = Scores { logits: found.logits.clone(), log_sum_exps: sums.cloned().collect(), ends: found.ends };
+    let scores = TargetScores { logits: found.logits.clone(), log_sum_exps: sums.cloned().collect(), ends: found.ends };
     let Response { work, prompt, passages, .. } = response;
     Response { result: Ok(Answer::Score(scores)), work: *work, prompt: prompt.clone(), passages: passages.clone() }
 }

@@ -1,6 +1,6 @@
 //! Answers on their way through the dataflow, with their times.
 
-use hopeval_methods::{Kind, Response, ServiceName};
+use hopeval_methods::{RequestKind, Response, ServiceName};
 use hopeval_operators::RequestKey;
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,7 @@ pub struct RecordedResponse {
     /// The service that answered.
     pub service: ServiceName,
     /// The kind of request.
-    pub kind: Kind,
+    pub kind: RequestKind,
     /// The response and its times.
     pub served: ServedResponse,
 }

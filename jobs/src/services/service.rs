@@ -19,7 +19,7 @@ use crate::error::JobError;
 use crate::mode::TimingMode;
 use hopeval_corpus::Corpus;
 use hopeval_index::IndexError;
-use hopeval_methods::{FailureKind, Kind, Request, Response};
+use hopeval_methods::{FailureKind, RequestKind, Request, Response};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ pub trait ServiceSettings: Send + Sync {
     }
 
     /// Whether such a service may answer requests of this kind. For models the checkpoint decides later.
-    fn may_answer(&self, kind: Kind) -> bool;
+    fn may_answer(&self, kind: RequestKind) -> bool;
 
     /// The other service this one depends on. It is opened first.
     fn needed_service(&self) -> Option<&str> {
@@ -169,7 +169,7 @@ pub trait Service: Any + Send + Sync {
 #[derive(Clone, Debug)]
 pub struct Availability {
     /// The kinds of requests this service answers.
-    pub answers: Vec<Kind>,
+    pub answers: Vec<RequestKind>,
     /// Everything that can change an answer, except its kind and the corpus: hashed into its fingerprint.
     pub identity: Vec<String>,
     /// Its index file, if it has one.

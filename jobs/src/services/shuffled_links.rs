@@ -8,8 +8,8 @@ use super::sparse;
 use crate::cache::ProgressReporter;
 use crate::error::JobError;
 use hopeval_corpus::{Corpus, PassageId};
-use hopeval_methods::request::{self, Direction, Links};
-use hopeval_methods::{Answer, Ask, FailureKind, Kind, Request, Response, Work};
+use hopeval_methods::request::{self, Direction, LinksPayload};
+use hopeval_methods::{Answer, RequestPayload, FailureKind, RequestKind, Request, Response, AnswerWork};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ pub struct ShuffledLinksSettings {
 }
 
 impl ServiceSettings for ShuffledLinksSettings {
-    fn may_answer(&self, kind: Kind) -> bool {
-        kind == Kind::Links
+    fn may_answer(&self, kind: RequestKind) -> bool {
+        kind == RequestKind::Links
     }
 
     fn is_journalled(&self) -> bool {
@@ -69,11 +69,11 @@ impl ShuffledLinks {
 
 impl Service for ShuffledLinks {
     fn probe(&self, _: &Corpus, _: ProgressReporter<'_>) -> Result<Availability, JobError> {
-        Ok(Availability { answers: vec![Kind::Links], ..sparse::retriever_availability(&self.definition, None) })
+        Ok(Availability { answers: vec![RequestKind::Links], ..sparse::retriever_availability(&self.definition, None) })
     }
 
     fn answer(&self, corpus: &Corpus, request: &Request) -> Response {
-        let Ask::Links(Links { passage, direction, .. }) = &request.ask else { return refuse_kind(request) };
+        let RequestPayload::Links(LinksPayload { passage, direction, .. }) = &request.ask else { return refuse_kind(request) };
         let asked = PassageId(passage.0);
         if !corpus.contains(asked) {
             return Response::failure(FailureKind::Refused, format!("no passage {}", passage.0));
@@ -86,7 +86,7 @@ impl Service for ShuffledLinks {
         };
         // A passage never links to itself.
         let others = found.into_iter().filter(|&other| other != asked.0);
-        Response::answer(Answer::Links(others.map(request::PassageId).collect()), Work::default())
+        Response::answer(Answer::Links(others.map(request::PassageId).collect()), AnswerWork::default())
     }
 }
 
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn shuffled_links_conforms() {
-        let links = |direction| Links { passage: request::PassageId(3), direction, read: false }.into();
+        let links = |direction| LinksPayload { passage: request::PassageId(3), direction, read: false }.into();
         check_kind(&ServiceKind {
             kind: "shuffled_links",
             asks: vec![links(Direction::Outgoing), links(Direction::Incoming)],

@@ -7,8 +7,8 @@ use crate::cache::ProgressReporter;
 use crate::error::JobError;
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_index::{Hit, IndexError, Passages, Query, SearchScratch};
-use hopeval_methods::response::Hit as RankedPassage;
-use hopeval_methods::{Answer, Ask, Kind, Request, Response, Work, request};
+use hopeval_methods::response::RetrievalHit as RankedPassage;
+use hopeval_methods::{Answer, RequestPayload, RequestKind, Request, Response, AnswerWork, request};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -160,7 +160,7 @@ pub(super) fn service_definition(kind: &'static str, settings: &impl Serialize) 
 /// The facts about a retriever identified by its definition. Its index, if any, exists.
 pub(super) fn retriever_availability(definition: &str, index: Option<IndexState>) -> Availability {
     let identity = vec![definition.to_owned(), NUMERICS.to_owned()];
-    Availability { answers: vec![Kind::Retrieve], identity, index }
+    Availability { answers: vec![RequestKind::Retrieve], identity, index }
 }
 
 /// A service over an index of words.
@@ -174,7 +174,7 @@ impl<I: WordIndex> WordRetriever<I> {
     /// Answers a batch, in its order.
     fn retrieve_batch(&self, corpus: &Corpus, requests: &[&Request], scratch: &mut SearchScratch) -> Vec<Response> {
         let asked = requests.iter().map(|request| match &request.ask {
-            Ask::Retrieve(asked) => Ok(asked),
+            RequestPayload::Retrieve(asked) => Ok(asked),
             _ => Err(refuse_kind(request)),
         });
         let asked: Vec<_> = asked.collect();
@@ -184,7 +184,7 @@ impl<I: WordIndex> WordRetriever<I> {
         });
         let mut found = self.index.search(&queries.collect::<Vec<_>>(), scratch).into_iter();
         let answered = asked.iter().map(|asked| match asked {
-            Ok(_) => ranking_response(found.next().unwrap_or_default(), Work::default()),
+            Ok(_) => ranking_response(found.next().unwrap_or_default(), AnswerWork::default()),
             Err(refused) => refused.clone(),
         });
         answered.collect()
@@ -209,7 +209,7 @@ impl<I: WordIndex> Service for WordRetriever<I> {
 }
 
 /// The response with these hits.
-pub(super) fn ranking_response(hits: Vec<Hit>, work: Work) -> Response {
+pub(super) fn ranking_response(hits: Vec<Hit>, work: AnswerWork) -> Response {
     let ranked = |hit: Hit| RankedPassage { passage: request::PassageId(hit.id), score: hit.score };
     Response::answer(Answer::Retrieve(hits.into_iter().map(ranked).collect()), work)
 }

@@ -8,7 +8,7 @@ word_service!(TfidfIndex, TfidfParameters, "tfidf");
 #[cfg(test)]
 mod tests {
     use crate::services::conformance::{Effect, ServiceKind, check_kind, settings};
-    use hopeval_methods::request::{PassageId, Retrieve, Statistics};
+    use hopeval_methods::request::{PassageId, RetrievePayload, Statistics};
 
     #[test]
     fn tfidf_conforms() {
@@ -16,8 +16,8 @@ mod tests {
         check_kind(&ServiceKind {
             kind: "tfidf",
             asks: vec![
-                Retrieve::new("bridges of Ghent", 5).into(),
-                Retrieve::new("city near Corin", 3).within(restricted, Statistics::Restriction).into(),
+                RetrievePayload::new("bridges of Ghent", 5).into(),
+                RetrievePayload::new("city near Corin", 3).within(restricted, Statistics::Restriction).into(),
             ],
             settings: settings(
                 Effect::Answers,

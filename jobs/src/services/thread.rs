@@ -118,14 +118,14 @@ pub(super) fn queue_time_us((_, since): &ServiceTask, service_us: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hopeval_methods::request::{Direction, Links};
-    use hopeval_methods::{Ask, FailureKind, PassageId, ServiceName};
+    use hopeval_methods::request::{Direction, LinksPayload};
+    use hopeval_methods::{RequestPayload, FailureKind, PassageId, ServiceName};
 
     #[test]
     fn device_loss_is_resumable() {
         let request = Request {
             service: ServiceName("scorer".into()),
-            ask: Ask::Links(Links { passage: PassageId(0), direction: Direction::Outgoing, read: false }),
+            ask: RequestPayload::Links(LinksPayload { passage: PassageId(0), direction: Direction::Outgoing, read: false }),
             draw: 0,
         };
         for kind in FailureKind::ALL {

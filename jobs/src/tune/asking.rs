@@ -5,7 +5,7 @@ use crate::error::JobError;
 use crate::services::catalogue::Catalogue;
 use crate::services::key::{request_bucket, request_key};
 use crate::services::record::AnswerRecord;
-use hopeval_methods::{Kind, Request, Response};
+use hopeval_methods::{RequestKind, Request, Response};
 use hopeval_results::journal::write_segment;
 use hopeval_results::{JournalEntry, Journal, Store, layout};
 use std::collections::BTreeSet;
@@ -64,7 +64,7 @@ impl<'a> JournalledAsker<'a> {
             if response.result.as_ref().err().is_none_or(|failure| failure.kind.is_determinate()) {
                 let record = AnswerRecord {
                     service: request.service.to_string(),
-                    kind: Kind::Generate,
+                    kind: RequestKind::Generate,
                     response: response.clone(),
                     service_us,
                 };

@@ -17,7 +17,7 @@ use super::asking::JournalledAsker;
 use crate::error::JobError;
 use crate::job::infill::{BLANK, FillOrder, InfillSettings, PLACE};
 use crate::services::catalogue::Catalogue;
-use hopeval_methods::request::{Generate, Sampling, TextFormat};
+use hopeval_methods::request::{GeneratePayload, Sampling, TextFormat};
 use hopeval_methods::{Prompt, Request, Response, ServiceName};
 use hopeval_results::Store;
 use serde_json::Value;
@@ -135,10 +135,10 @@ fn count_candidates(infill: &InfillSettings, mut drafts: Vec<InstructionDraft>) 
 }
 
 /// Asks for the remaining blanks.
-fn blank_request(infill: &InfillSettings, draft: &InstructionDraft) -> Generate {
+fn blank_request(infill: &InfillSettings, draft: &InstructionDraft) -> GeneratePayload {
     let InfillSettings { temperature, top_k, max_tokens, .. } = *infill;
     let text = mark_blanks(infill.templates[draft.template].text(), &draft.filled);
-    Generate {
+    GeneratePayload {
         prompt: Prompt::text(infill.frame.replacen(PLACE, &text, 1)),
         max_tokens,
         stop: Vec::new(),
@@ -210,8 +210,8 @@ fn clean_span(span: &str) -> Option<String> {
 mod tests {
     use super::*;
     use crate::job::infill::{Template, own_templates};
-    use hopeval_methods::response::{Finish, Generation};
-    use hopeval_methods::{Answer, Ask, Content, Part, Work};
+    use hopeval_methods::response::{FinishReason, Generation};
+    use hopeval_methods::{Answer, RequestPayload, Content, PromptPart, AnswerWork};
     use serde_json::json;
 
     const TEMPLATE: &str = "{blank} the documents above {blank} question.";
@@ -253,13 +253,13 @@ mod tests {
         let mut asked = Vec::new();
         let found = fill_in(&infill, &mut |requests| {
             let answer = |request: &Request| {
-                let Ask::Generate(generate) = &request.ask else { panic!("{request:?}") };
+                let RequestPayload::Generate(generate) = &request.ask else { panic!("{request:?}") };
                 assert_eq!(generate.format, TextFormat::WithSpecial);
-                let [Part { content: Content::Text(prompt), .. }] = &generate.prompt.parts[..] else { panic!() };
+                let [PromptPart { content: Content::Text(prompt), .. }] = &generate.prompt.parts[..] else { panic!() };
                 asked.push(format!("{prompt} #{}", request.draw));
                 let generation =
-                    Generation { text: script(prompt, request.draw), finish: Finish::Stop, logprobs: Vec::new() };
-                Response::answer(Answer::Generate(generation), Work::default())
+                    Generation { text: script(prompt, request.draw), finish: FinishReason::Stop, logprobs: Vec::new() };
+                Response::answer(Answer::Generate(generation), AnswerWork::default())
             };
             Ok(requests.iter().map(answer).collect())
         });

@@ -1,12 +1,12 @@
 //! A method with one request to every kind of service; its answer contains all of theirs.
 
 use hopeval_methods::request::{
-    Ask, Embed, EmbedRole, Entail, Filter, Generate, Label, PassageId, Read, Rerank, Retrieve, Sampling, Score,
+    RequestPayload, EmbedPayload, EmbedRole, EntailPayload, FilterPayload, GeneratePayload, LabelPayload, PassageId, ReadPayload, RerankPayload, RetrievePayload, Sampling, ScorePayload,
     ServiceName, Statistics, TextFormat,
 };
 use hopeval_methods::{
-    Content, ContextMode, Kind, Limit, Machine, Method, Outcome, Part, PassageForm, Prompt, Question, Request,
-    Response, ServiceUse, Step,
+    Content, ContextMode, RequestKind, LengthLimit, Machine, Method, Outcome, PromptPart, PassageForm, Prompt, Question, Request,
+    Response, ServiceUse, MachineStep,
 };
 
 /// Each kind goes to the service with its name, except labels.
@@ -20,16 +20,16 @@ impl Default for Probe {
     }
 }
 
-const KINDS: [Kind; 9] = [
-    Kind::Retrieve,
-    Kind::Score,
-    Kind::Label,
-    Kind::Filter,
-    Kind::Rerank,
-    Kind::Entail,
-    Kind::Read,
-    Kind::Embed,
-    Kind::Generate,
+const KINDS: [RequestKind; 9] = [
+    RequestKind::Retrieve,
+    RequestKind::Score,
+    RequestKind::Label,
+    RequestKind::Filter,
+    RequestKind::Rerank,
+    RequestKind::Entail,
+    RequestKind::Read,
+    RequestKind::Embed,
+    RequestKind::Generate,
 ];
 
 impl Method for Probe {
@@ -50,7 +50,7 @@ impl Method for Probe {
     }
 
     fn services(&self) -> Vec<ServiceUse> {
-        let service = |kind: Kind| ServiceName::from(if kind == Kind::Label { self.labeler } else { kind.name() });
+        let service = |kind: RequestKind| ServiceName::from(if kind == RequestKind::Label { self.labeler } else { kind.name() });
         KINDS.map(|kind| ServiceUse { parameter: kind.name(), service: service(kind), kind }).into()
     }
 
@@ -68,23 +68,23 @@ struct Probing {
     asked: u32,
 }
 
-fn request(ask: impl Into<Ask>) -> Request {
+fn request(ask: impl Into<RequestPayload>) -> Request {
     let ask = ask.into();
     Request::new(&ServiceName::from(ask.kind().name()), ask)
 }
 
 impl Machine for Probing {
-    fn step(&mut self, responses: Vec<Response>) -> Step {
+    fn step(&mut self, responses: Vec<Response>) -> MachineStep {
         self.asked += 1;
         match self.asked {
-            1 => Step::Ask(vec![request(Retrieve::new(&self.question, 3))]),
+            1 => MachineStep::Ask(vec![request(RetrievePayload::new(&self.question, 3))]),
             2 => {
                 let hits = responses.into_iter().next().unwrap().hits().unwrap();
-                Step::Ask(self.everything(&hits.iter().map(|hit| hit.passage).collect::<Vec<_>>()))
+                MachineStep::Ask(self.everything(&hits.iter().map(|hit| hit.passage).collect::<Vec<_>>()))
             }
             _ => {
                 let said: Vec<_> = responses.into_iter().map(|r| (r.result, r.work, r.prompt)).collect();
-                Step::Done(Outcome { answer: Some(format!("{said:?}")), ..Outcome::default() })
+                MachineStep::Done(Outcome { answer: Some(format!("{said:?}")), ..Outcome::default() })
             }
         }
     }
@@ -94,35 +94,35 @@ impl Probing {
     fn everything(&self, passages: &[PassageId]) -> Vec<Request> {
         let question = || self.question.clone();
         let form = || PassageForm::TitleAndText { between: ": ".to_owned() };
-        let shown = |passage: PassageId| Part::passage(passage, form(), Some(Limit::Tokens(24)));
+        let shown = |passage: PassageId| PromptPart::passage(passage, form(), Some(LengthLimit::Tokens(24)));
         let whole = |passage: PassageId| Content::Passage { passage, form: form() };
-        let prompt = |parts: Vec<Part>| Prompt { parts, budget: None, overflow: Vec::new() };
-        let restricted = Retrieve::new(question(), 2).within(passages.to_vec(), Statistics::Corpus);
-        let dense = [Retrieve::new(question(), 5), restricted];
+        let prompt = |parts: Vec<PromptPart>| Prompt { parts, budget: None, overflow: Vec::new() };
+        let restricted = RetrievePayload::new(question(), 2).within(passages.to_vec(), Statistics::Corpus);
+        let dense = [RetrievePayload::new(question(), 5), restricted];
         let services = ["dense", "half"].map(ServiceName::from);
         let mut requests: Vec<Request> =
             services.iter().flat_map(|service| dense.iter().map(|ask| Request::new(service, ask.clone()))).collect();
         for &passage in passages {
-            let parts = vec![Part::text("Document: "), shown(passage), Part::text(" Question:")];
-            let score = |t: f64| Score {
+            let parts = vec![PromptPart::text("Document: "), shown(passage), PromptPart::text(" Question:")];
+            let score = |t: f64| ScorePayload {
                 prompt: prompt(parts.clone()),
                 target: Prompt::text(question()),
                 temperatures: vec![t],
             };
             // One key, two temperatures.
             requests.extend([request(score(1.4)), request(score(1.0))]);
-            requests.push(request(Label { query: question(), chunk: whole(passage) }));
-            requests.push(request(Embed { text: whole(passage), role: EmbedRole::Passage }));
+            requests.push(request(LabelPayload { query: question(), chunk: whole(passage) }));
+            requests.push(request(EmbedPayload { text: whole(passage), role: EmbedRole::Passage }));
         }
         let first = passages[0];
-        requests.push(request(Filter { query: question(), information: vec!["the castle, and".into(), " ".into()] }));
-        requests.push(request(Rerank { query: question(), items: passages.iter().map(|&p| whole(p)).collect() }));
+        requests.push(request(FilterPayload { query: question(), information: vec!["the castle, and".into(), " ".into()] }));
+        requests.push(request(RerankPayload { query: question(), items: passages.iter().map(|&p| whole(p)).collect() }));
         let premise = prompt(vec![shown(first)]);
-        requests.push(request(Entail { premise: premise.clone(), hypothesis: question() }));
-        let context = prompt(vec![Part::text("yes no "), shown(first)]);
-        requests.push(request(Read { question: question(), context, max_answer_tokens: 5, spans: 2 }));
-        requests.push(request(Embed { text: Content::Text(question()), role: EmbedRole::Query }));
-        let generate = Generate {
+        requests.push(request(EntailPayload { premise: premise.clone(), hypothesis: question() }));
+        let context = prompt(vec![PromptPart::text("yes no "), shown(first)]);
+        requests.push(request(ReadPayload { question: question(), context, max_answer_tokens: 5, spans: 2 }));
+        requests.push(request(EmbedPayload { text: Content::Text(question()), role: EmbedRole::Query }));
+        let generate = GeneratePayload {
             prompt: premise,
             max_tokens: 6,
             stop: vec!["\n".into()],

@@ -3,7 +3,7 @@
 use crate::golden;
 use hopeval_jobs::services::record::AnswerRecord;
 use hopeval_methods::testing::every_response;
-use hopeval_methods::{Kind, Response};
+use hopeval_methods::{RequestKind, Response};
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -13,7 +13,7 @@ fn unhex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
 }
 
-fn record(kind: Kind, response: Response) -> AnswerRecord {
+fn record(kind: RequestKind, response: Response) -> AnswerRecord {
     AnswerRecord { service: "s\u{e9}".to_owned(), kind, response, service_us: 123_456 }
 }
 
@@ -22,7 +22,7 @@ fn records() -> Vec<(String, AnswerRecord)> {
         every_response().into_iter().map(|(name, kind, response)| (name, record(kind, response))).collect();
     // The kind of request is stored beside the answer, and any kind can fail.
     let refused = || Response::failure(hopeval_methods::FailureKind::Refused, "no");
-    records.extend(Kind::ALL.map(|kind| (format!("kind-{}", kind.name()), record(kind, refused()))));
+    records.extend(RequestKind::ALL.map(|kind| (format!("kind-{}", kind.name()), record(kind, refused()))));
     records
 }
 
@@ -61,7 +61,7 @@ fn the_first_records_are_read() {
         let mut expected = expected.clone();
         expected.response.passages.clear();
         // The first versions only had reports of prompts.
-        if !matches!(expected.kind, Kind::Score | Kind::Generate) {
+        if !matches!(expected.kind, RequestKind::Score | RequestKind::Generate) {
             expected.response.prompt = None;
         }
         assert_eq!(found, expected, "{name}");

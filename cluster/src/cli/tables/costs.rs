@@ -8,7 +8,7 @@ use super::incurred::incurred_table;
 use super::{UNKNOWN, markdown_table};
 use hopeval_jobs::mode::TimingMode;
 use hopeval_jobs::report::accounting::{ConfigurationCosts, RunCosts, LatencySummary, TimeDistribution};
-use hopeval_methods::Kind;
+use hopeval_methods::RequestKind;
 
 /// A figure to `digits` places, or a dash if unknown.
 fn known_figure(value: Option<f64>, digits: usize) -> String {
@@ -63,8 +63,8 @@ pub(crate) fn cost_tables(accounting: &RunCosts) -> String {
 }
 
 fn calls_table(accounts: &[ConfigurationCosts]) -> String {
-    let asked = |kind: &Kind| accounts.iter().any(|account| account.calls_of(*kind) > 0.0);
-    let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(asked).collect();
+    let asked = |kind: &RequestKind| accounts.iter().any(|account| account.calls_of(*kind) > 0.0);
+    let kinds: Vec<RequestKind> = RequestKind::ALL.into_iter().filter(asked).collect();
     let mut header = vec!["configuration", "n", "coverage", "iterations", "rounds"];
     header.extend(kinds.iter().map(|kind| kind.name()));
     header.extend(["passages retrieved", "passages kept"]);
@@ -154,7 +154,7 @@ fn table_4(accounts: &[ConfigurationCosts]) -> String {
         let busy = alone.and_then(|alone| alone.device_use).map(|share| 100.0 * share);
         vec![
             configuration_name(account),
-            known_figure(Some(account.calls_of(Kind::Generate)), 2),
+            known_figure(Some(account.calls_of(RequestKind::Generate)), 2),
             known_figure(account.iterations, 2),
             known_figure(alone.map(|alone| alone.wall_s), 4),
             known_figure(busy, 2),

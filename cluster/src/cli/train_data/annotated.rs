@@ -4,7 +4,7 @@ use super::TrainDataArguments;
 use crate::cli::options::PlaceArguments;
 use crate::print;
 use anyhow::{Context, Result, bail};
-use hopeval_construct::{Ended, Library, Report, Settings, Tables, annotated_rows};
+use hopeval_construct::{AnnotationOutcome, CorpusLibrary, ConstructReport, ConstructSettings, TrainingTables, annotated_rows};
 use hopeval_jobs::run::evaluation::evaluate_outcomes;
 use hopeval_jobs::run::open::OpenRun;
 use hopeval_results::Log;
@@ -16,18 +16,18 @@ pub(super) fn construct_annotated(
     places: &PlaceArguments,
     arguments: &TrainDataArguments,
     run: &str,
-    settings: &Settings,
-) -> Result<Report> {
+    settings: &ConstructSettings,
+) -> Result<ConstructReport> {
     let run = places.open_run(run)?;
     let log = Log::open(&run.places.store, run.id())?;
     let position = annotating_configuration(&run, arguments.configuration.as_deref())?;
-    let library = Library::unsearched(&run.configurations.catalogue.corpus);
-    let mut made = Report::default();
-    let mut files = Tables::of_hops(&arguments.out)?;
+    let library = CorpusLibrary::unsearched(&run.configurations.catalogue.corpus);
+    let mut made = ConstructReport::default();
+    let mut files = TrainingTables::of_hops(&arguments.out)?;
     let mut wrong = None;
     evaluate_outcomes(&run, &log, &mut |_, outcome, _| {
         if outcome.configuration as usize == position && wrong.is_none() {
-            let ended = Ended {
+            let ended = AnnotationOutcome {
                 question: &outcome.question,
                 status: &outcome.status,
                 message: outcome.message.as_deref(),

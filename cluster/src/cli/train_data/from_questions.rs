@@ -4,7 +4,7 @@ use super::TrainDataArguments;
 use crate::cli::options::PlaceArguments;
 use crate::stages::CommandStages;
 use anyhow::Result;
-use hopeval_construct::{Library, Report, Settings, construct};
+use hopeval_construct::{CorpusLibrary, ConstructReport, ConstructSettings, construct};
 use hopeval_datasets::DatasetSpec;
 use hopeval_jobs::Job;
 use hopeval_jobs::job::OneOrMany;
@@ -18,8 +18,8 @@ const JOB: &str = "name = \"train-data\"\n[dataset]\nquestions = \"\"\n[corpus]\
 pub(super) fn construct_from_questions(
     places: &PlaceArguments,
     arguments: &TrainDataArguments,
-    settings: &Settings,
-) -> Result<Report> {
+    settings: &ConstructSettings,
+) -> Result<ConstructReport> {
     let mut job = Job::parse(JOB, Path::new("train-data"), &[])?;
     job.dataset.format = arguments.format;
     job.dataset.questions = OneOrMany::Many(arguments.questions.clone());
@@ -32,7 +32,7 @@ pub(super) fn construct_from_questions(
     let corpus = places.cache.corpus(&job, &report)?;
     let index = bm25::open_bm25(&Bm25Parameters::default(), "negatives", &corpus, &places, &report)?;
     let spec = DatasetSpec { format: arguments.format, paths: arguments.questions.clone(), limit: arguments.limit };
-    let mut library = Library::new(&corpus, &index);
+    let mut library = CorpusLibrary::new(&corpus, &index);
     let made = construct(&spec, &mut library, settings, &arguments.out, &mut |done| progress.tick("questions", done));
     progress.clear();
     Ok(made?)

@@ -1,23 +1,23 @@
 //! Steps from a decomposition (MuSiQue, generated worlds).
 
-use super::{GoldPassage, Step, stated_at};
-use crate::skip::Skip;
+use super::{StepPassage, QuestionStep, stated_at};
+use crate::skip::SkipReason;
 use hopeval_datasets::{Question, SubQuestion};
 
 /// MuSiQue's sign between a subject and a relation.
 const ARROW: &str = " >> ";
 
-pub(super) fn steps(question: &Question) -> Result<Vec<Step>, Skip> {
+pub(super) fn steps(question: &Question) -> Result<Vec<QuestionStep>, SkipReason> {
     let parts = &question.decomposition;
     parts.iter().enumerate().map(|(at, part)| step(question, at, part)).collect()
 }
 
-fn step(question: &Question, at: usize, part: &SubQuestion) -> Result<Step, Skip> {
-    let answer = part.answer.clone().filter(|answer| !answer.trim().is_empty()).ok_or(Skip::StepWithoutAnswer)?;
+fn step(question: &Question, at: usize, part: &SubQuestion) -> Result<QuestionStep, SkipReason> {
+    let answer = part.answer.clone().filter(|answer| !answer.trim().is_empty()).ok_or(SkipReason::StepWithoutAnswer)?;
     let (asks, references) = without_references(&part.question);
     let mut needs = Vec::new();
     for reference in references {
-        let need = reference.checked_sub(1).filter(|need| *need < at).ok_or(Skip::BadReference)?;
+        let need = reference.checked_sub(1).filter(|need| *need < at).ok_or(SkipReason::BadReference)?;
         if !needs.contains(&need) {
             needs.push(need);
         }
@@ -31,7 +31,7 @@ fn step(question: &Question, at: usize, part: &SubQuestion) -> Result<Step, Skip
     let subject = subject.filter(|subject| !subject.is_empty());
     let about = subject.clone().into_iter().collect();
     let subject = subject.filter(|_| needs.is_empty());
-    Ok(Step {
+    Ok(QuestionStep {
         asks,
         subject,
         about,
@@ -40,20 +40,20 @@ fn step(question: &Question, at: usize, part: &SubQuestion) -> Result<Step, Skip
         depth: 0,
         needed_by: Vec::new(),
         answer,
-        passage: passage(question, at, part).ok_or(Skip::StepWithoutPassage)?,
+        passage: passage(question, at, part).ok_or(SkipReason::StepWithoutPassage)?,
     })
 }
 
-fn passage(question: &Question, at: usize, part: &SubQuestion) -> Option<GoldPassage> {
+fn passage(question: &Question, at: usize, part: &SubQuestion) -> Option<StepPassage> {
     if let Some(candidate) = part.support.and_then(|support| question.candidates.get(support as usize)) {
         // A world names one sentence for each step, in their order.
         let aligned = question.supporting_facts.len() == question.decomposition.len();
         let own = question.supporting_facts.get(at).filter(|(title, _)| aligned && *title == candidate.title);
         let sentence = own.map(|(_, sentence)| *sentence).or_else(|| stated_at(question, &candidate.title));
-        return Some(GoldPassage::of(candidate, sentence));
+        return Some(StepPassage::of(candidate, sentence));
     }
     let id = part.evidence.first()?;
-    Some(GoldPassage { id: Some(id.clone()), ..GoldPassage::default() })
+    Some(StepPassage { id: Some(id.clone()), ..StepPassage::default() })
 }
 
 /// A sub-question without `#n`, and the numbers.

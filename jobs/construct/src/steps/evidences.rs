@@ -7,21 +7,21 @@
 //! subject as title, compared exactly, then as above; else the one at its position, if there are as many passages as
 //! triples.
 
-use super::{GoldPassage, Step, stated_at};
-use crate::skip::Skip;
+use super::{StepPassage, QuestionStep, stated_at};
+use crate::skip::SkipReason;
 use crate::words::lower;
 use hopeval_datasets::Question;
 
-pub(super) fn steps(question: &Question) -> Result<Vec<Step>, Skip> {
+pub(super) fn steps(question: &Question) -> Result<Vec<QuestionStep>, SkipReason> {
     let triples = &question.evidences;
     let mut steps = Vec::with_capacity(triples.len());
     for (at, [subject, relation, object]) in triples.iter().enumerate() {
         if object.trim().is_empty() {
-            return Err(Skip::StepWithoutAnswer);
+            return Err(SkipReason::StepWithoutAnswer);
         }
         let needs: Vec<usize> = needed(question, at).into_iter().collect();
         let known = needs.is_empty().then(|| subject.clone());
-        steps.push(Step {
+        steps.push(QuestionStep {
             asks: match &known {
                 Some(subject) => format!("{relation} of {subject}"),
                 None => relation.clone(),
@@ -33,7 +33,7 @@ pub(super) fn steps(question: &Question) -> Result<Vec<Step>, Skip> {
             depth: 0,
             needed_by: Vec::new(),
             answer: object.clone(),
-            passage: passage(question, at).ok_or(Skip::StepWithoutPassage)?,
+            passage: passage(question, at).ok_or(SkipReason::StepWithoutPassage)?,
         });
     }
     Ok(steps)
@@ -50,7 +50,7 @@ fn needed(question: &Question, at: usize) -> Option<usize> {
     })
 }
 
-fn passage(question: &Question, at: usize) -> Option<GoldPassage> {
+fn passage(question: &Question, at: usize) -> Option<StepPassage> {
     let subject = &question.evidences[at][0];
     let titles: Vec<&str> = question.gold.iter().filter_map(|gold| gold.title.as_deref()).collect();
     let exact = titles.iter().find(|title| *title == subject);
@@ -58,7 +58,7 @@ fn passage(question: &Question, at: usize) -> Option<GoldPassage> {
     let by_place = || titles.get(at).filter(|_| titles.len() == question.evidences.len());
     let title = *exact.or_else(folded_alike).or_else(by_place)?;
     let candidate = question.candidates.iter().find(|candidate| candidate.title == title)?;
-    Some(GoldPassage::of(candidate, stated_at(question, title)))
+    Some(StepPassage::of(candidate, stated_at(question, title)))
 }
 
 /// A name for comparison.

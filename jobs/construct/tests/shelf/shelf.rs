@@ -1,18 +1,18 @@
 //! A corpus with its index in a temporary folder, for the tests beside this folder.
 
-use hopeval_construct::Library;
+use hopeval_construct::CorpusLibrary;
 use hopeval_corpus::{Corpus, CorpusBuilder, CorpusSettings, NewLink, NewPassage};
 use hopeval_datasets::PassageRecord;
 use hopeval_index::{Bm25Index, Bm25Parameters};
 
 /// A corpus and its index, while their folder lives.
-pub(crate) struct Shelf {
+pub(crate) struct IndexedCorpus {
     corpus: Corpus,
     index: Bm25Index,
     _folder: tempfile::TempDir,
 }
 
-impl Shelf {
+impl IndexedCorpus {
     pub(crate) fn of(passages: impl IntoIterator<Item = PassageRecord>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut builder = CorpusBuilder::create(&folder.path().join("corpus"), CorpusSettings::default()).unwrap();
@@ -39,7 +39,7 @@ impl Shelf {
         Self { corpus, index, _folder: folder }
     }
 
-    pub(crate) fn library(&self) -> Library<'_> {
-        Library::new(&self.corpus, &self.index)
+    pub(crate) fn library(&self) -> CorpusLibrary<'_> {
+        CorpusLibrary::new(&self.corpus, &self.index)
     }
 }

@@ -51,21 +51,21 @@ mod iterate;
 mod parameters;
 mod reader;
 
-use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, Setting, Wording};
-use crate::registry::{Configured, MethodInfo, at_least_one};
-use crate::request::Kind;
-use parameters::Parameters;
+use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, MethodSetting, PromptWording};
+use crate::registry::{ConfigurableMethod, MethodInfo, at_least_one};
+use crate::request::RequestKind;
+use parameters::EfficientRagParameters;
 use reader::{PromptPiece, split_prompt};
 use std::sync::Arc;
 
 /// One configuration.
 pub(crate) struct EfficientRag {
-    settings: Arc<Settings>,
+    settings: Arc<EfficientRagSettings>,
 }
 
 /// Settings shared by all machines of a configuration.
-struct Settings {
-    parameters: Parameters,
+struct EfficientRagSettings {
+    parameters: EfficientRagParameters,
     /// The generator's prompt, cut at its fields.
     prompt: Vec<PromptPiece>,
 }
@@ -76,7 +76,7 @@ fn wrong(parameter: &'static str, found: impl ToString, allowed: &'static str) -
     MethodError::Value { kind: KIND, parameter, found: found.to_string(), allowed }
 }
 
-impl Configured for EfficientRag {
+impl ConfigurableMethod for EfficientRag {
     const INFO: MethodInfo = MethodInfo {
         kind: KIND,
         description: "Small models tag what was retrieved and write the next query, until nothing continues",
@@ -84,16 +84,16 @@ impl Configured for EfficientRag {
         parameters: parameters::DOCUMENTATION,
     };
 
-    type Parameters = Parameters;
+    type Parameters = EfficientRagParameters;
 
-    fn complete(parameters: &mut Parameters) {
+    fn complete(parameters: &mut EfficientRagParameters) {
         // Only a generator is prompted.
         if parameters.generator.is_some() {
             parameters.prompt.get_or_insert_with(|| reader::PROMPT.to_owned());
         }
     }
 
-    fn new(parameters: Parameters, _: &Setting) -> Result<Self, MethodError> {
+    fn new(parameters: EfficientRagParameters, _: &MethodSetting) -> Result<Self, MethodError> {
         let counts = [
             ("k", parameters.k),
             ("max_iterations", parameters.max_iterations),
@@ -122,7 +122,7 @@ impl Configured for EfficientRag {
         }
         let prompt = split_prompt(parameters.prompt.as_deref().unwrap_or(reader::PROMPT))
             .ok_or_else(|| wrong("prompt", "a text", "must have {knowledge} and {question}, each once"))?;
-        Ok(Self { settings: Arc::new(Settings { parameters, prompt }) })
+        Ok(Self { settings: Arc::new(EfficientRagSettings { parameters, prompt }) })
     }
 }
 
@@ -147,22 +147,22 @@ impl Method for EfficientRag {
         self.settings.parameters.reader.is_some() || self.settings.parameters.generator.is_some()
     }
 
-    fn wording(&self) -> Option<Wording> {
-        let Parameters { generator, prompt, .. } = &self.settings.parameters;
+    fn wording(&self) -> Option<PromptWording> {
+        let EfficientRagParameters { generator, prompt, .. } = &self.settings.parameters;
         let text = prompt.as_ref().filter(|_| generator.is_some())?;
         let origin = if text == reader::PROMPT { "hopeval" } else { "job" };
-        Some(Wording { origin, text: text.clone() })
+        Some(PromptWording { origin, text: text.clone() })
     }
 
     fn services(&self) -> Vec<ServiceUse> {
         let parameters = &self.settings.parameters;
         let always = [
-            ("retriever", &parameters.retriever, Kind::Retrieve),
-            ("labeler", &parameters.labeler, Kind::Label),
-            ("filter", &parameters.filter, Kind::Filter),
+            ("retriever", &parameters.retriever, RequestKind::Retrieve),
+            ("labeler", &parameters.labeler, RequestKind::Label),
+            ("filter", &parameters.filter, RequestKind::Filter),
         ];
         let readers =
-            [("reader", &parameters.reader, Kind::Read), ("generator", &parameters.generator, Kind::Generate)];
+            [("reader", &parameters.reader, RequestKind::Read), ("generator", &parameters.generator, RequestKind::Generate)];
         let readers = readers.into_iter().filter_map(|(name, service, kind)| Some((name, service.as_ref()?, kind)));
         always
             .into_iter()
@@ -172,7 +172,7 @@ impl Method for EfficientRag {
     }
 
     fn start(&self, question: &Question) -> Box<dyn Machine> {
-        Box::new(iterate::Iterating::new(Arc::clone(&self.settings), question.text.clone()))
+        Box::new(iterate::EfficientRagMachine::new(Arc::clone(&self.settings), question.text.clone()))
     }
 }
 
@@ -182,10 +182,10 @@ mod tests {
     use crate::registry;
     use serde_json::{Value, json};
 
-    const SETTING: Setting = Setting { passages: 10 };
+    const SETTING: MethodSetting = MethodSetting { passages: 10 };
 
     /// The wording, and the prompt that a record shows.
-    fn prompted(more: Value) -> (Option<Wording>, Value) {
+    fn prompted(more: Value) -> (Option<PromptWording>, Value) {
         let mut parameters = json!({"retriever": "r", "labeler": "l", "filter": "f"});
         parameters.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let wording = registry::build(KIND, &parameters, &SETTING).unwrap().wording();
@@ -196,12 +196,12 @@ mod tests {
     fn what_a_generator_is_prompted_with_is_told() {
         let (wording, shown) = prompted(json!({"generator": "g"}));
         assert_eq!(shown, reader::PROMPT);
-        assert_eq!(wording, Some(Wording { origin: "hopeval", text: reader::PROMPT.to_owned() }));
+        assert_eq!(wording, Some(PromptWording { origin: "hopeval", text: reader::PROMPT.to_owned() }));
         // The parameters of a record, resolved again.
         assert_eq!(prompted(json!({"generator": "g", "prompt": shown})).0, wording);
         let own = "{knowledge} {question}";
         let (wording, shown) = prompted(json!({"generator": "g", "prompt": own}));
-        assert_eq!((wording, shown), (Some(Wording { origin: "job", text: own.to_owned() }), json!(own)));
+        assert_eq!((wording, shown), (Some(PromptWording { origin: "job", text: own.to_owned() }), json!(own)));
         assert_eq!(prompted(json!({"reader": "r"})), (None, Value::Null));
     }
 }

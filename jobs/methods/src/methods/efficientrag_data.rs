@@ -37,27 +37,27 @@ mod parameters;
 mod prompting;
 mod reply;
 
-use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, Setting, Wording};
-use crate::registry::{Configured, MethodInfo, at_least_one};
-use crate::request::Kind;
-use parameters::Parameters;
-use prompting::Templates;
+use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, MethodSetting, PromptWording};
+use crate::registry::{ConfigurableMethod, MethodInfo, at_least_one};
+use crate::request::RequestKind;
+use parameters::AnnotationParameters;
+use prompting::PromptTemplates;
 use std::sync::Arc;
 
 const KIND: &str = "efficientrag_data";
 
 /// One configuration.
 pub(crate) struct EfficientRagData {
-    settings: Arc<Settings>,
+    settings: Arc<AnnotationSettings>,
 }
 
 /// Settings shared by all machines of a configuration.
-struct Settings {
-    parameters: Parameters,
-    templates: Templates,
+struct AnnotationSettings {
+    parameters: AnnotationParameters,
+    templates: PromptTemplates,
 }
 
-impl Configured for EfficientRagData {
+impl ConfigurableMethod for EfficientRagData {
     const INFO: MethodInfo = MethodInfo {
         kind: KIND,
         description: "A language model annotates the hops of a question, for the training of EfficientRAG's models",
@@ -65,9 +65,9 @@ impl Configured for EfficientRagData {
         parameters: parameters::DOCUMENTATION,
     };
 
-    type Parameters = Parameters;
+    type Parameters = AnnotationParameters;
 
-    fn new(parameters: Parameters, _: &Setting) -> Result<Self, MethodError> {
+    fn new(parameters: AnnotationParameters, _: &MethodSetting) -> Result<Self, MethodError> {
         let counts = [
             ("k", parameters.k),
             ("most_steps", parameters.most_steps),
@@ -85,8 +85,8 @@ impl Configured for EfficientRagData {
                 allowed: "must be 0 (greedy) or larger",
             });
         }
-        let templates = Templates::new(&parameters)?;
-        Ok(Self { settings: Arc::new(Settings { parameters, templates }) })
+        let templates = PromptTemplates::new(&parameters)?;
+        Ok(Self { settings: Arc::new(AnnotationSettings { parameters, templates }) })
     }
 }
 
@@ -115,25 +115,25 @@ impl Method for EfficientRagData {
         true
     }
 
-    fn most_requests(&self) -> Option<Vec<(Kind, u64)>> {
+    fn most_requests(&self) -> Option<Vec<(RequestKind, u64)>> {
         let parameters = &self.settings.parameters;
         let (steps, draws) = (u64::from(parameters.most_steps), u64::from(parameters.draws()));
         // One decomposition, the words of each step, and a query for each hop but the first.
-        Some(vec![(Kind::Generate, draws * (2 * steps)), (Kind::Retrieve, steps)])
+        Some(vec![(RequestKind::Generate, draws * (2 * steps)), (RequestKind::Retrieve, steps)])
     }
 
-    fn wording(&self) -> Option<Wording> {
+    fn wording(&self) -> Option<PromptWording> {
         Some(self.settings.templates.wording())
     }
 
     fn services(&self) -> Vec<ServiceUse> {
-        let Parameters { generator, retriever, .. } = &self.settings.parameters;
-        [("generator", generator, Kind::Generate), ("retriever", retriever, Kind::Retrieve)]
+        let AnnotationParameters { generator, retriever, .. } = &self.settings.parameters;
+        [("generator", generator, RequestKind::Generate), ("retriever", retriever, RequestKind::Retrieve)]
             .map(|(parameter, service, kind)| ServiceUse { parameter, service: service.clone(), kind })
             .to_vec()
     }
 
     fn start(&self, question: &Question) -> Box<dyn Machine> {
-        Box::new(annotate::Annotating::new(Arc::clone(&self.settings), question))
+        Box::new(annotate::AnnotationMachine::new(Arc::clone(&self.settings), question))
     }
 }

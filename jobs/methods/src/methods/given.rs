@@ -13,16 +13,16 @@
 //! Asked | retriever | failure    | end   | that failure
 //! ```
 
-use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, Setting, Step};
+use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, MethodSetting, MachineStep};
 use crate::outcome::Outcome;
 use crate::ranking;
-use crate::registry::{Configured, MethodInfo, ParameterInfo};
-use crate::request::{Kind, PassageId, Request, Retrieve, ServiceName, Statistics};
+use crate::registry::{ConfigurableMethod, MethodInfo, ParameterInfo};
+use crate::request::{RequestKind, PassageId, Request, RetrievePayload, ServiceName, Statistics};
 use crate::response::{Failure, FailureKind, Response};
 use serde::{Deserialize, Serialize};
 
 /// One configuration.
-pub(crate) struct Given {
+pub(crate) struct GivenPassages {
     /// `None`: the dataset's order.
     retriever: Option<ServiceName>,
     statistics: Statistics,
@@ -30,31 +30,31 @@ pub(crate) struct Given {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Parameters {
+pub(crate) struct GivenParameters {
     #[serde(default)]
     retriever: Option<ServiceName>,
     #[serde(default = "default_order")]
-    order: Order,
+    order: GivenOrder,
     #[serde(default = "default_statistics")]
     statistics: Statistics,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Order {
+enum GivenOrder {
     Retriever,
     Dataset,
 }
 
-fn default_order() -> Order {
-    Order::Retriever
+fn default_order() -> GivenOrder {
+    GivenOrder::Retriever
 }
 
 fn default_statistics() -> Statistics {
     Statistics::Corpus
 }
 
-impl Configured for Given {
+impl ConfigurableMethod for GivenPassages {
     const INFO: MethodInfo = MethodInfo {
         kind: "given",
         description: "The passages that the dataset gives with the question, ranked",
@@ -82,13 +82,13 @@ impl Configured for Given {
         ],
     };
 
-    type Parameters = Parameters;
+    type Parameters = GivenParameters;
 
-    fn new(parameters: Parameters, _: &Setting) -> Result<Self, MethodError> {
+    fn new(parameters: GivenParameters, _: &MethodSetting) -> Result<Self, MethodError> {
         let retriever = match (parameters.order, parameters.retriever) {
-            (Order::Dataset, _) => None,
-            (Order::Retriever, Some(retriever)) => Some(retriever),
-            (Order::Retriever, None) => {
+            (GivenOrder::Dataset, _) => None,
+            (GivenOrder::Retriever, Some(retriever)) => Some(retriever),
+            (GivenOrder::Retriever, None) => {
                 return Err(MethodError::Value {
                     kind: Self::INFO.kind,
                     parameter: "retriever",
@@ -101,7 +101,7 @@ impl Configured for Given {
     }
 }
 
-impl Method for Given {
+impl Method for GivenPassages {
     fn kind(&self) -> &'static str {
         Self::INFO.kind
     }
@@ -121,63 +121,63 @@ impl Method for Given {
     fn services(&self) -> Vec<ServiceUse> {
         let retriever = self.retriever.iter();
         retriever
-            .map(|name| ServiceUse { parameter: "retriever", service: name.clone(), kind: Kind::Retrieve })
+            .map(|name| ServiceUse { parameter: "retriever", service: name.clone(), kind: RequestKind::Retrieve })
             .collect()
     }
 
-    fn most_requests(&self) -> Option<Vec<(Kind, u64)>> {
-        Some(self.retriever.iter().map(|_| (Kind::Retrieve, 1)).collect())
+    fn most_requests(&self) -> Option<Vec<(RequestKind, u64)>> {
+        Some(self.retriever.iter().map(|_| (RequestKind::Retrieve, 1)).collect())
     }
 
     fn start(&self, question: &Question) -> Box<dyn Machine> {
-        Box::new(Ranking {
+        Box::new(GivenMachine {
             retriever: self.retriever.clone(),
             statistics: self.statistics,
             query: question.text.clone(),
             candidates: question.candidates.clone(),
-            state: State::Start,
+            state: GivenState::Start,
         })
     }
 }
 
-struct Ranking {
+struct GivenMachine {
     retriever: Option<ServiceName>,
     statistics: Statistics,
     query: String,
     candidates: Vec<PassageId>,
-    state: State,
+    state: GivenState,
 }
 
-enum State {
+enum GivenState {
     Start,
     Asked,
 }
 
-impl Machine for Ranking {
-    fn step(&mut self, responses: Vec<Response>) -> Step {
+impl Machine for GivenMachine {
+    fn step(&mut self, responses: Vec<Response>) -> MachineStep {
         match (&self.state, &self.retriever) {
-            (State::Start, _) if self.candidates.is_empty() => Step::Done(Outcome::failed(Failure {
+            (GivenState::Start, _) if self.candidates.is_empty() => MachineStep::Done(Outcome::failed(Failure {
                 kind: FailureKind::Refused,
                 message: "the dataset gives no passages with this question".to_owned(),
             })),
-            (State::Start, None) => {
+            (GivenState::Start, None) => {
                 let ranked = ranking::by_position(self.candidates.iter().copied());
-                Step::Done(Outcome { ranked, ..Outcome::default() })
+                MachineStep::Done(Outcome { ranked, ..Outcome::default() })
             }
-            (State::Start, Some(retriever)) => {
+            (GivenState::Start, Some(retriever)) => {
                 let allowed = ranking::as_set(self.candidates.iter().copied());
                 let k = u32::try_from(allowed.len()).unwrap_or(u32::MAX);
-                let ask = Retrieve::new(&self.query, k).within(allowed, self.statistics);
+                let ask = RetrievePayload::new(&self.query, k).within(allowed, self.statistics);
                 let request = Request::new(retriever, ask);
-                self.state = State::Asked;
-                Step::Ask(vec![request])
+                self.state = GivenState::Asked;
+                MachineStep::Ask(vec![request])
             }
-            (State::Asked, _) => Step::Done(self.ranked(responses).unwrap_or_else(Outcome::failed)),
+            (GivenState::Asked, _) => MachineStep::Done(self.ranked(responses).unwrap_or_else(Outcome::failed)),
         }
     }
 }
 
-impl Ranking {
+impl GivenMachine {
     fn ranked(&self, responses: Vec<Response>) -> Result<Outcome, Failure> {
         let mut hits = Response::only(responses)?.hits()?;
         hits.retain(|hit| self.candidates.contains(&hit.passage));

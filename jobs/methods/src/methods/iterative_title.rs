@@ -30,11 +30,11 @@
 //! retrieval ends in that failure, and so does an indeterminate failure of links. Links with a failure in every run are
 //! no links.
 
-use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, Setting, Step};
-use crate::outcome::{Outcome, Path, RankedPassage};
+use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, MethodSetting, MachineStep};
+use crate::outcome::{Outcome, PassagePath, RankedPassage};
 use crate::ranking;
-use crate::registry::{Configured, MethodInfo, ParameterInfo, at_least_one};
-use crate::request::{Direction, Kind, Links, PassageId, Request, Retrieve, ServiceName, Statistics};
+use crate::registry::{ConfigurableMethod, MethodInfo, ParameterInfo, at_least_one};
+use crate::request::{Direction, RequestKind, LinksPayload, PassageId, Request, RetrievePayload, ServiceName, Statistics};
 use crate::response::{Failure, PassageText, Response};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,12 +42,12 @@ use std::sync::Arc;
 
 /// One configuration.
 pub(crate) struct IterativeTitle {
-    parameters: Arc<Parameters>,
+    parameters: Arc<IterativeTitleParameters>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Parameters {
+pub(crate) struct IterativeTitleParameters {
     retriever: ServiceName,
     #[serde(default = "ServiceName::corpus")]
     links: ServiceName,
@@ -60,11 +60,11 @@ pub(crate) struct Parameters {
     #[serde(default = "default_width")]
     width: u32,
     #[serde(default = "default_query")]
-    query: Query,
+    query: LinkQuery,
     #[serde(default = "default_statistics")]
     statistics: Statistics,
     #[serde(default = "default_merge")]
-    merge: Merge,
+    merge: MergeRule,
     #[serde(default = "default_k")]
     k: u32,
 }
@@ -72,14 +72,14 @@ pub(crate) struct Parameters {
 /// The rule to merge hits and links into one list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Merge {
+enum MergeRule {
     AfterParent,
     PathMean,
 }
 
 /// The query to rank the links of a passage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Query {
+enum LinkQuery {
     #[serde(rename = "question")]
     Question,
     #[serde(rename = "question+title")]
@@ -102,23 +102,23 @@ fn default_width() -> u32 {
     3
 }
 
-fn default_query() -> Query {
-    Query::Question
+fn default_query() -> LinkQuery {
+    LinkQuery::Question
 }
 
 fn default_statistics() -> Statistics {
     Statistics::Corpus
 }
 
-fn default_merge() -> Merge {
-    Merge::AfterParent
+fn default_merge() -> MergeRule {
+    MergeRule::AfterParent
 }
 
 fn default_k() -> u32 {
     20
 }
 
-impl Configured for IterativeTitle {
+impl ConfigurableMethod for IterativeTitle {
     const INFO: MethodInfo = MethodInfo {
         kind: "iterative_title",
         description: "Hops by following the links of the best passages",
@@ -188,10 +188,10 @@ impl Configured for IterativeTitle {
         ],
     };
 
-    type Parameters = Parameters;
+    type Parameters = IterativeTitleParameters;
 
-    fn new(parameters: Parameters, _: &Setting) -> Result<Self, MethodError> {
-        let Parameters { hops, beam, pool, width, k, .. } = parameters;
+    fn new(parameters: IterativeTitleParameters, _: &MethodSetting) -> Result<Self, MethodError> {
+        let IterativeTitleParameters { hops, beam, pool, width, k, .. } = parameters;
         for (name, value) in [("hops", hops), ("beam", beam), ("pool", pool), ("width", width), ("k", k)] {
             at_least_one(Self::INFO.kind, name, value)?;
         }
@@ -219,19 +219,19 @@ impl Method for IterativeTitle {
     fn services(&self) -> Vec<ServiceUse> {
         let parameters = &self.parameters;
         vec![
-            ServiceUse { parameter: "retriever", service: parameters.retriever.clone(), kind: Kind::Retrieve },
-            ServiceUse { parameter: "links", service: parameters.links.clone(), kind: Kind::Links },
+            ServiceUse { parameter: "retriever", service: parameters.retriever.clone(), kind: RequestKind::Retrieve },
+            ServiceUse { parameter: "links", service: parameters.links.clone(), kind: RequestKind::Links },
         ]
     }
 
-    fn most_requests(&self) -> Option<Vec<(Kind, u64)>> {
-        let Parameters { hops, beam, .. } = *self.parameters;
+    fn most_requests(&self) -> Option<Vec<(RequestKind, u64)>> {
+        let IterativeTitleParameters { hops, beam, .. } = *self.parameters;
         let expanded = u64::from(hops - 1) * u64::from(beam);
-        Some(vec![(Kind::Retrieve, expanded + 1), (Kind::Links, expanded)])
+        Some(vec![(RequestKind::Retrieve, expanded + 1), (RequestKind::Links, expanded)])
     }
 
     fn start(&self, question: &Question) -> Box<dyn Machine> {
-        Box::new(Hopping {
+        Box::new(IterativeTitleMachine {
             parameters: Arc::clone(&self.parameters),
             question: question.text.clone(),
             pool: BTreeMap::new(),
@@ -239,15 +239,15 @@ impl Method for IterativeTitle {
             links: BTreeMap::new(),
             titles: BTreeMap::new(),
             hop: 0,
-            state: State::Start,
+            state: IterativeTitleState::Start,
         })
     }
 }
 
-struct Hopping {
-    parameters: Arc<Parameters>,
+struct IterativeTitleMachine {
+    parameters: Arc<IterativeTitleParameters>,
     question: String,
-    pool: BTreeMap<PassageId, Entry>,
+    pool: BTreeMap<PassageId, PoolEntry>,
     /// The hits of the first retrieval, best first.
     found: Vec<PassageId>,
     /// The kept links of each expanded passage, best first.
@@ -256,11 +256,11 @@ struct Hopping {
     titles: BTreeMap<PassageId, String>,
     /// Hops begun so far.
     hop: u32,
-    state: State,
+    state: IterativeTitleState,
 }
 
 /// A passage of the pool with its best path.
-struct Entry {
+struct PoolEntry {
     /// First hop first; ends with the passage itself.
     path: Vec<PassageId>,
     /// Sum of the own scores along the path.
@@ -268,13 +268,13 @@ struct Entry {
     expanded: bool,
 }
 
-impl Entry {
+impl PoolEntry {
     fn score(&self) -> f64 {
         self.sum / self.path.len() as f64
     }
 }
 
-enum State {
+enum IterativeTitleState {
     Start,
     Hits,
     /// Waits for the links of these passages.
@@ -283,31 +283,31 @@ enum State {
     Followed(Vec<PassageId>),
 }
 
-impl Machine for Hopping {
-    fn step(&mut self, responses: Vec<Response>) -> Step {
-        let stepped = match std::mem::replace(&mut self.state, State::Start) {
-            State::Start => Ok(self.retrieve()),
-            State::Hits => self.found(responses),
-            State::Linked(parents) => self.linked(&parents, responses),
-            State::Followed(parents) => self.followed(&parents, responses),
+impl Machine for IterativeTitleMachine {
+    fn step(&mut self, responses: Vec<Response>) -> MachineStep {
+        let stepped = match std::mem::replace(&mut self.state, IterativeTitleState::Start) {
+            IterativeTitleState::Start => Ok(self.retrieve()),
+            IterativeTitleState::Hits => self.found(responses),
+            IterativeTitleState::Linked(parents) => self.linked(&parents, responses),
+            IterativeTitleState::Followed(parents) => self.followed(&parents, responses),
         };
-        stepped.unwrap_or_else(|failure| Step::Done(Outcome::failed(failure)))
+        stepped.unwrap_or_else(|failure| MachineStep::Done(Outcome::failed(failure)))
     }
 }
 
-impl Hopping {
-    fn retrieve(&mut self) -> Step {
-        self.state = State::Hits;
-        let ask = Retrieve { read: self.reads(), ..Retrieve::new(&self.question, self.parameters.pool) };
-        Step::Ask(vec![Request::new(&self.parameters.retriever, ask)])
+impl IterativeTitleMachine {
+    fn retrieve(&mut self) -> MachineStep {
+        self.state = IterativeTitleState::Hits;
+        let ask = RetrievePayload { read: self.reads(), ..RetrievePayload::new(&self.question, self.parameters.pool) };
+        MachineStep::Ask(vec![Request::new(&self.parameters.retriever, ask)])
     }
 
-    fn found(&mut self, responses: Vec<Response>) -> Result<Step, Failure> {
+    fn found(&mut self, responses: Vec<Response>) -> Result<MachineStep, Failure> {
         let mut response = Response::only(responses)?;
         self.remember(std::mem::take(&mut response.passages));
         let hits = response.hits()?;
         for RankedPassage { passage, score } in ranking::from_hits(hits, self.parameters.pool) {
-            self.pool.insert(passage, Entry { path: vec![passage], sum: score, expanded: false });
+            self.pool.insert(passage, PoolEntry { path: vec![passage], sum: score, expanded: false });
             self.found.push(passage);
         }
         self.hop = 1;
@@ -315,7 +315,7 @@ impl Hopping {
     }
 
     /// Requests the links of the best passages not yet expanded, or ends.
-    fn expand(&mut self) -> Step {
+    fn expand(&mut self) -> MachineStep {
         if self.hop >= self.parameters.hops {
             return self.end();
         }
@@ -332,13 +332,13 @@ impl Hopping {
                 entry.expanded = true;
             }
         }
-        let links = |&passage| Links { passage, direction: Direction::Outgoing, read: false };
+        let links = |&passage| LinksPayload { passage, direction: Direction::Outgoing, read: false };
         let requests = parents.iter().map(links).map(|ask| Request::new(&self.parameters.links, ask)).collect();
-        self.state = State::Linked(parents);
-        Step::Ask(requests)
+        self.state = IterativeTitleState::Linked(parents);
+        MachineStep::Ask(requests)
     }
 
-    fn linked(&mut self, parents: &[PassageId], responses: Vec<Response>) -> Result<Step, Failure> {
+    fn linked(&mut self, parents: &[PassageId], responses: Vec<Response>) -> Result<MachineStep, Failure> {
         let mut followed = Vec::new();
         let mut requests = Vec::new();
         for (&parent, response) in parents.iter().zip(responses) {
@@ -347,19 +347,19 @@ impl Hopping {
             links.retain(|passage| self.pool.get(&parent).is_none_or(|entry| !entry.path.contains(passage)));
             if !links.is_empty() {
                 followed.push(parent);
-                let ask = Retrieve::new(self.query(parent), self.parameters.width);
-                let ask = Retrieve { read: self.reads(), ..ask.within(links, self.parameters.statistics) };
+                let ask = RetrievePayload::new(self.query(parent), self.parameters.width);
+                let ask = RetrievePayload { read: self.reads(), ..ask.within(links, self.parameters.statistics) };
                 requests.push(Request::new(&self.parameters.retriever, ask));
             }
         }
         if requests.is_empty() {
             return Ok(self.expand());
         }
-        self.state = State::Followed(followed);
-        Ok(Step::Ask(requests))
+        self.state = IterativeTitleState::Followed(followed);
+        Ok(MachineStep::Ask(requests))
     }
 
-    fn followed(&mut self, parents: &[PassageId], responses: Vec<Response>) -> Result<Step, Failure> {
+    fn followed(&mut self, parents: &[PassageId], responses: Vec<Response>) -> Result<MachineStep, Failure> {
         // All paths are extended from their state before this hop, so the order of parents has no effect.
         let mut extended = Vec::new();
         for (&parent, mut response) in parents.iter().zip(responses) {
@@ -370,7 +370,7 @@ impl Hopping {
                 if !entry.path.contains(&passage) {
                     self.links.entry(parent).or_default().push(passage);
                     let path = entry.path.iter().copied().chain([passage]).collect();
-                    extended.push((passage, Entry { path, sum: entry.sum + score, expanded: false }));
+                    extended.push((passage, PoolEntry { path, sum: entry.sum + score, expanded: false }));
                 }
             }
         }
@@ -381,7 +381,7 @@ impl Hopping {
     }
 
     /// Keeps the better path of a passage; of two equally good ones, the earlier.
-    fn admit(&mut self, passage: PassageId, mut path: Entry) {
+    fn admit(&mut self, passage: PassageId, mut path: PoolEntry) {
         match self.pool.get_mut(&passage) {
             Some(known) if path.score().total_cmp(&known.score()).is_gt() => {
                 path.expanded = known.expanded;
@@ -394,20 +394,20 @@ impl Hopping {
         }
     }
 
-    fn end(&self) -> Step {
+    fn end(&self) -> MachineStep {
         let mut scored: Vec<(PassageId, f64)> = self.pool.iter().map(|(&id, entry)| (id, entry.score())).collect();
         best_first(&mut scored);
         let path = |&(id, score): &(PassageId, f64)| {
             let path = &self.pool.get(&id)?.path;
-            (path.len() > 1).then(|| Path { passages: path.clone(), score })
+            (path.len() > 1).then(|| PassagePath { passages: path.clone(), score })
         };
         let paths = scored.iter().filter_map(path).take(self.parameters.k as usize).collect();
         let mut ranked = match self.parameters.merge {
-            Merge::AfterParent => ranking::by_position(self.links_after_parents()),
-            Merge::PathMean => scored.into_iter().map(|(passage, score)| RankedPassage { passage, score }).collect(),
+            MergeRule::AfterParent => ranking::by_position(self.links_after_parents()),
+            MergeRule::PathMean => scored.into_iter().map(|(passage, score)| RankedPassage { passage, score }).collect(),
         };
         ranked.truncate(self.parameters.k as usize);
-        Step::Done(Outcome { ranked, paths, iterations: self.hop, ..Outcome::default() })
+        MachineStep::Done(Outcome { ranked, paths, iterations: self.hop, ..Outcome::default() })
     }
 
     /// The pool, depth first.
@@ -425,7 +425,7 @@ impl Hopping {
     }
 
     fn reads(&self) -> bool {
-        self.parameters.query == Query::QuestionAndTitle
+        self.parameters.query == LinkQuery::QuestionAndTitle
     }
 
     fn remember(&mut self, passages: Vec<PassageText>) {

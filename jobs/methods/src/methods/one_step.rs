@@ -11,22 +11,22 @@
 //! Asked | failure          | end   | that failure
 //! ```
 
-use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, Setting, Step};
+use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, MethodSetting, MachineStep};
 use crate::outcome::Outcome;
 use crate::ranking;
-use crate::registry::{Configured, MethodInfo, ParameterInfo, at_least_one};
-use crate::request::{Kind, Request, Retrieve, ServiceName};
+use crate::registry::{ConfigurableMethod, MethodInfo, ParameterInfo, at_least_one};
+use crate::request::{RequestKind, Request, RetrievePayload, ServiceName};
 use crate::response::{Failure, Response};
 use serde::{Deserialize, Serialize};
 
 /// One configuration.
 pub(crate) struct OneStep {
-    parameters: Parameters,
+    parameters: OneStepParameters,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Parameters {
+pub(crate) struct OneStepParameters {
     retriever: ServiceName,
     #[serde(default = "default_k")]
     k: u32,
@@ -36,7 +36,7 @@ fn default_k() -> u32 {
     10
 }
 
-impl Configured for OneStep {
+impl ConfigurableMethod for OneStep {
     const INFO: MethodInfo = MethodInfo {
         kind: "one_step",
         description: "The passages that a retriever finds for the question",
@@ -57,9 +57,9 @@ impl Configured for OneStep {
         ],
     };
 
-    type Parameters = Parameters;
+    type Parameters = OneStepParameters;
 
-    fn new(parameters: Parameters, _: &Setting) -> Result<Self, MethodError> {
+    fn new(parameters: OneStepParameters, _: &MethodSetting) -> Result<Self, MethodError> {
         at_least_one(Self::INFO.kind, "k", parameters.k)?;
         Ok(Self { parameters })
     }
@@ -83,43 +83,43 @@ impl Method for OneStep {
     }
 
     fn services(&self) -> Vec<ServiceUse> {
-        vec![ServiceUse { parameter: "retriever", service: self.parameters.retriever.clone(), kind: Kind::Retrieve }]
+        vec![ServiceUse { parameter: "retriever", service: self.parameters.retriever.clone(), kind: RequestKind::Retrieve }]
     }
 
-    fn most_requests(&self) -> Option<Vec<(Kind, u64)>> {
-        Some(vec![(Kind::Retrieve, 1)])
+    fn most_requests(&self) -> Option<Vec<(RequestKind, u64)>> {
+        Some(vec![(RequestKind::Retrieve, 1)])
     }
 
     fn start(&self, question: &Question) -> Box<dyn Machine> {
-        Box::new(Asking { parameters: self.parameters.clone(), query: question.text.clone(), state: State::Start })
+        Box::new(OneStepMachine { parameters: self.parameters.clone(), query: question.text.clone(), state: OneStepState::Start })
     }
 }
 
-struct Asking {
-    parameters: Parameters,
+struct OneStepMachine {
+    parameters: OneStepParameters,
     query: String,
-    state: State,
+    state: OneStepState,
 }
 
-enum State {
+enum OneStepState {
     Start,
     Asked,
 }
 
-impl Machine for Asking {
-    fn step(&mut self, responses: Vec<Response>) -> Step {
+impl Machine for OneStepMachine {
+    fn step(&mut self, responses: Vec<Response>) -> MachineStep {
         match self.state {
-            State::Start => {
-                self.state = State::Asked;
-                let ask = Retrieve::new(std::mem::take(&mut self.query), self.parameters.k);
-                Step::Ask(vec![Request::new(&self.parameters.retriever, ask)])
+            OneStepState::Start => {
+                self.state = OneStepState::Asked;
+                let ask = RetrievePayload::new(std::mem::take(&mut self.query), self.parameters.k);
+                MachineStep::Ask(vec![Request::new(&self.parameters.retriever, ask)])
             }
-            State::Asked => Step::Done(self.ranked(responses).unwrap_or_else(Outcome::failed)),
+            OneStepState::Asked => MachineStep::Done(self.ranked(responses).unwrap_or_else(Outcome::failed)),
         }
     }
 }
 
-impl Asking {
+impl OneStepMachine {
     fn ranked(&self, responses: Vec<Response>) -> Result<Outcome, Failure> {
         let hits = Response::only(responses)?.hits()?;
         Ok(Outcome { ranked: ranking::from_hits(hits, self.parameters.k), iterations: 1, ..Outcome::default() })

@@ -9,22 +9,22 @@
 //! If several passages satisfy a slot, the first one not taken by an earlier slot fills it. A slot without a passage in
 //! the corpus stays out, so the oracle's own recall measures the gaps of the corpus.
 
-use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, Setting, Step};
-use crate::outcome::{Outcome, Path};
+use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, MethodSetting, MachineStep};
+use crate::outcome::{Outcome, PassagePath};
 use crate::ranking;
-use crate::registry::{Configured, MethodInfo, ParameterInfo};
+use crate::registry::{ConfigurableMethod, MethodInfo, ParameterInfo};
 use crate::request::PassageId;
 use crate::response::Response;
 use serde::{Deserialize, Serialize};
 
 /// One configuration.
 pub(crate) struct Oracle {
-    parameters: Parameters,
+    parameters: OracleParameters,
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Parameters {
+pub(crate) struct OracleParameters {
     #[serde(default = "default_answer")]
     answer: bool,
 }
@@ -33,7 +33,7 @@ fn default_answer() -> bool {
     true
 }
 
-impl Configured for Oracle {
+impl ConfigurableMethod for Oracle {
     const INFO: MethodInfo = MethodInfo {
         kind: "oracle",
         description: "The gold passages in path order and the gold answer, as an upper bound",
@@ -46,9 +46,9 @@ impl Configured for Oracle {
         }],
     };
 
-    type Parameters = Parameters;
+    type Parameters = OracleParameters;
 
-    fn new(parameters: Parameters, _: &Setting) -> Result<Self, MethodError> {
+    fn new(parameters: OracleParameters, _: &MethodSetting) -> Result<Self, MethodError> {
         Ok(Self { parameters })
     }
 }
@@ -82,8 +82,8 @@ impl Method for Oracle {
         let passages = path(&question.gold);
         let answer = question.answers.first().filter(|_| self.parameters.answer).cloned();
         let paths =
-            if passages.is_empty() { Vec::new() } else { vec![Path { passages: passages.clone(), score: 1.0 }] };
-        Box::new(Known(Outcome { ranked: ranking::by_position(passages), paths, answer, ..Outcome::default() }))
+            if passages.is_empty() { Vec::new() } else { vec![PassagePath { passages: passages.clone(), score: 1.0 }] };
+        Box::new(OracleMachine(Outcome { ranked: ranking::by_position(passages), paths, answer, ..Outcome::default() }))
     }
 }
 
@@ -97,10 +97,10 @@ fn path(slots: &[Vec<PassageId>]) -> Vec<PassageId> {
     passages
 }
 
-struct Known(Outcome);
+struct OracleMachine(Outcome);
 
-impl Machine for Known {
-    fn step(&mut self, _: Vec<Response>) -> Step {
-        Step::Done(std::mem::take(&mut self.0))
+impl Machine for OracleMachine {
+    fn step(&mut self, _: Vec<Response>) -> MachineStep {
+        MachineStep::Done(std::mem::take(&mut self.0))
     }
 }

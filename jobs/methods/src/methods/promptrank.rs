@@ -63,27 +63,27 @@ mod parameters;
 mod prompting;
 mod reading;
 
-use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, Setting, Wording};
-use crate::registry::{Configured, MethodInfo};
-use crate::request::Kind;
-use parameters::Parameters;
-use prompting::Context;
+use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, MethodSetting, PromptWording};
+use crate::registry::{ConfigurableMethod, MethodInfo};
+use crate::request::RequestKind;
+use parameters::PromptRankParameters;
+use prompting::ScoringContext;
 use std::sync::Arc;
 
 /// The name in a job's `kind`.
 const KIND: &str = "promptrank";
 
 /// One configuration.
-pub(crate) struct PromptRank(Arc<Fixed>);
+pub(crate) struct PromptRank(Arc<PromptRankSettings>);
 
 /// Settings shared by all questions.
-struct Fixed {
-    parameters: Parameters,
+struct PromptRankSettings {
+    parameters: PromptRankParameters,
     /// Each instruction with each set of demonstrations, no two alike.
-    contexts: Vec<Context>,
+    contexts: Vec<ScoringContext>,
 }
 
-impl Configured for PromptRank {
+impl ConfigurableMethod for PromptRank {
     const INFO: MethodInfo = MethodInfo {
         kind: KIND,
         description: "Paths of linked passages, ranked by the question's likelihood after them",
@@ -91,12 +91,12 @@ impl Configured for PromptRank {
         parameters: documentation::PARAMETERS,
     };
 
-    type Parameters = Parameters;
+    type Parameters = PromptRankParameters;
 
-    fn new(parameters: Parameters, _: &Setting) -> Result<Self, MethodError> {
+    fn new(parameters: PromptRankParameters, _: &MethodSetting) -> Result<Self, MethodError> {
         parameters.check()?;
         let contexts = prompting::contexts(&parameters)?;
-        Ok(Self(Arc::new(Fixed { parameters, contexts })))
+        Ok(Self(Arc::new(PromptRankSettings { parameters, contexts })))
     }
 }
 
@@ -118,16 +118,16 @@ impl Method for PromptRank {
     }
 
     fn services(&self) -> Vec<ServiceUse> {
-        let Parameters { retriever, links, link_ranker, scorer, reader, hops, .. } = &self.0.parameters;
+        let PromptRankParameters { retriever, links, link_ranker, scorer, reader, hops, .. } = &self.0.parameters;
         let service =
             |parameter, service: &crate::ServiceName, kind| ServiceUse { parameter, service: service.clone(), kind };
-        let mut used = vec![service("retriever", retriever, Kind::Retrieve)];
+        let mut used = vec![service("retriever", retriever, RequestKind::Retrieve)];
         if *hops > 1 {
-            used.push(service("links", links, Kind::Links));
-            used.extend(link_ranker.iter().map(|name| service("link_ranker", name, Kind::Retrieve)));
+            used.push(service("links", links, RequestKind::Links));
+            used.extend(link_ranker.iter().map(|name| service("link_ranker", name, RequestKind::Retrieve)));
         }
-        used.push(service("scorer", scorer, Kind::Score));
-        used.extend(reader.iter().map(|name| service("reader", name, Kind::Read)));
+        used.push(service("scorer", scorer, RequestKind::Score));
+        used.extend(reader.iter().map(|name| service("reader", name, RequestKind::Read)));
         used
     }
 
@@ -135,8 +135,8 @@ impl Method for PromptRank {
         vec![self.0.parameters.temperature]
     }
 
-    fn most_requests(&self) -> Option<Vec<(Kind, u64)>> {
-        let Fixed { parameters, contexts } = &*self.0;
+    fn most_requests(&self) -> Option<Vec<(RequestKind, u64)>> {
+        let PromptRankSettings { parameters, contexts } = &*self.0;
         let (mut paths, mut expanded) = (u64::from(parameters.pool), 0_u64);
         // Paths of the last hop.
         let mut last = paths;
@@ -147,21 +147,21 @@ impl Method for PromptRank {
             paths = paths.saturating_add(last);
         }
         let mut most = vec![
-            (Kind::Retrieve, expanded.saturating_add(1)),
-            (Kind::Links, expanded),
-            (Kind::Score, paths.saturating_mul(contexts.len() as u64)),
+            (RequestKind::Retrieve, expanded.saturating_add(1)),
+            (RequestKind::Links, expanded),
+            (RequestKind::Score, paths.saturating_mul(contexts.len() as u64)),
         ];
         if parameters.reader.is_some() {
-            most.push((Kind::Read, paths.min(u64::from(parameters.read_paths))));
+            most.push((RequestKind::Read, paths.min(u64::from(parameters.read_paths))));
         }
         Some(most)
     }
 
-    fn wording(&self) -> Option<Wording> {
-        Some(Wording { origin: self.0.parameters.instructions.origin(), text: prompting::wording(&self.0) })
+    fn wording(&self) -> Option<PromptWording> {
+        Some(PromptWording { origin: self.0.parameters.instructions.origin(), text: prompting::wording(&self.0) })
     }
 
     fn start(&self, question: &Question) -> Box<dyn Machine> {
-        Box::new(beam::Ranking::new(Arc::clone(&self.0), &question.text))
+        Box::new(beam::PromptRankMachine::new(Arc::clone(&self.0), &question.text))
     }
 }

@@ -9,10 +9,10 @@
 //! There is no random source: the draws are a function of (`seed`, the question's id, `draw`), so a replay, another
 //! number of workers or another machine gives the same. `draw` numbers replicates.
 
-use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, Setting, Step};
+use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, MethodSetting, MachineStep};
 use crate::outcome::Outcome;
 use crate::ranking;
-use crate::registry::{Configured, MethodInfo, ParameterInfo, at_least_one};
+use crate::registry::{ConfigurableMethod, MethodInfo, ParameterInfo, at_least_one};
 use crate::request::PassageId;
 use crate::response::Response;
 use serde::{Deserialize, Serialize};
@@ -20,13 +20,13 @@ use std::collections::BTreeMap;
 
 /// One configuration.
 pub(crate) struct Random {
-    parameters: Parameters,
+    parameters: RandomParameters,
     passages: u32,
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Parameters {
+pub(crate) struct RandomParameters {
     #[serde(default)]
     seed: u64,
     #[serde(default)]
@@ -34,12 +34,12 @@ pub(crate) struct Parameters {
     #[serde(default = "default_k")]
     k: u32,
     #[serde(default = "default_from")]
-    from: Source,
+    from: PassageSource,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Source {
+enum PassageSource {
     Corpus,
     Candidates,
 }
@@ -48,11 +48,11 @@ fn default_k() -> u32 {
     10
 }
 
-fn default_from() -> Source {
-    Source::Corpus
+fn default_from() -> PassageSource {
+    PassageSource::Corpus
 }
 
-impl Configured for Random {
+impl ConfigurableMethod for Random {
     const INFO: MethodInfo = MethodInfo {
         kind: "random",
         description: "Passages drawn at random, as a lower bound",
@@ -85,9 +85,9 @@ impl Configured for Random {
         ],
     };
 
-    type Parameters = Parameters;
+    type Parameters = RandomParameters;
 
-    fn new(parameters: Parameters, setting: &Setting) -> Result<Self, MethodError> {
+    fn new(parameters: RandomParameters, setting: &MethodSetting) -> Result<Self, MethodError> {
         at_least_one(Self::INFO.kind, "k", parameters.k)?;
         Ok(Self { parameters, passages: setting.passages })
     }
@@ -104,8 +104,8 @@ impl Method for Random {
 
     fn context_mode(&self) -> ContextMode {
         match self.parameters.from {
-            Source::Corpus => ContextMode::Open,
-            Source::Candidates => ContextMode::Given,
+            PassageSource::Corpus => ContextMode::Open,
+            PassageSource::Candidates => ContextMode::Given,
         }
     }
 
@@ -118,32 +118,32 @@ impl Method for Random {
     }
 
     fn start(&self, question: &Question) -> Box<dyn Machine> {
-        let mut numbers = Numbers::new(self.parameters.seed, &question.id, self.parameters.draw);
+        let mut numbers = RandomNumbers::new(self.parameters.seed, &question.id, self.parameters.draw);
         let k = self.parameters.k;
         let passages: Vec<PassageId> = match self.parameters.from {
-            Source::Corpus => numbers.distinct(self.passages, k).into_iter().map(PassageId).collect(),
-            Source::Candidates => {
+            PassageSource::Corpus => numbers.distinct(self.passages, k).into_iter().map(PassageId).collect(),
+            PassageSource::Candidates => {
                 let candidates = ranking::as_set(question.candidates.iter().copied());
                 let number = u32::try_from(candidates.len()).unwrap_or(u32::MAX);
                 numbers.distinct(number, k).into_iter().map(|index| candidates[index as usize]).collect()
             }
         };
-        Box::new(Drawn(Outcome { ranked: ranking::by_position(passages), ..Outcome::default() }))
+        Box::new(RandomMachine(Outcome { ranked: ranking::by_position(passages), ..Outcome::default() }))
     }
 }
 
-struct Drawn(Outcome);
+struct RandomMachine(Outcome);
 
-impl Machine for Drawn {
-    fn step(&mut self, _: Vec<Response>) -> Step {
-        Step::Done(std::mem::take(&mut self.0))
+impl Machine for RandomMachine {
+    fn step(&mut self, _: Vec<Response>) -> MachineStep {
+        MachineStep::Done(std::mem::take(&mut self.0))
     }
 }
 
 /// A sequence of 64-bit numbers: SplitMix64 (Steele, Lea and Flood, 2014), started from an FNV-1a hash.
-struct Numbers(u64);
+struct RandomNumbers(u64);
 
-impl Numbers {
+impl RandomNumbers {
     fn new(seed: u64, question: &str, draw: u64) -> Self {
         const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
         const PRIME: u64 = 0x0100_0000_01b3;
@@ -185,16 +185,16 @@ mod tests {
     #[test]
     fn draws_are_distinct_and_in_range() {
         for n in [0, 1, 2, 7, 1000] {
-            let mut drawn = Numbers::new(1, "q", 0).distinct(n, n);
+            let mut drawn = RandomNumbers::new(1, "q", 0).distinct(n, n);
             drawn.sort_unstable();
             assert_eq!(drawn, (0..n).collect::<Vec<_>>());
         }
-        assert_eq!(Numbers::new(1, "q", 0).distinct(u32::MAX, 3).len(), 3);
+        assert_eq!(RandomNumbers::new(1, "q", 0).distinct(u32::MAX, 3).len(), 3);
     }
 
     #[test]
     fn seed_question_and_draw_all_matter() {
-        let first = |seed, question: &str, draw| Numbers::new(seed, question, draw).distinct(1_000_000, 5);
+        let first = |seed, question: &str, draw| RandomNumbers::new(seed, question, draw).distinct(1_000_000, 5);
         let base = first(0, "q1", 0);
         assert_eq!(base, first(0, "q1", 0));
         assert_ne!(base, first(1, "q1", 0));
@@ -206,7 +206,7 @@ mod tests {
     fn every_passage_is_as_likely() {
         let mut counts = [0u32; 10];
         for question in 0..10_000u32 {
-            for passage in Numbers::new(0, &question.to_string(), 0).distinct(10, 2) {
+            for passage in RandomNumbers::new(0, &question.to_string(), 0).distinct(10, 2) {
                 counts[passage as usize] += 1;
             }
         }

@@ -19,23 +19,23 @@
 //! A failed retrieval ends in that failure, and so does an indeterminate failure of links. Links with a failure in
 //! every run (a corpus without links refuses) are no links. A passage not returned by BM25 is not ranked.
 
-use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, Setting, Step};
+use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, MethodSetting, MachineStep};
 use crate::outcome::Outcome;
 use crate::ranking;
-use crate::registry::{Configured, MethodInfo, ParameterInfo, at_least_one};
-use crate::request::{Direction, Kind, Links, PassageId, Request, Retrieve, ServiceName, Statistics};
+use crate::registry::{ConfigurableMethod, MethodInfo, ParameterInfo, at_least_one};
+use crate::request::{Direction, RequestKind, LinksPayload, PassageId, Request, RetrievePayload, ServiceName, Statistics};
 use crate::response::{Failure, Response};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// One configuration.
 pub(crate) struct TfidfBm25 {
-    parameters: Arc<Parameters>,
+    parameters: Arc<TfidfBm25Parameters>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Parameters {
+pub(crate) struct TfidfBm25Parameters {
     retriever: ServiceName,
     reranker: ServiceName,
     #[serde(default = "ServiceName::corpus")]
@@ -64,7 +64,7 @@ fn default_k() -> u32 {
     100
 }
 
-impl Configured for TfidfBm25 {
+impl ConfigurableMethod for TfidfBm25 {
     const INFO: MethodInfo = MethodInfo {
         kind: "tfidf_bm25",
         description: "A TF-IDF pool and the passages it links to, re-ranked by BM25",
@@ -121,9 +121,9 @@ impl Configured for TfidfBm25 {
         ],
     };
 
-    type Parameters = Parameters;
+    type Parameters = TfidfBm25Parameters;
 
-    fn new(parameters: Parameters, _: &Setting) -> Result<Self, MethodError> {
+    fn new(parameters: TfidfBm25Parameters, _: &MethodSetting) -> Result<Self, MethodError> {
         at_least_one(Self::INFO.kind, "pool", parameters.pool)?;
         at_least_one(Self::INFO.kind, "k", parameters.k)?;
         Ok(Self { parameters: Arc::new(parameters) })
@@ -150,78 +150,78 @@ impl Method for TfidfBm25 {
     fn services(&self) -> Vec<ServiceUse> {
         let parameters = &self.parameters;
         vec![
-            ServiceUse { parameter: "retriever", service: parameters.retriever.clone(), kind: Kind::Retrieve },
-            ServiceUse { parameter: "links", service: parameters.links.clone(), kind: Kind::Links },
-            ServiceUse { parameter: "reranker", service: parameters.reranker.clone(), kind: Kind::Retrieve },
+            ServiceUse { parameter: "retriever", service: parameters.retriever.clone(), kind: RequestKind::Retrieve },
+            ServiceUse { parameter: "links", service: parameters.links.clone(), kind: RequestKind::Links },
+            ServiceUse { parameter: "reranker", service: parameters.reranker.clone(), kind: RequestKind::Retrieve },
         ]
     }
 
-    fn most_requests(&self) -> Option<Vec<(Kind, u64)>> {
-        let Parameters { pool, expand, .. } = *self.parameters;
-        Some(vec![(Kind::Retrieve, 2), (Kind::Links, expand.unwrap_or(pool).min(pool).into())])
+    fn most_requests(&self) -> Option<Vec<(RequestKind, u64)>> {
+        let TfidfBm25Parameters { pool, expand, .. } = *self.parameters;
+        Some(vec![(RequestKind::Retrieve, 2), (RequestKind::Links, expand.unwrap_or(pool).min(pool).into())])
     }
 
     fn start(&self, question: &Question) -> Box<dyn Machine> {
-        Box::new(Widening {
+        Box::new(TfidfBm25Machine {
             parameters: Arc::clone(&self.parameters),
             query: question.text.clone(),
             pool: Vec::new(),
-            state: State::Start,
+            state: TfidfBm25State::Start,
         })
     }
 }
 
-struct Widening {
-    parameters: Arc<Parameters>,
+struct TfidfBm25Machine {
+    parameters: Arc<TfidfBm25Parameters>,
     query: String,
     pool: Vec<PassageId>,
-    state: State,
+    state: TfidfBm25State,
 }
 
-enum State {
+enum TfidfBm25State {
     Start,
     Pooled,
     Linked,
     Ranked,
 }
 
-impl Machine for Widening {
-    fn step(&mut self, responses: Vec<Response>) -> Step {
+impl Machine for TfidfBm25Machine {
+    fn step(&mut self, responses: Vec<Response>) -> MachineStep {
         let stepped = match self.state {
-            State::Start => Ok(self.retrieve()),
-            State::Pooled => self.pooled(responses),
-            State::Linked => self.linked(responses),
-            State::Ranked => self.ranked(responses),
+            TfidfBm25State::Start => Ok(self.retrieve()),
+            TfidfBm25State::Pooled => self.pooled(responses),
+            TfidfBm25State::Linked => self.linked(responses),
+            TfidfBm25State::Ranked => self.ranked(responses),
         };
-        stepped.unwrap_or_else(|failure| Step::Done(Outcome::failed(failure)))
+        stepped.unwrap_or_else(|failure| MachineStep::Done(Outcome::failed(failure)))
     }
 }
 
-impl Widening {
-    fn retrieve(&mut self) -> Step {
-        self.state = State::Pooled;
-        let ask = Retrieve::new(&self.query, self.parameters.pool);
-        Step::Ask(vec![Request::new(&self.parameters.retriever, ask)])
+impl TfidfBm25Machine {
+    fn retrieve(&mut self) -> MachineStep {
+        self.state = TfidfBm25State::Pooled;
+        let ask = RetrievePayload::new(&self.query, self.parameters.pool);
+        MachineStep::Ask(vec![Request::new(&self.parameters.retriever, ask)])
     }
 
-    fn pooled(&mut self, responses: Vec<Response>) -> Result<Step, Failure> {
+    fn pooled(&mut self, responses: Vec<Response>) -> Result<MachineStep, Failure> {
         let hits = Response::only(responses)?.hits()?;
         let ranked = ranking::from_hits(hits, self.parameters.pool);
         self.pool = ranked.into_iter().map(|entry| entry.passage).collect();
         if self.pool.is_empty() {
-            return Ok(Step::Done(Outcome { iterations: 1, ..Outcome::default() }));
+            return Ok(MachineStep::Done(Outcome { iterations: 1, ..Outcome::default() }));
         }
         let expand = self.parameters.expand.unwrap_or(u32::MAX) as usize;
         if expand == 0 {
             return Ok(self.rerank(self.pool.clone()));
         }
-        self.state = State::Linked;
-        let links = |&passage| Links { passage, direction: Direction::Outgoing, read: false };
+        self.state = TfidfBm25State::Linked;
+        let links = |&passage| LinksPayload { passage, direction: Direction::Outgoing, read: false };
         let asks = self.pool.iter().take(expand).map(links);
-        Ok(Step::Ask(asks.map(|ask| Request::new(&self.parameters.links, ask)).collect()))
+        Ok(MachineStep::Ask(asks.map(|ask| Request::new(&self.parameters.links, ask)).collect()))
     }
 
-    fn linked(&mut self, responses: Vec<Response>) -> Result<Step, Failure> {
+    fn linked(&mut self, responses: Vec<Response>) -> Result<MachineStep, Failure> {
         let most = self.parameters.links_per_passage.unwrap_or(u32::MAX) as usize;
         let mut widened = self.pool.clone();
         for response in responses {
@@ -230,16 +230,16 @@ impl Widening {
         Ok(self.rerank(widened))
     }
 
-    fn rerank(&mut self, passages: Vec<PassageId>) -> Step {
-        self.state = State::Ranked;
+    fn rerank(&mut self, passages: Vec<PassageId>) -> MachineStep {
+        self.state = TfidfBm25State::Ranked;
         let allowed = ranking::as_set(passages);
-        let ask = Retrieve::new(&self.query, self.parameters.k).within(allowed, self.parameters.statistics);
-        Step::Ask(vec![Request::new(&self.parameters.reranker, ask)])
+        let ask = RetrievePayload::new(&self.query, self.parameters.k).within(allowed, self.parameters.statistics);
+        MachineStep::Ask(vec![Request::new(&self.parameters.reranker, ask)])
     }
 
-    fn ranked(&self, responses: Vec<Response>) -> Result<Step, Failure> {
+    fn ranked(&self, responses: Vec<Response>) -> Result<MachineStep, Failure> {
         let hits = Response::only(responses)?.hits()?;
         let ranked = ranking::from_hits(hits, self.parameters.k);
-        Ok(Step::Done(Outcome { ranked, iterations: 1, ..Outcome::default() }))
+        Ok(MachineStep::Done(Outcome { ranked, iterations: 1, ..Outcome::default() }))
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::request::PassageId;
 use crate::response::{
-    Answer, Failure, FailureKind, Finish, Generation, Hit, Labels, PassageText, PromptReport, Response, Scores, Span,
-    Work,
+    Answer, Failure, FailureKind, FinishReason, Generation, RetrievalHit, ChunkLabels, PassageText, PromptReport, Response, TargetScores, AnswerSpan,
+    AnswerWork,
 };
 use std::iter::Peekable;
 use std::str::FromStr;
@@ -21,25 +21,25 @@ pub struct NotationError {
 
 /// A word, or a JSON string.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Token {
+pub(crate) enum NotationToken {
     Word(String),
     Text(String),
 }
 
-impl Token {
+impl NotationToken {
     fn shown(token: Option<Self>) -> String {
         match token {
             None => "the end of the line".to_owned(),
-            Some(Token::Word(word)) => format!("`{word}`"),
-            Some(Token::Text(text)) => format!("{text:?}"),
+            Some(NotationToken::Word(word)) => format!("`{word}`"),
+            Some(NotationToken::Text(text)) => format!("{text:?}"),
         }
     }
 }
 
 /// The tokens of a line, in order.
-pub(crate) struct Tokens(Peekable<IntoIter<Token>>);
+pub(crate) struct NotationTokens(Peekable<IntoIter<NotationToken>>);
 
-impl Tokens {
+impl NotationTokens {
     pub(crate) fn of(line: &str) -> Result<Self, NotationError> {
         let mut tokens = Vec::new();
         let mut rest = line.trim_start();
@@ -51,10 +51,10 @@ impl Tokens {
                     .and_then(Result::ok)
                     .ok_or_else(|| NotationError { expected: "a JSON string", found: rest.to_owned() })?;
                 rest = &rest[strings.byte_offset()..];
-                tokens.push(Token::Text(text));
+                tokens.push(NotationToken::Text(text));
             } else {
                 let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
-                tokens.push(Token::Word(rest[..end].to_owned()));
+                tokens.push(NotationToken::Word(rest[..end].to_owned()));
                 rest = &rest[end..];
             }
             rest = rest.trim_start();
@@ -62,28 +62,28 @@ impl Tokens {
         Ok(Self(tokens.into_iter().peekable()))
     }
 
-    fn wrong<T>(expected: &'static str, token: Option<Token>) -> Result<T, NotationError> {
-        Err(NotationError { expected, found: Token::shown(token) })
+    fn wrong<T>(expected: &'static str, token: Option<NotationToken>) -> Result<T, NotationError> {
+        Err(NotationError { expected, found: NotationToken::shown(token) })
     }
 
     pub(crate) fn word(&mut self, expected: &'static str) -> Result<String, NotationError> {
         match self.0.next() {
-            Some(Token::Word(word)) => Ok(word),
+            Some(NotationToken::Word(word)) => Ok(word),
             token => Self::wrong(expected, token),
         }
     }
 
     pub(crate) fn text(&mut self, expected: &'static str) -> Result<String, NotationError> {
         match self.0.next() {
-            Some(Token::Text(text)) => Ok(text),
+            Some(NotationToken::Text(text)) => Ok(text),
             token => Self::wrong(expected, token),
         }
     }
 
     /// The next token, if it is a word accepted by `accept`.
     fn word_if(&mut self, accept: impl Fn(&str) -> bool) -> Option<String> {
-        match self.0.next_if(|token| matches!(token, Token::Word(word) if accept(word))) {
-            Some(Token::Word(word)) => Some(word),
+        match self.0.next_if(|token| matches!(token, NotationToken::Word(word) if accept(word))) {
+            Some(NotationToken::Word(word)) => Some(word),
             _ => None,
         }
     }
@@ -111,7 +111,7 @@ impl Tokens {
     }
 
     /// The remaining words and texts.
-    pub(crate) fn rest(self) -> impl Iterator<Item = Token> {
+    pub(crate) fn rest(self) -> impl Iterator<Item = NotationToken> {
         self.0
     }
 }
@@ -130,20 +130,20 @@ pub(crate) fn passage(word: &str) -> Result<PassageId, NotationError> {
     number(word).map(PassageId)
 }
 
-fn hit(word: &str) -> Result<Hit, NotationError> {
+fn hit(word: &str) -> Result<RetrievalHit, NotationError> {
     let Some((id, score)) = word.split_once(':') else {
         return Err(NotationError { expected: "PASSAGE:SCORE", found: format!("`{word}`") });
     };
-    Ok(Hit { passage: passage(id)?, score: number(score)? })
+    Ok(RetrievalHit { passage: passage(id)?, score: number(score)? })
 }
 
 impl FromStr for Response {
     type Err = NotationError;
 
     fn from_str(line: &str) -> Result<Self, NotationError> {
-        let mut tokens = Tokens::of(line)?;
+        let mut tokens = NotationTokens::of(line)?;
         let result = result(&mut tokens)?;
-        let mut response = Response { result, work: Work::default(), prompt: None, passages: Vec::new() };
+        let mut response = Response { result, work: AnswerWork::default(), prompt: None, passages: Vec::new() };
         while tokens.word_if(|word| word == "|").is_some() {
             match tokens.word("`work`, `prompt` or `text`")?.as_str() {
                 "work" => response.work = work(&mut tokens)?,
@@ -153,7 +153,7 @@ impl FromStr for Response {
                     title: tokens.text("a title")?,
                     text: tokens.text("a text")?,
                 }),
-                other => return Tokens::wrong("`work`, `prompt` or `text`", Some(Token::Word(other.to_owned()))),
+                other => return NotationTokens::wrong("`work`, `prompt` or `text`", Some(NotationToken::Word(other.to_owned()))),
             }
         }
         tokens.end()?;
@@ -161,7 +161,7 @@ impl FromStr for Response {
     }
 }
 
-fn result(tokens: &mut Tokens) -> Result<Result<Answer, Failure>, NotationError> {
+fn result(tokens: &mut NotationTokens) -> Result<Result<Answer, Failure>, NotationError> {
     const WORDS: &str = "`hits`, `passages`, `links`, `scores`, `labels`, `query`, `relevances`, `entailment`, \
                          `spans`, `vector`, `generation` or `failed`";
     let answer = match tokens.word(WORDS)?.as_str() {
@@ -169,7 +169,7 @@ fn result(tokens: &mut Tokens) -> Result<Result<Answer, Failure>, NotationError>
         "passages" => Answer::Passages(tokens.words(passage)?),
         "links" => Answer::Links(tokens.words(passage)?),
         "scores" => Answer::Score(scores(tokens)?),
-        "labels" => Answer::Label(Labels {
+        "labels" => Answer::Label(ChunkLabels {
             information: tokens.text("the information")?,
             tag_logits: numbers(&tokens.field("tags").unwrap_or_default())?,
         }),
@@ -180,12 +180,12 @@ fn result(tokens: &mut Tokens) -> Result<Result<Answer, Failure>, NotationError>
         "vector" => Answer::Embed(tokens.words(number)?),
         "generation" => Answer::Generate(generation(tokens)?),
         "failed" => return failure(tokens).map(Err),
-        other => return Tokens::wrong(WORDS, Some(Token::Word(other.to_owned()))),
+        other => return NotationTokens::wrong(WORDS, Some(NotationToken::Word(other.to_owned()))),
     };
     Ok(Ok(answer))
 }
 
-fn failure(tokens: &mut Tokens) -> Result<Failure, NotationError> {
+fn failure(tokens: &mut NotationTokens) -> Result<Failure, NotationError> {
     const KINDS: &str = "refused, context_overflow, parse_failure, timed_out, unavailable, device_lost or dropped";
     let word = tokens.word(KINDS)?;
     let kind = FailureKind::ALL.into_iter().find(|kind| kind.name() == word);
@@ -193,24 +193,24 @@ fn failure(tokens: &mut Tokens) -> Result<Failure, NotationError> {
     Ok(Failure { kind, message: tokens.text("a message")? })
 }
 
-fn scores(tokens: &mut Tokens) -> Result<Scores, NotationError> {
+fn scores(tokens: &mut NotationTokens) -> Result<TargetScores, NotationError> {
     let logits = numbers(&tokens.field("logits").unwrap_or_default())?;
     let mut log_sum_exps = Vec::new();
     while tokens.word_if(|word| word == "at").is_some() {
         let word = tokens.word("TEMPERATURE=SUMS")?;
         let Some((temperature, sums)) = word.split_once('=') else {
-            return Tokens::wrong("TEMPERATURE=SUMS", Some(Token::Word(word)));
+            return NotationTokens::wrong("TEMPERATURE=SUMS", Some(NotationToken::Word(word)));
         };
         log_sum_exps.push((number(temperature)?, numbers(sums)?));
     }
-    Ok(Scores { logits, log_sum_exps, ends: tokens.word_if(|word| word == "ends").is_some() })
+    Ok(TargetScores { logits, log_sum_exps, ends: tokens.word_if(|word| word == "ends").is_some() })
 }
 
-fn spans(tokens: &mut Tokens) -> Result<Vec<Span>, NotationError> {
+fn spans(tokens: &mut NotationTokens) -> Result<Vec<AnswerSpan>, NotationError> {
     let mut spans = Vec::new();
-    while let Some(Token::Text(text)) = tokens.0.next_if(|token| matches!(token, Token::Text(_))) {
+    while let Some(NotationToken::Text(text)) = tokens.0.next_if(|token| matches!(token, NotationToken::Text(_))) {
         let Some(score) = tokens.field("score") else {
-            return Tokens::wrong("score=NUMBER", tokens.0.next());
+            return NotationTokens::wrong("score=NUMBER", tokens.0.next());
         };
         let rank = tokens.field("rank").map(|rank| number(&rank)).transpose()?;
         let at = tokens.field("at").map(|at| numbers(&at)).transpose()?;
@@ -219,24 +219,24 @@ fn spans(tokens: &mut Tokens) -> Result<Vec<Span>, NotationError> {
             Some(&[part, from, to]) => Some((part, from, to)),
             Some(other) => return Err(NotationError { expected: "at=PART,FROM,TO", found: format!("{other:?}") }),
         };
-        spans.push(Span { text, score: number(&score)?, rank, at });
+        spans.push(AnswerSpan { text, score: number(&score)?, rank, at });
     }
     Ok(spans)
 }
 
-fn generation(tokens: &mut Tokens) -> Result<Generation, NotationError> {
+fn generation(tokens: &mut NotationTokens) -> Result<Generation, NotationError> {
     let text = tokens.text("the text")?;
     let finish = match tokens.word("`stop` or `length`")?.as_str() {
-        "stop" => Finish::Stop,
-        "length" => Finish::Length,
-        other => return Tokens::wrong("`stop` or `length`", Some(Token::Word(other.to_owned()))),
+        "stop" => FinishReason::Stop,
+        "length" => FinishReason::Length,
+        other => return NotationTokens::wrong("`stop` or `length`", Some(NotationToken::Word(other.to_owned()))),
     };
     Ok(Generation { text, finish, logprobs: numbers(&tokens.field("logprobs").unwrap_or_default())? })
 }
 
-fn work(tokens: &mut Tokens) -> Result<Work, NotationError> {
+fn work(tokens: &mut NotationTokens) -> Result<AnswerWork, NotationError> {
     let mut count = |name| tokens.field(name).map_or(Ok(0), |value| number(&value));
-    Ok(Work {
+    Ok(AnswerWork {
         prompt_tokens: count("prompt")?,
         completion_tokens: count("completion")?,
         scored_tokens: count("scored")?,
@@ -244,7 +244,7 @@ fn work(tokens: &mut Tokens) -> Result<Work, NotationError> {
     })
 }
 
-fn report(tokens: &mut Tokens) -> Result<PromptReport, NotationError> {
+fn report(tokens: &mut NotationTokens) -> Result<PromptReport, NotationError> {
     let mut report = PromptReport::default();
     if let Some(tokens) = tokens.field("tokens") {
         report.tokens = number(&tokens)?;

@@ -18,13 +18,13 @@
 //!
 //! The first retrieval must not fail; other failed requests are left out.
 
-use crate::machine::{ContextMode, Machine, Method, Question, ServiceUse, Step};
-use crate::outcome::{Outcome, Path, RankedPassage, SupportingSentence};
-use crate::prompt::{Content, Limit, Overflow, Part, PassageForm, Prompt, Role};
+use crate::machine::{ContextMode, Machine, Method, Question, ServiceUse, MachineStep};
+use crate::outcome::{Outcome, PassagePath, RankedPassage, SupportingSentence};
+use crate::prompt::{Content, LengthLimit, OverflowRule, PromptPart, PassageForm, Prompt, ChatRole};
 use crate::ranking;
 use crate::request::{
-    Ask, Direction, Embed, EmbedRole, Entail, Filter, Generate, Kind, Label, Links, PassageId, PassageSet, Passages,
-    Read, Request, Rerank, Retrieve, Sampling, Score, ServiceName, Statistics, TextFormat, Within,
+    RequestPayload, Direction, EmbedPayload, EmbedRole, EntailPayload, FilterPayload, GeneratePayload, RequestKind, LabelPayload, LinksPayload, PassageId, PassageSet, PassagesPayload,
+    ReadPayload, Request, RerankPayload, RetrievePayload, Sampling, ScorePayload, ServiceName, Statistics, TextFormat, RetrievalRestriction,
 };
 use crate::response::{Failure, Response};
 use std::collections::BTreeMap;
@@ -45,14 +45,14 @@ impl Default for EveryKind {
 /// The temperatures for the paths' scores; the second one ranks them.
 const TEMPERATURES: [f64; 2] = [1.0, 2.0];
 
-fn service(kind: Kind) -> ServiceName {
+fn service(kind: RequestKind) -> ServiceName {
     match kind {
-        Kind::Passages | Kind::Links => ServiceName::corpus(),
+        RequestKind::Passages | RequestKind::Links => ServiceName::corpus(),
         _ => ServiceName::from(kind.name()),
     }
 }
 
-fn request(ask: impl Into<Ask>) -> Request {
+fn request(ask: impl Into<RequestPayload>) -> Request {
     let ask = ask.into();
     Request::new(&service(ask.kind()), ask)
 }
@@ -83,7 +83,7 @@ impl Method for EveryKind {
     }
 
     fn services(&self) -> Vec<ServiceUse> {
-        Kind::ALL.map(|kind| ServiceUse { parameter: kind.name(), service: service(kind), kind }).into()
+        RequestKind::ALL.map(|kind| ServiceUse { parameter: kind.name(), service: service(kind), kind }).into()
     }
 
     fn temperatures(&self) -> Vec<f64> {
@@ -91,7 +91,7 @@ impl Method for EveryKind {
     }
 
     fn start(&self, question: &Question) -> Box<dyn Machine> {
-        Box::new(Working {
+        Box::new(EveryKindMachine {
             draws: self.draws,
             question: question.clone(),
             titles: Vec::new(),
@@ -99,12 +99,12 @@ impl Method for EveryKind {
             paths: Vec::new(),
             query: question.text.clone(),
             outcome: Outcome::default(),
-            state: State::Start,
+            state: EveryKindState::Start,
         })
     }
 }
 
-struct Working {
+struct EveryKindMachine {
     draws: u32,
     question: Question,
     titles: Vec<String>,
@@ -112,11 +112,11 @@ struct Working {
     paths: Vec<Vec<PassageId>>,
     query: String,
     outcome: Outcome,
-    state: State,
+    state: EveryKindState,
 }
 
 #[derive(Clone, Copy)]
-enum State {
+enum EveryKindState {
     Start,
     Found,
     Linked,
@@ -126,19 +126,19 @@ enum State {
     Redrawn,
 }
 
-impl Machine for Working {
-    fn step(&mut self, responses: Vec<Response>) -> Step {
+impl Machine for EveryKindMachine {
+    fn step(&mut self, responses: Vec<Response>) -> MachineStep {
         match self.state {
-            State::Start => self.find(),
-            State::Found => match self.found(responses) {
+            EveryKindState::Start => self.find(),
+            EveryKindState::Found => match self.found(responses) {
                 Ok(step) => step,
-                Err(failure) => Step::Done(Outcome::failed(failure)),
+                Err(failure) => MachineStep::Done(Outcome::failed(failure)),
             },
-            State::Linked => self.linked(responses),
-            State::Scored => self.scored(responses),
-            State::Read => self.read(responses),
-            State::Drawn => self.drawn(responses),
-            State::Redrawn => {
+            EveryKindState::Linked => self.linked(responses),
+            EveryKindState::Scored => self.scored(responses),
+            EveryKindState::Read => self.read(responses),
+            EveryKindState::Drawn => self.drawn(responses),
+            EveryKindState::Redrawn => {
                 self.vote(responses);
                 self.end()
             }
@@ -146,29 +146,29 @@ impl Machine for Working {
     }
 }
 
-impl Working {
-    fn ask(&mut self, next: State, requests: Vec<Request>) -> Step {
+impl EveryKindMachine {
+    fn ask(&mut self, next: EveryKindState, requests: Vec<Request>) -> MachineStep {
         self.state = next;
         self.outcome.iterations += 1;
-        Step::Ask(requests)
+        MachineStep::Ask(requests)
     }
 
-    fn end(&mut self) -> Step {
-        Step::Done(std::mem::take(&mut self.outcome))
+    fn end(&mut self) -> MachineStep {
+        MachineStep::Done(std::mem::take(&mut self.outcome))
     }
 
-    fn find(&mut self) -> Step {
+    fn find(&mut self) -> MachineStep {
         let text = self.question.text.clone();
         let titles = PassageSet::Titles(vec![text.clone(), "Passage 1".to_owned()]);
         let requests = vec![
-            request(Retrieve { read: true, ..Retrieve::new(&text, 4) }),
-            request(Passages { passages: titles, read: false }),
-            request(Embed { text: Content::Text(text), role: EmbedRole::Query }),
+            request(RetrievePayload { read: true, ..RetrievePayload::new(&text, 4) }),
+            request(PassagesPayload { passages: titles, read: false }),
+            request(EmbedPayload { text: Content::Text(text), role: EmbedRole::Query }),
         ];
-        self.ask(State::Found, requests)
+        self.ask(EveryKindState::Found, requests)
     }
 
-    fn found(&mut self, responses: Vec<Response>) -> Result<Step, Failure> {
+    fn found(&mut self, responses: Vec<Response>) -> Result<MachineStep, Failure> {
         let mut responses = responses.into_iter();
         let mut first = Response::only(responses.by_ref().take(1).collect())?;
         self.titles = std::mem::take(&mut first.passages).into_iter().map(|text| text.title).collect();
@@ -178,28 +178,28 @@ impl Working {
         let Some(&RankedPassage { passage: best, .. }) = self.pool.first() else { return Ok(self.end()) };
         self.outcome.ranked = self.pool.clone();
         let ids = ranking::as_set(self.pool.iter().map(|entry| entry.passage));
-        let titles = Within { passages: PassageSet::Titles(self.titles.clone()), statistics: Statistics::Corpus };
+        let titles = RetrievalRestriction { passages: PassageSet::Titles(self.titles.clone()), statistics: Statistics::Corpus };
         let text = self.question.text.clone();
         let requests = vec![
-            request(Links { passage: best, direction: Direction::Outgoing, read: false }),
-            request(Links { passage: best, direction: Direction::Incoming, read: true }),
-            request(Retrieve::new(&text, 3).within(ids, Statistics::Restriction)),
-            request(Retrieve { within: Some(titles), ..Retrieve::new(&text, 3) }),
-            request(Embed {
+            request(LinksPayload { passage: best, direction: Direction::Outgoing, read: false }),
+            request(LinksPayload { passage: best, direction: Direction::Incoming, read: true }),
+            request(RetrievePayload::new(&text, 3).within(ids, Statistics::Restriction)),
+            request(RetrievePayload { within: Some(titles), ..RetrievePayload::new(&text, 3) }),
+            request(EmbedPayload {
                 text: Content::Passage { passage: best, form: PassageForm::TitleAndText { between: ": ".to_owned() } },
                 role: EmbedRole::Passage,
             }),
         ];
-        Ok(self.ask(State::Linked, requests))
+        Ok(self.ask(EveryKindState::Linked, requests))
     }
 
-    fn linked(&mut self, responses: Vec<Response>) -> Step {
+    fn linked(&mut self, responses: Vec<Response>) -> MachineStep {
         let best = self.pool[0].passage;
         let links = responses.into_iter().take(2).filter_map(|response| response.links().ok()).flatten();
         self.paths = ranking::as_set(links).into_iter().take(2).map(|link| vec![best, link]).collect();
         self.paths.push(vec![best]);
         let mut requests: Vec<Request> = self.paths.iter().map(|path| request(self.likelihood(path))).collect();
-        let chunk = |entry: &RankedPassage| Label {
+        let chunk = |entry: &RankedPassage| LabelPayload {
             query: self.query.clone(),
             chunk: Content::Passage { passage: entry.passage, form: PassageForm::Text },
         };
@@ -209,34 +209,34 @@ impl Working {
             Content::Text("a made-up passage".to_owned()),
             Content::Passage { passage: best, form: PassageForm::Text },
         ];
-        requests.push(request(Rerank { query: self.query.clone(), items }));
-        self.ask(State::Scored, requests)
+        requests.push(request(RerankPayload { query: self.query.clone(), items }));
+        self.ask(EveryKindState::Scored, requests)
     }
 
     /// The question's likelihood given a path. Documents are cut to 8 tokens. If the whole exceeds the budget, the
     /// demonstration is dropped, then the documents are cut to 4 words. The instruction is never cut.
-    fn likelihood(&self, path: &[PassageId]) -> Score {
+    fn likelihood(&self, path: &[PassageId]) -> ScorePayload {
         let form = PassageForm::Labelled { before: "Document: ".to_owned(), between: ". ".to_owned() };
-        let mut parts = vec![Part::text("Question: who made it? ")];
-        parts.extend(path.iter().map(|&passage| Part::passage(passage, form.clone(), Some(Limit::Tokens(8)))));
-        parts.push(Part::text(" Ask a question."));
-        let cut = |part| Overflow::Cut { part, to: Limit::Words(4) };
+        let mut parts = vec![PromptPart::text("Question: who made it? ")];
+        parts.extend(path.iter().map(|&passage| PromptPart::passage(passage, form.clone(), Some(LengthLimit::Tokens(8)))));
+        parts.push(PromptPart::text(" Ask a question."));
+        let cut = |part| OverflowRule::Cut { part, to: LengthLimit::Words(4) };
         let documents = 1..=path.len() as u32;
-        let overflow = [Overflow::Drop { part: 0 }].into_iter().chain(documents.map(cut)).collect();
-        Score {
+        let overflow = [OverflowRule::Drop { part: 0 }].into_iter().chain(documents.map(cut)).collect();
+        ScorePayload {
             prompt: Prompt { parts, budget: Some(14), overflow },
             target: Prompt::text(&self.question.text),
             temperatures: TEMPERATURES.into(),
         }
     }
 
-    fn scored(&mut self, responses: Vec<Response>) -> Step {
+    fn scored(&mut self, responses: Vec<Response>) -> MachineStep {
         let mut responses = responses.into_iter();
         for passages in &self.paths {
             let Some(Ok(scores)) = responses.next().map(Response::scores) else { continue };
             let tokens = scores.logits.len().max(1) as f64;
             let Some(logprobs) = scores.logprobs(2.0) else { continue };
-            self.outcome.paths.push(Path { passages: passages.clone(), score: logprobs.sum::<f64>() / tokens });
+            self.outcome.paths.push(PassagePath { passages: passages.clone(), score: logprobs.sum::<f64>() / tokens });
         }
         self.outcome.paths.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.passages.cmp(&b.passages)));
         let labels = responses.by_ref().take(self.pool.len().min(2)).filter_map(|response| response.labels().ok());
@@ -246,21 +246,21 @@ impl Working {
         if relevance.first().zip(relevance.get(1)).is_some_and(|(sentence, text)| sentence > text) {
             self.outcome.supporting.push(SupportingSentence { passage: best, sentence: 1 });
         }
-        let sentence = Part { content: Content::Sentence { passage: best, sentence: 0 }, ..Part::text("") };
+        let sentence = PromptPart { content: Content::Sentence { passage: best, sentence: 0 }, ..PromptPart::text("") };
         let premise = Prompt { parts: vec![sentence], budget: None, overflow: Vec::new() };
         let path = self.outcome.paths.first().map_or_else(|| vec![best], |path| path.passages.clone());
-        let parts = path.iter().map(|&passage| Part::passage(passage, PassageForm::Text, None)).collect();
+        let parts = path.iter().map(|&passage| PromptPart::passage(passage, PassageForm::Text, None)).collect();
         let context =
-            Prompt { parts, budget: Some(64), overflow: vec![Overflow::Cut { part: 0, to: Limit::Tokens(0) }] };
+            Prompt { parts, budget: Some(64), overflow: vec![OverflowRule::Cut { part: 0, to: LengthLimit::Tokens(0) }] };
         let requests = vec![
-            request(Filter { query: self.query.clone(), information }),
-            request(Entail { premise, hypothesis: self.question.text.clone() }),
-            request(Read { question: self.question.text.clone(), context, max_answer_tokens: 30, spans: 2 }),
+            request(FilterPayload { query: self.query.clone(), information }),
+            request(EntailPayload { premise, hypothesis: self.question.text.clone() }),
+            request(ReadPayload { question: self.question.text.clone(), context, max_answer_tokens: 30, spans: 2 }),
         ];
-        self.ask(State::Read, requests)
+        self.ask(EveryKindState::Read, requests)
     }
 
-    fn read(&mut self, responses: Vec<Response>) -> Step {
+    fn read(&mut self, responses: Vec<Response>) -> MachineStep {
         let mut responses = responses.into_iter();
         if let Some(Ok(query)) = responses.next().map(Response::next_query) {
             self.query = query;
@@ -271,24 +271,24 @@ impl Working {
         }
         self.outcome.answer = responses.next().and_then(|read| Some(read.spans().ok()?.first()?.text.clone()));
         let requests = self.generations(0);
-        self.ask(State::Drawn, requests)
+        self.ask(EveryKindState::Drawn, requests)
     }
 
     /// `draws` independent samples of one chat.
     fn generations(&self, first_draw: u32) -> Vec<Request> {
-        let part = |role, content| Part { role, content, truncate: None };
+        let part = |role, content| PromptPart { role, content, truncate: None };
         let passage = Content::Passage { passage: self.pool[0].passage, form: PassageForm::Text };
         let prompt = Prompt {
             parts: vec![
-                part(Role::System, Content::Text("Answer with JSON.".to_owned())),
-                part(Role::User, passage),
-                part(Role::User, Content::Text(self.query.clone())),
-                part(Role::Assistant, Content::Text("{".to_owned())),
+                part(ChatRole::System, Content::Text("Answer with JSON.".to_owned())),
+                part(ChatRole::User, passage),
+                part(ChatRole::User, Content::Text(self.query.clone())),
+                part(ChatRole::Assistant, Content::Text("{".to_owned())),
             ],
             budget: Some(4096),
-            overflow: vec![Overflow::Cut { part: 1, to: Limit::Tokens(0) }, Overflow::Drop { part: 1 }],
+            overflow: vec![OverflowRule::Cut { part: 1, to: LengthLimit::Tokens(0) }, OverflowRule::Drop { part: 1 }],
         };
-        let generate = Generate {
+        let generate = GeneratePayload {
             prompt,
             max_tokens: 100,
             stop: vec!["}".to_owned(), "\n\n".to_owned()],
@@ -300,12 +300,12 @@ impl Working {
         draws.map(|draw| Request { draw, ..request(generate.clone()) }).collect()
     }
 
-    fn drawn(&mut self, responses: Vec<Response>) -> Step {
+    fn drawn(&mut self, responses: Vec<Response>) -> MachineStep {
         if self.vote(responses) {
             return self.end();
         }
         let requests = self.generations(self.draws);
-        self.ask(State::Redrawn, requests)
+        self.ask(EveryKindState::Redrawn, requests)
     }
 
     /// The most frequent text, of equally frequent ones the first in alphabetical order, is the answer.

@@ -7,10 +7,10 @@ mod responses;
 
 pub use responses::every_response;
 
-use crate::prompt::{Content, Limit, Overflow, Part, PassageForm, Prompt, Role};
+use crate::prompt::{Content, LengthLimit, OverflowRule, PromptPart, PassageForm, Prompt, ChatRole};
 use crate::request::{
-    Ask, Direction, Embed, EmbedRole, Entail, Filter, Generate, Label, Links, PassageId, PassageSet, Passages, Read,
-    Request, Rerank, Retrieve, Sampling, Score, ServiceName, Statistics, TextFormat, Within,
+    RequestPayload, Direction, EmbedPayload, EmbedRole, EntailPayload, FilterPayload, GeneratePayload, LabelPayload, LinksPayload, PassageId, PassageSet, PassagesPayload, ReadPayload,
+    Request, RerankPayload, RetrievePayload, Sampling, ScorePayload, ServiceName, Statistics, TextFormat, RetrievalRestriction,
 };
 
 /// Every character with an escape in JSON, or with different treatment by writers of JSON.
@@ -22,7 +22,7 @@ const NUMBERS: [f64; 12] = [0.0, -0.0, 1.0, 1.4, 0.1 + 0.2, 1e15, 1e16, 1e21, 1e
 
 /// Samples of requests, each with a unique name without spaces. All ask the service `any`.
 pub fn every_request() -> Vec<(String, Request)> {
-    let groups: [Group; 11] = [
+    let groups: [SampleGroup; 11] = [
         ("retrieve", retrievals()),
         ("passages", lookups()),
         ("links", links()),
@@ -48,9 +48,9 @@ pub fn every_request() -> Vec<(String, Request)> {
     requests
 }
 
-type Group = (&'static str, Vec<(String, Ask)>);
+type SampleGroup = (&'static str, Vec<(String, RequestPayload)>);
 
-fn named<N: Into<String>, A: Into<Ask>>(asks: impl IntoIterator<Item = (N, A)>) -> Vec<(String, Ask)> {
+fn named<N: Into<String>, A: Into<RequestPayload>>(asks: impl IntoIterator<Item = (N, A)>) -> Vec<(String, RequestPayload)> {
     asks.into_iter().map(|(name, ask)| (name.into(), ask.into())).collect()
 }
 
@@ -62,14 +62,14 @@ fn titles(titles: &[&str]) -> PassageSet {
     PassageSet::Titles(titles.iter().map(|&title| title.to_owned()).collect())
 }
 
-fn retrievals() -> Vec<(String, Ask)> {
-    let plain = Retrieve::new("who made it?", 5);
-    let within = |passages, statistics| Retrieve { within: Some(Within { passages, statistics }), ..plain.clone() };
+fn retrievals() -> Vec<(String, RequestPayload)> {
+    let plain = RetrievePayload::new("who made it?", 5);
+    let within = |passages, statistics| RetrievePayload { within: Some(RetrievalRestriction { passages, statistics }), ..plain.clone() };
     named([
         ("plain", plain.clone()),
-        ("reading", Retrieve { read: true, ..plain.clone() }),
-        ("empty", Retrieve::new("", 0)),
-        ("escapes", Retrieve::new(TEXT, u32::MAX)),
+        ("reading", RetrievePayload { read: true, ..plain.clone() }),
+        ("empty", RetrievePayload::new("", 0)),
+        ("escapes", RetrievePayload::new(TEXT, u32::MAX)),
         ("ids-corpus", within(ids(&[3, 0, u32::MAX]), Statistics::Corpus)),
         ("ids-restriction", within(ids(&[]), Statistics::Restriction)),
         ("titles-corpus", within(titles(&["A", TEXT]), Statistics::Corpus)),
@@ -77,24 +77,24 @@ fn retrievals() -> Vec<(String, Ask)> {
     ])
 }
 
-fn lookups() -> Vec<(String, Ask)> {
+fn lookups() -> Vec<(String, RequestPayload)> {
     named([
-        ("ids", Passages { passages: ids(&[7, 7, 2]), read: false }),
-        ("ids-reading", Passages { passages: ids(&[7, 7, 2]), read: true }),
-        ("titles", Passages { passages: titles(&["A", TEXT, ""]), read: false }),
-        ("none", Passages { passages: ids(&[]), read: true }),
+        ("ids", PassagesPayload { passages: ids(&[7, 7, 2]), read: false }),
+        ("ids-reading", PassagesPayload { passages: ids(&[7, 7, 2]), read: true }),
+        ("titles", PassagesPayload { passages: titles(&["A", TEXT, ""]), read: false }),
+        ("none", PassagesPayload { passages: ids(&[]), read: true }),
     ])
 }
 
-fn links() -> Vec<(String, Ask)> {
+fn links() -> Vec<(String, RequestPayload)> {
     named([
-        ("outgoing", Links { passage: PassageId(0), direction: Direction::Outgoing, read: false }),
-        ("incoming", Links { passage: PassageId(u32::MAX), direction: Direction::Incoming, read: true }),
+        ("outgoing", LinksPayload { passage: PassageId(0), direction: Direction::Outgoing, read: false }),
+        ("incoming", LinksPayload { passage: PassageId(u32::MAX), direction: Direction::Incoming, read: true }),
     ])
 }
 
 /// Every content, form, role and limit, by name.
-fn parts() -> Vec<(String, Part)> {
+fn parts() -> Vec<(String, PromptPart)> {
     let text = |text: &str| text.to_owned();
     let passage = |form| Content::Passage { passage: PassageId(12), form };
     let contents = [
@@ -106,14 +106,14 @@ fn parts() -> Vec<(String, Part)> {
         ("passage-labelled", passage(PassageForm::Labelled { before: text("Title: "), between: text("") })),
         ("sentence", Content::Sentence { passage: PassageId(4), sentence: 0 }),
     ];
-    let limits = [("whole", None), ("tokens", Some(Limit::Tokens(230))), ("words", Some(Limit::Words(0)))];
-    let roles = [("system", Role::System), ("user", Role::User), ("assistant", Role::Assistant)];
-    let mut parts: Vec<(String, Part)> = contents
+    let limits = [("whole", None), ("tokens", Some(LengthLimit::Tokens(230))), ("words", Some(LengthLimit::Words(0)))];
+    let roles = [("system", ChatRole::System), ("user", ChatRole::User), ("assistant", ChatRole::Assistant)];
+    let mut parts: Vec<(String, PromptPart)> = contents
         .into_iter()
-        .map(|(name, content)| (name.to_owned(), Part { role: Role::User, content, truncate: None }))
+        .map(|(name, content)| (name.to_owned(), PromptPart { role: ChatRole::User, content, truncate: None }))
         .collect();
-    parts.extend(limits.map(|(name, truncate)| (format!("truncate-{name}"), Part { truncate, ..Part::text("t") })));
-    parts.extend(roles.map(|(name, role)| (format!("role-{name}"), Part { role, ..Part::text("t") })));
+    parts.extend(limits.map(|(name, truncate)| (format!("truncate-{name}"), PromptPart { truncate, ..PromptPart::text("t") })));
+    parts.extend(roles.map(|(name, role)| (format!("role-{name}"), PromptPart { role, ..PromptPart::text("t") })));
     parts
 }
 
@@ -123,9 +123,9 @@ fn whole_prompt() -> Prompt {
         parts: parts().into_iter().map(|(_, part)| part).collect(),
         budget: Some(600),
         overflow: vec![
-            Overflow::Drop { part: 2 },
-            Overflow::Cut { part: 0, to: Limit::Tokens(10) },
-            Overflow::Cut { part: 1, to: Limit::Words(u32::MAX) },
+            OverflowRule::Drop { part: 2 },
+            OverflowRule::Cut { part: 0, to: LengthLimit::Tokens(10) },
+            OverflowRule::Cut { part: 1, to: LengthLimit::Words(u32::MAX) },
         ],
     }
 }
@@ -134,14 +134,14 @@ fn empty_prompt() -> Prompt {
     Prompt { parts: Vec::new(), budget: None, overflow: Vec::new() }
 }
 
-fn scores() -> Vec<(String, Ask)> {
-    let score = |prompt, target| Score { prompt, target, temperatures: vec![1.0] };
+fn scores() -> Vec<(String, RequestPayload)> {
+    let score = |prompt, target| ScorePayload { prompt, target, temperatures: vec![1.0] };
     let plain = score(Prompt::text("Document: it."), Prompt::text("who made it?"));
     let mut samples = named([
         ("plain", plain.clone()),
-        ("temperatures", Score { temperatures: vec![1.4, 2.0], ..plain.clone() }),
+        ("temperatures", ScorePayload { temperatures: vec![1.4, 2.0], ..plain.clone() }),
         ("whole", score(whole_prompt(), whole_prompt())),
-        ("empty", Score { temperatures: Vec::new(), ..score(empty_prompt(), empty_prompt()) }),
+        ("empty", ScorePayload { temperatures: Vec::new(), ..score(empty_prompt(), empty_prompt()) }),
         ("budget-0", score(Prompt { budget: Some(0), ..empty_prompt() }, empty_prompt())),
     ]);
     let of_part = |part| score(Prompt { parts: vec![part], ..empty_prompt() }, Prompt::text("t"));
@@ -153,29 +153,29 @@ fn contents() -> Vec<(String, Content)> {
     parts().into_iter().take(7).map(|(name, part)| (name, part.content)).collect()
 }
 
-fn labels() -> Vec<(String, Ask)> {
-    let label = |chunk| Label { query: "who?".to_owned(), chunk };
+fn labels() -> Vec<(String, RequestPayload)> {
+    let label = |chunk| LabelPayload { query: "who?".to_owned(), chunk };
     let mut samples = named(contents().into_iter().map(|(name, chunk)| (name, label(chunk))));
-    samples.extend(named([("escapes", Label { query: TEXT.to_owned(), ..label(Content::Text(String::new())) })]));
+    samples.extend(named([("escapes", LabelPayload { query: TEXT.to_owned(), ..label(Content::Text(String::new())) })]));
     samples
 }
 
-fn filters() -> Vec<(String, Ask)> {
-    let filter = |query: &str, information: &[&str]| Filter {
+fn filters() -> Vec<(String, RequestPayload)> {
+    let filter = |query: &str, information: &[&str]| FilterPayload {
         query: query.to_owned(),
         information: information.iter().map(|&text| text.to_owned()).collect(),
     };
     named([("plain", filter("who?", &["born in"])), ("none", filter("", &[])), ("two", filter(TEXT, &[TEXT, ""]))])
 }
 
-fn rerankings() -> Vec<(String, Ask)> {
-    let rerank = |query: &str, items| Rerank { query: query.to_owned(), items };
+fn rerankings() -> Vec<(String, RequestPayload)> {
+    let rerank = |query: &str, items| RerankPayload { query: query.to_owned(), items };
     let all = contents().into_iter().map(|(_, content)| content).collect();
     named([("every-content", rerank("who?", all)), ("none", rerank(TEXT, Vec::new()))])
 }
 
-fn entailments() -> Vec<(String, Ask)> {
-    let entail = |premise, hypothesis: &str| Entail { premise, hypothesis: hypothesis.to_owned() };
+fn entailments() -> Vec<(String, RequestPayload)> {
+    let entail = |premise, hypothesis: &str| EntailPayload { premise, hypothesis: hypothesis.to_owned() };
     named([
         ("plain", entail(Prompt::text("a"), "b")),
         ("whole", entail(whole_prompt(), TEXT)),
@@ -183,25 +183,25 @@ fn entailments() -> Vec<(String, Ask)> {
     ])
 }
 
-fn readings() -> Vec<(String, Ask)> {
+fn readings() -> Vec<(String, RequestPayload)> {
     let read =
-        |question: &str, context| Read { question: question.to_owned(), context, max_answer_tokens: 30, spans: 1 };
+        |question: &str, context| ReadPayload { question: question.to_owned(), context, max_answer_tokens: 30, spans: 1 };
     named([
         ("plain", read("who?", Prompt::text("a"))),
-        ("whole", Read { max_answer_tokens: u32::MAX, spans: 5, ..read(TEXT, whole_prompt()) }),
-        ("empty", Read { max_answer_tokens: 0, spans: 0, ..read("", empty_prompt()) }),
+        ("whole", ReadPayload { max_answer_tokens: u32::MAX, spans: 5, ..read(TEXT, whole_prompt()) }),
+        ("empty", ReadPayload { max_answer_tokens: 0, spans: 0, ..read("", empty_prompt()) }),
     ])
 }
 
-fn embeddings() -> Vec<(String, Ask)> {
-    let embed = |text, role| Embed { text, role };
+fn embeddings() -> Vec<(String, RequestPayload)> {
+    let embed = |text, role| EmbedPayload { text, role };
     let mut samples = named(contents().into_iter().map(|(name, text)| (name, embed(text, EmbedRole::Query))));
     samples.extend(named([("role-passage", embed(Content::Text("t".to_owned()), EmbedRole::Passage))]));
     samples
 }
 
-fn generations() -> Vec<(String, Ask)> {
-    let plain = Generate {
+fn generations() -> Vec<(String, RequestPayload)> {
+    let plain = GeneratePayload {
         prompt: Prompt::text("say it"),
         max_tokens: 16,
         stop: Vec::new(),
@@ -209,17 +209,17 @@ fn generations() -> Vec<(String, Ask)> {
         format: TextFormat::Text,
         logprobs: false,
     };
-    let sample = |temperature, top_p, top_k| Generate {
+    let sample = |temperature, top_p, top_k| GeneratePayload {
         sampling: Sampling::Sample { temperature, top_p, top_k },
         ..plain.clone()
     };
     let mut samples = named([
         ("plain", plain.clone()),
-        ("whole", Generate { prompt: whole_prompt(), max_tokens: u32::MAX, ..plain.clone() }),
-        ("stops", Generate { stop: vec!["\n".to_owned(), TEXT.to_owned(), String::new()], ..plain.clone() }),
-        ("json", Generate { format: TextFormat::Json, ..plain.clone() }),
-        ("with-special", Generate { format: TextFormat::WithSpecial, ..plain.clone() }),
-        ("logprobs", Generate { logprobs: true, ..plain.clone() }),
+        ("whole", GeneratePayload { prompt: whole_prompt(), max_tokens: u32::MAX, ..plain.clone() }),
+        ("stops", GeneratePayload { stop: vec!["\n".to_owned(), TEXT.to_owned(), String::new()], ..plain.clone() }),
+        ("json", GeneratePayload { format: TextFormat::Json, ..plain.clone() }),
+        ("with-special", GeneratePayload { format: TextFormat::WithSpecial, ..plain.clone() }),
+        ("logprobs", GeneratePayload { logprobs: true, ..plain.clone() }),
         ("sample", sample(0.7, 0.95, 40)),
         ("sample-not-a-number", sample(f64::NAN, 1.0, 0)),
     ]);

@@ -3,9 +3,9 @@
 //! `ops/docs/scenarios.md` describes the format. Running a file renders it anew with the machines' real reactions. A
 //! test compares the result with the file; blessing writes it to the file.
 
-use crate::machine::{Machine, Method, MethodError, Question, Setting, Step};
+use crate::machine::{Machine, Method, MethodError, Question, MethodSetting, MachineStep};
 use crate::notation::NotationError;
-use crate::notation::parse::{Token, Tokens, number, numbers, passage};
+use crate::notation::parse::{NotationToken, NotationTokens, number, numbers, passage};
 use crate::request::PassageId;
 use crate::response::Response;
 use serde_json::Value;
@@ -47,13 +47,13 @@ pub enum ScenarioFault {
 }
 
 /// Builds the methods of a file.
-type Build<'a> = &'a dyn Fn(&str, &Value, &Setting) -> Result<Box<dyn Method>, MethodError>;
+type BuildFunction<'a> = &'a dyn Fn(&str, &Value, &MethodSetting) -> Result<Box<dyn Method>, MethodError>;
 
 /// Runs all scenarios of a file and renders it with the machines' reactions.
 ///
 /// # Errors
 /// The first bad line.
-pub fn run_scenarios(file: &str, build: Build<'_>) -> Result<String, ScenarioError> {
+pub fn run_scenarios(file: &str, build: BuildFunction<'_>) -> Result<String, ScenarioError> {
     let mut rendered = Vec::new();
     let mut scenario = Scenario::default();
     let mut expecting = false;
@@ -90,7 +90,7 @@ pub fn run_scenarios(file: &str, build: Build<'_>) -> Result<String, ScenarioErr
 #[derive(Default)]
 struct Scenario {
     method: Option<(String, Value)>,
-    setting: Option<Setting>,
+    setting: Option<MethodSetting>,
     question: Question,
     machine: Option<Box<dyn Machine>>,
     /// Requests of the last round.
@@ -112,10 +112,10 @@ impl Scenario {
             self.responses.push(line.parse()?);
             return Ok(());
         }
-        let mut tokens = Tokens::of(rest)?;
+        let mut tokens = NotationTokens::of(rest)?;
         match word {
             "corpus" => {
-                self.setting = Some(Setting { passages: number(&tokens.word("number of passages")?)? });
+                self.setting = Some(MethodSetting { passages: number(&tokens.word("number of passages")?)? });
                 tokens.end()?;
             }
             "question" => {
@@ -138,9 +138,9 @@ impl Scenario {
         Ok(())
     }
 
-    fn step(&mut self, build: Build<'_>) -> Result<String, ScenarioFault> {
+    fn step(&mut self, build: BuildFunction<'_>) -> Result<String, ScenarioFault> {
         if let Some((kind, parameters)) = self.method.take() {
-            let setting = self.setting.take().unwrap_or(Setting { passages: 100 });
+            let setting = self.setting.take().unwrap_or(MethodSetting { passages: 100 });
             self.machine = Some(build(&kind, &parameters, &setting)?.start(&self.question));
         } else if self.responses.len() != self.waiting {
             return Err(ScenarioFault::Count { expected: self.waiting, found: self.responses.len() });
@@ -149,12 +149,12 @@ impl Scenario {
             return Err(ScenarioFault::Order("no machine waits for this; begin with `method`"));
         };
         match machine.step(std::mem::take(&mut self.responses)) {
-            Step::Ask(requests) => {
+            MachineStep::Ask(requests) => {
                 self.waiting = requests.len();
                 let lines: Vec<String> = requests.iter().map(ToString::to_string).collect();
                 Ok(lines.join("\n"))
             }
-            Step::Done(outcome) => {
+            MachineStep::Done(outcome) => {
                 self.machine = None;
                 self.waiting = 0;
                 Ok(outcome.to_string())
@@ -164,8 +164,8 @@ impl Scenario {
 }
 
 /// Words and texts alike.
-fn words(tokens: Tokens) -> impl Iterator<Item = String> {
+fn words(tokens: NotationTokens) -> impl Iterator<Item = String> {
     tokens.rest().map(|token| match token {
-        Token::Word(text) | Token::Text(text) => text,
+        NotationToken::Word(text) | NotationToken::Text(text) => text,
     })
 }

@@ -3,11 +3,11 @@
 //! The corpus is passages `0..passages`, titled `Passage N`. Tokens are words. Prompts are put together with their
 //! truncations, budgets and overflow rules: tests of a machine's budgets need no tokenizer.
 
-use crate::prompt::{Content, Limit, Overflow, PassageForm, Prompt};
-use crate::request::{Ask, Direction, PassageId, PassageSet, Request};
+use crate::prompt::{Content, LengthLimit, OverflowRule, PassageForm, Prompt};
+use crate::request::{RequestPayload, Direction, PassageId, PassageSet, Request};
 use crate::response::{
-    Answer, Failure, FailureKind, Finish, Generation, Hit, Labels, PassageText, PromptReport, Response, Scores, Span,
-    Work,
+    Answer, Failure, FailureKind, FinishReason, Generation, RetrievalHit, ChunkLabels, PassageText, PromptReport, Response, TargetScores, AnswerSpan,
+    AnswerWork,
 };
 use std::collections::BTreeSet;
 
@@ -37,7 +37,7 @@ impl ScriptedServices {
         }
         let mut response = self.respond(&request.ask, &mut noise).unwrap_or_else(|failure| Response {
             result: Err(failure),
-            work: Work::default(),
+            work: AnswerWork::default(),
             prompt: None,
             passages: Vec::new(),
         });
@@ -76,17 +76,17 @@ impl ScriptedServices {
             if excess == 0 {
                 break;
             }
-            let (Overflow::Drop { part } | Overflow::Cut { part, .. }) = rule;
+            let (OverflowRule::Drop { part } | OverflowRule::Cut { part, .. }) = rule;
             let Some(words) = parts.get_mut(*part as usize) else {
                 let message = format!("an overflow rule names part {part} of {}", prompt.parts.len());
                 return Err(Failure { kind: FailureKind::Refused, message });
             };
             match rule {
-                Overflow::Drop { part } => {
+                OverflowRule::Drop { part } => {
                     words.clear();
                     report.dropped.push(*part);
                 }
-                Overflow::Cut { to, .. } => words.truncate(words.len().saturating_sub(excess).max(words_of(*to))),
+                OverflowRule::Cut { to, .. } => words.truncate(words.len().saturating_sub(excess).max(words_of(*to))),
             }
         }
         if total(&parts) > budget {
@@ -102,33 +102,33 @@ impl ScriptedServices {
         Ok((parts.concat().join(" "), report))
     }
 
-    fn noise(&self, request: &Request) -> Noise {
+    fn noise(&self, request: &Request) -> SeededNoise {
         let mut bytes = Vec::new();
         request.canonical(&mut bytes);
         bytes.extend(request.ask.kind().name().bytes());
         bytes.extend(request.draw.to_le_bytes());
         bytes.extend(self.seed.to_le_bytes());
         // FNV-1a. Any hash would do if it is the same everywhere.
-        Noise(
+        SeededNoise(
             bytes
                 .iter()
                 .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)),
         )
     }
 
-    fn respond(&self, ask: &Ask, noise: &mut Noise) -> Result<Response, Failure> {
-        let operations = |operations: usize| Work { operations: operations as u64, ..Work::default() };
+    fn respond(&self, ask: &RequestPayload, noise: &mut SeededNoise) -> Result<Response, Failure> {
+        let operations = |operations: usize| AnswerWork { operations: operations as u64, ..AnswerWork::default() };
         Ok(match ask {
-            Ask::Retrieve(retrieve) => {
+            RequestPayload::Retrieve(retrieve) => {
                 let allowed = retrieve.within.as_ref().map(|within| self.resolve(&within.passages));
                 let hits = self.hits(allowed, retrieve.k, noise);
                 Response::answer(Answer::Retrieve(hits.clone()), operations(hits.len() * 7))
             }
-            Ask::Passages(passages) => {
+            RequestPayload::Passages(passages) => {
                 let found = self.resolve(&passages.passages);
                 Response::answer(Answer::Passages(found.clone()), operations(found.len()))
             }
-            Ask::Links(links) => {
+            RequestPayload::Links(links) => {
                 let id = u64::from(links.passage.0);
                 let number = u64::from(self.passages);
                 let towards = |n: u64| match links.direction {
@@ -138,7 +138,7 @@ impl ScriptedServices {
                 let found: Vec<PassageId> = (1..=id % 4).map(|n| PassageId(towards(n) as u32)).collect();
                 Response::answer(Answer::Links(found), operations(1))
             }
-            Ask::Score(score) => {
+            RequestPayload::Score(score) => {
                 let (_, report) = self.assemble(&score.prompt)?;
                 let (target, _) = self.assemble(&score.target)?;
                 let logits: Vec<f32> = target.split_whitespace().map(|_| -noise.unit() as f32).collect();
@@ -147,33 +147,33 @@ impl ScriptedServices {
                 };
                 let log_sum_exps = score.temperatures.iter().map(sums).collect();
                 let scored_tokens = logits.len() as u64;
-                let work = Work { scored_tokens, ..read(&report) };
-                let scores = Scores { logits, log_sum_exps, ends: true };
+                let work = AnswerWork { scored_tokens, ..read(&report) };
+                let scores = TargetScores { logits, log_sum_exps, ends: true };
                 Response { prompt: Some(report), ..Response::answer(Answer::Score(scores), work) }
             }
-            Ask::Label(label) => {
+            RequestPayload::Label(label) => {
                 let chunk = self.write(&label.chunk);
                 let information = chunk.split_whitespace().take(noise.below(4) as usize).collect::<Vec<_>>().join(" ");
                 let tag_logits = vec![noise.unit() as f32, noise.unit() as f32];
-                Response::answer(Answer::Label(Labels { information, tag_logits }), operations(chunk.len()))
+                Response::answer(Answer::Label(ChunkLabels { information, tag_logits }), operations(chunk.len()))
             }
-            Ask::Filter(filter) => {
+            RequestPayload::Filter(filter) => {
                 let next = [&filter.query[..], &filter.information.join(" ")].join(" ");
                 Response::answer(Answer::Filter(next), operations(filter.query.len()))
             }
-            Ask::Rerank(rerank) => {
+            RequestPayload::Rerank(rerank) => {
                 let relevances = rerank.items.iter().map(|_| noise.unit()).collect();
                 Response::answer(Answer::Rerank(relevances), operations(rerank.items.len()))
             }
-            Ask::Entail(entail) => {
+            RequestPayload::Entail(entail) => {
                 let (_, report) = self.assemble(&entail.premise)?;
                 let work = read(&report);
                 Response { prompt: Some(report), ..Response::answer(Answer::Entail(noise.unit()), work) }
             }
-            Ask::Read(ask) => {
+            RequestPayload::Read(ask) => {
                 let (context, report) = self.assemble(&ask.context)?;
                 let words: Vec<&str> = context.split_whitespace().collect();
-                let spans = (0..ask.spans.min(words.len() as u32)).map(|rank| Span {
+                let spans = (0..ask.spans.min(words.len() as u32)).map(|rank| AnswerSpan {
                     text: words[noise.below(words.len() as u64) as usize].to_owned(),
                     score: 1.0 / f64::from(rank + 1),
                     rank: None,
@@ -183,23 +183,23 @@ impl ScriptedServices {
                 let work = read(&report);
                 Response { prompt: Some(report), ..Response::answer(answer, work) }
             }
-            Ask::Embed(embed) => {
+            RequestPayload::Embed(embed) => {
                 let vector = (0..4).map(|_| noise.unit() as f32).collect();
                 Response::answer(Answer::Embed(vector), operations(self.write(&embed.text).len()))
             }
-            Ask::Generate(generate) => {
+            RequestPayload::Generate(generate) => {
                 let (_, report) = self.assemble(&generate.prompt)?;
                 // Few different texts, so that draws agree now and then.
                 let text = format!("answer {}", noise.below(3));
                 let logprobs = if generate.logprobs { vec![-0.5, -0.25] } else { Vec::new() };
-                let generation = Generation { text, finish: Finish::Stop, logprobs };
-                let work = Work { completion_tokens: 2, ..read(&report) };
+                let generation = Generation { text, finish: FinishReason::Stop, logprobs };
+                let work = AnswerWork { completion_tokens: 2, ..read(&report) };
                 Response { prompt: Some(report), ..Response::answer(Answer::Generate(generation), work) }
             }
         })
     }
 
-    fn hits(&self, allowed: Option<Vec<PassageId>>, k: u32, noise: &mut Noise) -> Vec<Hit> {
+    fn hits(&self, allowed: Option<Vec<PassageId>>, k: u32, noise: &mut SeededNoise) -> Vec<RetrievalHit> {
         let mut passages: Vec<PassageId> = match allowed {
             Some(allowed) => allowed,
             None => {
@@ -208,8 +208,8 @@ impl ScriptedServices {
         };
         let mut seen = BTreeSet::new();
         passages.retain(|&passage| seen.insert(passage));
-        let scored = passages.into_iter().map(|passage| Hit { passage, score: noise.unit() * 20.0 });
-        let mut hits: Vec<Hit> = scored.collect();
+        let scored = passages.into_iter().map(|passage| RetrievalHit { passage, score: noise.unit() * 20.0 });
+        let mut hits: Vec<RetrievalHit> = scored.collect();
         hits.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.passage.cmp(&b.passage)));
         hits.truncate(k as usize);
         hits
@@ -255,19 +255,19 @@ fn title(passage: PassageId) -> String {
     format!("Passage {passage}")
 }
 
-fn words_of(limit: Limit) -> usize {
-    let (Limit::Tokens(length) | Limit::Words(length)) = limit;
+fn words_of(limit: LengthLimit) -> usize {
+    let (LengthLimit::Tokens(length) | LengthLimit::Words(length)) = limit;
     length as usize
 }
 
-fn read(report: &PromptReport) -> Work {
-    Work { prompt_tokens: report.tokens.into(), ..Work::default() }
+fn read(report: &PromptReport) -> AnswerWork {
+    AnswerWork { prompt_tokens: report.tokens.into(), ..AnswerWork::default() }
 }
 
 /// SplitMix64.
-struct Noise(u64);
+struct SeededNoise(u64);
 
-impl Noise {
+impl SeededNoise {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

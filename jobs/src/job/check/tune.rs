@@ -8,7 +8,7 @@ use crate::job::scoring::profile_of;
 use crate::job::tune::{SearchSettings, TuneSettings};
 use hopeval_datasets::Format;
 use hopeval_measures::MeasureSet;
-use hopeval_methods::Kind;
+use hopeval_methods::RequestKind;
 use std::collections::BTreeSet;
 
 /// Checks the searches of a job, if it has any.
@@ -102,7 +102,7 @@ fn check_measure(select: &SearchSettings, tune: &TuneSettings, job: &Job) -> Res
 }
 
 fn check_infill(infill: &InfillSettings, job: &Job) -> Result<(), BadValue> {
-    let writes = |name: &str| job.service.get(name).is_some_and(|s| s.settings().may_answer(Kind::Generate));
+    let writes = |name: &str| job.service.get(name).is_some_and(|s| s.settings().may_answer(RequestKind::Generate));
     ensure(writes(&infill.service), || {
         BadValue::new("service", &infill.service, "the name of a service of kind \"lm\"")
     })?;

@@ -1,7 +1,7 @@
 //! The costs of a configuration: the figures only. Other modules read and compute them.
 
 use super::clock::{IsolatedCosts, LatencySummary};
-use hopeval_methods::Kind;
+use hopeval_methods::RequestKind;
 use serde::Serialize;
 
 /// The costs of a configuration. Means are over its outcomes, failed ones too.
@@ -89,7 +89,7 @@ pub struct AttributedCosts {
 
 impl ConfigurationCosts {
     /// Requests of a kind, of all services.
-    pub fn calls_of(&self, kind: Kind) -> f64 {
+    pub fn calls_of(&self, kind: RequestKind) -> f64 {
         sum_from_zero(self.calls.iter().filter(|calls| calls.kind == kind.name()).map(|calls| calls.calls))
     }
 }

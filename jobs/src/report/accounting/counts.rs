@@ -2,7 +2,7 @@
 
 use super::account::{ConfigurationCosts, AttributedCosts, MeanCalls, sum_from_zero};
 use crate::run::evaluator::OK;
-use hopeval_methods::Kind;
+use hopeval_methods::RequestKind;
 use hopeval_results::tables::{ConfigurationRow, CostRow, FinalOutcomeRow};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -119,7 +119,7 @@ fn parameters_of(configuration: &ConfigurationRow, parameters: &BTreeMap<String,
 
 /// Whether these requests are look-ups in the mapped corpus: these are neither computed nor timed.
 fn is_look_up(row: &CostRow) -> bool {
-    [Kind::Passages, Kind::Links].iter().any(|kind| kind.name() == row.kind)
+    [RequestKind::Passages, RequestKind::Links].iter().any(|kind| kind.name() == row.kind)
 }
 
 /// The sum, if there is at least one value and all values are known.
@@ -180,8 +180,8 @@ mod tests {
             (account.iterations, account.passages_retrieved, account.passages_kept),
             (Some(2.0), Some(7.0), Some(3.0))
         );
-        assert_eq!((account.calls_of(Kind::Score), account.calls_of(Kind::Read)), (3.0, 0.0));
-        assert!(account.calls_of(Kind::Read).is_sign_positive());
+        assert_eq!((account.calls_of(RequestKind::Score), account.calls_of(RequestKind::Read)), (3.0, 0.0));
+        assert!(account.calls_of(RequestKind::Read).is_sign_positive());
         let AttributedCosts { prompt_tokens, service_s, device_s, money, energy_j, .. } = account.attributed;
         assert_eq!((prompt_tokens, service_s, device_s, money), (20.0, Some(2.0), Some(1.0), None));
         assert_eq!((energy_j, account.calls[0].energy_j), (None, None));

@@ -10,13 +10,13 @@ use crate::services::usage::{UsageCounters, add};
 use hopeval_corpus::Corpus;
 use hopeval_index::DenseQuery;
 use hopeval_lm::request as engine;
-use hopeval_methods::request::{EmbedRole, Retrieve};
-use hopeval_methods::{Ask, FailureKind, PromptReport, Request, Response, Work};
+use hopeval_methods::request::{EmbedRole, RetrievePayload};
+use hopeval_methods::{RequestPayload, FailureKind, PromptReport, Request, Response, AnswerWork};
 
 /// A query with its vector.
 pub(super) struct EmbeddedQuery {
     pub(super) vector: Vec<f32>,
-    pub(super) work: Work,
+    pub(super) work: AnswerWork,
     pub(super) report: Option<PromptReport>,
     pub(super) k: usize,
     /// Searches only these passages; all if `None`.
@@ -65,14 +65,14 @@ pub(super) fn unavailable_responses(requests: &[&Request], error: &JobError) -> 
 
 /// A tokenised query, ready for the encoder.
 struct TokenisedQuery<'a> {
-    asked: &'a Retrieve,
+    asked: &'a RetrievePayload,
     embedding: engine::Request,
     report: PromptReport,
 }
 
 impl<'a> TokenisedQuery<'a> {
     fn from_request(model: &Model, request: &'a Request) -> Result<Self, Response> {
-        let Ask::Retrieve(asked) = &request.ask else { return Err(refuse_kind(request)) };
+        let RequestPayload::Retrieve(asked) = &request.ask else { return Err(refuse_kind(request)) };
         match model.embedding_request(&asked.query, EmbedRole::Query) {
             Ok((embedding, report)) => Ok(Self { asked, embedding, report }),
             Err(failure) => Err(Response::failure(failure.kind, failure.message)),

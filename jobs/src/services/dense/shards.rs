@@ -23,7 +23,7 @@ use crate::services::thread::{ServiceThread, ServiceTask, task_answer, take_batc
 use crate::services::timing::{AnswerTiming, elapsed_us, share_evenly};
 use crate::services::usage::ServiceCounters;
 use hopeval_index::{DenseQuery, Hit, SearchScratch};
-use hopeval_methods::{Failure, FailureKind, PromptReport, Request, ServiceName, Work};
+use hopeval_methods::{Failure, FailureKind, PromptReport, Request, ServiceName, AnswerWork};
 use hopeval_operators::scatter::{self, QueryEnd, QueryShard};
 use hopeval_operators::ticket::Ticket;
 use std::collections::BTreeMap;
@@ -181,7 +181,7 @@ struct PendingQuery {
     name: Arc<str>,
     usage: ServiceCounters,
     fault: RunFault,
-    work: Work,
+    work: AnswerWork,
     report: Option<PromptReport>,
     k: usize,
     /// Its shares of the encoder's batch.

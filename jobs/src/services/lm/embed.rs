@@ -6,11 +6,11 @@ use crate::services::corpus::content_text;
 use hopeval_corpus::Corpus;
 use hopeval_lm::engine::Completion;
 use hopeval_lm::request as engine;
-use hopeval_methods::request::{Embed, EmbedRole};
+use hopeval_methods::request::{EmbedPayload, EmbedRole};
 use hopeval_methods::{Answer, Failure, PromptReport, Response};
 
 impl Model {
-    pub(super) fn embed(&self, corpus: &Corpus, asked: &Embed) -> Result<PreparedRequest, Failure> {
+    pub(super) fn embed(&self, corpus: &Corpus, asked: &EmbedPayload) -> Result<PreparedRequest, Failure> {
         let (request, report) = self.embedding_request(&content_text(corpus, &asked.text)?, asked.role)?;
         Ok(PreparedRequest { requests: vec![request], ending: self.vector_builder(Some(report)) })
     }

@@ -7,8 +7,8 @@ use super::model::{PreparedRequest, Model};
 use crate::services::corpus::content_text;
 use hopeval_corpus::Corpus;
 use hopeval_lm::request as engine;
-use hopeval_methods::response::{Finish, Generation, Labels, Scores};
-use hopeval_methods::{Answer, Ask, Request, Response, Work};
+use hopeval_methods::response::{FinishReason, Generation, ChunkLabels, TargetScores};
+use hopeval_methods::{Answer, RequestPayload, Request, Response, AnswerWork};
 use hopeval_pytext::words;
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ impl Model {
             Ok(asked) => asked,
             Err(response) => return *response,
         };
-        let mut work = Work::default();
+        let mut work = AnswerWork::default();
         requests.iter().for_each(|request| work += request_work(request));
         let result = Ok(self.invented_answer(corpus, request, &requests));
         Response { result, work, prompt: ending.report, passages: Vec::new() }
@@ -27,45 +27,45 @@ impl Model {
 
     fn invented_answer(&self, corpus: &Corpus, request: &Request, asked: &[engine::Request]) -> Answer {
         match &request.ask {
-            Ask::Score(score) => {
+            RequestPayload::Score(score) => {
                 let logits = asked.iter().find_map(common_tokens).unwrap_or_default();
                 let row = |&temperature: &f64| (temperature, vec![0.0; logits.len()]);
                 let log_sum_exps = score.temperatures.iter().map(row).collect();
-                Answer::Score(Scores { logits, log_sum_exps, ends: false })
+                Answer::Score(TargetScores { logits, log_sum_exps, ends: false })
             }
-            Ask::Label(label) => {
+            RequestPayload::Label(label) => {
                 let chunk = content_text(corpus, &label.chunk).unwrap_or_default();
                 let common = common_words(&label.query, &chunk);
                 let information = words(&chunk).take(3).collect::<Vec<_>>().join(" ");
                 // The first tag continues, the second does not: half of the texts with common words continue.
                 let tag_logits =
                     (0..self.tag_count()).map(|tag| if tag == 1 { 0.25 } else { common as f32 / (tag + 1) as f32 });
-                Answer::Label(Labels { information, tag_logits: tag_logits.collect() })
+                Answer::Label(ChunkLabels { information, tag_logits: tag_logits.collect() })
             }
-            Ask::Filter(filter) => Answer::Filter([&filter.query[..], &filter.information.join(" ")].join(" ")),
-            Ask::Rerank(rerank) => {
+            RequestPayload::Filter(filter) => Answer::Filter([&filter.query[..], &filter.information.join(" ")].join(" ")),
+            RequestPayload::Rerank(rerank) => {
                 let item = |item| common_words(&rerank.query, &content_text(corpus, item).unwrap_or_default());
                 Answer::Rerank(rerank.items.iter().map(item).collect())
             }
-            Ask::Entail(_) => Answer::Entail(0.5),
-            Ask::Embed(_) => Answer::Embed(vec![0.0; self.vector_width()]),
-            Ask::Generate(_) => {
-                Answer::Generate(Generation { text: String::new(), finish: Finish::Length, logprobs: Vec::new() })
+            RequestPayload::Entail(_) => Answer::Entail(0.5),
+            RequestPayload::Embed(_) => Answer::Embed(vec![0.0; self.vector_width()]),
+            RequestPayload::Generate(_) => {
+                Answer::Generate(Generation { text: String::new(), finish: FinishReason::Length, logprobs: Vec::new() })
             }
             // The reader's answer ends a question.
-            Ask::Read(_) | Ask::Retrieve(_) | Ask::Passages(_) | Ask::Links(_) => Answer::Read(Vec::new()),
+            RequestPayload::Read(_) | RequestPayload::Retrieve(_) | RequestPayload::Passages(_) | RequestPayload::Links(_) => Answer::Read(Vec::new()),
         }
     }
 }
 
 /// The work of a request alone. A continuation has its greatest length.
-pub(in crate::services) fn request_work(request: &engine::Request) -> Work {
+pub(in crate::services) fn request_work(request: &engine::Request) -> AnswerWork {
     let (prompt, written, scored) = match request {
         engine::Request::Score(score) => (score.prompt.len(), 0, score.target.len()),
         engine::Request::Encode(encode) => (encode.ids.len(), 0, 0),
         engine::Request::Generate(generate) => (generate.prompt.len(), generate.max_tokens, 0),
     };
-    Work {
+    AnswerWork {
         prompt_tokens: prompt as u64,
         completion_tokens: written as u64,
         scored_tokens: scored as u64,

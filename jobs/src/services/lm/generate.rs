@@ -6,13 +6,13 @@ use hopeval_corpus::Corpus;
 use hopeval_lm::architectures::ModelFamily;
 use hopeval_lm::generate::cut_at_stop;
 use hopeval_lm::request as engine;
-use hopeval_methods::request::{Generate, Sampling, TextFormat};
-use hopeval_methods::response::{Finish, Generation};
+use hopeval_methods::request::{GeneratePayload, Sampling, TextFormat};
+use hopeval_methods::response::{FinishReason, Generation};
 use hopeval_methods::{Answer, Failure};
 use std::sync::Arc;
 
 impl Model {
-    pub(super) fn generate(&self, corpus: &Corpus, asked: &Generate, draw: u32) -> Result<PreparedRequest, Failure> {
+    pub(super) fn generate(&self, corpus: &Corpus, asked: &GeneratePayload, draw: u32) -> Result<PreparedRequest, Failure> {
         let new = asked.max_tokens as usize;
         let positions = self.session.engine.abilities().sizes.max_positions;
         let most = match self.session.family {
@@ -48,8 +48,8 @@ impl Model {
                 let whole = tokenizer.decode(&generated.ids, skip_special);
                 let text = cut_at_stop(&whole, &stop).0.to_owned();
                 let finish = match generated.finish {
-                    engine::FinishReason::End | engine::FinishReason::Stop => Finish::Stop,
-                    engine::FinishReason::Length => Finish::Length,
+                    engine::FinishReason::End | engine::FinishReason::Stop => FinishReason::Stop,
+                    engine::FinishReason::Length => FinishReason::Length,
                 };
                 let logprobs = if logprobs { generated.log_probs } else { Vec::new() };
                 Ok(Answer::Generate(Generation { text, finish, logprobs }))

@@ -9,8 +9,8 @@ use hopeval_corpus::Corpus;
 use hopeval_lm::heads::highest_logit;
 use hopeval_lm::request as engine;
 use hopeval_lm::tokenise::WordPieces;
-use hopeval_methods::request::{Filter, Label};
-use hopeval_methods::response::Labels;
+use hopeval_methods::request::{FilterPayload, LabelPayload};
+use hopeval_methods::response::ChunkLabels;
 use hopeval_methods::{Answer, Failure, PromptReport};
 use hopeval_pytext::words_and_marks;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const KEEP: usize = 1;
 
 impl Model {
     /// `[CLS] words of the query [SEP] words of the chunk [SEP]`; the information is the text of the kept tokens.
-    pub(super) fn label(&self, corpus: &Corpus, asked: &Label) -> Result<PreparedRequest, Failure> {
+    pub(super) fn label(&self, corpus: &Corpus, asked: &LabelPayload) -> Result<PreparedRequest, Failure> {
         let chunk = content_text(corpus, &asked.chunk)?;
         let (query, chunk) = (self.words(&asked.query), self.words(&chunk));
         let pieces = self.tokenizer.encode_word_sequence(&query, Some(&chunk), self.length_limit(self.settings.label_tokens));
@@ -32,14 +32,14 @@ impl Model {
             let of_chunk = |at: usize| pieces.pieces[at].is_some_and(|piece| piece.text == 1);
             let counts = |at: usize| scope == LabelScope::Sequence || of_chunk(at);
             let kept = kept_tokens(&pieces, &found, counts);
-            let labels = Labels { information: tokenizer.decode(&kept, true), tag_logits: found.sequence_logits };
+            let labels = ChunkLabels { information: tokenizer.decode(&kept, true), tag_logits: found.sequence_logits };
             Ok(Answer::Label(labels))
         }))
     }
 
     /// `[CLS] words [SEP]`, of the query with the found information. The next query is the text of the kept tokens.
     /// Blank information is left out.
-    pub(super) fn filter(&self, asked: &Filter) -> Result<PreparedRequest, Failure> {
+    pub(super) fn filter(&self, asked: &FilterPayload) -> Result<PreparedRequest, Failure> {
         let text = filter_text(asked);
         let words = self.words(&text);
         let pieces = self.tokenizer.encode_word_sequence(&words, None, self.length_limit(self.settings.filter_tokens));
@@ -58,7 +58,7 @@ impl Model {
 }
 
 /// `Query: … Info: …; Info: …`.
-fn filter_text(asked: &Filter) -> String {
+fn filter_text(asked: &FilterPayload) -> String {
     let information = asked.information.iter().filter(|info| !info.trim().is_empty());
     let information = information.map(|info| format!("Info: {info}")).collect::<Vec<_>>().join("; ");
     format!("Query: {} {information}", asked.query)
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn blank_information_is_left_out() {
         let filter = |information: &[&str]| {
-            filter_text(&Filter { query: "who?".into(), information: information.iter().map(|&i| i.into()).collect() })
+            filter_text(&FilterPayload { query: "who?".into(), information: information.iter().map(|&i| i.into()).collect() })
         };
         assert_eq!(filter(&["a b", " ", "c"]), "Query: who? Info: a b; Info: c");
         assert_eq!(filter(&[]), "Query: who? ");

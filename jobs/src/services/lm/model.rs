@@ -11,7 +11,7 @@ use hopeval_lm::engine::{Completion, Refusal};
 use hopeval_lm::request as engine;
 use hopeval_lm::session::Session;
 use hopeval_lm::tokenise::Tokenizer;
-use hopeval_methods::{Answer, Ask, Failure, FailureKind, Kind, PromptReport, Request, Response, Work};
+use hopeval_methods::{Answer, RequestPayload, Failure, FailureKind, RequestKind, PromptReport, Request, Response, AnswerWork};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub struct Model {
     pub(super) session: Session,
     pub(super) tokenizer: Arc<Tokenizer>,
     pub(super) settings: LmSettings,
-    pub(super) answers: Vec<Kind>,
+    pub(super) answers: Vec<RequestKind>,
     pub(super) digest: String,
     pub(super) vectors_digest: String,
     pub(super) parameters: u64,
@@ -56,7 +56,7 @@ impl Model {
     }
 
     /// The kinds of requests this model answers.
-    pub fn answers(&self) -> &[Kind] {
+    pub fn answers(&self) -> &[RequestKind] {
         &self.answers
     }
 
@@ -99,15 +99,15 @@ impl Model {
             return Err(Box::new(refuse_kind(request)));
         }
         let asked = match &request.ask {
-            Ask::Score(score) => self.score(corpus, score),
-            Ask::Label(label) => self.label(corpus, label),
-            Ask::Filter(filter) => self.filter(filter),
-            Ask::Rerank(rerank) => self.rerank(corpus, rerank),
-            Ask::Entail(entail) => self.entail(corpus, entail),
-            Ask::Read(read) => self.read(corpus, read),
-            Ask::Embed(embed) => self.embed(corpus, embed),
-            Ask::Generate(generate) => self.generate(corpus, generate, request.draw),
-            Ask::Retrieve(_) | Ask::Passages(_) | Ask::Links(_) => return Err(Box::new(refuse_kind(request))),
+            RequestPayload::Score(score) => self.score(corpus, score),
+            RequestPayload::Label(label) => self.label(corpus, label),
+            RequestPayload::Filter(filter) => self.filter(filter),
+            RequestPayload::Rerank(rerank) => self.rerank(corpus, rerank),
+            RequestPayload::Entail(entail) => self.entail(corpus, entail),
+            RequestPayload::Read(read) => self.read(corpus, read),
+            RequestPayload::Embed(embed) => self.embed(corpus, embed),
+            RequestPayload::Generate(generate) => self.generate(corpus, generate, request.draw),
+            RequestPayload::Retrieve(_) | RequestPayload::Passages(_) | RequestPayload::Links(_) => return Err(Box::new(refuse_kind(request))),
         };
         asked.map_err(|failure| Box::new(Response::failure(failure.kind, failure.message)))
     }
@@ -124,20 +124,20 @@ impl Model {
 }
 
 /// The kinds of requests a checkpoint can answer, in the order of the kinds.
-fn supported_kinds(session: &Session, settings: &LmSettings) -> Vec<Kind> {
+fn supported_kinds(session: &Session, settings: &LmSettings) -> Vec<RequestKind> {
     if session.family != ModelFamily::Encoder {
-        return vec![Kind::Score, Kind::Generate];
+        return vec![RequestKind::Score, RequestKind::Generate];
     }
     let (token, sequence) = (!session.token_labels.is_empty(), session.sequence_labels.len());
     let reads = session.engine.abilities().tasks.contains(&"read");
     let entails = entailment_position(session, settings).is_some();
     let offers = [
-        (Kind::Label, token && sequence > 0),
-        (Kind::Filter, token && sequence == 0),
-        (Kind::Rerank, !token && sequence == 1),
-        (Kind::Entail, !token && entails),
-        (Kind::Read, reads),
-        (Kind::Embed, true),
+        (RequestKind::Label, token && sequence > 0),
+        (RequestKind::Filter, token && sequence == 0),
+        (RequestKind::Rerank, !token && sequence == 1),
+        (RequestKind::Entail, !token && entails),
+        (RequestKind::Read, reads),
+        (RequestKind::Embed, true),
     ];
     offers.into_iter().filter_map(|(kind, offered)| offered.then_some(kind)).collect()
 }
@@ -196,11 +196,11 @@ impl ResponseBuilder {
 
     /// The response and its cost, from the completions of the engine requests, in their order.
     pub(super) fn build_response(self, completions: Vec<Completion>) -> (Response, EngineUsage) {
-        let (mut work, mut spent) = (Work::default(), EngineUsage::default());
+        let (mut work, mut spent) = (AnswerWork::default(), EngineUsage::default());
         let mut answers = Vec::with_capacity(completions.len());
         let mut refused = None;
         for Completion { result, work: needed, cost } in completions {
-            work += Work {
+            work += AnswerWork {
                 prompt_tokens: needed.prompt_tokens,
                 completion_tokens: needed.completion_tokens,
                 scored_tokens: needed.scored_tokens,

@@ -7,12 +7,12 @@ use super::read::ContextText;
 use crate::services::corpus::content_text;
 use hopeval_corpus::Corpus;
 use hopeval_lm::request as engine;
-use hopeval_methods::request::{Entail, Rerank};
+use hopeval_methods::request::{EntailPayload, RerankPayload};
 use hopeval_methods::{Answer, Failure, FailureKind, PromptReport};
 
 impl Model {
     /// The one logit of each (query, item).
-    pub(super) fn rerank(&self, corpus: &Corpus, asked: &Rerank) -> Result<PreparedRequest, Failure> {
+    pub(super) fn rerank(&self, corpus: &Corpus, asked: &RerankPayload) -> Result<PreparedRequest, Failure> {
         let pairs = asked.items.iter().map(|item| self.truncate_pair(&asked.query, &content_text(corpus, item)?));
         let pairs = pairs.collect::<Result<Vec<_>, _>>()?;
         // The query is in every pair, and its lost tokens depend on the item's length.
@@ -33,7 +33,7 @@ impl Model {
     }
 
     /// The probability of the entailment label for (premise, hypothesis).
-    pub(super) fn entail(&self, corpus: &Corpus, asked: &Entail) -> Result<PreparedRequest, Failure> {
+    pub(super) fn entail(&self, corpus: &Corpus, asked: &EntailPayload) -> Result<PreparedRequest, Failure> {
         let premise = self.assemble_prompt(corpus, &asked.premise, None, false)?;
         let (mut report, parts) = (premise.report, premise.texts.len());
         let text = ContextText::from_parts(premise.texts);

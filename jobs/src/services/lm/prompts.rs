@@ -4,7 +4,7 @@ use super::model::Model;
 use crate::services::corpus::content_text;
 use hopeval_corpus::Corpus;
 use hopeval_lm::prompt::{self as engine, PromptError, assemble};
-use hopeval_methods::{Failure, FailureKind, Limit, Overflow, Prompt, PromptReport};
+use hopeval_methods::{Failure, FailureKind, LengthLimit, OverflowRule, Prompt, PromptReport};
 
 /// A prompt ready for the model.
 pub(super) struct ModelPrompt {
@@ -34,8 +34,8 @@ impl Model {
         });
         let parts = parts.collect::<Result<Vec<_>, Failure>>()?;
         let overflow = prompt.overflow.iter().map(|rule| match *rule {
-            Overflow::Drop { part } => engine::OverflowRule::Drop { part: part as usize },
-            Overflow::Cut { part, to } => engine::OverflowRule::Cut { part: part as usize, to: engine_limit(to) },
+            OverflowRule::Drop { part } => engine::OverflowRule::Drop { part: part as usize },
+            OverflowRule::Cut { part, to } => engine::OverflowRule::Cut { part: part as usize, to: engine_limit(to) },
         });
         let prompt =
             engine::Prompt { parts, budget: prompt.budget.map(|budget| budget as usize), overflow: overflow.collect() };
@@ -44,10 +44,10 @@ impl Model {
     }
 }
 
-fn engine_limit(limit: Limit) -> engine::LengthLimit {
+fn engine_limit(limit: LengthLimit) -> engine::LengthLimit {
     match limit {
-        Limit::Tokens(tokens) => engine::LengthLimit::Tokens(tokens as usize),
-        Limit::Words(words) => engine::LengthLimit::Words(words as usize),
+        LengthLimit::Tokens(tokens) => engine::LengthLimit::Tokens(tokens as usize),
+        LengthLimit::Words(words) => engine::LengthLimit::Words(words as usize),
     }
 }
 

@@ -3,14 +3,14 @@
 use super::model::{PreparedRequest, Model, encoded_answer};
 use hopeval_corpus::Corpus;
 use hopeval_lm::request as engine;
-use hopeval_methods::request::Read;
-use hopeval_methods::response::Span;
+use hopeval_methods::request::ReadPayload;
+use hopeval_methods::response::AnswerSpan;
 use hopeval_methods::{Answer, Failure, PromptReport};
 use std::ops::Range;
 
 impl Model {
     /// Question and context as one sequence; the question is cut to its limit, then the context to the remaining room.
-    pub(super) fn read(&self, corpus: &Corpus, asked: &Read) -> Result<PreparedRequest, Failure> {
+    pub(super) fn read(&self, corpus: &Corpus, asked: &ReadPayload) -> Result<PreparedRequest, Failure> {
         let context = self.assemble_prompt(corpus, &asked.context, None, false)?;
         let text = ContextText::from_parts(context.texts);
         let pair = self.encode_pair(&asked.question, &text.whole)?;
@@ -98,7 +98,7 @@ impl ContextText {
     }
 
     /// The answer span in a range of bytes, without white space at its ends.
-    fn span(&self, bytes: Range<usize>, score: f32, rank: Option<f32>) -> Span {
+    fn span(&self, bytes: Range<usize>, score: f32, rank: Option<f32>) -> AnswerSpan {
         let covered = self.whole.get(bytes.clone()).unwrap_or_default();
         let text = covered.trim();
         let from = bytes.start + (covered.len() - covered.trim_start().len());
@@ -106,7 +106,7 @@ impl ContextText {
         let begin = part.checked_sub(1).map_or(0, |before| self.ends[before]);
         let within = self.ends.get(part).is_some_and(|&end| from + text.len() <= end);
         let at = within.then(|| (part as u32, (from - begin) as u32, (from - begin + text.len()) as u32));
-        Span { text: text.to_owned(), score: f64::from(score), rank: rank.map(f64::from), at }
+        AnswerSpan { text: text.to_owned(), score: f64::from(score), rank: rank.map(f64::from), at }
     }
 }
 

@@ -6,15 +6,15 @@ use super::prompts::tokenizer_failure;
 use hopeval_corpus::Corpus;
 use hopeval_lm::architectures::ModelFamily;
 use hopeval_lm::request as engine;
-use hopeval_methods::request::Score;
-use hopeval_methods::response::Scores;
+use hopeval_methods::request::ScorePayload;
+use hopeval_methods::response::TargetScores;
 use hopeval_methods::{Answer, Failure};
 
 impl Model {
     /// A prompt has the tokenizer's special tokens around it, a target has no special tokens. They are joined
     /// unchanged, but an encoder-decoder's target ends in a scored end token if the settings ask for it. The report is
     /// the prompt's.
-    pub(super) fn score(&self, corpus: &Corpus, asked: &Score) -> Result<PreparedRequest, Failure> {
+    pub(super) fn score(&self, corpus: &Corpus, asked: &ScorePayload) -> Result<PreparedRequest, Failure> {
         let mut target = self.assemble_prompt(corpus, &asked.target, None, false)?.ids;
         let ends = self.settings.target_eos && self.session.family == ModelFamily::EncoderDecoder;
         if ends {
@@ -36,7 +36,7 @@ impl Model {
         Ok(PreparedRequest::single_request(engine::Request::Score(request), Some(prompt.report), move |answer| match answer {
             engine::Answer::Scored(scored) => {
                 let log_sum_exps = temperatures.into_iter().zip(scored.log_sum_exps).collect();
-                Ok(Answer::Score(Scores { logits: scored.target_logits, log_sum_exps, ends }))
+                Ok(Answer::Score(TargetScores { logits: scored.target_logits, log_sum_exps, ends }))
             }
             other => unexpected_answer(&other),
         }))

@@ -1,54 +1,54 @@
 //! The machine of `efficientrag`: retrieve, label, filter, and rank the pool.
 
-use super::Settings;
-use super::parameters::{EmptyQuery, Order, Pool, QuerySource};
+use super::EfficientRagSettings;
+use super::parameters::{EmptyQuery, PoolOrder, PoolMembers, QuerySource};
 use super::reader;
-use crate::machine::{Machine, Step};
-use crate::outcome::{Outcome, Path, RankedPassage};
+use crate::machine::{Machine, MachineStep};
+use crate::outcome::{Outcome, PassagePath, RankedPassage};
 use crate::prompt::Content;
 use crate::ranking;
-use crate::request::{Filter, Label, PassageId, Request, Retrieve};
-use crate::response::{Failure, FailureKind, Labels, Response};
+use crate::request::{FilterPayload, LabelPayload, PassageId, Request, RetrievePayload};
+use crate::response::{Failure, FailureKind, ChunkLabels, Response};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// One question.
-pub(super) struct Iterating {
-    settings: Arc<Settings>,
+pub(super) struct EfficientRagMachine {
+    settings: Arc<EfficientRagSettings>,
     question: String,
     /// The query of the current iteration.
     query: String,
     /// Every query so far, without the spaces around it.
     queries: BTreeSet<String>,
     /// Every chunk labelled so far, in order.
-    labelled: Vec<Chunk>,
+    labelled: Vec<LabelledChunk>,
     /// Iterations begun so far.
     iteration: u32,
-    state: State,
+    state: EfficientRagState,
 }
 
 /// A labelled chunk. The same passage may be labelled in several iterations.
-struct Chunk {
+struct LabelledChunk {
     passage: PassageId,
     iteration: u32,
-    tag: Tag,
+    tag: ChunkTag,
     /// The largest logit of the other tags, less the logit of `<TERMINATE>`.
     margin: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tag {
+enum ChunkTag {
     Continue,
     Terminate,
     Finish,
 }
 
 /// The tags by their position in a checkpoint.
-const TAGS: [Tag; 3] = [Tag::Continue, Tag::Terminate, Tag::Finish];
+const TAGS: [ChunkTag; 3] = [ChunkTag::Continue, ChunkTag::Terminate, ChunkTag::Finish];
 
 const TERMINATE: usize = 1;
 
-enum State {
+enum EfficientRagState {
     Start,
     Retrieved,
     /// Waits for the labels of these chunks.
@@ -58,21 +58,21 @@ enum State {
     Answered(u32),
 }
 
-impl Machine for Iterating {
-    fn step(&mut self, responses: Vec<Response>) -> Step {
-        let stepped = match std::mem::replace(&mut self.state, State::Start) {
-            State::Start => Ok(self.retrieve()),
-            State::Retrieved => self.retrieved(responses),
-            State::Labelled(chunks) => self.labelled(&chunks, responses),
-            State::Filtered => self.filtered(responses),
-            State::Answered(asked) => self.answered(asked, responses),
+impl Machine for EfficientRagMachine {
+    fn step(&mut self, responses: Vec<Response>) -> MachineStep {
+        let stepped = match std::mem::replace(&mut self.state, EfficientRagState::Start) {
+            EfficientRagState::Start => Ok(self.retrieve()),
+            EfficientRagState::Retrieved => self.retrieved(responses),
+            EfficientRagState::Labelled(chunks) => self.labelled(&chunks, responses),
+            EfficientRagState::Filtered => self.filtered(responses),
+            EfficientRagState::Answered(asked) => self.answered(asked, responses),
         };
-        stepped.unwrap_or_else(|failure| Step::Done(Outcome::failed(failure)))
+        stepped.unwrap_or_else(|failure| MachineStep::Done(Outcome::failed(failure)))
     }
 }
 
-impl Iterating {
-    pub(super) fn new(settings: Arc<Settings>, question: String) -> Self {
+impl EfficientRagMachine {
+    pub(super) fn new(settings: Arc<EfficientRagSettings>, question: String) -> Self {
         Self {
             settings,
             query: question.clone(),
@@ -80,22 +80,22 @@ impl Iterating {
             queries: BTreeSet::new(),
             labelled: Vec::new(),
             iteration: 0,
-            state: State::Start,
+            state: EfficientRagState::Start,
         }
     }
 
-    fn retrieve(&mut self) -> Step {
+    fn retrieve(&mut self) -> MachineStep {
         self.iteration += 1;
         self.queries.insert(self.query.trim().to_owned());
-        self.state = State::Retrieved;
+        self.state = EfficientRagState::Retrieved;
         let parameters = &self.settings.parameters;
         // Requests the chunks to be skipped in addition, so `k` remain.
         let passed_over = if parameters.exclude_seen { self.seen().len() as u32 } else { 0 };
-        let ask = Retrieve::new(&self.query, parameters.k.saturating_add(passed_over));
-        Step::Ask(vec![Request::new(&parameters.retriever, ask)])
+        let ask = RetrievePayload::new(&self.query, parameters.k.saturating_add(passed_over));
+        MachineStep::Ask(vec![Request::new(&parameters.retriever, ask)])
     }
 
-    fn retrieved(&mut self, responses: Vec<Response>) -> Result<Step, Failure> {
+    fn retrieved(&mut self, responses: Vec<Response>) -> Result<MachineStep, Failure> {
         let hits = Response::only(responses)?.hits()?;
         let parameters = &self.settings.parameters;
         let seen = if parameters.exclude_seen { self.seen() } else { BTreeSet::new() };
@@ -106,24 +106,24 @@ impl Iterating {
             return Ok(self.read(0));
         }
         let query = self.shown(parameters.label_query);
-        let label = |&passage: &PassageId| Label {
+        let label = |&passage: &PassageId| LabelPayload {
             query: query.to_owned(),
             chunk: Content::Passage { passage, form: parameters.form() },
         };
         let requests = chunks.iter().map(|chunk| Request::new(&parameters.labeler, label(chunk))).collect();
-        self.state = State::Labelled(chunks);
-        Ok(Step::Ask(requests))
+        self.state = EfficientRagState::Labelled(chunks);
+        Ok(MachineStep::Ask(requests))
     }
 
-    fn labelled(&mut self, chunks: &[PassageId], responses: Vec<Response>) -> Result<Step, Failure> {
+    fn labelled(&mut self, chunks: &[PassageId], responses: Vec<Response>) -> Result<MachineStep, Failure> {
         let mut responses = responses.into_iter();
         let mut information = Vec::new();
         let mut continues = false;
         for &passage in chunks {
             let labels = Response::only(responses.by_ref().take(1).collect())?.labels()?;
             let (tag, margin) = decide(&labels, self.settings.parameters.tags)?;
-            self.labelled.push(Chunk { passage, iteration: self.iteration, tag, margin });
-            if tag == Tag::Continue {
+            self.labelled.push(LabelledChunk { passage, iteration: self.iteration, tag, margin });
+            if tag == ChunkTag::Continue {
                 continues = true;
                 information.push(labels.information);
             }
@@ -133,12 +133,12 @@ impl Iterating {
             return Ok(self.read(0));
         }
         information.retain(|text| !text.trim().is_empty());
-        let ask = Filter { query: self.shown(parameters.filter_query).to_owned(), information };
-        self.state = State::Filtered;
-        Ok(Step::Ask(vec![Request::new(&parameters.filter, ask)]))
+        let ask = FilterPayload { query: self.shown(parameters.filter_query).to_owned(), information };
+        self.state = EfficientRagState::Filtered;
+        Ok(MachineStep::Ask(vec![Request::new(&parameters.filter, ask)]))
     }
 
-    fn filtered(&mut self, responses: Vec<Response>) -> Result<Step, Failure> {
+    fn filtered(&mut self, responses: Vec<Response>) -> Result<MachineStep, Failure> {
         let next = Response::only(responses)?.next_query()?;
         let parameters = &self.settings.parameters;
         let known = next.trim();
@@ -152,7 +152,7 @@ impl Iterating {
     }
 
     /// Requests the answer, or ends without one. `asked` counts the earlier requests.
-    fn read(&mut self, asked: u32) -> Step {
+    fn read(&mut self, asked: u32) -> MachineStep {
         let passages: Vec<PassageId> = if self.settings.parameters.read_repeats {
             self.kept_by_iteration().into_iter().flat_map(|path| path.passages).collect()
         } else {
@@ -160,14 +160,14 @@ impl Iterating {
         };
         match reader::request(&self.settings, &self.question, &passages, asked) {
             Some(request) => {
-                self.state = State::Answered(asked);
-                Step::Ask(vec![request])
+                self.state = EfficientRagState::Answered(asked);
+                MachineStep::Ask(vec![request])
             }
             None => self.end(None),
         }
     }
 
-    fn answered(&mut self, asked: u32, responses: Vec<Response>) -> Result<Step, Failure> {
+    fn answered(&mut self, asked: u32, responses: Vec<Response>) -> Result<MachineStep, Failure> {
         match reader::answer(&self.settings, Response::only(responses)?)? {
             Some(answer) => Ok(self.end(Some(answer))),
             None if reader::asks_again(&self.settings, asked) => Ok(self.read(asked + 1)),
@@ -177,8 +177,8 @@ impl Iterating {
         }
     }
 
-    fn end(&self, answer: Option<String>) -> Step {
-        Step::Done(Outcome {
+    fn end(&self, answer: Option<String>) -> MachineStep {
+        MachineStep::Done(Outcome {
             answer,
             ranked: self.ranked(),
             paths: self.kept_by_iteration(),
@@ -189,13 +189,13 @@ impl Iterating {
 
     /// The pool, each passage once.
     fn ranked(&self) -> Vec<RankedPassage> {
-        let (kept, terminated): (Vec<&Chunk>, Vec<&Chunk>) =
-            self.labelled.iter().partition(|chunk| chunk.tag != Tag::Terminate);
-        let all = self.settings.parameters.pool == Pool::All;
+        let (kept, terminated): (Vec<&LabelledChunk>, Vec<&LabelledChunk>) =
+            self.labelled.iter().partition(|chunk| chunk.tag != ChunkTag::Terminate);
+        let all = self.settings.parameters.pool == PoolMembers::All;
         let chunks = kept.into_iter().chain(terminated.into_iter().filter(|_| all));
         match self.settings.parameters.order {
-            Order::Found => ranking::by_position(chunks.map(|chunk| chunk.passage)),
-            Order::Tag => {
+            PoolOrder::Found => ranking::by_position(chunks.map(|chunk| chunk.passage)),
+            PoolOrder::Tag => {
                 let mut ranked: Vec<RankedPassage> =
                     chunks.map(|chunk| RankedPassage { passage: chunk.passage, score: chunk.margin }).collect();
                 ranked.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.passage.cmp(&b.passage)));
@@ -207,13 +207,13 @@ impl Iterating {
     }
 
     /// The kept chunks of each iteration, with repeats of earlier ones, scored by the reciprocal of the iteration.
-    fn kept_by_iteration(&self) -> Vec<Path> {
+    fn kept_by_iteration(&self) -> Vec<PassagePath> {
         let kept = |iteration| {
             let chunks = self.labelled.iter().filter(move |chunk| chunk.iteration == iteration);
-            chunks.filter(|chunk| chunk.tag != Tag::Terminate).map(|chunk| chunk.passage).collect()
+            chunks.filter(|chunk| chunk.tag != ChunkTag::Terminate).map(|chunk| chunk.passage).collect()
         };
         (1..=self.iteration)
-            .map(|iteration| Path { passages: kept(iteration), score: 1.0 / f64::from(iteration) })
+            .map(|iteration| PassagePath { passages: kept(iteration), score: 1.0 / f64::from(iteration) })
             .filter(|path| !path.passages.is_empty())
             .collect()
     }
@@ -231,7 +231,7 @@ impl Iterating {
 }
 
 /// The tag, and the margin of the best other tag over `<TERMINATE>`.
-fn decide(labels: &Labels, tags: u32) -> Result<(Tag, f64), Failure> {
+fn decide(labels: &ChunkLabels, tags: u32) -> Result<(ChunkTag, f64), Failure> {
     let logits = &labels.tag_logits;
     let failure = |message| Failure { kind: FailureKind::ParseFailure, message };
     if logits.len() != tags as usize {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Parameters {
+pub(crate) struct EfficientRagParameters {
     pub(super) retriever: ServiceName,
     pub(super) labeler: ServiceName,
     pub(super) filter: ServiceName,
@@ -32,9 +32,9 @@ pub(crate) struct Parameters {
     #[serde(default)]
     pub(super) empty_query: EmptyQuery,
     #[serde(default)]
-    pub(super) pool: Pool,
+    pub(super) pool: PoolMembers,
     #[serde(default)]
-    pub(super) order: Order,
+    pub(super) order: PoolOrder,
     #[serde(default)]
     pub(super) chunk: ChunkForm,
     #[serde(default = "default_title_separator")]
@@ -82,7 +82,7 @@ pub(super) enum EmptyQuery {
 /// The chunks to rank and read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Pool {
+pub(super) enum PoolMembers {
     #[default]
     Kept,
     All,
@@ -91,7 +91,7 @@ pub(super) enum Pool {
 /// The order of the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Order {
+pub(super) enum PoolOrder {
     #[default]
     Found,
     Tag,
@@ -148,7 +148,7 @@ fn default_attempts() -> u32 {
     3
 }
 
-impl Parameters {
+impl EfficientRagParameters {
     /// The written form of chunks, for every model.
     pub(super) fn form(&self) -> PassageForm {
         match self.chunk {

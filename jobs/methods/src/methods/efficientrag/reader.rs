@@ -1,9 +1,9 @@
 //! Requests the answer, and finds it in the response: a span of the chunks, or JSON written by a language model.
 
-use super::Settings;
-use super::parameters::{AnswerJson, Parameters};
-use crate::prompt::{Content, Limit, Overflow, Part, Prompt};
-use crate::request::{Generate, PassageId, Read, Request, Sampling, TextFormat};
+use super::EfficientRagSettings;
+use super::parameters::{AnswerJson, EfficientRagParameters};
+use crate::prompt::{Content, LengthLimit, OverflowRule, PromptPart, Prompt};
+use crate::request::{GeneratePayload, PassageId, ReadPayload, Request, Sampling, TextFormat};
 use crate::response::{Failure, FailureKind, Generation, Response};
 use serde_json::Value;
 
@@ -42,7 +42,7 @@ pub(super) fn split_prompt(prompt: &str) -> Option<Vec<PromptPiece>> {
 }
 
 /// The request for an answer, if a service can give one. `asked` counts the earlier requests.
-pub(super) fn request(settings: &Settings, question: &str, passages: &[PassageId], asked: u32) -> Option<Request> {
+pub(super) fn request(settings: &EfficientRagSettings, question: &str, passages: &[PassageId], asked: u32) -> Option<Request> {
     let parameters = &settings.parameters;
     let most = parameters.read_passages.map_or(usize::MAX, |most| most as usize);
     let passages = &passages[..passages.len().min(most)];
@@ -55,29 +55,29 @@ pub(super) fn request(settings: &Settings, question: &str, passages: &[PassageId
 }
 
 /// Whether another draw is allowed and may have another result.
-pub(super) fn asks_again(settings: &Settings, asked: u32) -> bool {
+pub(super) fn asks_again(settings: &EfficientRagSettings, asked: u32) -> bool {
     let parameters = &settings.parameters;
     parameters.generator.is_some() && parameters.temperature > 0.0 && asked + 1 < parameters.attempts
 }
 
-fn span(parameters: &Parameters, question: &str, passages: &[PassageId]) -> Read {
+fn span(parameters: &EfficientRagParameters, question: &str, passages: &[PassageId]) -> ReadPayload {
     let mut parts = Vec::new();
     if parameters.yes_no {
-        parts.push(Part::text("yes no "));
+        parts.push(PromptPart::text("yes no "));
     }
     let knowledge = passage_parts(&mut parts, parameters, passages, " ");
     let context = Prompt { parts, budget: parameters.context_tokens, overflow: cut_last_first(knowledge) };
-    Read { question: question.to_owned(), context, max_answer_tokens: parameters.max_answer_tokens, spans: 1 }
+    ReadPayload { question: question.to_owned(), context, max_answer_tokens: parameters.max_answer_tokens, spans: 1 }
 }
 
-fn generate(settings: &Settings, question: &str, passages: &[PassageId]) -> Generate {
+fn generate(settings: &EfficientRagSettings, question: &str, passages: &[PassageId]) -> GeneratePayload {
     let parameters = &settings.parameters;
     let mut parts = Vec::new();
     let mut knowledge = Vec::new();
     for piece in &settings.prompt {
         match piece {
-            PromptPiece::Text(text) => parts.push(Part::text(text)),
-            PromptPiece::Question => parts.push(Part::text(question)),
+            PromptPiece::Text(text) => parts.push(PromptPart::text(text)),
+            PromptPiece::Question => parts.push(PromptPart::text(question)),
             PromptPiece::Knowledge => knowledge = passage_parts(&mut parts, parameters, passages, "\n"),
         }
     }
@@ -87,7 +87,7 @@ fn generate(settings: &Settings, question: &str, passages: &[PassageId]) -> Gene
     } else {
         Sampling::Greedy
     };
-    Generate {
+    GeneratePayload {
         prompt,
         max_tokens: parameters.max_tokens,
         stop: Vec::new(),
@@ -98,21 +98,21 @@ fn generate(settings: &Settings, question: &str, passages: &[PassageId]) -> Gene
 }
 
 /// Appends the passages with `between` between them. Returns the indices of their parts.
-fn passage_parts(parts: &mut Vec<Part>, parameters: &Parameters, passages: &[PassageId], between: &str) -> Vec<u32> {
+fn passage_parts(parts: &mut Vec<PromptPart>, parameters: &EfficientRagParameters, passages: &[PassageId], between: &str) -> Vec<u32> {
     let mut places = Vec::with_capacity(passages.len());
     for (index, &passage) in passages.iter().enumerate() {
         if index > 0 {
-            parts.push(Part { content: Content::Text(between.to_owned()), ..Part::text("") });
+            parts.push(PromptPart { content: Content::Text(between.to_owned()), ..PromptPart::text("") });
         }
         places.push(parts.len() as u32);
-        parts.push(Part::passage(passage, parameters.form(), None));
+        parts.push(PromptPart::passage(passage, parameters.form(), None));
     }
     places
 }
 
 /// Cuts the last passage first: the knowledge is cut from the right, and instruction and question stay.
-fn cut_last_first(places: Vec<u32>) -> Vec<Overflow> {
-    places.into_iter().rev().map(|part| Overflow::Cut { part, to: Limit::Tokens(0) }).collect()
+fn cut_last_first(places: Vec<u32>) -> Vec<OverflowRule> {
+    places.into_iter().rev().map(|part| OverflowRule::Cut { part, to: LengthLimit::Tokens(0) }).collect()
 }
 
 /// The failure of a language model without an answer in its text.
@@ -122,7 +122,7 @@ pub(super) fn unparsed() -> Failure {
 }
 
 /// The answer in a response; `None` for a text without an answer and for an empty list of spans.
-pub(super) fn answer(settings: &Settings, response: Response) -> Result<Option<String>, Failure> {
+pub(super) fn answer(settings: &EfficientRagSettings, response: Response) -> Result<Option<String>, Failure> {
     if settings.parameters.reader.is_some() {
         return Ok(response.spans()?.into_iter().next().map(|span| span.text));
     }

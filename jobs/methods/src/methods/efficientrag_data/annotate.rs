@@ -1,29 +1,29 @@
 //! The machine of `efficientrag_data`: decompose, copy words, shorten queries, find negatives.
 
-use super::{Settings, prompting, reply};
+use super::{AnnotationSettings, prompting, reply};
 use crate::annotation::{AnnotatedHop, Annotation};
-use crate::machine::{Machine, Question, Step};
+use crate::machine::{Machine, Question, MachineStep};
 use crate::outcome::Outcome;
 use crate::ranking;
-use crate::request::{PassageId, Request, Retrieve};
+use crate::request::{PassageId, Request, RetrievePayload};
 use crate::response::{Failure, FailureKind, Response};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// One question.
-pub(super) struct Annotating {
-    settings: Arc<Settings>,
+pub(super) struct AnnotationMachine {
+    settings: Arc<AnnotationSettings>,
     /// One gold passage for each slot, each once, in path order.
     passages: Vec<PassageId>,
     /// Every gold passage.
     gold: BTreeSet<PassageId>,
     /// The known part of the annotation. The first hop's query is the question.
     annotation: Annotation,
-    state: State,
+    state: AnnotationState,
 }
 
 /// The response that the machine waits for. A number counts the earlier requests for it.
-enum State {
+enum AnnotationState {
     Start,
     Decomposed(u32),
     /// The words of these steps.
@@ -33,16 +33,16 @@ enum State {
     Searched,
 }
 
-impl Machine for Annotating {
-    fn step(&mut self, responses: Vec<Response>) -> Step {
-        let stepped = match std::mem::replace(&mut self.state, State::Start) {
-            State::Start => self.begin(),
-            State::Decomposed(asked) => self.decomposed(asked, responses),
-            State::Labelled(steps, asked) => self.labelled(&steps, asked, responses),
-            State::Filtered(asked) => self.filtered(asked, responses),
-            State::Searched => self.searched(responses),
+impl Machine for AnnotationMachine {
+    fn step(&mut self, responses: Vec<Response>) -> MachineStep {
+        let stepped = match std::mem::replace(&mut self.state, AnnotationState::Start) {
+            AnnotationState::Start => self.begin(),
+            AnnotationState::Decomposed(asked) => self.decomposed(asked, responses),
+            AnnotationState::Labelled(steps, asked) => self.labelled(&steps, asked, responses),
+            AnnotationState::Filtered(asked) => self.filtered(asked, responses),
+            AnnotationState::Searched => self.searched(responses),
         };
-        stepped.unwrap_or_else(|failure| Step::Done(Outcome::failed(failure)))
+        stepped.unwrap_or_else(|failure| MachineStep::Done(Outcome::failed(failure)))
     }
 }
 
@@ -56,8 +56,8 @@ fn read<T>(response: Response, read: impl FnOnce(&str) -> Result<T, String>) -> 
     Ok(read(&response.generation()?.text))
 }
 
-impl Annotating {
-    pub(super) fn new(settings: Arc<Settings>, question: &Question) -> Self {
+impl AnnotationMachine {
+    pub(super) fn new(settings: Arc<AnnotationSettings>, question: &Question) -> Self {
         let mut passages = Vec::new();
         for &first in question.gold.iter().filter_map(|slot| slot.first()) {
             if !passages.contains(&first) {
@@ -67,23 +67,23 @@ impl Annotating {
         let gold = question.gold.iter().flatten().copied().collect();
         let first = AnnotatedHop { query: question.text.clone(), found: Vec::new() };
         let annotation = Annotation { steps: Vec::new(), hops: vec![first] };
-        Self { settings, passages, gold, annotation, state: State::Start }
+        Self { settings, passages, gold, annotation, state: AnnotationState::Start }
     }
 
-    fn begin(&mut self) -> Result<Step, Failure> {
+    fn begin(&mut self) -> Result<MachineStep, Failure> {
         if self.passages.is_empty() {
             return Err(failed(FailureKind::Refused, "passages", "the question has no gold passages"));
         }
         Ok(self.decompose(0))
     }
 
-    fn decompose(&mut self, asked: u32) -> Step {
-        self.state = State::Decomposed(asked);
+    fn decompose(&mut self, asked: u32) -> MachineStep {
+        self.state = AnnotationState::Decomposed(asked);
         let question = &self.annotation.hops[0].query;
-        Step::Ask(vec![prompting::decomposition(&self.settings, asked, question, &self.passages)])
+        MachineStep::Ask(vec![prompting::decomposition(&self.settings, asked, question, &self.passages)])
     }
 
-    fn decomposed(&mut self, asked: u32, responses: Vec<Response>) -> Result<Step, Failure> {
+    fn decomposed(&mut self, asked: u32, responses: Vec<Response>) -> Result<MachineStep, Failure> {
         let most = self.settings.parameters.most_steps;
         let response = Response::only(responses)?;
         match read(response, |text| reply::decomposition(text, &self.passages, most))? {
@@ -96,16 +96,16 @@ impl Annotating {
         }
     }
 
-    fn label(&mut self, steps: Vec<usize>, asked: u32) -> Step {
+    fn label(&mut self, steps: Vec<usize>, asked: u32) -> MachineStep {
         let all = &self.annotation.steps;
         let request =
             |&at: &usize| prompting::labelling(&self.settings, asked, &reply::resolved(&all[at], all), &all[at]);
         let requests = steps.iter().map(request).collect();
-        self.state = State::Labelled(steps, asked);
-        Step::Ask(requests)
+        self.state = AnnotationState::Labelled(steps, asked);
+        MachineStep::Ask(requests)
     }
 
-    fn labelled(&mut self, steps: &[usize], asked: u32, responses: Vec<Response>) -> Result<Step, Failure> {
+    fn labelled(&mut self, steps: &[usize], asked: u32, responses: Vec<Response>) -> Result<MachineStep, Failure> {
         let mut responses = responses.into_iter();
         let mut left = Vec::new();
         let mut why = String::new();
@@ -126,23 +126,23 @@ impl Annotating {
     }
 
     /// Requests the next hop's query. If all queries are known, requests the passages found by them.
-    fn go_on(&mut self) -> Step {
+    fn go_on(&mut self) -> MachineStep {
         let hops = self.annotation.depths().into_iter().max().map_or(0, |deepest| deepest + 1);
         if self.annotation.hops.len() < hops { self.filter(0) } else { self.search() }
     }
 
-    fn filter(&mut self, asked: u32) -> Step {
+    fn filter(&mut self, asked: u32) -> MachineStep {
         let Annotation { steps, hops } = &self.annotation;
         let depths = self.annotation.depths();
         let found = (0..steps.len()).filter(|&at| depths[at] + 1 == hops.len() && self.annotation.is_needed(at));
         let information: Vec<&str> = found.map(|at| steps[at].words.as_str()).collect();
         let query = hops.last().map_or("", |hop| hop.query.as_str());
         let request = prompting::filtering(&self.settings, asked, query, &information);
-        self.state = State::Filtered(asked);
-        Step::Ask(vec![request])
+        self.state = AnnotationState::Filtered(asked);
+        MachineStep::Ask(vec![request])
     }
 
-    fn filtered(&mut self, asked: u32, responses: Vec<Response>) -> Result<Step, Failure> {
+    fn filtered(&mut self, asked: u32, responses: Vec<Response>) -> Result<MachineStep, Failure> {
         let response = Response::only(responses)?;
         match read(response, |text| reply::words(text, "filtered_query"))? {
             Ok(query) => {
@@ -153,16 +153,16 @@ impl Annotating {
         }
     }
 
-    fn search(&mut self) -> Step {
-        self.state = State::Searched;
+    fn search(&mut self) -> MachineStep {
+        self.state = AnnotationState::Searched;
         let parameters = &self.settings.parameters;
         // Gold is removed from the hits, so `k` remain.
         let k = parameters.k.saturating_add(self.gold.len() as u32);
-        let request = |hop: &AnnotatedHop| Request::new(&parameters.retriever, Retrieve::new(&hop.query, k));
-        Step::Ask(self.annotation.hops.iter().map(request).collect())
+        let request = |hop: &AnnotatedHop| Request::new(&parameters.retriever, RetrievePayload::new(&hop.query, k));
+        MachineStep::Ask(self.annotation.hops.iter().map(request).collect())
     }
 
-    fn searched(&mut self, responses: Vec<Response>) -> Result<Step, Failure> {
+    fn searched(&mut self, responses: Vec<Response>) -> Result<MachineStep, Failure> {
         let mut responses = responses.into_iter();
         for hop in &mut self.annotation.hops {
             let hits = Response::only(responses.by_ref().take(1).collect())?.hits()?;
@@ -172,7 +172,7 @@ impl Annotating {
         }
         let annotation =
             serde_json::to_string(&self.annotation).expect("plain data can be written as JSON; this is a bug");
-        Ok(Step::Done(Outcome {
+        Ok(MachineStep::Done(Outcome {
             answer: Some(annotation),
             iterations: self.annotation.hops.len() as u32,
             ..Outcome::default()

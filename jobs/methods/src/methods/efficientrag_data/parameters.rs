@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Parameters {
+pub(crate) struct AnnotationParameters {
     pub(super) generator: ServiceName,
     pub(super) retriever: ServiceName,
     #[serde(default = "default_k")]
@@ -29,7 +29,7 @@ pub(crate) struct Parameters {
     pub(super) attempts: u32,
 }
 
-impl Parameters {
+impl AnnotationParameters {
     /// The most requests for one text. A greedy text is requested once, since it would be the same again.
     pub(super) fn draws(&self) -> u32 {
         if self.temperature > 0.0 { self.attempts } else { 1 }

@@ -1,31 +1,31 @@
 //! The three prompts: templates with named fields, and their requests.
 
-use super::parameters::Parameters;
-use super::{KIND, Settings};
+use super::parameters::AnnotationParameters;
+use super::{KIND, AnnotationSettings};
 use crate::annotation::AnnotatedStep;
-use crate::machine::{MethodError, Wording};
-use crate::prompt::{Part, PassageForm, Prompt};
-use crate::request::{Generate, PassageId, Request, Sampling, TextFormat};
+use crate::machine::{MethodError, PromptWording};
+use crate::prompt::{PromptPart, PassageForm, Prompt};
+use crate::request::{GeneratePayload, PassageId, Request, Sampling, TextFormat};
 
 const DECOMPOSITION: &str = include_str!("../../../prompts/efficientrag/decomposition.txt").trim_ascii_end();
 const LABELLING: &str = include_str!("../../../prompts/efficientrag/labelling.txt").trim_ascii_end();
 const FILTERING: &str = include_str!("../../../prompts/efficientrag/filtering.txt").trim_ascii_end();
 
 /// The prompts of a configuration.
-pub(super) struct Templates {
-    decomposition: Template,
-    labelling: Template,
-    filtering: Template,
-    wording: Wording,
+pub(super) struct PromptTemplates {
+    decomposition: PromptTemplate,
+    labelling: PromptTemplate,
+    filtering: PromptTemplate,
+    wording: PromptWording,
 }
 
-impl Templates {
-    pub(super) fn new(parameters: &Parameters) -> Result<Self, MethodError> {
+impl PromptTemplates {
+    pub(super) fn new(parameters: &AnnotationParameters) -> Result<Self, MethodError> {
         let given = [&parameters.decomposition_prompt, &parameters.labelling_prompt, &parameters.filtering_prompt];
         let own = [DECOMPOSITION, LABELLING, FILTERING];
         let texts = [0, 1, 2].map(|at| given[at].as_deref().unwrap_or(own[at]));
         let cut = |at: usize, fields: &[&'static str], parameter, allowed| {
-            Template::cut(texts[at], fields).ok_or_else(|| MethodError::Value {
+            PromptTemplate::cut(texts[at], fields).ok_or_else(|| MethodError::Value {
                 kind: KIND,
                 parameter,
                 found: "a text".to_owned(),
@@ -53,24 +53,24 @@ impl Templates {
                 "filtering_prompt",
                 "must have {question} and {information}, each once",
             )?,
-            wording: Wording { origin, text },
+            wording: PromptWording { origin, text },
         })
     }
 
-    pub(super) fn wording(&self) -> Wording {
+    pub(super) fn wording(&self) -> PromptWording {
         self.wording.clone()
     }
 }
 
 /// A text cut at its fields.
-struct Template(Vec<Piece>);
+struct PromptTemplate(Vec<TemplatePiece>);
 
-enum Piece {
+enum TemplatePiece {
     Text(String),
     Field(&'static str),
 }
 
-impl Template {
+impl PromptTemplate {
     /// Cuts a text; `None` if a field is missing or there twice.
     fn cut(text: &str, fields: &[&'static str]) -> Option<Self> {
         let mut places = Vec::with_capacity(fields.len());
@@ -85,32 +85,32 @@ impl Template {
         let mut pieces = Vec::new();
         let mut from = 0;
         for (at, field) in places {
-            pieces.extend([Piece::Text(text[from..at].to_owned()), Piece::Field(field)]);
+            pieces.extend([TemplatePiece::Text(text[from..at].to_owned()), TemplatePiece::Field(field)]);
             from = at + field.len();
         }
-        pieces.push(Piece::Text(text[from..].to_owned()));
+        pieces.push(TemplatePiece::Text(text[from..].to_owned()));
         Some(Self(pieces))
     }
 
     /// The prompt's parts, with `fill` for each field.
-    fn filled(&self, fill: impl Fn(&'static str) -> Vec<Part>) -> Vec<Part> {
+    fn filled(&self, fill: impl Fn(&'static str) -> Vec<PromptPart>) -> Vec<PromptPart> {
         let parts = self.0.iter().flat_map(|piece| match piece {
-            Piece::Text(text) if text.is_empty() => Vec::new(),
-            Piece::Text(text) => vec![Part::text(text)],
-            Piece::Field(field) => fill(field),
+            TemplatePiece::Text(text) if text.is_empty() => Vec::new(),
+            TemplatePiece::Text(text) => vec![PromptPart::text(text)],
+            TemplatePiece::Field(field) => fill(field),
         });
         parts.collect()
     }
 }
 
-fn request(settings: &Settings, draw: u32, parts: Vec<Part>) -> Request {
+fn request(settings: &AnnotationSettings, draw: u32, parts: Vec<PromptPart>) -> Request {
     let parameters = &settings.parameters;
     let sampling = if parameters.temperature > 0.0 {
         Sampling::Sample { temperature: parameters.temperature, top_p: 1.0, top_k: 0 }
     } else {
         Sampling::Greedy
     };
-    let generate = Generate {
+    let generate = GeneratePayload {
         prompt: Prompt { parts, budget: None, overflow: Vec::new() },
         max_tokens: parameters.max_tokens,
         stop: Vec::new(),
@@ -121,42 +121,42 @@ fn request(settings: &Settings, draw: u32, parts: Vec<Part>) -> Request {
     Request { draw, ..Request::new(&parameters.generator, generate) }
 }
 
-fn passage(settings: &Settings, passage: PassageId) -> Part {
-    Part::passage(passage, PassageForm::TitleAndText { between: settings.parameters.title_separator.clone() }, None)
+fn passage(settings: &AnnotationSettings, passage: PassageId) -> PromptPart {
+    PromptPart::passage(passage, PassageForm::TitleAndText { between: settings.parameters.title_separator.clone() }, None)
 }
 
 /// Requests the single-hop questions of `question`; the passages are numbered from 1.
-pub(super) fn decomposition(settings: &Settings, draw: u32, question: &str, passages: &[PassageId]) -> Request {
+pub(super) fn decomposition(settings: &AnnotationSettings, draw: u32, question: &str, passages: &[PassageId]) -> Request {
     let documents = || {
         let numbered = passages.iter().enumerate().flat_map(|(at, &id)| {
             let between = if at > 0 { "\n" } else { "" };
-            [Part::text(format!("{between}#{} ", at + 1)), passage(settings, id)]
+            [PromptPart::text(format!("{between}#{} ", at + 1)), passage(settings, id)]
         });
         numbered.collect()
     };
     let parts = settings.templates.decomposition.filled(|field| match field {
         "{documents}" => documents(),
-        _ => vec![Part::text(question)],
+        _ => vec![PromptPart::text(question)],
     });
     request(settings, draw, parts)
 }
 
 /// Requests the words of a step's passage; `question` is its question with answers in the place of references.
-pub(super) fn labelling(settings: &Settings, draw: u32, question: &str, step: &AnnotatedStep) -> Request {
+pub(super) fn labelling(settings: &AnnotationSettings, draw: u32, question: &str, step: &AnnotatedStep) -> Request {
     let parts = settings.templates.labelling.filled(|field| match field {
         "{passage}" => vec![passage(settings, step.passage)],
-        "{question}" => vec![Part::text(question)],
-        _ => vec![Part::text(&step.answer)],
+        "{question}" => vec![PromptPart::text(question)],
+        _ => vec![PromptPart::text(&step.answer)],
     });
     request(settings, draw, parts)
 }
 
 /// Requests the next query.
-pub(super) fn filtering(settings: &Settings, draw: u32, query: &str, information: &[&str]) -> Request {
+pub(super) fn filtering(settings: &AnnotationSettings, draw: u32, query: &str, information: &[&str]) -> Request {
     let lines: Vec<String> = information.iter().map(|words| format!("Info: {words}")).collect();
     let parts = settings.templates.filtering.filled(|field| match field {
-        "{question}" => vec![Part::text(query)],
-        _ => vec![Part::text(lines.join("\n"))],
+        "{question}" => vec![PromptPart::text(query)],
+        _ => vec![PromptPart::text(lines.join("\n"))],
     });
     request(settings, draw, parts)
 }
@@ -168,11 +168,11 @@ mod tests {
     #[test]
     fn a_template_has_each_field_once() {
         let shown = |text: &str| {
-            let template = Template::cut(text, &["{a}", "{b}"])?;
-            let parts = template.filled(|field| vec![Part::text(format!("<{field}>"))]);
+            let template = PromptTemplate::cut(text, &["{a}", "{b}"])?;
+            let parts = template.filled(|field| vec![PromptPart::text(format!("<{field}>"))]);
             Some(Prompt { parts, budget: None, overflow: Vec::new() })
         };
-        let parts = |texts: &[&str]| texts.iter().map(|text| Part::text(*text)).collect::<Vec<_>>();
+        let parts = |texts: &[&str]| texts.iter().map(|text| PromptPart::text(*text)).collect::<Vec<_>>();
         assert_eq!(shown("x{b}y{a}").map(|prompt| prompt.parts), Some(parts(&["x", "<{b}>", "y", "<{a}>"])));
         assert!(shown("{a}").is_none() && shown("{a}{b}{a}").is_none());
     }

@@ -1,74 +1,74 @@
 //! The machine: a beam search over paths, in the states of the table in [`super`].
 
-use super::parameters::{LinkTies, Rerank};
-use super::{Fixed, documents, likelihood, prompting, reading};
-use crate::machine::{Machine, Step};
-use crate::outcome::{Outcome, Path};
+use super::parameters::{LinkTies, RerankUnit};
+use super::{PromptRankSettings, documents, likelihood, prompting, reading};
+use crate::machine::{Machine, MachineStep};
+use crate::outcome::{Outcome, PassagePath};
 use crate::ranking;
-use crate::request::{Links, PassageId, Request, Retrieve, Statistics};
-use crate::response::{Failure, FailureKind, Hit, Response};
+use crate::request::{LinksPayload, PassageId, Request, RetrievePayload, Statistics};
+use crate::response::{Failure, FailureKind, RetrievalHit, Response};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Passages in the order of a path.
-type Passages = Vec<PassageId>;
+type PathPassages = Vec<PassageId>;
 
 /// One question.
-pub(super) struct Ranking {
-    fixed: Arc<Fixed>,
+pub(super) struct PromptRankMachine {
+    fixed: Arc<PromptRankSettings>,
     question: String,
     /// The scored text: the question, with a question mark if the parameters want one.
     target: String,
     /// The retriever's passages, best first.
-    pool: Passages,
+    pool: PathPassages,
     /// The score of passages read together by the model: a path with `rerank = "path"`, else one passage. `None` for
     /// refused ones.
-    scores: BTreeMap<Passages, Option<f64>>,
+    scores: BTreeMap<PathPassages, Option<f64>>,
     /// Links of a passage, most similar to the question first.
-    links: BTreeMap<PassageId, Passages>,
+    links: BTreeMap<PassageId, PathPassages>,
     /// All paths with a score.
-    paths: Vec<Path>,
+    paths: Vec<PassagePath>,
     /// The paths of the last hop, best first; during expansion, the best of them.
-    beam: Vec<Path>,
+    beam: Vec<PassagePath>,
     /// The number of scored hops.
     hops: u32,
     /// The first refusal of a score.
     refused: Option<Failure>,
-    state: State,
+    state: PromptRankState,
 }
 
-enum State {
+enum PromptRankState {
     Start,
     Pooled,
     /// Waits for the scores of `asked`. The scores of `paths` follow from them.
     Scored {
-        paths: Vec<Passages>,
-        asked: Vec<Passages>,
+        paths: Vec<PathPassages>,
+        asked: Vec<PathPassages>,
     },
     /// Waits for the links of these passages.
     Linked(Vec<PassageId>),
     /// Waits for the order of the links of these passages.
-    Followed(Vec<(PassageId, Passages)>),
+    Followed(Vec<(PassageId, PathPassages)>),
     /// Waits for the spans of the best paths.
     Read,
 }
 
-impl Machine for Ranking {
-    fn step(&mut self, responses: Vec<Response>) -> Step {
-        let stepped = match std::mem::replace(&mut self.state, State::Start) {
-            State::Start => Ok(self.retrieve()),
-            State::Pooled => self.pooled(responses),
-            State::Scored { paths, asked } => self.scored(paths, asked, responses),
-            State::Linked(parents) => self.linked(parents, responses),
-            State::Followed(parents) => self.followed(parents, responses),
-            State::Read => self.read(responses),
+impl Machine for PromptRankMachine {
+    fn step(&mut self, responses: Vec<Response>) -> MachineStep {
+        let stepped = match std::mem::replace(&mut self.state, PromptRankState::Start) {
+            PromptRankState::Start => Ok(self.retrieve()),
+            PromptRankState::Pooled => self.pooled(responses),
+            PromptRankState::Scored { paths, asked } => self.scored(paths, asked, responses),
+            PromptRankState::Linked(parents) => self.linked(parents, responses),
+            PromptRankState::Followed(parents) => self.followed(parents, responses),
+            PromptRankState::Read => self.read(responses),
         };
-        stepped.unwrap_or_else(|failure| Step::Done(Outcome::failed(failure)))
+        stepped.unwrap_or_else(|failure| MachineStep::Done(Outcome::failed(failure)))
     }
 }
 
-impl Ranking {
-    pub(super) fn new(fixed: Arc<Fixed>, question: &str) -> Self {
+impl PromptRankMachine {
+    pub(super) fn new(fixed: Arc<PromptRankSettings>, question: &str) -> Self {
         let marked = fixed.parameters.question_mark && !question.ends_with('?');
         Self {
             target: if marked { format!("{question}?") } else { question.to_owned() },
@@ -81,32 +81,32 @@ impl Ranking {
             beam: Vec::new(),
             hops: 0,
             refused: None,
-            state: State::Start,
+            state: PromptRankState::Start,
         }
     }
 
-    fn retrieve(&mut self) -> Step {
-        self.state = State::Pooled;
+    fn retrieve(&mut self) -> MachineStep {
+        self.state = PromptRankState::Pooled;
         let parameters = &self.fixed.parameters;
-        let ask = Retrieve::new(&self.question, parameters.pool);
-        Step::Ask(vec![Request::new(&parameters.retriever, ask)])
+        let ask = RetrievePayload::new(&self.question, parameters.pool);
+        MachineStep::Ask(vec![Request::new(&parameters.retriever, ask)])
     }
 
-    fn pooled(&mut self, responses: Vec<Response>) -> Result<Step, Failure> {
+    fn pooled(&mut self, responses: Vec<Response>) -> Result<MachineStep, Failure> {
         let hits = Response::only(responses)?.hits()?;
         let ranked = ranking::from_hits(hits, self.fixed.parameters.pool);
         self.pool = ranked.into_iter().map(|entry| entry.passage).collect();
         if self.pool.is_empty() {
-            return Ok(Step::Done(Outcome { iterations: 1, ..Outcome::default() }));
+            return Ok(MachineStep::Done(Outcome { iterations: 1, ..Outcome::default() }));
         }
         let alone = self.pool.iter().map(|&passage| vec![passage]).collect();
         self.score(alone)
     }
 
     /// Requests the missing scores for `paths`, all of one length.
-    fn score(&mut self, paths: Vec<Passages>) -> Result<Step, Failure> {
+    fn score(&mut self, paths: Vec<PathPassages>) -> Result<MachineStep, Failure> {
         let mut seen = BTreeSet::new();
-        let asked: Vec<Passages> = paths
+        let asked: Vec<PathPassages> = paths
             .iter()
             .map(|path| self.read_together(path))
             .filter(|passages| !self.scores.contains_key(passages) && seen.insert(passages.clone()))
@@ -114,30 +114,30 @@ impl Ranking {
         if asked.is_empty() {
             return self.settle(paths);
         }
-        let Fixed { parameters, contexts } = &*self.fixed;
-        let one = |passages: &Passages| {
+        let PromptRankSettings { parameters, contexts } = &*self.fixed;
+        let one = |passages: &PathPassages| {
             let ask = |context| prompting::score(parameters, context, passages, &self.target);
             contexts.iter().map(ask).map(|ask| Request::new(&parameters.scorer, ask)).collect::<Vec<_>>()
         };
         let requests = asked.iter().flat_map(one).collect();
-        self.state = State::Scored { paths, asked };
-        Ok(Step::Ask(requests))
+        self.state = PromptRankState::Scored { paths, asked };
+        Ok(MachineStep::Ask(requests))
     }
 
     /// The passages read by the model to score the last step of a path.
-    fn read_together(&self, path: &[PassageId]) -> Passages {
+    fn read_together(&self, path: &[PassageId]) -> PathPassages {
         match (self.fixed.parameters.rerank, path.last()) {
-            (Rerank::Passage, Some(&last)) => vec![last],
+            (RerankUnit::Passage, Some(&last)) => vec![last],
             _ => path.to_vec(),
         }
     }
 
     fn scored(
         &mut self,
-        paths: Vec<Passages>,
-        asked: Vec<Passages>,
+        paths: Vec<PathPassages>,
+        asked: Vec<PathPassages>,
         responses: Vec<Response>,
-    ) -> Result<Step, Failure> {
+    ) -> Result<MachineStep, Failure> {
         let contexts = self.fixed.contexts.len();
         all_of(&responses, asked.len() * contexts)?;
         let mut responses = responses.into_iter();
@@ -172,9 +172,9 @@ impl Ranking {
     }
 
     /// Gives `paths` their scores and continues from them.
-    fn settle(&mut self, paths: Vec<Passages>) -> Result<Step, Failure> {
+    fn settle(&mut self, paths: Vec<PathPassages>) -> Result<MachineStep, Failure> {
         self.hops += 1;
-        let path = |passages: Passages| self.path_score(&passages).map(|score| Path { passages, score });
+        let path = |passages: PathPassages| self.path_score(&passages).map(|score| PassagePath { passages, score });
         self.beam = paths.into_iter().filter_map(path).collect();
         best_first(&mut self.beam);
         self.paths.extend(self.beam.iter().cloned());
@@ -190,8 +190,8 @@ impl Ranking {
     /// The score of a path. If its passages are read one by one, it is their mean.
     fn path_score(&self, path: &[PassageId]) -> Option<f64> {
         match self.fixed.parameters.rerank {
-            Rerank::Path => self.scores.get(path).copied().flatten(),
-            Rerank::Passage => {
+            RerankUnit::Path => self.scores.get(path).copied().flatten(),
+            RerankUnit::Passage => {
                 let own = |&passage: &PassageId| self.scores.get(&[passage][..]).copied().flatten();
                 let own: Option<Vec<f64>> = path.iter().map(own).collect();
                 own.map(|scores| likelihood::mean(&scores))
@@ -200,7 +200,7 @@ impl Ranking {
     }
 
     /// Requests the links of the best paths, or ends.
-    fn expand(&mut self) -> Result<Step, Failure> {
+    fn expand(&mut self) -> Result<MachineStep, Failure> {
         let parameters = &self.fixed.parameters;
         self.beam.truncate(parameters.expanded(self.hops) as usize);
         if self.hops >= parameters.hops || self.beam.is_empty() {
@@ -216,13 +216,13 @@ impl Ranking {
             return self.extend();
         }
         let direction = parameters.link_direction;
-        let links = |&passage| Request::new(&parameters.links, Links { passage, direction, read: false });
+        let links = |&passage| Request::new(&parameters.links, LinksPayload { passage, direction, read: false });
         let requests = parents.iter().map(links).collect();
-        self.state = State::Linked(parents);
-        Ok(Step::Ask(requests))
+        self.state = PromptRankState::Linked(parents);
+        Ok(MachineStep::Ask(requests))
     }
 
-    fn linked(&mut self, parents: Vec<PassageId>, responses: Vec<Response>) -> Result<Step, Failure> {
+    fn linked(&mut self, parents: Vec<PassageId>, responses: Vec<Response>) -> Result<MachineStep, Failure> {
         all_of(&responses, parents.len())?;
         let mut followed = Vec::new();
         for (parent, response) in parents.into_iter().zip(responses) {
@@ -240,17 +240,17 @@ impl Ranking {
         // All links are ranked, for any L: the path decides which of them count, and ties are decided here.
         let parameters = &self.fixed.parameters;
         let ranker = parameters.link_ranker.as_ref().unwrap_or(&parameters.retriever);
-        let rank = |(_, links): &(PassageId, Passages)| {
+        let rank = |(_, links): &(PassageId, PathPassages)| {
             let links = ranking::as_set(links.iter().copied());
-            let ask = Retrieve::new(&self.question, links.len() as u32);
+            let ask = RetrievePayload::new(&self.question, links.len() as u32);
             Request::new(ranker, ask.within(links, Statistics::Restriction))
         };
         let requests = followed.iter().map(rank).collect();
-        self.state = State::Followed(followed);
-        Ok(Step::Ask(requests))
+        self.state = PromptRankState::Followed(followed);
+        Ok(MachineStep::Ask(requests))
     }
 
-    fn followed(&mut self, parents: Vec<(PassageId, Passages)>, responses: Vec<Response>) -> Result<Step, Failure> {
+    fn followed(&mut self, parents: Vec<(PassageId, PathPassages)>, responses: Vec<Response>) -> Result<MachineStep, Failure> {
         all_of(&responses, parents.len())?;
         for ((parent, links), response) in parents.into_iter().zip(responses) {
             let ordered = ordered(&links, response.hits()?, self.fixed.parameters.link_ties);
@@ -260,46 +260,46 @@ impl Ranking {
     }
 
     /// Extends each path by the best new links of its last passage.
-    fn extend(&mut self) -> Result<Step, Failure> {
+    fn extend(&mut self) -> Result<MachineStep, Failure> {
         let most = self.fixed.parameters.links_per_passage.at(self.hops) as usize;
         let mut longer = Vec::new();
-        for Path { passages, .. } in &self.beam {
+        for PassagePath { passages, .. } in &self.beam {
             let links = passages.last().and_then(|last| self.links.get(last)).into_iter().flatten();
             let new = links.filter(|link| !passages.contains(link)).take(most);
-            longer.extend(new.map(|&link| passages.iter().copied().chain([link]).collect::<Passages>()));
+            longer.extend(new.map(|&link| passages.iter().copied().chain([link]).collect::<PathPassages>()));
         }
         if longer.is_empty() { Ok(self.finish()) } else { self.score(longer) }
     }
 
     /// Puts all paths in order, and asks the reader, if there is one.
-    fn finish(&mut self) -> Step {
+    fn finish(&mut self) -> MachineStep {
         best_first(&mut self.paths);
         let parameters = &self.fixed.parameters;
         let Some(reader) = parameters.reader.as_ref().filter(|_| !self.paths.is_empty()) else {
-            return Step::Done(self.outcome(None));
+            return MachineStep::Done(self.outcome(None));
         };
         let read = self.paths.iter().take(parameters.read_paths as usize);
         let requests = read.map(|path| Request::new(reader, reading::ask(parameters, &self.question, path))).collect();
-        self.state = State::Read;
-        Step::Ask(requests)
+        self.state = PromptRankState::Read;
+        MachineStep::Ask(requests)
     }
 
-    fn read(&mut self, responses: Vec<Response>) -> Result<Step, Failure> {
+    fn read(&mut self, responses: Vec<Response>) -> Result<MachineStep, Failure> {
         let parameters = &self.fixed.parameters;
         all_of(&responses, self.paths.len().min(parameters.read_paths as usize))?;
         let answer = reading::answer(parameters, &self.paths, responses)?;
-        Ok(Step::Done(self.outcome(answer)))
+        Ok(MachineStep::Done(self.outcome(answer)))
     }
 
     fn outcome(&mut self, answer: Option<String>) -> Outcome {
         let parameters = &self.fixed.parameters;
         let mut ranked = match parameters.rerank {
-            Rerank::Path => documents::ranked(&self.paths, parameters.document_score),
-            Rerank::Passage => {
+            RerankUnit::Path => documents::ranked(&self.paths, parameters.document_score),
+            RerankUnit::Passage => {
                 let alone = self
                     .scores
                     .iter()
-                    .filter_map(|(passages, score)| score.map(|score| Path { passages: passages.clone(), score }));
+                    .filter_map(|(passages, score)| score.map(|score| PassagePath { passages: passages.clone(), score }));
                 documents::ranked(&alone.collect::<Vec<_>>(), parameters.document_score)
             }
         };
@@ -309,7 +309,7 @@ impl Ranking {
 }
 
 /// Links, the most similar first. Hits outside the links are a retriever's fault and left out.
-fn ordered(links: &[PassageId], hits: Vec<Hit>, ties: LinkTies) -> Passages {
+fn ordered(links: &[PassageId], hits: Vec<RetrievalHit>, ties: LinkTies) -> PathPassages {
     let ranked = ranking::from_hits(hits, u32::MAX);
     let mut ranked: Vec<(PassageId, f64, usize)> = ranked
         .into_iter()
@@ -321,7 +321,7 @@ fn ordered(links: &[PassageId], hits: Vec<Hit>, ties: LinkTies) -> Passages {
     ranked.into_iter().map(|(passage, ..)| passage).collect()
 }
 
-fn best_first(paths: &mut [Path]) {
+fn best_first(paths: &mut [PassagePath]) {
     paths.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.passages.cmp(&b.passages)));
 }
 

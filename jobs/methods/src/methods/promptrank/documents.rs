@@ -2,7 +2,7 @@
 
 use super::likelihood::mean;
 use super::parameters::DocumentScore;
-use crate::outcome::{Path, RankedPassage};
+use crate::outcome::{PassagePath, RankedPassage};
 use crate::request::PassageId;
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 ///
 /// `longest` takes the best of a document's longest paths. The other rules take all its paths, with the path of it
 /// alone among them.
-pub(super) fn ranked<'a>(paths: impl IntoIterator<Item = &'a Path>, rule: DocumentScore) -> Vec<RankedPassage> {
-    let mut on: BTreeMap<PassageId, Vec<&Path>> = BTreeMap::new();
+pub(super) fn ranked<'a>(paths: impl IntoIterator<Item = &'a PassagePath>, rule: DocumentScore) -> Vec<RankedPassage> {
+    let mut on: BTreeMap<PassageId, Vec<&PassagePath>> = BTreeMap::new();
     for path in paths {
         for &passage in &path.passages {
             on.entry(passage).or_default().push(path);
@@ -23,7 +23,7 @@ pub(super) fn ranked<'a>(paths: impl IntoIterator<Item = &'a Path>, rule: Docume
     ranked
 }
 
-fn score(paths: &[&Path], rule: DocumentScore) -> f64 {
+fn score(paths: &[&PassagePath], rule: DocumentScore) -> f64 {
     let scores = || paths.iter().map(|path| path.score);
     match rule {
         DocumentScore::Max => scores().fold(f64::NEG_INFINITY, f64::max),
@@ -41,8 +41,8 @@ fn score(paths: &[&Path], rule: DocumentScore) -> f64 {
 mod tests {
     use super::*;
 
-    fn path(passages: &[u32], score: f64) -> Path {
-        Path { passages: passages.iter().copied().map(PassageId).collect(), score }
+    fn path(passages: &[u32], score: f64) -> PassagePath {
+        PassagePath { passages: passages.iter().copied().map(PassageId).collect(), score }
     }
 
     #[test]

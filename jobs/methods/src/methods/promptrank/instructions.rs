@@ -25,7 +25,7 @@ const OWN: &str = "hopeval:";
 /// The position of an instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Position {
+pub(super) enum InstructionPosition {
     /// Between the documents and the cue.
     #[default]
     After,
@@ -43,15 +43,15 @@ pub(super) enum Instruction {
     /// At the `position` of the method's parameters, unless it has `{passages}`.
     Text(String),
     /// At a position of its own.
-    Placed(Placed),
+    Placed(PlacedInstruction),
 }
 
 /// An instruction with a position of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Placed {
+pub(super) struct PlacedInstruction {
     text: String,
-    position: Position,
+    position: InstructionPosition,
 }
 
 /// Instructions with combined scores, always written out in full.
@@ -61,7 +61,7 @@ pub(super) struct Instructions(Vec<Instruction>);
 
 /// The text around the documents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Frame {
+pub(super) struct DocumentFrame {
     /// Right before the first document.
     pub(super) before: String,
     /// Right after the last one.
@@ -126,7 +126,7 @@ impl Instructions {
     ///
     /// # Errors
     /// The list is empty, or an instruction is blank or has its documents in two places.
-    pub(super) fn frames(&self, position: Position, cue: &str, separator: &str) -> Result<Vec<Frame>, MethodError> {
+    pub(super) fn frames(&self, position: InstructionPosition, cue: &str, separator: &str) -> Result<Vec<DocumentFrame>, MethodError> {
         if self.0.is_empty() {
             return Err(wrong("instructions", "[]", "must not be empty; for none say position = \"none\""));
         }
@@ -135,10 +135,10 @@ impl Instructions {
 }
 
 impl Instruction {
-    fn frame(&self, method: Position, cue: &str, separator: &str) -> Result<Frame, MethodError> {
+    fn frame(&self, method: InstructionPosition, cue: &str, separator: &str) -> Result<DocumentFrame, MethodError> {
         let (text, position, placed) = match self {
             Self::Text(text) => (text, method, false),
-            Self::Placed(Placed { text, position }) => (text, *position, true),
+            Self::Placed(PlacedInstruction { text, position }) => (text, *position, true),
         };
         if text.trim().is_empty() {
             return Err(wrong("instructions", text, "must not be blank; for none say position = \"none\""));
@@ -147,15 +147,15 @@ impl Instruction {
             if placed || after.contains(PLACE) {
                 return Err(wrong("instructions", text, "may name {passages} once, and then has no `position`"));
             }
-            return Ok(Frame { before: before.to_owned(), after: after.to_owned() });
+            return Ok(DocumentFrame { before: before.to_owned(), after: after.to_owned() });
         }
         // `none` as the method's position overrides the instruction's own.
-        let position = if method == Position::None { method } else { position };
+        let position = if method == InstructionPosition::None { method } else { position };
         let led = |text: &str| if text.is_empty() { String::new() } else { format!("{separator}{text}") };
         Ok(match position {
-            Position::After => Frame { before: String::new(), after: led(text) + &led(cue) },
-            Position::Before => Frame { before: format!("{text}{separator}"), after: led(cue) },
-            Position::None => Frame::default(),
+            InstructionPosition::After => DocumentFrame { before: String::new(), after: led(text) + &led(cue) },
+            InstructionPosition::Before => DocumentFrame { before: format!("{text}{separator}"), after: led(cue) },
+            InstructionPosition::None => DocumentFrame::default(),
         })
     }
 }
@@ -164,7 +164,7 @@ impl Instruction {
 mod tests {
     use super::*;
 
-    fn frame(instruction: &str, position: Position, cue: &str) -> (String, String) {
+    fn frame(instruction: &str, position: InstructionPosition, cue: &str) -> (String, String) {
         let frame = Instruction::Text(instruction.to_owned()).frame(position, cue, " ").unwrap();
         (frame.before, frame.after)
     }
@@ -172,11 +172,11 @@ mod tests {
     #[test]
     fn instructions_stand_around_the_documents() {
         let owned = |before: &str, after: &str| (before.to_owned(), after.to_owned());
-        assert_eq!(frame("Ask.", Position::After, "Question:"), owned("", " Ask. Question:"));
-        assert_eq!(frame("Ask.", Position::Before, "Question:"), owned("Ask. ", " Question:"));
-        assert_eq!(frame("Ask.", Position::Before, ""), owned("Ask. ", ""));
-        assert_eq!(frame("Ask.", Position::None, "Question:"), owned("", ""));
-        assert_eq!(frame("A: {passages}\nB:", Position::Before, "Question:"), owned("A: ", "\nB:"));
+        assert_eq!(frame("Ask.", InstructionPosition::After, "Question:"), owned("", " Ask. Question:"));
+        assert_eq!(frame("Ask.", InstructionPosition::Before, "Question:"), owned("Ask. ", " Question:"));
+        assert_eq!(frame("Ask.", InstructionPosition::Before, ""), owned("Ask. ", ""));
+        assert_eq!(frame("Ask.", InstructionPosition::None, "Question:"), owned("", ""));
+        assert_eq!(frame("A: {passages}\nB:", InstructionPosition::Before, "Question:"), owned("A: ", "\nB:"));
     }
 
     #[test]
@@ -184,7 +184,7 @@ mod tests {
         for (name, set) in SETS {
             let instructions = Instructions::embedded(set);
             assert_eq!(instructions.origin(), "hopeval", "{name}");
-            let frames = instructions.frames(Position::After, "Question:", " ").unwrap();
+            let frames = instructions.frames(InstructionPosition::After, "Question:", " ").unwrap();
             assert!((1..frames.len()).all(|i| !frames[..i].contains(&frames[i])), "{name} has one twice");
         }
         assert_eq!(Instructions(vec![Instruction::Text("Ask.".to_owned())]).origin(), "job");

@@ -6,14 +6,14 @@
 //! combine `l(·, t)` first and then take the mean over tokens. `token_mean` is `mean` except for rounding;
 //! `token_median` is the lower of two middle ones, as the authors' is.
 
-use super::parameters::{Ensemble, Normalise, Parameters};
-use crate::response::{Failure, FailureKind, Scores};
+use super::parameters::{Ensemble, Normalisation, PromptRankParameters};
+use crate::response::{Failure, FailureKind, TargetScores};
 
 /// Log-probabilities of the counted tokens.
 ///
 /// # Errors
 /// The service did not compute the requested numbers, or one of them is not finite.
-pub(super) fn counted(scores: &Scores, parameters: &Parameters) -> Result<Vec<f64>, Failure> {
+pub(super) fn counted(scores: &TargetScores, parameters: &PromptRankParameters) -> Result<Vec<f64>, Failure> {
     let temperature = parameters.temperature;
     let Some(logprobs) = scores.logprobs(temperature) else {
         return Err(nonsense(format!("the scores lack temperature {temperature}")));
@@ -38,10 +38,10 @@ pub(super) fn counted(scores: &Scores, parameters: &Parameters) -> Result<Vec<f6
 ///
 /// # Errors
 /// Tokens are to be combined, and the contexts differ in the number of tokens.
-pub(super) fn combined(contexts: &[Vec<f64>], ensemble: Ensemble, normalise: Normalise) -> Result<f64, Failure> {
+pub(super) fn combined(contexts: &[Vec<f64>], ensemble: Ensemble, normalise: Normalisation) -> Result<f64, Failure> {
     let whole: fn(&[f64]) -> f64 = match normalise {
-        Normalise::Mean => mean,
-        Normalise::Sum => |logprobs| logprobs.iter().sum(),
+        Normalisation::Mean => mean,
+        Normalisation::Sum => |logprobs| logprobs.iter().sum(),
     };
     let by_context = || contexts.iter().map(|logprobs| whole(logprobs)).collect::<Vec<f64>>();
     let by_token = |combine: fn(&[f64]) -> f64| {
@@ -85,18 +85,18 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn parameters(more: Value) -> Parameters {
+    fn parameters(more: Value) -> PromptRankParameters {
         let mut all = json!({"retriever": "t", "scorer": "lm"});
         all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         serde_json::from_value(all).unwrap()
     }
 
     /// A question of two words and the end, over a vocabulary of two tokens, at two temperatures.
-    fn scores() -> Scores {
+    fn scores() -> TargetScores {
         // Logits (target, other): (2, 0), (0, 1), (1, 1).
         let sum = |a: f64, b: f64, t: f64| ((a / t).exp() + (b / t).exp()).ln() as f32;
         let sums = |t: f64| vec![sum(2.0, 0.0, t), sum(0.0, 1.0, t), sum(1.0, 1.0, t)];
-        Scores { logits: vec![2.0, 0.0, 1.0], log_sum_exps: vec![(1.0, sums(1.0)), (2.0, sums(2.0))], ends: true }
+        TargetScores { logits: vec![2.0, 0.0, 1.0], log_sum_exps: vec![(1.0, sums(1.0)), (2.0, sums(2.0))], ends: true }
     }
 
     fn close(a: f64, b: f64) {
@@ -108,7 +108,7 @@ mod tests {
         // By hand: ln p = -ln(1 + e^-2) = -0.126928, -ln(1 + e) = -1.313262, -ln 2 = -0.693147; their mean -0.711112.
         let logprobs = counted(&scores(), &parameters(json!({}))).unwrap();
         close(mean(&logprobs), -0.711_112);
-        close(combined(&[logprobs], Ensemble::Max, Normalise::Sum).unwrap(), -2.133_337);
+        close(combined(&[logprobs], Ensemble::Max, Normalisation::Sum).unwrap(), -2.133_337);
         // Without the end: (-0.126928 - 1.313262) / 2.
         close(mean(&counted(&scores(), &parameters(json!({"score_end": false}))).unwrap()), -0.720_095);
         // At temperature 2: -ln(1 + e^-1) = -0.313262, -ln(1 + e^0.5) = -0.974077, -ln 2 again.
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn ensembles_of_three_contexts() {
         let contexts = [vec![-1.0, -5.0], vec![-2.0, -1.0], vec![-4.0, -3.0]];
-        let score = |ensemble| combined(&contexts, ensemble, Normalise::Mean).unwrap();
+        let score = |ensemble| combined(&contexts, ensemble, Normalisation::Mean).unwrap();
         // Means: -3, -1.5, -3.5.
         close(score(Ensemble::Mean), -8.0 / 3.0);
         close(score(Ensemble::Max), -1.5);
@@ -127,25 +127,25 @@ mod tests {
         close(score(Ensemble::TokenMax), -1.0);
         close(score(Ensemble::TokenMedian), -2.5);
         // Of two, the lower one.
-        let two = combined(&contexts[..2], Ensemble::TokenMedian, Normalise::Sum);
+        let two = combined(&contexts[..2], Ensemble::TokenMedian, Normalisation::Sum);
         close(two.unwrap(), -7.0);
     }
 
     #[test]
     fn nonsense_is_named() {
-        let message = |scores: &Scores, more: Value| counted(scores, &parameters(more)).unwrap_err().message;
+        let message = |scores: &TargetScores, more: Value| counted(scores, &parameters(more)).unwrap_err().message;
         assert_eq!(message(&scores(), json!({"temperature": 1.4})), "the scores lack temperature 1.4");
         let mut short = scores();
         short.log_sum_exps[0].1.pop();
         assert_eq!(message(&short, json!({})), "2 of 3 tokens have scores");
-        let none = Scores { logits: Vec::new(), log_sum_exps: vec![(1.0, Vec::new())], ends: false };
+        let none = TargetScores { logits: Vec::new(), log_sum_exps: vec![(1.0, Vec::new())], ends: false };
         assert_eq!(message(&none, json!({})), "no token was scored");
         let mut lost = scores();
         lost.logits[1] = f32::NEG_INFINITY;
         assert_eq!(message(&lost, json!({})), "the log-probability of a token is -inf");
         let uneven = [vec![-1.0], vec![-1.0, -2.0]];
-        assert!(combined(&uneven, Ensemble::Max, Normalise::Mean).is_ok());
-        let failure = combined(&uneven, Ensemble::TokenMax, Normalise::Mean).unwrap_err();
+        assert!(combined(&uneven, Ensemble::Max, Normalisation::Mean).is_ok());
+        let failure = combined(&uneven, Ensemble::TokenMax, Normalisation::Mean).unwrap_err();
         assert_eq!(failure.message, "one question has 1 tokens and 2");
     }
 }

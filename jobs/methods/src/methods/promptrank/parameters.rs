@@ -3,7 +3,7 @@
 
 use super::KIND;
 use super::demonstrations::Demonstrations;
-use super::instructions::{Instructions, Position};
+use super::instructions::{Instructions, InstructionPosition};
 use crate::machine::MethodError;
 use crate::registry::at_least_one;
 use crate::request::{Direction, ServiceName};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// The parameters of a job, with every default filled in.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Parameters {
+pub(crate) struct PromptRankParameters {
     pub(super) retriever: ServiceName,
     pub(super) scorer: ServiceName,
     #[serde(default = "default_pool")]
@@ -22,9 +22,9 @@ pub(crate) struct Parameters {
     #[serde(default = "default_first_hops")]
     pub(super) first_hops: u32,
     #[serde(default)]
-    pub(super) next_hops: Option<PerHop>,
+    pub(super) next_hops: Option<NumberPerHop>,
     #[serde(default = "default_links_per_passage")]
-    pub(super) links_per_passage: PerHop,
+    pub(super) links_per_passage: NumberPerHop,
     #[serde(default = "ServiceName::corpus")]
     pub(super) links: ServiceName,
     #[serde(default = "default_link_direction")]
@@ -34,11 +34,11 @@ pub(crate) struct Parameters {
     #[serde(default)]
     pub(super) link_ties: LinkTies,
     #[serde(default)]
-    pub(super) rerank: Rerank,
+    pub(super) rerank: RerankUnit,
     #[serde(default)]
     pub(super) instructions: Instructions,
     #[serde(default)]
-    pub(super) position: Position,
+    pub(super) position: InstructionPosition,
     #[serde(default = "default_cue")]
     pub(super) cue: String,
     #[serde(default = "default_label")]
@@ -46,7 +46,7 @@ pub(crate) struct Parameters {
     #[serde(default = "default_separator")]
     pub(super) separator: String,
     #[serde(default)]
-    pub(super) titles: Titles,
+    pub(super) titles: ShownTitles,
     #[serde(default)]
     pub(super) path_order: PathOrder,
     #[serde(default)]
@@ -58,7 +58,7 @@ pub(crate) struct Parameters {
     #[serde(default)]
     pub(super) prompt_tokens: Option<u32>,
     #[serde(default)]
-    pub(super) overflow: WhenTooLong,
+    pub(super) overflow: OverflowPolicy,
     #[serde(default)]
     pub(super) question_mark: bool,
     #[serde(default)]
@@ -66,7 +66,7 @@ pub(crate) struct Parameters {
     #[serde(default = "default_temperature")]
     pub(super) temperature: f64,
     #[serde(default)]
-    pub(super) normalise: Normalise,
+    pub(super) normalise: Normalisation,
     #[serde(default = "yes")]
     pub(super) score_end: bool,
     #[serde(default)]
@@ -88,13 +88,13 @@ pub(crate) struct Parameters {
     #[serde(default = "default_lambda")]
     pub(super) lambda: f64,
     #[serde(default)]
-    pub(super) lambda_on: LambdaOn,
+    pub(super) lambda_on: LambdaTarget,
 }
 
 /// One number for every hop, or one for each hop; the last one holds for all later hops.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected an integer, or a list of integers, one for each hop")]
-pub(super) enum PerHop {
+pub(super) enum NumberPerHop {
     Every(u32),
     Each(Vec<u32>),
 }
@@ -111,7 +111,7 @@ pub(super) enum LinkTies {
 /// The unit read by the model to score a path (section 4.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Rerank {
+pub(super) enum RerankUnit {
     #[default]
     Path,
     Passage,
@@ -120,7 +120,7 @@ pub(super) enum Rerank {
 /// The passages shown with their titles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Titles {
+pub(super) enum ShownTitles {
     #[default]
     None,
     FirstHop,
@@ -139,7 +139,7 @@ pub(super) enum PathOrder {
 /// The part to cut in too long a prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum WhenTooLong {
+pub(super) enum OverflowPolicy {
     #[default]
     Passages,
     Right,
@@ -149,7 +149,7 @@ pub(super) enum WhenTooLong {
 /// The rule to make one score of a question's tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Normalise {
+pub(super) enum Normalisation {
     #[default]
     Mean,
     Sum,
@@ -181,7 +181,7 @@ pub(super) enum DocumentScore {
 /// The score weighed by lambda against the span's score.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum LambdaOn {
+pub(super) enum LambdaTarget {
     #[default]
     Path,
     Rank,
@@ -202,8 +202,8 @@ fn default_first_hops() -> u32 {
     5
 }
 
-fn default_links_per_passage() -> PerHop {
-    PerHop::Every(3)
+fn default_links_per_passage() -> NumberPerHop {
+    NumberPerHop::Every(3)
 }
 
 fn default_link_direction() -> Direction {
@@ -246,7 +246,7 @@ fn default_lambda() -> f64 {
     0.9
 }
 
-impl PerHop {
+impl NumberPerHop {
     /// The number for the expansion of paths of `length` (from 1).
     pub(super) fn at(&self, length: u32) -> u32 {
         match self {
@@ -269,7 +269,7 @@ impl PerHop {
     }
 }
 
-impl Parameters {
+impl PromptRankParameters {
     /// The number of paths of `length` passages to expand: K1, K2, ….
     pub(super) fn expanded(&self, length: u32) -> u32 {
         match &self.next_hops {
@@ -327,10 +327,10 @@ pub(super) fn wrong(parameter: &'static str, found: impl ToString, allowed: &'st
 mod tests {
     use super::*;
     use crate::registry::build;
-    use crate::{Setting, resolve};
+    use crate::{MethodSetting, resolve};
     use serde_json::{Value, json};
 
-    fn parameters(more: Value) -> Parameters {
+    fn parameters(more: Value) -> PromptRankParameters {
         let mut all = json!({"retriever": "t", "scorer": "lm"});
         all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         serde_json::from_value(all).unwrap()
@@ -339,7 +339,7 @@ mod tests {
     fn refusal(more: Value) -> String {
         let mut all = json!({"retriever": "t", "scorer": "lm"});
         all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        match build(KIND, &all, &Setting { passages: 10 }) {
+        match build(KIND, &all, &MethodSetting { passages: 10 }) {
             Ok(_) => panic!("{all} was accepted"),
             Err(error) => error.to_string(),
         }
@@ -366,16 +366,16 @@ mod tests {
     fn one_set_of_demonstrations_is_a_list_of_one_set() {
         let demonstration = json!({"texts": ["a"], "question": "b?"});
         let given = json!({"retriever": "t", "scorer": "lm", "demonstrations": [demonstration]});
-        let resolved = resolve(KIND, &given, &Setting { passages: 10 }).unwrap();
+        let resolved = resolve(KIND, &given, &MethodSetting { passages: 10 }).unwrap();
         assert_eq!(resolved["demonstrations"], json!([[demonstration]]));
     }
 
     #[test]
     fn a_name_of_instructions_resolves_to_their_text() {
         let given = json!({"retriever": "t", "scorer": "lm", "instructions": "hopeval:five"});
-        let resolved = resolve(KIND, &given, &Setting { passages: 10 }).unwrap();
+        let resolved = resolve(KIND, &given, &MethodSetting { passages: 10 }).unwrap();
         assert_eq!(resolved["instructions"].as_array().map(Vec::len), Some(5));
-        let again = resolve(KIND, &resolved, &Setting { passages: 10 }).unwrap();
+        let again = resolve(KIND, &resolved, &MethodSetting { passages: 10 }).unwrap();
         assert_eq!(again, resolved);
     }
 

@@ -8,29 +8,29 @@
 //! A demonstration is worded as the path, with its question in the place of the scored one. Rules state the cuts of a
 //! prompt over its budget, since only the answering service can count tokens ([`Layout::rules`]).
 
-use super::Fixed;
+use super::PromptRankSettings;
 use super::demonstrations::Demonstration;
-use super::instructions::Frame;
-use super::parameters::{Parameters, PathOrder, Titles, WhenTooLong};
+use super::instructions::DocumentFrame;
+use super::parameters::{PromptRankParameters, PathOrder, ShownTitles, OverflowPolicy};
 use crate::machine::MethodError;
-use crate::prompt::{Content, Limit, Overflow, Part, PassageForm, Prompt, Role};
-use crate::request::{PassageId, Score};
+use crate::prompt::{Content, LengthLimit, OverflowRule, PromptPart, PassageForm, Prompt, ChatRole};
+use crate::request::{PassageId, ScorePayload};
 
 /// One instruction with one set of demonstrations.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Context {
-    frame: Frame,
+pub(super) struct ScoringContext {
+    frame: DocumentFrame,
     demonstrations: Vec<Demonstration>,
 }
 
 /// Each instruction with each set of demonstrations, in that order. Equal contexts count once, so no request is sent
 /// twice: without an instruction (`position = "none"`) all instructions are the same.
-pub(super) fn contexts(parameters: &Parameters) -> Result<Vec<Context>, MethodError> {
-    let Parameters { instructions, position, cue, separator, demonstrations, .. } = parameters;
-    let mut contexts: Vec<Context> = Vec::new();
+pub(super) fn contexts(parameters: &PromptRankParameters) -> Result<Vec<ScoringContext>, MethodError> {
+    let PromptRankParameters { instructions, position, cue, separator, demonstrations, .. } = parameters;
+    let mut contexts: Vec<ScoringContext> = Vec::new();
     for frame in instructions.frames(*position, cue, separator)? {
         for set in demonstrations.sets() {
-            let context = Context { frame: frame.clone(), demonstrations: set.to_vec() };
+            let context = ScoringContext { frame: frame.clone(), demonstrations: set.to_vec() };
             if !contexts.contains(&context) {
                 contexts.push(context);
             }
@@ -40,10 +40,10 @@ pub(super) fn contexts(parameters: &Parameters) -> Result<Vec<Context>, MethodEr
 }
 
 /// The wording of a configuration's prompts, as text: each context around a path of `{passages}`.
-pub(super) fn wording(fixed: &Fixed) -> String {
-    let Parameters { label, separator, .. } = &fixed.parameters;
-    let one = |context: &Context| {
-        let Frame { before, after } = &context.frame;
+pub(super) fn wording(fixed: &PromptRankSettings) -> String {
+    let PromptRankParameters { label, separator, .. } = &fixed.parameters;
+    let one = |context: &ScoringContext| {
+        let DocumentFrame { before, after } = &context.frame;
         let shown = context.demonstrations.iter().map(|demonstration| {
             let texts: Vec<String> = demonstration.texts.iter().map(|text| format!("{label}{text}")).collect();
             format!("{before}{}{after}{separator}{}{separator}", texts.join(separator.as_str()), demonstration.question)
@@ -54,21 +54,21 @@ pub(super) fn wording(fixed: &Fixed) -> String {
 }
 
 /// Requests the question's likelihood after `path` in `context`.
-pub(super) fn score(parameters: &Parameters, context: &Context, path: &[PassageId], question: &str) -> Score {
-    Score {
+pub(super) fn score(parameters: &PromptRankParameters, context: &ScoringContext, path: &[PassageId], question: &str) -> ScorePayload {
+    ScorePayload {
         prompt: prompt(parameters, context, path),
         target: Prompt::text(format!("{}{question}", parameters.question_prefix)),
         temperatures: vec![parameters.temperature],
     }
 }
 
-fn prompt(parameters: &Parameters, context: &Context, path: &[PassageId]) -> Prompt {
-    let Parameters { separator, .. } = parameters;
-    let Frame { before, after } = &context.frame;
-    let mut layout = Layout::default();
+fn prompt(parameters: &PromptRankParameters, context: &ScoringContext, path: &[PassageId]) -> Prompt {
+    let PromptRankParameters { separator, .. } = parameters;
+    let DocumentFrame { before, after } = &context.frame;
+    let mut layout = PromptLayout::default();
     for Demonstration { texts, question } in &context.demonstrations {
         layout.text(before);
-        let limit = parameters.demonstration_tokens.map(Limit::Tokens);
+        let limit = parameters.demonstration_tokens.map(LengthLimit::Tokens);
         let document = |text: &String| (Content::Text(text.clone()), limit);
         let shown = layout.documents(parameters, texts.iter().map(document).collect());
         layout.shown.extend(shown);
@@ -78,7 +78,7 @@ fn prompt(parameters: &Parameters, context: &Context, path: &[PassageId]) -> Pro
     layout.text(before);
     let document = |(hop, &passage)| {
         let form = form(parameters.titles, hop);
-        (Content::Passage { passage, form }, Some(Limit::Tokens(parameters.passage_tokens)))
+        (Content::Passage { passage, form }, Some(LengthLimit::Tokens(parameters.passage_tokens)))
     };
     layout.ranked = layout.documents(parameters, path.iter().enumerate().map(document).collect());
     layout.text(after);
@@ -88,11 +88,11 @@ fn prompt(parameters: &Parameters, context: &Context, path: &[PassageId]) -> Pro
 }
 
 /// The written form of the passage at `hop` (from 0, in link order).
-fn form(titles: Titles, hop: usize) -> PassageForm {
+fn form(titles: ShownTitles, hop: usize) -> PassageForm {
     let titled = match titles {
-        Titles::None => false,
-        Titles::FirstHop => hop == 0,
-        Titles::All => true,
+        ShownTitles::None => false,
+        ShownTitles::FirstHop => hop == 0,
+        ShownTitles::All => true,
     };
     if titled {
         PassageForm::Labelled { before: "Title: ".to_owned(), between: ". ".to_owned() }
@@ -103,8 +103,8 @@ fn form(titles: Titles, hop: usize) -> PassageForm {
 
 /// A prompt in the making. Literal texts without cuts are joined; each document is a part of its own.
 #[derive(Default)]
-struct Layout {
-    parts: Vec<Part>,
+struct PromptLayout {
+    parts: Vec<PromptPart>,
     /// Whether the last part may be continued.
     open: bool,
     /// Indices of the demonstrations' documents.
@@ -113,20 +113,20 @@ struct Layout {
     ranked: Vec<u32>,
 }
 
-impl Layout {
+impl PromptLayout {
     fn text(&mut self, text: &str) {
         if text.is_empty() {
             return;
         }
         match self.parts.last_mut() {
-            Some(Part { content: Content::Text(last), .. }) if self.open => last.push_str(text),
-            _ => self.parts.push(Part::text(text)),
+            Some(PromptPart { content: Content::Text(last), .. }) if self.open => last.push_str(text),
+            _ => self.parts.push(PromptPart::text(text)),
         }
         self.open = true;
     }
 
     /// Adds documents, given in link order; returns the indices of their parts.
-    fn documents(&mut self, parameters: &Parameters, mut documents: Vec<(Content, Option<Limit>)>) -> Vec<u32> {
+    fn documents(&mut self, parameters: &PromptRankParameters, mut documents: Vec<(Content, Option<LengthLimit>)>) -> Vec<u32> {
         let mut indices = Vec::with_capacity(documents.len());
         if parameters.path_order == PathOrder::Inverted {
             documents.reverse();
@@ -137,7 +137,7 @@ impl Layout {
             }
             self.text(&parameters.label);
             indices.push(self.parts.len() as u32);
-            self.parts.push(Part { role: Role::User, content, truncate });
+            self.parts.push(PromptPart { role: ChatRole::User, content, truncate });
             self.open = false;
         }
         indices
@@ -149,12 +149,12 @@ impl Layout {
     /// on. Each is cut down to an equal share of the budget (the instruction counts as one more); if this is not
     /// enough, in the same order to nothing. `right`: the last parts, with the instruction, as the authors' tokenizer
     /// truncates. `refuse`: no cut.
-    fn rules(&self, rule: WhenTooLong, budget: u32) -> Vec<Overflow> {
-        let cut = |part: u32, tokens: u32| Overflow::Cut { part, to: Limit::Tokens(tokens) };
+    fn rules(&self, rule: OverflowPolicy, budget: u32) -> Vec<OverflowRule> {
+        let cut = |part: u32, tokens: u32| OverflowRule::Cut { part, to: LengthLimit::Tokens(tokens) };
         match rule {
-            WhenTooLong::Refuse => Vec::new(),
-            WhenTooLong::Right => (0..self.parts.len() as u32).rev().map(|part| cut(part, 0)).collect(),
-            WhenTooLong::Passages => {
+            OverflowPolicy::Refuse => Vec::new(),
+            OverflowPolicy::Right => (0..self.parts.len() as u32).rev().map(|part| cut(part, 0)).collect(),
+            OverflowPolicy::Passages => {
                 let order: Vec<u32> = self.shown.iter().chain(self.ranked.iter().rev()).copied().collect();
                 let share = budget / (order.len() as u32 + 1);
                 let down_to = |tokens: u32| order.iter().map(move |&part| cut(part, tokens));
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn parameters(more: Value) -> Parameters {
+    fn parameters(more: Value) -> PromptRankParameters {
         let mut all = json!({"retriever": "t", "scorer": "lm", "instructions": "Ask.", "prompt_tokens": 40});
         all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         serde_json::from_value(all).unwrap()

@@ -6,27 +6,27 @@
 //! question in the paper).
 
 use super::likelihood::nonsense;
-use super::parameters::{LambdaOn, Parameters};
-use crate::outcome::Path;
-use crate::prompt::{Part, PassageForm, Prompt};
-use crate::request::Read;
-use crate::response::{Failure, Response, Span};
+use super::parameters::{LambdaTarget, PromptRankParameters};
+use crate::outcome::PassagePath;
+use crate::prompt::{PromptPart, PassageForm, Prompt};
+use crate::request::ReadPayload;
+use crate::response::{Failure, Response, AnswerSpan};
 
 /// Requests the best span in a path.
-pub(super) fn ask(parameters: &Parameters, question: &str, path: &Path) -> Read {
+pub(super) fn ask(parameters: &PromptRankParameters, question: &str, path: &PassagePath) -> ReadPayload {
     let form =
         if parameters.read_titles { PassageForm::TitleAndText { between: " ".to_owned() } } else { PassageForm::Text };
     let mut parts = Vec::new();
     if parameters.yes_no {
-        parts.push(Part::text("yes no "));
+        parts.push(PromptPart::text("yes no "));
     }
     for (position, &passage) in path.passages.iter().enumerate() {
         if position > 0 {
-            parts.push(Part::text(" "));
+            parts.push(PromptPart::text(" "));
         }
-        parts.push(Part::passage(passage, form.clone(), None));
+        parts.push(PromptPart::passage(passage, form.clone(), None));
     }
-    Read {
+    ReadPayload {
         question: question.to_owned(),
         context: Prompt { parts, budget: None, overflow: Vec::new() },
         max_answer_tokens: parameters.max_answer_tokens,
@@ -40,8 +40,8 @@ pub(super) fn ask(parameters: &Parameters, question: &str, path: &Path) -> Read 
 /// # Errors
 /// An indeterminate failure, a nonsensical answer, or, if no path could be read at all, the first refusal.
 pub(super) fn answer(
-    parameters: &Parameters,
-    paths: &[Path],
+    parameters: &PromptRankParameters,
+    paths: &[PassagePath],
     responses: Vec<Response>,
 ) -> Result<Option<String>, Failure> {
     let mut best: Option<(f64, String)> = None;
@@ -69,12 +69,12 @@ pub(super) fn answer(
     }
 }
 
-fn weight(parameters: &Parameters, path: &Path, span: &Span) -> Result<f64, Failure> {
-    let Parameters { lambda, lambda_on, .. } = *parameters;
+fn weight(parameters: &PromptRankParameters, path: &PassagePath, span: &AnswerSpan) -> Result<f64, Failure> {
+    let PromptRankParameters { lambda, lambda_on, .. } = *parameters;
     let context = match (lambda_on, span.rank) {
-        (LambdaOn::Path, _) => path.score,
-        (LambdaOn::Rank, Some(rank)) => rank,
-        (LambdaOn::Rank, None) => {
+        (LambdaTarget::Path, _) => path.score,
+        (LambdaTarget::Rank, Some(rank)) => rank,
+        (LambdaTarget::Rank, None) => {
             let message = "lambda_on is \"rank\", and the reader has no rank head";
             return Err(nonsense(message.to_owned()));
         }

@@ -1,23 +1,23 @@
 //! Samples of responses: every kind of answer, of failure and of prompt report.
 
-use crate::request::{Kind, PassageId};
+use crate::request::{RequestKind, PassageId};
 use crate::response::{
-    Answer, Failure, FailureKind, Finish, Generation, Hit, Labels, PassageText, PromptReport, Response, Scores, Span,
-    Work,
+    Answer, Failure, FailureKind, FinishReason, Generation, RetrievalHit, ChunkLabels, PassageText, PromptReport, Response, TargetScores, AnswerSpan,
+    AnswerWork,
 };
 
 /// Characters with an escape in JSON.
 const TEXT: &str = "\"n\u{e9}\" \\ \t\n\u{1} \u{2028} \u{1f600}";
 
 /// Samples of responses, each with the kind of its request and a unique name without spaces.
-pub fn every_response() -> Vec<(String, Kind, Response)> {
-    let work = Work { prompt_tokens: 300, completion_tokens: 0, scored_tokens: 127, operations: (1 << 40) + 128 };
+pub fn every_response() -> Vec<(String, RequestKind, Response)> {
+    let work = AnswerWork { prompt_tokens: 300, completion_tokens: 0, scored_tokens: 127, operations: (1 << 40) + 128 };
     let report = PromptReport { tokens: 300, dropped: vec![0, 200], cut: vec![(1, 70_000), (3, 1)] };
     let answered = |(name, answer): (&str, Answer)| (name.to_owned(), answer.kind(), Response::answer(answer, work));
     let mut samples: Vec<_> = answers().into_iter().map(answered).collect();
     for kind in FailureKind::ALL {
         let failed = Response { work, ..Response::failure(kind, TEXT) };
-        samples.push((format!("failure-{}", kind.name()), Kind::Generate, failed));
+        samples.push((format!("failure-{}", kind.name()), RequestKind::Generate, failed));
     }
     let refused = || Failure { kind: FailureKind::Refused, message: String::new() };
     let reports = [
@@ -29,13 +29,13 @@ pub fn every_response() -> Vec<(String, Kind, Response)> {
     for (name, report) in reports {
         for (of, result) in [("answer", Ok(Answer::Filter("next".to_owned()))), ("failure", Err(refused()))] {
             let response =
-                Response { result, work: Work::default(), prompt: Some(report.clone()), passages: Vec::new() };
-            samples.push((format!("{name}-{of}"), Kind::Filter, response));
+                Response { result, work: AnswerWork::default(), prompt: Some(report.clone()), passages: Vec::new() };
+            samples.push((format!("{name}-{of}"), RequestKind::Filter, response));
         }
     }
     let read = PassageText { passage: PassageId(3), title: "T".to_owned(), text: TEXT.to_owned() };
     let read = Response { passages: vec![read], ..Response::answer(Answer::Passages(vec![PassageId(3)]), work) };
-    samples.push(("passages-with-texts".to_owned(), Kind::Passages, read));
+    samples.push(("passages-with-texts".to_owned(), RequestKind::Passages, read));
     samples
 }
 
@@ -43,9 +43,9 @@ fn answers() -> Vec<(&'static str, Answer)> {
     let rows = vec![f32::NEG_INFINITY, -0.1, f32::MIN_POSITIVE, 1e-45, 0.1 + 0.2, f32::MAX, f32::NAN];
     let sums = vec![(1.0, vec![0.3; 7]), (1.4, vec![-7.5; 7])];
     let generation = |text: &str, finish, logprobs| Generation { text: text.to_owned(), finish, logprobs };
-    let span = |rank, at| Span { text: TEXT.to_owned(), score: -0.1, rank, at };
-    let hit = |passage, score| Hit { passage: PassageId(passage), score };
-    let finite = Scores { logits: vec![-0.1, 0.3], log_sum_exps: vec![(1.4, vec![0.1, -7.5])], ends: false };
+    let span = |rank, at| AnswerSpan { text: TEXT.to_owned(), score: -0.1, rank, at };
+    let hit = |passage, score| RetrievalHit { passage: PassageId(passage), score };
+    let finite = TargetScores { logits: vec![-0.1, 0.3], log_sum_exps: vec![(1.4, vec![0.1, -7.5])], ends: false };
     vec![
         ("retrieve", Answer::Retrieve(vec![hit(5_000_000, 12.3), hit(0, 0.1 + 0.2), hit(u32::MAX, -0.0)])),
         ("retrieve-none", Answer::Retrieve(Vec::new())),
@@ -53,9 +53,9 @@ fn answers() -> Vec<(&'static str, Answer)> {
         ("passages-none", Answer::Passages(Vec::new())),
         ("links", Answer::Links(vec![PassageId(300), PassageId(0)])),
         ("links-none", Answer::Links(Vec::new())),
-        ("score", Answer::Score(Scores { logits: rows, log_sum_exps: sums, ends: true })),
-        ("score-none", Answer::Score(Scores { logits: Vec::new(), log_sum_exps: Vec::new(), ends: false })),
-        ("label", Answer::Label(Labels { information: TEXT.to_owned(), tag_logits: vec![1.5, -2.5] })),
+        ("score", Answer::Score(TargetScores { logits: rows, log_sum_exps: sums, ends: true })),
+        ("score-none", Answer::Score(TargetScores { logits: Vec::new(), log_sum_exps: Vec::new(), ends: false })),
+        ("label", Answer::Label(ChunkLabels { information: TEXT.to_owned(), tag_logits: vec![1.5, -2.5] })),
         ("filter", Answer::Filter(TEXT.to_owned())),
         ("filter-empty", Answer::Filter(String::new())),
         ("rerank", Answer::Rerank(vec![0.25, -1.0, 0.1 + 0.2, 1e21, 1e-7])),
@@ -65,8 +65,8 @@ fn answers() -> Vec<(&'static str, Answer)> {
         ("read", Answer::Read(vec![span(Some(0.7), Some((1, 2, 5))), span(None, None)])),
         ("read-none", Answer::Read(Vec::new())),
         ("embed", Answer::Embed(vec![0.1, -0.2])),
-        ("generate-stop", Answer::Generate(generation(TEXT, Finish::Stop, vec![-0.5, -0.1]))),
-        ("generate-length", Answer::Generate(generation("", Finish::Length, Vec::new()))),
+        ("generate-stop", Answer::Generate(generation(TEXT, FinishReason::Stop, vec![-0.5, -0.1]))),
+        ("generate-length", Answer::Generate(generation("", FinishReason::Length, Vec::new()))),
         ("score-finite", Answer::Score(finite)),
     ]
 }
