@@ -233,7 +233,7 @@ max_tokens = 4
 /// method outside both lists has the parameters of its first scenario.
 pub fn every_method() -> String {
     let listed = [METHODS_WITHOUT_MODELS, METHODS_WITH_MODELS].concat();
-    let kinds = hopeval_methods::kinds().iter().map(|info| info.kind);
+    let kinds = hopeval_methods::method_kinds().iter().map(|info| info.kind);
     let others = kinds.filter(|kind| !listed.contains(&format!("kind = {kind:?}"))).map(method_of_scenario);
     [listed.clone(), others.collect()].concat()
 }
@@ -246,8 +246,8 @@ fn method_of_scenario(kind: &str) -> String {
     let given = given.unwrap_or_else(|| panic!("{file}: no line `method {kind}`"));
     let mut parameters: serde_json::Value =
         serde_json::from_str(if given.is_empty() { "{}" } else { given }).expect("a scenario's parameters are JSON");
-    let method = hopeval_methods::build(kind, &parameters, &MethodSetting { passages: 400 }).expect("a scenario's method");
-    for used in method.services() {
+    let method = hopeval_methods::build_method(kind, &parameters, &MethodSetting { passages: 400 }).expect("a scenario's method");
+    for used in method.service_uses() {
         parameters[used.parameter] = match used.kind {
             RequestKind::Retrieve => "bm25",
             RequestKind::Passages | RequestKind::Links => "corpus",

@@ -132,7 +132,7 @@ fn every_method_has_every_kind_of_this_build() {
     let kinds = |table: &str| -> BTreeSet<String> {
         job[table].as_table().unwrap().values().map(|one| one["kind"].as_str().unwrap().to_owned()).collect()
     };
-    let methods: BTreeSet<String> = hopeval_methods::kinds().iter().map(|info| info.kind.to_owned()).collect();
+    let methods: BTreeSet<String> = hopeval_methods::method_kinds().iter().map(|info| info.kind.to_owned()).collect();
     assert_eq!(kinds("method"), methods);
 
     let services = hopeval_jobs::services::KINDS.iter().map(|kind| (*kind).to_owned());

@@ -304,7 +304,7 @@ fn a_labeler_with_other_tags_is_said_before_the_run() {
     catalogue.open_all(&|_, _| ()).unwrap();
     let check = |tags: u32| {
         let parameters = json!({"retriever": "dense", "labeler": "label", "filter": "filter", "tags": tags});
-        let method = hopeval_methods::build("efficientrag", &parameters, &MethodSetting { passages: 400 }).unwrap();
+        let method = hopeval_methods::build_method("efficientrag", &parameters, &MethodSetting { passages: 400 }).unwrap();
         catalogue.check_services("rounds", method.as_ref()).map_err(|error| error.to_string())
     };
     assert_eq!(check(2), Ok(()));

@@ -24,11 +24,11 @@ pub(crate) fn align(wanted: &[String], within: &[String], free: impl Fn(usize) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::words::folded;
+    use crate::words::folded_words;
 
     fn marked(wanted: &str, within: &str) -> (String, u64) {
-        let words = folded(within);
-        let (marks, missing) = align(&folded(wanted), &words, |at| words[at] != "info");
+        let words = folded_words(within);
+        let (marks, missing) = align(&folded_words(wanted), &words, |at| words[at] != "info");
         let kept = words.iter().zip(marks).map(|(word, kept)| if kept { format!("[{word}]") } else { word.clone() });
         (kept.collect::<Vec<_>>().join(" "), missing)
     }

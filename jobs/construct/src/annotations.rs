@@ -13,7 +13,7 @@ use crate::report::ConstructReport;
 use crate::rows::{FilterRow, QueryInfo, QuestionRows};
 use crate::settings::ConstructSettings;
 use crate::spans::ChunkWords;
-use crate::words::{folded, is_content, owned};
+use crate::words::{folded_words, is_content, owned_words};
 use hopeval_corpus::PassageId;
 use hopeval_methods::annotation::{Annotation, STAGES};
 
@@ -54,19 +54,19 @@ pub fn annotated_rows(
     report.questions += 1;
     let mut rows = QuestionRows::default();
     if ended.status == "ok" {
-        let annotation = read(ended, library)?;
+        let annotation = read_annotation(ended, library)?;
         for hop in 0..annotation.hops.len() {
             hop_rows(ended.question, &annotation, hop, library, settings, &mut rows, report);
         }
     } else {
-        report.skip(reason(ended));
+        report.count_skipped(failure_reason(ended));
     }
-    report.count(&rows);
+    report.count_rows(&rows);
     Ok(rows)
 }
 
 /// The kind of failure, with its stage if the message begins with one.
-fn reason(ended: &AnnotationOutcome<'_>) -> String {
+fn failure_reason(ended: &AnnotationOutcome<'_>) -> String {
     let stage = ended.message.and_then(|message| message.split_once(':')).map(|(stage, _)| stage);
     match stage.filter(|stage| STAGES.contains(stage)) {
         Some(stage) => format!("{} ({stage})", ended.status),
@@ -74,7 +74,7 @@ fn reason(ended: &AnnotationOutcome<'_>) -> String {
     }
 }
 
-fn read(ended: &AnnotationOutcome<'_>, library: &CorpusLibrary<'_>) -> Result<Annotation, ConstructError> {
+fn read_annotation(ended: &AnnotationOutcome<'_>, library: &CorpusLibrary<'_>) -> Result<Annotation, ConstructError> {
     let wrong = |reason: String| ConstructError::Annotation { question: ended.question.to_owned(), reason };
     let text = ended.annotation.ok_or_else(|| wrong("there is none".to_owned()))?;
     let annotation: Annotation = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
@@ -104,10 +104,10 @@ fn hop_rows(
     rows: &mut QuestionRows,
     report: &mut ConstructReport,
 ) {
-    let copied = copied(annotation, hop, library, report);
+    let copied = copied_passages(annotation, hop, library, report);
     let found = &annotation.hops[hop].found;
     let asked = (annotation.hops[hop].query.as_str(), hop as i32);
-    let others: Vec<ChunkText> = found.iter().take(settings.k).map(|passage| library.chunk(PassageId(passage.0))).collect();
+    let others: Vec<ChunkText> = found.iter().take(settings.k).map(|passage| library.corpus_chunk(PassageId(passage.0))).collect();
     report.hops_without_negative += u64::from(others.is_empty());
     let listed: Vec<String> = others.iter().map(ChunkText::written).collect();
     if let Some(next) = annotation.hops.get(hop + 1) {
@@ -123,28 +123,28 @@ fn hop_rows(
         rows.labeler.push(labeler_row(id, asked, words, labels, tag, &name));
     }
     for chunk in others.iter().take(count) {
-        let words = ChunkWords::of(chunk);
+        let words = ChunkWords::from_chunk(chunk);
         let labels = vec![false; words.words.len()];
         rows.labeler.push(labeler_row(id, asked, words, labels, TERMINATE, &chunk.name));
     }
 }
 
 /// The passages of a hop, each once, in the order of the steps.
-fn copied(annotation: &Annotation, hop: usize, library: &CorpusLibrary<'_>, report: &mut ConstructReport) -> Vec<CopiedPassage> {
+fn copied_passages(annotation: &Annotation, hop: usize, library: &CorpusLibrary<'_>, report: &mut ConstructReport) -> Vec<CopiedPassage> {
     let depths = annotation.depths();
     let mut all: Vec<CopiedPassage> = Vec::new();
     for (at, step) in annotation.steps.iter().enumerate().filter(|(at, _)| depths[*at] == hop) {
         let passage = PassageId(step.passage.0);
         let place = all.iter().position(|copied| copied.passage == passage).unwrap_or_else(|| {
-            let chunk = library.chunk(passage);
-            let words = ChunkWords::of(&chunk);
+            let chunk = library.corpus_chunk(passage);
+            let words = ChunkWords::from_chunk(&chunk);
             let labels = vec![false; words.words.len()];
             all.push(CopiedPassage { passage, name: chunk.name, words, labels, continues: false });
             all.len() - 1
         });
         let copied = &mut all[place];
         copied.continues |= annotation.is_needed(at);
-        let wanted = folded(&step.words);
+        let wanted = folded_words(&step.words);
         let (kept, missing) = align(&wanted, &copied.words.folded, |_| true);
         report.copied_words += wanted.len() as u64;
         report.copied_words_not_found += missing;
@@ -154,15 +154,15 @@ fn copied(annotation: &Annotation, hop: usize, library: &CorpusLibrary<'_>, repo
 }
 
 fn filter_row(id: &str, (query, hop): (&str, i32), next: &str, copied: &[CopiedPassage], report: &mut ConstructReport) -> FilterRow {
-    let asked = owned(query);
+    let asked = owned_words(query);
     let continuing = copied.iter().filter(|copied| copied.continues);
     let information = continuing.map(|copied| {
         let words = copied.words.words.iter().zip(&copied.labels);
         words.filter(|(_, kept)| **kept).map(|(word, _)| word.as_str()).collect()
     });
     let made = QueryInfo::new(asked.iter().map(String::as_str), information);
-    let within: Vec<String> = made.tokens.iter().map(|word| crate::words::lower(word)).collect();
-    let wanted = folded(next);
+    let within: Vec<String> = made.tokens.iter().map(|word| crate::words::lower_case(word)).collect();
+    let wanted = folded_words(next);
     let (labels, missing) = align(&wanted, &within, |at| !made.template[at]);
     report.copied_words += wanted.len() as u64;
     report.copied_words_not_found += missing;

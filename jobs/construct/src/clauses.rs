@@ -18,9 +18,9 @@
 //! If no word counts for the deepest hop, the words behind the last matched one belong to it, unless a comma or a
 //! parenthesis sets them off. Closing punctuation belongs to no hop: it stays.
 
-use crate::cues::{asks_for, cues};
+use crate::cues::{asks_for, relation_cues};
 use crate::steps::QuestionStep;
-use crate::words::{TextWord, is_content, is_form_of, lower, words};
+use crate::words::{TextWord, is_content, is_form_of, lower_case, split_words};
 use std::cmp::Ordering;
 
 /// The depth of closing punctuation, never answered.
@@ -38,11 +38,11 @@ const FIRST: f64 = 1.0;
 const LATER: f64 = 1e-6;
 
 /// The hop that answers each word of the question, from 1; [`ALWAYS`] for closing punctuation.
-pub(crate) fn depths(question: &str, steps: &[QuestionStep]) -> Vec<u32> {
-    let found = words(question);
+pub(crate) fn word_depths(question: &str, steps: &[QuestionStep]) -> Vec<u32> {
+    let found = split_words(question);
     let deepest = steps.iter().map(|step| step.depth).max().unwrap_or(1) as usize;
     let open = found.iter().rposition(|word| word.text.chars().any(hopeval_pytext::is_word)).map_or(0, |last| last + 1);
-    let counts = counts(&found[..open], steps, deepest);
+    let counts = depth_counts(&found[..open], steps, deepest);
     let mut depths = best_path(question, &found[..open], &counts, deepest);
     if counts.iter().all(|counts| counts[deepest - 1] == 0.0) {
         give_the_rest_to_the_deepest(question, &found[..open], &counts, &mut depths, deepest);
@@ -52,8 +52,8 @@ pub(crate) fn depths(question: &str, steps: &[QuestionStep]) -> Vec<u32> {
 }
 
 /// The counts of each word, by depth less one.
-fn counts(found: &[TextWord<'_>], steps: &[QuestionStep], deepest: usize) -> Vec<Vec<f64>> {
-    let folded: Vec<String> = found.iter().map(|word| lower(word.text)).collect();
+fn depth_counts(found: &[TextWord<'_>], steps: &[QuestionStep], deepest: usize) -> Vec<Vec<f64>> {
+    let folded: Vec<String> = found.iter().map(|word| lower_case(word.text)).collect();
     let mut counts = vec![vec![0.0_f64; deepest]; found.len()];
     for step in steps {
         let depth = step.depth as usize - 1;
@@ -63,7 +63,7 @@ fn counts(found: &[TextWord<'_>], steps: &[QuestionStep], deepest: usize) -> Vec
         };
         let sources = [Some(step.asks.as_str()), step.subject.as_deref()];
         for source in sources.into_iter().flatten() {
-            let source: Vec<String> = words(source).iter().map(|word| lower(word.text)).collect();
+            let source: Vec<String> = split_words(source).iter().map(|word| lower_case(word.text)).collect();
             shared_runs(found, &folded, &source, &mut add);
             for (at, word) in folded.iter().enumerate() {
                 if is_content(word) && source.iter().any(|other| is_content(other) && is_form_of(word, other)) {
@@ -71,7 +71,7 @@ fn counts(found: &[TextWord<'_>], steps: &[QuestionStep], deepest: usize) -> Vec
                 }
             }
         }
-        let cues = cues(&step.relation);
+        let cues = relation_cues(&step.relation);
         for (at, word) in folded.iter().enumerate() {
             if is_content(word) && asks_for(&cues, word) {
                 add(at, ALONE);
@@ -120,7 +120,7 @@ fn best_path(question: &str, found: &[TextWord<'_>], counts: &[Vec<f64>], deepes
     let mut value = vec![0.0; deepest];
     let mut following: Vec<Vec<usize>> = vec![Vec::new(); found.len()];
     for at in (0..found.len()).rev() {
-        let inwards = match found.get(at + 1).map(|word| lower(word.text)).as_deref() {
+        let inwards = match found.get(at + 1).map(|word| lower_case(word.text)).as_deref() {
             Some("the" | "a" | "an") => INWARDS_BEFORE_ARTICLE,
             Some(word) if is_content(word) => INWARDS_BEFORE_CONTENT,
             _ => CHANGE,
@@ -199,8 +199,8 @@ mod tests {
 
     /// The words left after hop `hop`.
     fn rest(question: &str, steps: &[QuestionStep], hop: u32) -> String {
-        let depths = depths(question, steps);
-        let kept = words(question).into_iter().zip(depths).filter(|(_, depth)| *depth > hop);
+        let depths = word_depths(question, steps);
+        let kept = split_words(question).into_iter().zip(depths).filter(|(_, depth)| *depth > hop);
         kept.map(|(word, _)| word.text).collect::<Vec<_>>().join(" ")
     }
 
@@ -282,6 +282,6 @@ mod tests {
     fn a_single_hop_is_answered_whole() {
         let steps = chain(&[("Who wrote Bold Basket?", Some("Bold Basket"), "author")]);
         assert_eq!(rest("Who wrote Bold Basket?", &steps, 1), "?");
-        assert_eq!(depths("", &steps), Vec::<u32>::new());
+        assert_eq!(word_depths("", &steps), Vec::<u32>::new());
     }
 }

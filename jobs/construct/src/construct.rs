@@ -1,14 +1,14 @@
 //! Turns questions with gold annotations into rows, one question at a time.
 
 use crate::error::ConstructError;
-use crate::hops::{AnnotatedQuestion, RowMaker, walk};
+use crate::hops::{AnnotatedQuestion, RowMaker, walk_hops};
 use crate::library::{ChunkText, CorpusLibrary};
-use crate::paths::{reader, scorer};
+use crate::paths::{push_reader_rows, push_scorer_rows};
 use crate::report::ConstructReport;
 use crate::rows::QuestionRows;
 use crate::settings::{QuestionRandom, ConstructSettings};
 use crate::skip::SkipReason;
-use crate::steps::steps;
+use crate::steps::question_steps;
 use crate::tables::TrainingTables;
 use hopeval_datasets::{DatasetSpec, Policy, Question, Questions};
 use std::path::Path;
@@ -28,51 +28,51 @@ pub fn construct(
     progress: &mut dyn FnMut(u64),
 ) -> Result<ConstructReport, ConstructError> {
     let questions = Questions::open(spec, Policy::Strict)?;
-    let mut tables = TrainingTables::all(folder)?;
+    let mut tables = TrainingTables::create_all(folder)?;
     let mut report = ConstructReport::default();
     for question in questions {
-        tables.extend(rows(&question?, library, settings, &mut report))?;
+        tables.extend(question_rows(&question?, library, settings, &mut report))?;
         progress(report.questions);
     }
-    tables.finish(&report)?;
+    tables.finish_files(&report)?;
     Ok(report)
 }
 
 /// The rows of one question. `report` counts them, and the reasons for missing ones.
-pub fn rows(question: &Question, library: &mut CorpusLibrary<'_>, settings: &ConstructSettings, report: &mut ConstructReport) -> QuestionRows {
+pub fn question_rows(question: &Question, library: &mut CorpusLibrary<'_>, settings: &ConstructSettings, report: &mut ConstructReport) -> QuestionRows {
     report.questions += 1;
     // Counted here, even if both stay 0.
     report.negatives_with_answer.get_or_insert(0);
     report.answers_not_found.get_or_insert(0);
     let mut rows = QuestionRows::default();
-    match annotated(question, library) {
-        Err(skip) => report.skip(skip),
+    match annotate_question(question, library) {
+        Err(skip) => report.count_skipped(skip),
         Ok(annotated) => {
             let mut draw = QuestionRandom::new(settings.seed, &question.id);
             let mut making = RowMaker { library, settings, draw: &mut draw, rows: &mut rows, report };
-            let found = walk(&annotated, &mut making);
-            scorer(&annotated, &mut making, &found);
-            reader(&annotated, &mut making, &found);
+            let found = walk_hops(&annotated, &mut making);
+            push_scorer_rows(&annotated, &mut making, &found);
+            push_reader_rows(&annotated, &mut making, &found);
         }
     }
-    report.count(&rows);
+    report.count_rows(&rows);
     rows
 }
 
-fn annotated<'q>(question: &'q Question, library: &CorpusLibrary<'_>) -> Result<AnnotatedQuestion<'q>, SkipReason> {
+fn annotate_question<'q>(question: &'q Question, library: &CorpusLibrary<'_>) -> Result<AnnotatedQuestion<'q>, SkipReason> {
     if question.answers.is_empty() {
         return Err(SkipReason::NoAnswer);
     }
-    let steps = steps(question)?;
-    let chunks: Option<Vec<ChunkText>> = steps.iter().map(|step| library.gold(&step.passage)).collect();
+    let steps = question_steps(question)?;
+    let chunks: Option<Vec<ChunkText>> = steps.iter().map(|step| library.gold_chunk(&step.passage)).collect();
     let chunks = chunks.ok_or(SkipReason::PassageNotFound)?;
     let mut gold: std::collections::BTreeSet<_> = chunks.iter().filter_map(|chunk| chunk.number).collect();
     if question.decomposition.is_empty() {
         // Gold is known by title, so every passage of that title is gold.
-        gold.extend(library.titled(question.gold.iter().filter_map(|gold| gold.title.as_deref())));
+        gold.extend(library.passages_titled(question.gold.iter().filter_map(|gold| gold.title.as_deref())));
     }
     // The corpus may have a gold passage in other words. It could be any passage of its title, so none is a negative.
     let elsewhere = chunks.iter().filter(|chunk| chunk.number.is_none() && !chunk.title.is_empty());
-    gold.extend(library.titled(elsewhere.map(|chunk| chunk.title.as_str())));
+    gold.extend(library.passages_titled(elsewhere.map(|chunk| chunk.title.as_str())));
     Ok(AnnotatedQuestion { question, steps, chunks, gold })
 }

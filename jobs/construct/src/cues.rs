@@ -3,7 +3,7 @@
 //! Relations have Wikidata's names, as in 2WikiMultihopQA's evidences, MuSiQue's `subject >> relation` steps and
 //! generated worlds. The table lists further words that ask for a relation, besides its own.
 
-use crate::words::{is_content, is_form_of, lower, words};
+use crate::words::{is_content, is_form_of, lower_case, split_words};
 
 /// Relation: words that ask for it, in lower case.
 const TABLE: &[(&str, &[&str])] = &[
@@ -78,9 +78,9 @@ const TABLE: &[(&str, &[&str])] = &[
 ];
 
 /// The cues for a relation: its own content words and those of the table. Empty for a question without a relation.
-pub(crate) fn cues(relation: &str) -> Vec<String> {
-    let folded = lower(relation);
-    let own = words(&folded).into_iter().map(|word| word.text.to_owned()).filter(|word| is_content(word));
+pub(crate) fn relation_cues(relation: &str) -> Vec<String> {
+    let folded = lower_case(relation);
+    let own = split_words(&folded).into_iter().map(|word| word.text.to_owned()).filter(|word| is_content(word));
     let listed = TABLE.iter().filter(|(name, _)| *name == folded).flat_map(|(_, cues)| cues.iter());
     own.chain(listed.map(|cue| (*cue).to_owned())).collect()
 }
@@ -97,10 +97,10 @@ mod tests {
     #[test]
     fn relations_have_their_own_words_and_the_tables() {
         assert!(TABLE.is_sorted_by_key(|(name, _)| name));
-        let birth = cues("date of birth");
+        let birth = relation_cues("date of birth");
         assert!(asks_for(&birth, "born") && asks_for(&birth, "birth") && asks_for(&birth, "date"));
         assert!(!asks_for(&birth, "of") && !asks_for(&birth, "died"));
-        assert!(asks_for(&cues("shares border with"), "border"));
-        assert!(cues("").is_empty());
+        assert!(asks_for(&relation_cues("shares border with"), "border"));
+        assert!(relation_cues("").is_empty());
     }
 }

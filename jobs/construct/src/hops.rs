@@ -1,6 +1,6 @@
 //! Walks a question hop by hop, and makes the rows of labeler, filter and encoder on the way.
 
-use crate::clauses::depths;
+use crate::clauses::word_depths;
 use crate::library::{ChunkText, CorpusLibrary};
 use crate::report::ConstructReport;
 use crate::rows::{EncoderRow, FilterRow, LabelerRow, QueryInfo, QuestionRows};
@@ -8,7 +8,7 @@ use crate::settings::{QuestionRandom, KeptWords, ConstructSettings};
 use crate::skip::SkipReason;
 use crate::spans::ChunkWords;
 use crate::steps::QuestionStep;
-use crate::words::{is_content, lower, words};
+use crate::words::{is_content, lower_case, split_words};
 use hopeval_corpus::PassageId;
 use hopeval_datasets::Question;
 use std::collections::BTreeSet;
@@ -51,21 +51,21 @@ pub(crate) struct RowMaker<'a, 'c> {
 }
 
 /// Makes the rows. Returns the passages found for each hop's query without gold ones, best first.
-pub(crate) fn walk(annotated: &AnnotatedQuestion<'_>, making: &mut RowMaker<'_, '_>) -> Vec<Vec<PassageId>> {
+pub(crate) fn walk_hops(annotated: &AnnotatedQuestion<'_>, making: &mut RowMaker<'_, '_>) -> Vec<Vec<PassageId>> {
     let AnnotatedQuestion { question, steps, .. } = annotated;
     let deepest = steps.iter().map(|step| step.depth).max().unwrap_or(0);
-    let asked = words(&question.text).into_iter().zip(depths(&question.text, steps));
+    let asked = split_words(&question.text).into_iter().zip(word_depths(&question.text, steps));
     let mut query: Vec<QueryWord> =
         asked.map(|(word, until)| QueryWord { text: word.text.to_owned(), until }).collect();
     let mut text = question.text.clone();
     let mut found = Vec::new();
     for hop in 1..=deepest {
-        let negatives = others(annotated, making.library, &text, making.settings.k);
-        let positives = positives(annotated, hop, making.settings.keep);
-        let lost = label(annotated, making, (hop, &text), &positives, &negatives);
+        let negatives = other_passages(annotated, making.library, &text, making.settings.k);
+        let positives = positive_passages(annotated, hop, making.settings.keep);
+        let lost = label_hop(annotated, making, (hop, &text), &positives, &negatives);
         found.push(negatives);
         if lost {
-            making.report.cut(SkipReason::AnswerNotInPassage);
+            making.report.count_cut_short(SkipReason::AnswerNotInPassage);
             break;
         }
         if hop < deepest {
@@ -73,7 +73,7 @@ pub(crate) fn walk(annotated: &AnnotatedQuestion<'_>, making: &mut RowMaker<'_, 
             let information: Vec<Vec<QueryWord>> = continuing.map(kept_words).collect();
             making.rows.filter.push(filter_row(&question.id, hop, &query, &information));
             query.retain(|word| word.until > hop);
-            if !query.iter().any(|word| is_content(&lower(&word.text))) {
+            if !query.iter().any(|word| is_content(&lower_case(&word.text))) {
                 making.report.queries_without_question += 1;
             }
             query.extend(information.into_iter().flatten().filter(|word| word.until > hop));
@@ -84,34 +84,34 @@ pub(crate) fn walk(annotated: &AnnotatedQuestion<'_>, making: &mut RowMaker<'_, 
 }
 
 /// The best passages for a query, without gold ones.
-fn others(annotated: &AnnotatedQuestion<'_>, library: &mut CorpusLibrary<'_>, query: &str, k: usize) -> Vec<PassageId> {
+fn other_passages(annotated: &AnnotatedQuestion<'_>, library: &mut CorpusLibrary<'_>, query: &str, k: usize) -> Vec<PassageId> {
     let mut found = library.search(query, k.saturating_add(annotated.gold.len()));
     found.retain(|passage| !annotated.gold.contains(passage));
     found.truncate(k);
     found
 }
 
-fn positives(annotated: &AnnotatedQuestion<'_>, hop: u32, keep: KeptWords) -> Vec<PositivePassage> {
+fn positive_passages(annotated: &AnnotatedQuestion<'_>, hop: u32, keep: KeptWords) -> Vec<PositivePassage> {
     let AnnotatedQuestion { question, steps, chunks, .. } = annotated;
     let mut positives: Vec<PositivePassage> = Vec::new();
     for (at, step) in steps.iter().enumerate().filter(|(_, step)| step.depth == hop) {
         let same = positives.iter().position(|positive| chunks[positive.steps[0]] == chunks[at]);
         let place = same.unwrap_or_else(|| {
-            let words = ChunkWords::of(&chunks[at]);
+            let words = ChunkWords::from_chunk(&chunks[at]);
             positives.push(PositivePassage { steps: Vec::new(), kept: vec![None; words.words.len()], words, lost: false });
             positives.len() - 1
         });
         let positive = &mut positives[place];
         positive.steps.push(at);
         if keep == KeptWords::SubjectAndAnswer {
-            for named in positive.words.subjects(step) {
+            for named in positive.words.subject_words(step) {
                 positive.kept[named].iter_mut().for_each(|kept| *kept = Some(kept.unwrap_or(0)));
             }
         }
         let is_last = at + 1 == steps.len() && step.needed_by.is_empty();
         let aliases = question.answers.iter().filter(|_| is_last);
         let answers: Vec<&str> = std::iter::once(&step.answer).chain(aliases).map(String::as_str).collect();
-        let Some(answer) = positive.words.answer(step, &answers) else {
+        let Some(answer) = positive.words.answer_words(step, &answers) else {
             positive.lost |= !step.needed_by.is_empty();
             continue;
         };
@@ -131,7 +131,7 @@ fn kept_words(positive: &PositivePassage) -> Vec<QueryWord> {
 }
 
 /// Makes the labeler and encoder rows of a hop. Returns whether an answer needed later was not found.
-fn label(
+fn label_hop(
     annotated: &AnnotatedQuestion<'_>,
     making: &mut RowMaker<'_, '_>,
     (hop, query): (u32, &str),
@@ -145,14 +145,14 @@ fn label(
         report.hops_without_negative += 1;
     }
     let wanted = settings.random_negatives.saturating_mul(positives.len());
-    let random = random(annotated, library, negatives, wanted, draw);
+    let random = random_passages(annotated, library, negatives, wanted, draw);
     if wanted > 0 {
         *report.random_negatives_missing.get_or_insert(0) += (wanted - random.len()) as u64;
     }
     let wrong = negatives.iter().take(settings.negatives.saturating_mul(positives.len())).chain(&random);
-    let wrong: Vec<ChunkText> = wrong.map(|&passage| library.chunk(passage)).collect();
+    let wrong: Vec<ChunkText> = wrong.map(|&passage| library.corpus_chunk(passage)).collect();
     let listed: Vec<String> =
-        negatives.iter().chain(&random).map(|&passage| library.chunk(passage).written()).collect();
+        negatives.iter().chain(&random).map(|&passage| library.corpus_chunk(passage).written()).collect();
     for positive in positives {
         let chunk = &annotated.chunks[positive.steps[0]];
         let tag = if continues(steps, positive) { CONTINUE } else { FINISH };
@@ -164,7 +164,7 @@ fn label(
         rows.labeler.push(labeler_row(id, hop, positive.words.clone(), labels, tag, &chunk.name));
     }
     for chunk in &wrong {
-        let words = ChunkWords::of(chunk);
+        let words = ChunkWords::from_chunk(chunk);
         let mut of_hop = positives.iter().flat_map(|positive| &positive.steps).map(|&at| &steps[at]);
         let has_answer = of_hop.any(|step| words.whole_answer(step, &[step.answer.as_str()]).is_some());
         *report.negatives_with_answer.get_or_insert(0) += u64::from(has_answer);
@@ -215,7 +215,7 @@ pub(crate) fn encoder_row(
 }
 
 /// Random passages of the whole corpus, neither gold nor in `found`.
-fn random(
+fn random_passages(
     annotated: &AnnotatedQuestion<'_>,
     library: &CorpusLibrary<'_>,
     found: &[PassageId],

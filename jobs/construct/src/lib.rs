@@ -58,7 +58,7 @@ mod tables;
 pub mod words;
 
 pub use annotations::{AnnotationOutcome, annotated_rows};
-pub use construct::{construct, rows};
+pub use construct::{construct, question_rows};
 pub use error::ConstructError;
 pub use library::CorpusLibrary;
 pub use report::ConstructReport;

@@ -61,7 +61,7 @@ impl<'c> CorpusLibrary<'c> {
     }
 
     /// A passage of the corpus.
-    pub(crate) fn chunk(&self, passage: PassageId) -> ChunkText {
+    pub(crate) fn corpus_chunk(&self, passage: PassageId) -> ChunkText {
         let (id, title) = (self.corpus.id(passage), self.corpus.title(passage));
         ChunkText {
             number: Some(passage),
@@ -74,11 +74,11 @@ impl<'c> CorpusLibrary<'c> {
 
     /// A gold passage. Its number is the corpus's, if the corpus has it; its text is the question's own, or the
     /// corpus's if the question has none.
-    pub(crate) fn gold(&self, gold: &StepPassage) -> Option<ChunkText> {
+    pub(crate) fn gold_chunk(&self, gold: &StepPassage) -> Option<ChunkText> {
         let by_id = gold.id.as_deref().and_then(|id| self.corpus.by_external_id(id));
         let number = by_id.or_else(|| self.corpus.by_title_and_text(&gold.title, &gold.text));
         if gold.text.is_empty() {
-            return number.map(|number| self.chunk(number));
+            return number.map(|number| self.corpus_chunk(number));
         }
         let name = gold.id.clone().unwrap_or_else(|| gold.title.clone());
         let (title, text, sentences) = (gold.title.clone(), gold.text.clone(), gold.sentences.clone());
@@ -86,7 +86,7 @@ impl<'c> CorpusLibrary<'c> {
     }
 
     /// The passages with one of these titles.
-    pub(crate) fn titled<'t>(&self, titles: impl Iterator<Item = &'t str>) -> BTreeSet<PassageId> {
+    pub(crate) fn passages_titled<'t>(&self, titles: impl Iterator<Item = &'t str>) -> BTreeSet<PassageId> {
         titles.flat_map(|title| self.corpus.by_title(title)).copied().collect()
     }
 

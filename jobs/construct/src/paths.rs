@@ -3,7 +3,7 @@
 use crate::hops::{AnnotatedQuestion, RowMaker};
 use crate::library::{ChunkText, CorpusLibrary};
 use crate::rows::{ReaderRow, ScorerRow};
-use crate::words::lower;
+use crate::words::lower_case;
 use hopeval_corpus::PassageId;
 
 /// Wrong passages beside the gold ones of a question, and wrong ends of a path, as in `ops/train/rows.py`.
@@ -12,12 +12,12 @@ const ENDS: usize = 3;
 
 /// Gold passages and paths, then other passages found, then paths with a right beginning and a wrong end. The wrong end
 /// is a link of the first passage to another passage, or a passage found by the second hop's query if there is no link.
-pub(crate) fn scorer(annotated: &AnnotatedQuestion<'_>, making: &mut RowMaker<'_, '_>, found: &[Vec<PassageId>]) {
+pub(crate) fn push_scorer_rows(annotated: &AnnotatedQuestion<'_>, making: &mut RowMaker<'_, '_>, found: &[Vec<PassageId>]) {
     let library: &CorpusLibrary<'_> = making.library;
-    let text = |passage: PassageId| library.chunk(passage).text;
+    let text = |passage: PassageId| library.corpus_chunk(passage).text;
     let gold = |at: usize| annotated.chunks[at].text.clone();
     let mut rows: Vec<(Vec<String>, i8)> = Vec::new();
-    let branches = branches(annotated);
+    let branches = gold_branches(annotated);
     for branch in &branches {
         rows.push((vec![gold(branch[0])], if branch.len() == 1 { 2 } else { 1 }));
         if branch.len() > 1 {
@@ -50,7 +50,7 @@ pub(crate) fn scorer(annotated: &AnnotatedQuestion<'_>, making: &mut RowMaker<'_
 
 /// One branch for each step not needed by others: the steps that lead to it, in order, and each passage once. Of
 /// several needed steps a branch follows the first.
-fn branches(annotated: &AnnotatedQuestion<'_>) -> Vec<Vec<usize>> {
+fn gold_branches(annotated: &AnnotatedQuestion<'_>) -> Vec<Vec<usize>> {
     let steps = &annotated.steps;
     let ends = (0..steps.len()).filter(|&at| steps[at].needed_by.is_empty());
     ends.map(|end| {
@@ -69,7 +69,7 @@ fn branches(annotated: &AnnotatedQuestion<'_>) -> Vec<Vec<usize>> {
 }
 
 /// The gold passages with the answer, and passages without it: a gold one beside a wrong one, or two wrong ones.
-pub(crate) fn reader(annotated: &AnnotatedQuestion<'_>, making: &mut RowMaker<'_, '_>, found: &[Vec<PassageId>]) {
+pub(crate) fn push_reader_rows(annotated: &AnnotatedQuestion<'_>, making: &mut RowMaker<'_, '_>, found: &[Vec<PassageId>]) {
     let shown = |chunk: &ChunkText| format!("{} {}", chunk.title, chunk.text);
     let mut gold: Vec<String> = Vec::new();
     for chunk in &annotated.chunks {
@@ -87,18 +87,18 @@ pub(crate) fn reader(annotated: &AnnotatedQuestion<'_>, making: &mut RowMaker<'_
         });
     };
     let held = |answer: &&String| {
-        let yes_no = matches!(lower(answer.trim()).as_str(), "yes" | "no");
+        let yes_no = matches!(lower_case(answer.trim()).as_str(), "yes" | "no");
         yes_no || gold.iter().any(|passage| passage.contains(answer.as_str()))
     };
     match annotated.question.answers.iter().find(held) {
         Some(answer) => {
-            let folded = lower(answer.trim());
+            let folded = lower_case(answer.trim());
             let answer = if matches!(folded.as_str(), "yes" | "no") { folded } else { answer.clone() };
             row(gold.clone(), answer, 1);
         }
         None => *making.report.answers_not_found.get_or_insert(0) += 1,
     }
-    let mut wrong: Vec<String> = found.iter().flatten().take(2).map(|&id| shown(&making.library.chunk(id))).collect();
+    let mut wrong: Vec<String> = found.iter().flatten().take(2).map(|&id| shown(&making.library.corpus_chunk(id))).collect();
     if making.draw.below(2) == 0 && wrong.len() > 1 {
         wrong[1] = gold[0].clone();
         wrong.reverse();

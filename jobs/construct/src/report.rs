@@ -46,15 +46,15 @@ pub struct ConstructReport {
 }
 
 impl ConstructReport {
-    pub(crate) fn skip(&mut self, reason: impl ToString) {
+    pub(crate) fn count_skipped(&mut self, reason: impl ToString) {
         *self.skipped.entry(reason.to_string()).or_default() += 1;
     }
 
-    pub(crate) fn cut(&mut self, skip: SkipReason) {
+    pub(crate) fn count_cut_short(&mut self, skip: SkipReason) {
         *self.cut_short.entry(skip.name()).or_default() += 1;
     }
 
-    pub(crate) fn count(&mut self, rows: &QuestionRows) {
+    pub(crate) fn count_rows(&mut self, rows: &QuestionRows) {
         for (table, count) in [
             ("labeler", rows.labeler.len()),
             ("filter", rows.filter.len()),

@@ -1,9 +1,9 @@
 //! Finds an answer, or a name, among the words of a chunk.
 
-use crate::cues::{asks_for, cues};
+use crate::cues::{asks_for, relation_cues};
 use crate::library::ChunkText;
 use crate::steps::QuestionStep;
-use crate::words::{bare, folded, is_adjective_of, is_content, lower, words};
+use crate::words::{bare_name, folded_words, is_adjective_of, is_content, lower_case, split_words};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -23,10 +23,10 @@ pub(crate) struct ChunkWords {
 }
 
 impl ChunkWords {
-    pub(crate) fn of(chunk: &ChunkText) -> Self {
+    pub(crate) fn from_chunk(chunk: &ChunkText) -> Self {
         let text = chunk.written();
         let before = text.len() - chunk.text.len();
-        let found = words(&text);
+        let found = split_words(&text);
         let mut sentences = Vec::with_capacity(found.len());
         let mut ended = 0;
         for word in &found {
@@ -41,8 +41,8 @@ impl ChunkWords {
         }
         Self {
             words: found.iter().map(|word| word.text.to_owned()).collect(),
-            folded: found.iter().map(|word| lower(word.text)).collect(),
-            name: folded(bare(&chunk.title)),
+            folded: found.iter().map(|word| lower_case(word.text)).collect(),
+            name: folded_words(bare_name(&chunk.title)),
             sentences,
             text,
         }
@@ -54,32 +54,32 @@ impl ChunkWords {
     /// failing this, the longest run of its words, or of their adjectives (`South Korean` of `South Korea`), with at
     /// least half of its content words. The best one is in the sentence named by the dataset, else in the sentence with
     /// the most words that ask for it. Of equal ones the first wins; occurrences in the title come last.
-    pub(crate) fn answer(&self, step: &QuestionStep, answers: &[&str]) -> Option<Range<usize>> {
+    pub(crate) fn answer_words(&self, step: &QuestionStep, answers: &[&str]) -> Option<Range<usize>> {
         self.whole_answer(step, answers).or_else(|| {
-            let parts = answers.iter().flat_map(|answer| self.longest_runs(&folded(answer)));
-            self.best(step, parts.collect())
+            let parts = answers.iter().flat_map(|answer| self.longest_runs(&folded_words(answer)));
+            self.best_occurrence(step, parts.collect())
         })
     }
 
     /// As [`ChunkWords::answer`], but never a part of an answer.
     pub(crate) fn whole_answer(&self, step: &QuestionStep, answers: &[&str]) -> Option<Range<usize>> {
-        let shorter = |answer: &&str| answer.split_once(" (").map(|(shorter, _)| folded(shorter));
-        let variants = answers.iter().flat_map(|answer| [Some(folded(answer)), shorter(answer)]).flatten();
+        let shorter = |answer: &&str| answer.split_once(" (").map(|(shorter, _)| folded_words(shorter));
+        let variants = answers.iter().flat_map(|answer| [Some(folded_words(answer)), shorter(answer)]).flatten();
         variants
             .map(|variant| self.occurrences(&variant))
             .find(|found| !found.is_empty())
-            .and_then(|found| self.best(step, found))
+            .and_then(|found| self.best_occurrence(step, found))
     }
 
     /// The words of a step's subjects: the first occurrence of each name, in the title or the text, without the part
     /// that tells namesakes apart. A step without names asks about the title's name if its question has it, else about
     /// the longest run of words shared by question and chunk and with a capital.
-    pub(crate) fn subjects(&self, step: &QuestionStep) -> Vec<Range<usize>> {
+    pub(crate) fn subject_words(&self, step: &QuestionStep) -> Vec<Range<usize>> {
         if !step.about.is_empty() {
-            let first = |name: &String| self.occurrences(&folded(bare(name))).into_iter().next();
+            let first = |name: &String| self.occurrences(&folded_words(bare_name(name))).into_iter().next();
             return step.about.iter().filter_map(first).collect();
         }
-        let asked = folded(&step.asks);
+        let asked = folded_words(&step.asks);
         let has_title = !self.name.is_empty() && asked.windows(self.name.len()).any(|words| words == self.name);
         if has_title { Some(0..self.name.len()).into_iter().collect() } else { self.shared_name(&step.asks, &asked) }
     }
@@ -87,7 +87,7 @@ impl ChunkWords {
     /// The first of the longest runs of words shared by the chunk and a question and with a name in them.
     fn shared_name(&self, question: &str, asked: &[String]) -> Vec<Range<usize>> {
         // A capital at the beginning of a question names nobody.
-        let named: Vec<bool> = words(question)
+        let named: Vec<bool> = split_words(question)
             .iter()
             .enumerate()
             .map(|(at, word)| at > 0 && is_content(&asked[at]) && !word.text.starts_with(char::is_lowercase))
@@ -144,10 +144,10 @@ impl ChunkWords {
         best
     }
 
-    fn best(&self, step: &QuestionStep, mut found: Vec<Range<usize>>) -> Option<Range<usize>> {
+    fn best_occurrence(&self, step: &QuestionStep, mut found: Vec<Range<usize>>) -> Option<Range<usize>> {
         found.sort_by_key(|place| place.start);
-        let asked: Vec<String> = folded(&step.asks).into_iter().filter(|word| is_content(word)).collect();
-        let cues = cues(&step.relation);
+        let asked: Vec<String> = folded_words(&step.asks).into_iter().filter(|word| is_content(word)).collect();
+        let cues = relation_cues(&step.relation);
         let worth = |place: &Range<usize>| {
             let sentence = self.sentences[place.start];
             let named = sentence.is_some() && sentence == step.passage.sentence;
@@ -171,7 +171,7 @@ mod tests {
 
     fn chunk(sentences: &[&str]) -> ChunkWords {
         let record = hopeval_datasets::PassageRecord::from_sentences("KGOT".to_owned(), sentences, " ");
-        ChunkWords::of(&ChunkText {
+        ChunkWords::from_chunk(&ChunkText {
             title: record.title,
             text: record.text,
             sentences: record.sentences,
@@ -201,27 +201,27 @@ mod tests {
     fn the_sentence_that_is_named_or_that_asks_decides() {
         let chunk = chunk(&["KGOT was sold to Alaska in 1990.", "Its studios are in Alaska.", "Alaska is cold."]);
         assert_eq!(
-            text(&chunk, chunk.answer(&step("Where are its studios?", None), &["Alaska"])).unwrap(),
+            text(&chunk, chunk.answer_words(&step("Where are its studios?", None), &["Alaska"])).unwrap(),
             "Alaska@14"
         );
         assert_eq!(
-            text(&chunk, chunk.answer(&step("Where are its studios?", Some(2)), &["Alaska"])).unwrap(),
+            text(&chunk, chunk.answer_words(&step("Where are its studios?", Some(2)), &["Alaska"])).unwrap(),
             "Alaska@16"
         );
-        assert_eq!(text(&chunk, chunk.answer(&step("", None), &["alaska"])).unwrap(), "Alaska@6");
+        assert_eq!(text(&chunk, chunk.answer_words(&step("", None), &["alaska"])).unwrap(), "Alaska@6");
         assert_eq!(
-            text(&chunk, chunk.answer(&step("", None), &["KGOT"])).unwrap(),
+            text(&chunk, chunk.answer_words(&step("", None), &["KGOT"])).unwrap(),
             "KGOT@2",
             "the title is the last resort"
         );
-        assert_eq!(chunk.answer(&step("", None), &["Kodiak"]), None);
-        assert_eq!(chunk.answer(&step("", None), &["?"]), None);
+        assert_eq!(chunk.answer_words(&step("", None), &["Kodiak"]), None);
+        assert_eq!(chunk.answer_words(&step("", None), &["?"]), None);
     }
 
     #[test]
     fn a_part_of_the_answer_is_better_than_nothing() {
         let chunk = chunk(&["Dalia lies by Nettleminster.", "It is a South Dalian town."]);
-        let found = |answer: &str| text(&chunk, chunk.answer(&step("", None), &[answer]));
+        let found = |answer: &str| text(&chunk, chunk.answer_words(&step("", None), &[answer]));
         assert_eq!(found("Nettleminster, Dalia").unwrap(), "Dalia@2");
         assert_eq!(found("Nettleminster (town)").unwrap(), "Nettleminster@5");
         assert_eq!(found("South Dalia").unwrap(), "South Dalian@10", "its adjective, and not the first word alone");
@@ -234,7 +234,7 @@ mod tests {
         let found = |asks: &str, about: &[&str]| {
             let about = about.iter().map(|name| (*name).to_owned()).collect();
             let step = QuestionStep { about, ..step(asks, None) };
-            chunk.subjects(&step).into_iter().map(|place| text(&chunk, Some(place)).unwrap()).collect::<Vec<_>>()
+            chunk.subject_words(&step).into_iter().map(|place| text(&chunk, Some(place)).unwrap()).collect::<Vec<_>>()
         };
         assert_eq!(found("", &["Kansas City (Missouri)", "Nigeria", "Kodiak"]), ["Kansas City@7", "Nigeria@16"]);
         assert_eq!(found("Who owns KGOT?", &[]), ["KGOT@0"]);
@@ -245,6 +245,6 @@ mod tests {
     #[test]
     fn paragraphs_without_sentences_are_cut_at_full_stops() {
         let whole = ChunkText { text: "A b. C d.".to_owned(), ..ChunkText::default() };
-        assert_eq!(ChunkWords::of(&whole).sentences, [0, 0, 0, 1, 1, 1].map(Some));
+        assert_eq!(ChunkWords::from_chunk(&whole).sentences, [0, 0, 0, 1, 1, 1].map(Some));
     }
 }

@@ -47,7 +47,7 @@ pub(crate) struct StepPassage {
 }
 
 impl StepPassage {
-    fn of(record: &PassageRecord, sentence: Option<u32>) -> Self {
+    fn from_record(record: &PassageRecord, sentence: Option<u32>) -> Self {
         Self {
             id: record.id.clone(),
             title: record.title.clone(),
@@ -59,7 +59,7 @@ impl StepPassage {
 }
 
 /// The steps of a question, in the dataset's order.
-pub(crate) fn steps(question: &Question) -> Result<Vec<QuestionStep>, SkipReason> {
+pub(crate) fn question_steps(question: &Question) -> Result<Vec<QuestionStep>, SkipReason> {
     let mut steps = if !question.decomposition.is_empty() {
         decomposition::steps(question)?
     } else if !question.evidences.is_empty() {

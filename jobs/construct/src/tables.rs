@@ -132,10 +132,10 @@ impl<R: TableRow> TrainingTable<R> {
 
     fn extend(&mut self, rows: Vec<R>) -> Result<(), ConstructError> {
         self.rows.extend(rows);
-        if self.rows.len() >= ROW_GROUP { self.write() } else { Ok(()) }
+        if self.rows.len() >= ROW_GROUP { self.write_rows() } else { Ok(()) }
     }
 
-    fn write(&mut self) -> Result<(), ConstructError> {
+    fn write_rows(&mut self) -> Result<(), ConstructError> {
         let written = RecordBatch::try_new(Arc::clone(&self.schema), R::columns(&self.rows))
             .map_err(ParquetError::from)
             .and_then(|batch| self.parquet.write(&batch));
@@ -145,8 +145,8 @@ impl<R: TableRow> TrainingTable<R> {
     }
 
     /// Completes the file, still under its temporary name.
-    fn close(mut self) -> Result<(TemporaryFile, PathBuf), ConstructError> {
-        self.write()?;
+    fn close_file(mut self) -> Result<(TemporaryFile, PathBuf), ConstructError> {
+        self.write_rows()?;
         let Self { parquet, aside, path, .. } = self;
         parquet.close().map_err(|source| ConstructError::Encode { path: path.clone(), source })?;
         Ok((aside, path))
@@ -166,15 +166,15 @@ impl TrainingTables {
     ///
     /// # Errors
     /// The folder or a file cannot be made; `scorer` or `reader.parquet` are there, from other questions.
-    pub fn of_hops(folder: &Path) -> Result<Self, ConstructError> {
+    pub fn create_for_hops(folder: &Path) -> Result<Self, ConstructError> {
         let others = [ScorerRow::NAME, ReaderRow::NAME].map(|name| folder.join(format!("{name}.parquet")));
         if let Some(path) = others.into_iter().find(|path| path.exists()) {
             return Err(ConstructError::Stale { path });
         }
-        Self::begun(folder)
+        Self::create_hops(folder)
     }
 
-    fn begun(folder: &Path) -> Result<Self, ConstructError> {
+    fn create_hops(folder: &Path) -> Result<Self, ConstructError> {
         std::fs::create_dir_all(folder).map_err(|source| ConstructError::Io { path: folder.into(), source })?;
         Ok(Self {
             labeler: TrainingTable::create(folder)?,
@@ -188,8 +188,8 @@ impl TrainingTables {
     ///
     /// # Errors
     /// The folder or a file cannot be made.
-    pub fn all(folder: &Path) -> Result<Self, ConstructError> {
-        let hops = Self::begun(folder)?;
+    pub fn create_all(folder: &Path) -> Result<Self, ConstructError> {
+        let hops = Self::create_hops(folder)?;
         Ok(Self { paths: Some((TrainingTable::create(folder)?, TrainingTable::create(folder)?)), ..hops })
     }
 
@@ -214,13 +214,13 @@ impl TrainingTables {
     ///
     /// # Errors
     /// [`ConstructError::NoRows`]; a file cannot be written.
-    pub fn finish(self, report: &ConstructReport) -> Result<(), ConstructError> {
+    pub fn finish_files(self, report: &ConstructReport) -> Result<(), ConstructError> {
         if report.rows.get(LabelerRow::NAME).is_none_or(|rows| *rows == 0) {
             return Err(ConstructError::NoRows { report: Box::new(report.clone()) });
         }
-        let mut closed = vec![self.labeler.close()?, self.filter.close()?, self.encoder.close()?];
+        let mut closed = vec![self.labeler.close_file()?, self.filter.close_file()?, self.encoder.close_file()?];
         if let Some((scorer, reader)) = self.paths {
-            closed.extend([scorer.close()?, reader.close()?]);
+            closed.extend([scorer.close_file()?, reader.close_file()?]);
         }
         for (aside, path) in closed {
             std::fs::rename(&aside.0, &path).map_err(|source| ConstructError::Io { path, source })?;

@@ -22,7 +22,7 @@ impl TextWord<'_> {
 }
 
 /// The words of `text`, in order.
-pub fn words(text: &str) -> Vec<TextWord<'_>> {
+pub fn split_words(text: &str) -> Vec<TextWord<'_>> {
     let mut behind = 0;
     let placed = words_and_marks(text).map(|word| {
         // Only whitespace stands between two words, so the first place is the word's own.
@@ -34,17 +34,17 @@ pub fn words(text: &str) -> Vec<TextWord<'_>> {
 }
 
 /// The words of `text`, owned.
-pub fn owned(text: &str) -> Vec<String> {
-    words(text).into_iter().map(|word| word.text.to_owned()).collect()
+pub fn owned_words(text: &str) -> Vec<String> {
+    split_words(text).into_iter().map(|word| word.text.to_owned()).collect()
 }
 
 /// The words of `text` in lower case.
-pub(crate) fn folded(text: &str) -> Vec<String> {
-    words(text).into_iter().map(|word| lower(word.text)).collect()
+pub(crate) fn folded_words(text: &str) -> Vec<String> {
+    split_words(text).into_iter().map(|word| lower_case(word.text)).collect()
 }
 
 /// A word in lower case, by Python's rule.
-pub(crate) fn lower(word: &str) -> String {
+pub(crate) fn lower_case(word: &str) -> String {
     let mut out = String::with_capacity(word.len());
     lower_into(word, &mut out);
     out
@@ -52,7 +52,7 @@ pub(crate) fn lower(word: &str) -> String {
 
 /// A name without the part that tells namesakes apart: `Springfield (Dalia)` and `Springfield, Dalia` are both
 /// `Springfield`.
-pub(crate) fn bare(name: &str) -> &str {
+pub(crate) fn bare_name(name: &str) -> &str {
     let name = name.split_once(" (").map_or(name, |(name, _)| name);
     name.split_once(", ").map_or(name, |(name, _)| name)
 }
@@ -116,14 +116,14 @@ mod tests {
     #[test]
     fn words_are_pythons_less_commas() {
         assert_eq!(
-            owned("KGOT (AM): 1,000 kW – the team’s o'clock, naïve_x."),
+            owned_words("KGOT (AM): 1,000 kW – the team’s o'clock, naïve_x."),
             [
                 "KGOT", "(", "AM", ")", ":", "1", "000", "kW", "–", "the", "team", "’", "s", "o", "'", "clock",
                 "naïve_x", "."
             ]
         );
-        assert!(owned(" \u{a0}, ").is_empty());
-        let places: Vec<usize> = words("a, ab b a\u{a0}a").iter().map(|word| word.start).collect();
+        assert!(owned_words(" \u{a0}, ").is_empty());
+        let places: Vec<usize> = split_words("a, ab b a\u{a0}a").iter().map(|word| word.start).collect();
         assert_eq!(places, [0, 3, 6, 8, 11]);
     }
 
@@ -152,6 +152,6 @@ mod tests {
 
     #[test]
     fn names_are_bare() {
-        assert_eq!(["A (b), c", "A, b (c)", "A"].map(bare), ["A", "A", "A"]);
+        assert_eq!(["A (b), c", "A, b (c)", "A"].map(bare_name), ["A", "A", "A"]);
     }
 }

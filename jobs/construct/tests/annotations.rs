@@ -9,7 +9,7 @@ use hopeval_construct::{ConstructError, AnnotationOutcome, FilterRow, ConstructR
 use hopeval_datasets::PassageRecord;
 use hopeval_methods::response::{FinishReason, Generation, RetrievalHit};
 use hopeval_methods::{
-    Answer, RequestPayload, Outcome, PassageId, Question, Request, Response, MethodSetting, OutcomeStatus, MachineStep, AnswerWork, build,
+    Answer, RequestPayload, Outcome, PassageId, Question, Request, Response, MethodSetting, OutcomeStatus, MachineStep, AnswerWork, build_method,
 };
 use serde_json::{Value, json};
 use shelf::IndexedCorpus;
@@ -19,7 +19,7 @@ fn shelf() -> IndexedCorpus {
         id: Some(id.to_owned()),
         ..PassageRecord::from_sentences(title.to_owned(), &[text], " ")
     };
-    IndexedCorpus::of([
+    IndexedCorpus::from_passages([
         passage("film", "The Shining", "The Shining is a 1980 film, directed by Stanley Kubrick."),
         passage("man", "Stanley Kubrick", "Stanley Kubrick was born in New York."),
         passage("other", "Stephen King", "Stephen King wrote The Shining, and was born in Portland."),
@@ -43,7 +43,7 @@ fn generation(text: impl ToString) -> Response {
 
 /// Drives the method through its own prompts; `written` has the model's texts in the order of its requests.
 fn annotate(parameters: &Value, question: &Question, written: &[Value]) -> Outcome {
-    let method = build("efficientrag_data", parameters, &MethodSetting { passages: 4 }).unwrap();
+    let method = build_method("efficientrag_data", parameters, &MethodSetting { passages: 4 }).unwrap();
     let mut machine = method.start(question);
     let mut written = written.iter();
     let hits = [2, 0, 3, 1].map(|id| RetrievalHit { passage: PassageId(id), score: f64::from(10 - id) });

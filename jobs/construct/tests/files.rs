@@ -91,7 +91,7 @@ fn check(folder: &Path, report: &ConstructReport) {
         for at in 0..batch.num_rows() {
             assert_eq!(tokens[at][..2], ["Query", ":"]);
             assert_eq!(tokens[at].len(), labels[at].len());
-            assert_eq!(words::owned(&tokens[at].join(" ")), tokens[at], "cutting the words again changes nothing");
+            assert_eq!(words::owned_words(&tokens[at].join(" ")), tokens[at], "cutting the words again changes nothing");
             next.insert((ids[at].clone(), hops[at] + 1), kept(&tokens[at], &labels[at]));
         }
     }
@@ -100,7 +100,7 @@ fn check(folder: &Path, report: &ConstructReport) {
         let (matched, tags) = (texts(&batch, "matched"), texts(&batch, "tag"));
         let (ids, hops, queries) = (texts(&batch, "question_id"), hops(&batch), texts(&batch, "question"));
         for at in 0..batch.num_rows() {
-            assert_eq!(words::owned(&chunks[at]), tokens[at]);
+            assert_eq!(words::owned_words(&chunks[at]), tokens[at]);
             assert_eq!(tokens[at].len(), labels[at].len());
             assert_eq!(kept(&tokens[at], &labels[at]), matched[at]);
             assert!(tags[at] != "<TERMINATE>" || matched[at].is_empty());

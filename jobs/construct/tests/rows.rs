@@ -59,7 +59,7 @@ fn made(question: &Question, settings: &ConstructSettings) -> (QuestionRows, Con
 fn made_on(corpus: Vec<PassageRecord>, question: &Question, settings: &ConstructSettings) -> (QuestionRows, ConstructReport) {
     let shelf = Shelf::of(corpus);
     let mut report = ConstructReport::default();
-    (rows(question, &mut shelf.library(), settings, &mut report), report)
+    (question_rows(question, &mut shelf.library(), settings, &mut report), report)
 }
 
 fn labelled(row: &LabelerRow) -> (i32, &str, &str, &str, &str) {

@@ -20,39 +20,39 @@ use crate::request::{
 use serde::Serialize;
 
 /// Appends the canonical payload of `ask` to `out`.
-pub(crate) fn write(ask: &RequestPayload, out: &mut Vec<u8>) {
+pub(crate) fn write_payload(ask: &RequestPayload, out: &mut Vec<u8>) {
     match ask {
-        RequestPayload::Retrieve(ask) => ask.write(out),
-        RequestPayload::Passages(ask) => ask.write(out),
-        RequestPayload::Links(ask) => ask.write(out),
-        RequestPayload::Score(ask) => ask.write(out),
-        RequestPayload::Label(ask) => ask.write(out),
-        RequestPayload::Filter(ask) => ask.write(out),
-        RequestPayload::Rerank(ask) => ask.write(out),
-        RequestPayload::Entail(ask) => ask.write(out),
-        RequestPayload::Read(ask) => ask.write(out),
-        RequestPayload::Embed(ask) => ask.write(out),
-        RequestPayload::Generate(ask) => ask.write(out),
+        RequestPayload::Retrieve(ask) => ask.write_canonical(out),
+        RequestPayload::Passages(ask) => ask.write_canonical(out),
+        RequestPayload::Links(ask) => ask.write_canonical(out),
+        RequestPayload::Score(ask) => ask.write_canonical(out),
+        RequestPayload::Label(ask) => ask.write_canonical(out),
+        RequestPayload::Filter(ask) => ask.write_canonical(out),
+        RequestPayload::Rerank(ask) => ask.write_canonical(out),
+        RequestPayload::Entail(ask) => ask.write_canonical(out),
+        RequestPayload::Read(ask) => ask.write_canonical(out),
+        RequestPayload::Embed(ask) => ask.write_canonical(out),
+        RequestPayload::Generate(ask) => ask.write_canonical(out),
     }
 }
 
 /// Has a canonical form.
 trait Canonical {
     /// Appends the canonical form to `out`.
-    fn write(&self, out: &mut Vec<u8>);
+    fn write_canonical(&self, out: &mut Vec<u8>);
 }
 
 /// Appends a text, a number or a truth value as JSON.
-fn scalar<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
+fn write_scalar<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
     serde_json::to_writer(out, value).expect("texts and numbers can be written as JSON; this is a bug");
 }
 
 /// Appends `[a,b,..]`.
-fn list<'a>(items: impl IntoIterator<Item = &'a (dyn Canonical + 'a)>, out: &mut Vec<u8>) {
+fn write_list<'a>(items: impl IntoIterator<Item = &'a (dyn Canonical + 'a)>, out: &mut Vec<u8>) {
     let mut before = b'[';
     for item in items {
         out.push(before);
-        item.write(out);
+        item.write_canonical(out);
         before = b',';
     }
     if before == b'[' {
@@ -62,204 +62,204 @@ fn list<'a>(items: impl IntoIterator<Item = &'a (dyn Canonical + 'a)>, out: &mut
 }
 
 /// Appends `{"name":value,..}`; there is at least one field, and no name needs an escape.
-fn object(fields: &[(&str, &dyn Canonical)], out: &mut Vec<u8>) {
+fn write_object(fields: &[(&str, &dyn Canonical)], out: &mut Vec<u8>) {
     let mut before = b'{';
     for (name, value) in fields {
         out.extend([before, b'"']);
         out.extend_from_slice(name.as_bytes());
         out.extend_from_slice(b"\":");
-        value.write(out);
+        value.write_canonical(out);
         before = b',';
     }
     out.push(b'}');
 }
 
 /// Appends `"name"`; it needs no escape.
-fn unit(name: &str, out: &mut Vec<u8>) {
+fn write_unit(name: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     out.extend_from_slice(name.as_bytes());
     out.push(b'"');
 }
 
 /// Appends `{"name":{"field":value,..}}`.
-fn variant(name: &str, fields: &[(&str, &dyn Canonical)], out: &mut Vec<u8>) {
+fn write_variant(name: &str, fields: &[(&str, &dyn Canonical)], out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"");
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b"\":");
-    object(fields, out);
+    write_object(fields, out);
     out.push(b'}');
 }
 
 impl Canonical for bool {
-    fn write(&self, out: &mut Vec<u8>) {
-        scalar(self, out);
+    fn write_canonical(&self, out: &mut Vec<u8>) {
+        write_scalar(self, out);
     }
 }
 
 impl Canonical for u32 {
-    fn write(&self, out: &mut Vec<u8>) {
-        scalar(self, out);
+    fn write_canonical(&self, out: &mut Vec<u8>) {
+        write_scalar(self, out);
     }
 }
 
 impl Canonical for f64 {
-    fn write(&self, out: &mut Vec<u8>) {
-        scalar(self, out);
+    fn write_canonical(&self, out: &mut Vec<u8>) {
+        write_scalar(self, out);
     }
 }
 
 impl Canonical for String {
-    fn write(&self, out: &mut Vec<u8>) {
-        scalar(self.as_str(), out);
+    fn write_canonical(&self, out: &mut Vec<u8>) {
+        write_scalar(self.as_str(), out);
     }
 }
 
 impl<T: Canonical> Canonical for Vec<T> {
-    fn write(&self, out: &mut Vec<u8>) {
-        list(self.iter().map(|item| item as &dyn Canonical), out);
+    fn write_canonical(&self, out: &mut Vec<u8>) {
+        write_list(self.iter().map(|item| item as &dyn Canonical), out);
     }
 }
 
 impl<T: Canonical> Canonical for Option<T> {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write_canonical(&self, out: &mut Vec<u8>) {
         match self {
-            Some(value) => value.write(out),
+            Some(value) => value.write_canonical(out),
             None => out.extend_from_slice(b"null"),
         }
     }
 }
 
 impl Canonical for PassageId {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write_canonical(&self, out: &mut Vec<u8>) {
         let Self(number) = self;
-        number.write(out);
+        number.write_canonical(out);
     }
 }
 
 impl Canonical for RetrievePayload {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write_canonical(&self, out: &mut Vec<u8>) {
         // Texts of passages are read from the corpus when the answer is delivered.
         let Self { query, k, within, read: _ } = self;
-        list([query as &dyn Canonical, k, within], out);
+        write_list([query as &dyn Canonical, k, within], out);
     }
 }
 
 impl Canonical for RetrievalRestriction {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write_canonical(&self, out: &mut Vec<u8>) {
         let Self { passages, statistics } = self;
-        object(&[("passages", passages), ("statistics", statistics)], out);
+        write_object(&[("passages", passages), ("statistics", statistics)], out);
     }
 }
 
 impl Canonical for PassageSet {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write_canonical(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Ids(ids) => object(&[("Ids", ids)], out),
-            Self::Titles(titles) => object(&[("Titles", titles)], out),
+            Self::Ids(ids) => write_object(&[("Ids", ids)], out),
+            Self::Titles(titles) => write_object(&[("Titles", titles)], out),
         }
     }
 }
 
 impl Canonical for Statistics {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write_canonical(&self, out: &mut Vec<u8>) {
         let name = match self {
             Self::Corpus => "corpus",
             Self::Restriction => "restriction",
         };
-        unit(name, out);
+        write_unit(name, out);
     }
 }
 
 impl Canonical for PassagesPayload {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write_canonical(&self, out: &mut Vec<u8>) {
         // As for `Retrieve`.
         let Self { passages, read: _ } = self;
-        list([passages as &dyn Canonical], out);
+        write_list([passages as &dyn Canonical], out);
     }
 }
 
 impl Canonical for LinksPayload {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write_canonical(&self, out: &mut Vec<u8>) {
         // As for `Retrieve`.
         let Self { passage, direction, read: _ } = self;
-        list([passage as &dyn Canonical, direction], out);
+        write_list([passage as &dyn Canonical, direction], out);
     }
 }
 
 impl Canonical for Direction {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write_canonical(&self, out: &mut Vec<u8>) {
         let name = match self {
             Self::Outgoing => "outgoing",
             Self::Incoming => "incoming",
         };
-        unit(name, out);
+        write_unit(name, out);
     }
 }
 
 impl Canonical for ScorePayload {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write_canonical(&self, out: &mut Vec<u8>) {
         // One answer holds all temperatures; an answer without a wanted temperature is a miss.
         let Self { prompt, target, temperatures: _ } = self;
-        list([prompt as &dyn Canonical, target], out);
+        write_list([prompt as &dyn Canonical, target], out);
     }
 }
 
 impl Canonical for LabelPayload {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write_canonical(&self, out: &mut Vec<u8>) {
         let Self { query, chunk } = self;
-        object(&[("query", query), ("chunk", chunk)], out);
+        write_object(&[("query", query), ("chunk", chunk)], out);
     }
 }
 
 impl Canonical for FilterPayload {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write_canonical(&self, out: &mut Vec<u8>) {
         let Self { query, information } = self;
-        object(&[("query", query), ("information", information)], out);
+        write_object(&[("query", query), ("information", information)], out);
     }
 }
 
 impl Canonical for RerankPayload {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write_canonical(&self, out: &mut Vec<u8>) {
         let Self { query, items } = self;
-        object(&[("query", query), ("items", items)], out);
+        write_object(&[("query", query), ("items", items)], out);
     }
 }
 
 impl Canonical for EntailPayload {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write_canonical(&self, out: &mut Vec<u8>) {
         let Self { premise, hypothesis } = self;
-        object(&[("premise", premise), ("hypothesis", hypothesis)], out);
+        write_object(&[("premise", premise), ("hypothesis", hypothesis)], out);
     }
 }
 
 impl Canonical for ReadPayload {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write_canonical(&self, out: &mut Vec<u8>) {
         let Self { question, context, max_answer_tokens, spans } = self;
         let fields: [(&str, &dyn Canonical); 4] =
             [("question", question), ("context", context), ("max_answer_tokens", max_answer_tokens), ("spans", spans)];
-        object(&fields, out);
+        write_object(&fields, out);
     }
 }
 
 impl Canonical for EmbedPayload {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write_canonical(&self, out: &mut Vec<u8>) {
         let Self { text, role } = self;
-        object(&[("text", text), ("role", role)], out);
+        write_object(&[("text", text), ("role", role)], out);
     }
 }
 
 impl Canonical for EmbedRole {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write_canonical(&self, out: &mut Vec<u8>) {
         let name = match self {
             Self::Query => "query",
             Self::Passage => "passage",
         };
-        unit(name, out);
+        write_unit(name, out);
     }
 }
 
 impl Canonical for GeneratePayload {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write_canonical(&self, out: &mut Vec<u8>) {
         let Self { prompt, max_tokens, stop, sampling, format, logprobs } = self;
         let fields: [(&str, &dyn Canonical); 6] = [
             ("prompt", prompt),
@@ -269,96 +269,96 @@ impl Canonical for GeneratePayload {
             ("format", format),
             ("logprobs", logprobs),
         ];
-        object(&fields, out);
+        write_object(&fields, out);
     }
 }
 
 impl Canonical for Sampling {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write_canonical(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Greedy => unit("Greedy", out),
+            Self::Greedy => write_unit("Greedy", out),
             Self::Sample { temperature, top_p, top_k } => {
-                variant("Sample", &[("temperature", temperature), ("top_p", top_p), ("top_k", top_k)], out);
+                write_variant("Sample", &[("temperature", temperature), ("top_p", top_p), ("top_k", top_k)], out);
             }
         }
     }
 }
 
 impl Canonical for TextFormat {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write_canonical(&self, out: &mut Vec<u8>) {
         let name = match self {
             Self::Text => "text",
             Self::Json => "json",
             Self::WithSpecial => "with_special",
         };
-        unit(name, out);
+        write_unit(name, out);
     }
 }
 
 impl Canonical for Prompt {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write_canonical(&self, out: &mut Vec<u8>) {
         let Self { parts, budget, overflow } = self;
-        object(&[("parts", parts), ("budget", budget), ("overflow", overflow)], out);
+        write_object(&[("parts", parts), ("budget", budget), ("overflow", overflow)], out);
     }
 }
 
 impl Canonical for PromptPart {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write_canonical(&self, out: &mut Vec<u8>) {
         let Self { role, content, truncate } = self;
-        object(&[("role", role), ("content", content), ("truncate", truncate)], out);
+        write_object(&[("role", role), ("content", content), ("truncate", truncate)], out);
     }
 }
 
 impl Canonical for ChatRole {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write_canonical(&self, out: &mut Vec<u8>) {
         let name = match self {
             Self::System => "system",
             Self::User => "user",
             Self::Assistant => "assistant",
         };
-        unit(name, out);
+        write_unit(name, out);
     }
 }
 
 impl Canonical for Content {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write_canonical(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Text(text) => object(&[("Text", text)], out),
-            Self::Passage { passage, form } => variant("Passage", &[("passage", passage), ("form", form)], out),
+            Self::Text(text) => write_object(&[("Text", text)], out),
+            Self::Passage { passage, form } => write_variant("Passage", &[("passage", passage), ("form", form)], out),
             Self::Sentence { passage, sentence } => {
-                variant("Sentence", &[("passage", passage), ("sentence", sentence)], out);
+                write_variant("Sentence", &[("passage", passage), ("sentence", sentence)], out);
             }
         }
     }
 }
 
 impl Canonical for PassageForm {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write_canonical(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Text => unit("Text", out),
-            Self::TitleAndText { between } => variant("TitleAndText", &[("between", between)], out),
-            Self::TitleTwice { between } => variant("TitleTwice", &[("between", between)], out),
+            Self::Text => write_unit("Text", out),
+            Self::TitleAndText { between } => write_variant("TitleAndText", &[("between", between)], out),
+            Self::TitleTwice { between } => write_variant("TitleTwice", &[("between", between)], out),
             Self::Labelled { before, between } => {
-                variant("Labelled", &[("before", before), ("between", between)], out);
+                write_variant("Labelled", &[("before", before), ("between", between)], out);
             }
         }
     }
 }
 
 impl Canonical for LengthLimit {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write_canonical(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Tokens(tokens) => object(&[("tokens", tokens)], out),
-            Self::Words(words) => object(&[("words", words)], out),
+            Self::Tokens(tokens) => write_object(&[("tokens", tokens)], out),
+            Self::Words(words) => write_object(&[("words", words)], out),
         }
     }
 }
 
 impl Canonical for OverflowRule {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write_canonical(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Drop { part } => variant("Drop", &[("part", part)], out),
-            Self::Cut { part, to } => variant("Cut", &[("part", part), ("to", to)], out),
+            Self::Drop { part } => write_variant("Drop", &[("part", part)], out),
+            Self::Cut { part, to } => write_variant("Cut", &[("part", part), ("to", to)], out),
         }
     }
 }

@@ -30,7 +30,7 @@ pub mod transcript;
 pub use machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, MethodSetting, MachineStep, PromptWording};
 pub use outcome::{Outcome, PassagePath, RankedPassage, OutcomeStatus, SupportingSentence};
 pub use prompt::{Content, LengthLimit, OverflowRule, PromptPart, PassageForm, Prompt, ChatRole};
-pub use registry::{MethodInfo, ParameterInfo, build, kinds, resolve};
+pub use registry::{MethodInfo, ParameterInfo, build_method, method_kinds, resolve_parameters};
 pub use request::{Affinity, RequestPayload, RequestKind, PassageId, Request, ServiceName};
 pub use response::{Answer, Failure, FailureKind, PassageText, PromptReport, Response, AnswerWork};
 pub use transcript::{MissingResponse, Round, Transcript};

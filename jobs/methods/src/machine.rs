@@ -139,10 +139,10 @@ pub trait Method: Send + Sync {
     fn context_mode(&self) -> ContextMode;
 
     /// Whether its outcomes hold answers.
-    fn answers(&self) -> bool;
+    fn gives_answers(&self) -> bool;
 
     /// Whether its outcomes rank passages.
-    fn ranks(&self) -> bool {
+    fn gives_ranking(&self) -> bool {
         true
     }
 
@@ -169,7 +169,7 @@ pub trait Method: Send + Sync {
 
     /// The number of tags required of the checkpoint behind [`Kind::Label`], with the name of its parameter; `None` if
     /// any number will do.
-    fn tags(&self) -> Option<(&'static str, u32)> {
+    fn labeler_tags(&self) -> Option<(&'static str, u32)> {
         None
     }
 
@@ -179,11 +179,11 @@ pub trait Method: Send + Sync {
     }
 
     /// The services it asks, in a fixed order.
-    fn services(&self) -> Vec<ServiceUse>;
+    fn service_uses(&self) -> Vec<ServiceUse>;
 
     /// Every temperature wanted by its [`crate::request::Score`]s. The keys of requests leave temperatures out. An
     /// answer is shared: it holds the temperatures of all configurations of the run, as far as they are named here.
-    fn temperatures(&self) -> Vec<f64> {
+    fn score_temperatures(&self) -> Vec<f64> {
         Vec::new()
     }
 

@@ -38,7 +38,7 @@ impl<T: Display> Display for JoinedItems<'_, T> {
     }
 }
 
-fn quoted(texts: &[String]) -> Vec<QuotedText<'_>> {
+fn quote_texts(texts: &[String]) -> Vec<QuotedText<'_>> {
     texts.iter().map(|text| QuotedText(text)).collect()
 }
 
@@ -64,7 +64,7 @@ impl Display for PassageSet {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             PassageSet::Ids(ids) => write!(f, "ids={}", JoinedItems(ids, ",")),
-            PassageSet::Titles(titles) => write!(f, "titles={}", JoinedItems(&quoted(titles), ",")),
+            PassageSet::Titles(titles) => write!(f, "titles={}", JoinedItems(&quote_texts(titles), ",")),
         }
     }
 }
@@ -158,7 +158,7 @@ impl Display for RequestPayload {
             }
             RequestPayload::Label(l) => write!(f, "{} chunk {}", QuotedText(&l.query), l.chunk),
             RequestPayload::Filter(r) => {
-                write!(f, "{} information={}", QuotedText(&r.query), JoinedItems(&quoted(&r.information), ","))
+                write!(f, "{} information={}", QuotedText(&r.query), JoinedItems(&quote_texts(&r.information), ","))
             }
             RequestPayload::Rerank(r) => write!(f, "{} items [{}]", QuotedText(&r.query), JoinedItems(&r.items, " | ")),
             RequestPayload::Entail(e) => write!(f, "{} from {}", QuotedText(&e.hypothesis), e.premise),
@@ -176,7 +176,7 @@ impl Display for RequestPayload {
             RequestPayload::Generate(g) => {
                 write!(f, "{} max_tokens={}", g.prompt, g.max_tokens)?;
                 if !g.stop.is_empty() {
-                    write!(f, " stop={}", JoinedItems(&quoted(&g.stop), ","))?;
+                    write!(f, " stop={}", JoinedItems(&quote_texts(&g.stop), ","))?;
                 }
                 if let Sampling::Sample { temperature, top_p, top_k } = g.sampling {
                     write!(f, " temperature={temperature} top_p={top_p} top_k={top_k}")?;
@@ -199,7 +199,7 @@ impl Display for Failure {
 }
 
 /// A word and, after spaces, its arguments.
-fn list<T: Display>(f: &mut Formatter<'_>, word: &str, items: &[T]) -> Result {
+fn write_list<T: Display>(f: &mut Formatter<'_>, word: &str, items: &[T]) -> Result {
     f.write_str(word)?;
     items.iter().try_for_each(|item| write!(f, " {item}"))
 }
@@ -207,9 +207,9 @@ fn list<T: Display>(f: &mut Formatter<'_>, word: &str, items: &[T]) -> Result {
 impl Display for Answer {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            Answer::Retrieve(hits) => list(f, "hits", hits),
-            Answer::Passages(ids) => list(f, "passages", ids),
-            Answer::Links(ids) => list(f, "links", ids),
+            Answer::Retrieve(hits) => write_list(f, "hits", hits),
+            Answer::Passages(ids) => write_list(f, "passages", ids),
+            Answer::Links(ids) => write_list(f, "links", ids),
             Answer::Score(scores) => {
                 write!(f, "scores logits={}", JoinedItems(&scores.logits, ","))?;
                 for (temperature, sums) in &scores.log_sum_exps {
@@ -221,7 +221,7 @@ impl Display for Answer {
                 write!(f, "labels {} tags={}", QuotedText(&labels.information), JoinedItems(&labels.tag_logits, ","))
             }
             Answer::Filter(query) => write!(f, "query {}", QuotedText(query)),
-            Answer::Rerank(relevances) => list(f, "relevances", relevances),
+            Answer::Rerank(relevances) => write_list(f, "relevances", relevances),
             Answer::Entail(probability) => write!(f, "entailment {probability}"),
             Answer::Read(spans) => {
                 f.write_str("spans")?;
@@ -236,7 +236,7 @@ impl Display for Answer {
                 }
                 Ok(())
             }
-            Answer::Embed(vector) => list(f, "vector", vector),
+            Answer::Embed(vector) => write_list(f, "vector", vector),
             Answer::Generate(generation) => {
                 let finish = match generation.finish {
                     FinishReason::Stop => "stop",
@@ -304,11 +304,11 @@ impl Display for Outcome {
         }
         if !self.ranked.is_empty() {
             f.write_str("\n")?;
-            list(f, "ranked", &self.ranked)?;
+            write_list(f, "ranked", &self.ranked)?;
         }
         for path in &self.paths {
             f.write_str("\n")?;
-            list(f, "path", &path.passages)?;
+            write_list(f, "path", &path.passages)?;
             write!(f, " score={}", path.score)?;
         }
         if !self.supporting.is_empty() {

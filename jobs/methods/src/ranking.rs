@@ -26,7 +26,7 @@ pub(crate) fn by_position(passages: impl IntoIterator<Item = PassageId>) -> Vec<
 
 /// Appends the missing ones of `passages`, in their order, with a score not above any other. A retriever may leave out
 /// passages without a term of the query, but a ranking of given passages has all of them.
-pub(crate) fn complete(ranked: &mut Vec<RankedPassage>, passages: &[PassageId]) {
+pub(crate) fn append_missing(ranked: &mut Vec<RankedPassage>, passages: &[PassageId]) {
     let mut seen: BTreeSet<PassageId> = ranked.iter().map(|entry| entry.passage).collect();
     let score = ranked.last().map_or(0.0, |last| last.score.min(0.0));
     let missing = passages.iter().filter(|&&passage| seen.insert(passage));
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn completion_keeps_scores_descending() {
         let mut ranked = from_hits(vec![hit(3, 2.0), hit(1, -1.0)], 10);
-        complete(&mut ranked, &[PassageId(7), PassageId(1), PassageId(7), PassageId(0)]);
+        append_missing(&mut ranked, &[PassageId(7), PassageId(1), PassageId(7), PassageId(0)]);
         let list: Vec<(u32, f64)> = ranked.iter().map(|entry| (entry.passage.0, entry.score)).collect();
         assert_eq!(list, [(3, 2.0), (1, -1.0), (7, -1.0), (0, -1.0)]);
     }

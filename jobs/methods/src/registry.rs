@@ -44,14 +44,14 @@ pub(crate) trait ConfigurableMethod: Method + Sized + 'static {
     type Parameters: DeserializeOwned + Serialize;
 
     /// Fills in defaults that depend on other parameters. Records show them.
-    fn complete(_: &mut Self::Parameters) {}
+    fn complete_parameters(_: &mut Self::Parameters) {}
 
     /// Checks the values.
     fn new(parameters: Self::Parameters, setting: &MethodSetting) -> Result<Self, MethodError>;
 }
 
 /// All methods, by kind in alphabetical order.
-pub fn kinds() -> &'static [MethodInfo] {
+pub fn method_kinds() -> &'static [MethodInfo] {
     INFOS
 }
 
@@ -59,16 +59,16 @@ pub fn kinds() -> &'static [MethodInfo] {
 ///
 /// # Errors
 /// Unknown kinds and parameters, with the known ones; missing parameters; bad values.
-pub fn build(kind: &str, parameters: &Value, setting: &MethodSetting) -> Result<Box<dyn Method>, MethodError> {
-    Ok(dispatch(kind, parameters, setting)?.0)
+pub fn build_method(kind: &str, parameters: &Value, setting: &MethodSetting) -> Result<Box<dyn Method>, MethodError> {
+    Ok(configure_kind(kind, parameters, setting)?.0)
 }
 
 /// `parameters` with every default filled in, for a configuration's record and `--show-settings`.
 ///
 /// # Errors
 /// As [`build`].
-pub fn resolve(kind: &str, parameters: &Value, setting: &MethodSetting) -> Result<Value, MethodError> {
-    Ok(dispatch(kind, parameters, setting)?.1)
+pub fn resolve_parameters(kind: &str, parameters: &Value, setting: &MethodSetting) -> Result<Value, MethodError> {
+    Ok(configure_kind(kind, parameters, setting)?.1)
 }
 
 /// A configuration and its parameters with every default filled in.
@@ -77,7 +77,7 @@ pub(crate) type BuiltMethod = (Box<dyn Method>, Value);
 /// Configures a method from its parameters.
 pub(crate) type ConfigureMethod = fn(&Value, &MethodSetting) -> Result<BuiltMethod, MethodError>;
 
-fn dispatch(kind: &str, parameters: &Value, setting: &MethodSetting) -> Result<BuiltMethod, MethodError> {
+fn configure_kind(kind: &str, parameters: &Value, setting: &MethodSetting) -> Result<BuiltMethod, MethodError> {
     let mut methods = INFOS.iter().zip(CONFIGURES);
     match methods.find(|(info, _)| info.kind == kind) {
         Some((_, configure)) => configure(parameters, setting),
@@ -94,7 +94,7 @@ pub(crate) fn configure<M: ConfigurableMethod>(parameters: &Value, setting: &Met
     let none = Value::Object(serde_json::Map::new());
     let given = if parameters.is_null() { &none } else { parameters };
     let mut parsed = M::Parameters::deserialize(given).map_err(wrong)?;
-    M::complete(&mut parsed);
+    M::complete_parameters(&mut parsed);
     let resolved = serde_json::to_value(&parsed).map_err(wrong)?;
     Ok((Box::new(M::new(parsed, setting)?), resolved))
 }
@@ -117,8 +117,8 @@ mod tests {
 
     #[test]
     fn documentation_and_parameters_agree() {
-        for info in kinds() {
-            let resolved = resolve(info.kind, &required_parameters(info), &SETTING)
+        for info in method_kinds() {
+            let resolved = resolve_parameters(info.kind, &required_parameters(info), &SETTING)
                 .unwrap_or_else(|error| panic!("{}: documented as optional, but: {error}", info.kind));
             let documented: serde_json::Map<String, Value> = info
                 .parameters
@@ -129,23 +129,23 @@ mod tests {
                 })
                 .collect();
             assert_eq!(resolved, Value::Object(documented), "{}", info.kind);
-            assert_eq!(resolve(info.kind, &resolved, &SETTING).unwrap(), resolved, "resolving again changes nothing");
-            assert_eq!(build(info.kind, &required_parameters(info), &SETTING).unwrap().kind(), info.kind);
+            assert_eq!(resolve_parameters(info.kind, &resolved, &SETTING).unwrap(), resolved, "resolving again changes nothing");
+            assert_eq!(build_method(info.kind, &required_parameters(info), &SETTING).unwrap().kind(), info.kind);
         }
     }
 
     #[test]
     fn kinds_are_in_order() {
-        assert!(kinds().is_sorted_by_key(|info| info.kind));
+        assert!(method_kinds().is_sorted_by_key(|info| info.kind));
     }
 
     #[test]
     fn errors_say_what_is_allowed() {
-        let message = |kind: &str, parameters: Value| match build(kind, &parameters, &SETTING) {
+        let message = |kind: &str, parameters: Value| match build_method(kind, &parameters, &SETTING) {
             Ok(_) => panic!("{kind} {parameters} was accepted"),
             Err(error) => error.to_string(),
         };
-        let allowed: Vec<&str> = kinds().iter().map(|info| info.kind).collect();
+        let allowed: Vec<&str> = method_kinds().iter().map(|info| info.kind).collect();
         assert_eq!(
             message("bm42", json!({})),
             format!("unknown method kind `bm42`; allowed are {}", allowed.join(", "))
@@ -171,9 +171,9 @@ mod tests {
 
     #[test]
     fn every_service_is_named_by_a_parameter_and_asked_for_one_kind() {
-        for info in kinds() {
-            let method = build(info.kind, &required_parameters(info), &SETTING).unwrap();
-            for service in method.services() {
+        for info in method_kinds() {
+            let method = build_method(info.kind, &required_parameters(info), &SETTING).unwrap();
+            for service in method.service_uses() {
                 assert!(info.parameters.iter().any(|parameter| parameter.name == service.parameter), "{service:?}");
             }
             assert!(method.version() > 0);

@@ -401,9 +401,9 @@ impl Request {
     }
 
     /// Appends the canonical payload to `out`: JSON of the fields in the key. `canonical.rs` has the rules.
-    pub fn canonical(&self, out: &mut Vec<u8>) {
+    pub fn append_canonical(&self, out: &mut Vec<u8>) {
         let Self { service: _, draw: _, ask } = self;
-        canonical::write(ask, out);
+        canonical::write_payload(ask, out);
     }
 
     /// Whether the machine wants to read the passages of the response.

@@ -156,12 +156,12 @@ impl PromptReport {
     /// A report on texts without a prompt, by the tokens lost in each.
     pub fn of_texts(tokens: usize, lost: impl IntoIterator<Item = usize>) -> Self {
         let mut report = Self { tokens: tokens as u32, ..Self::default() };
-        (0..).zip(lost).for_each(|(part, lost)| report.lose(part, lost));
+        (0..).zip(lost).for_each(|(part, lost)| report.add_lost_tokens(part, lost));
         report
     }
 
     /// Adds to the lost tokens of a part.
-    pub fn lose(&mut self, part: usize, tokens: usize) {
+    pub fn add_lost_tokens(&mut self, part: usize, tokens: usize) {
         if tokens == 0 {
             return;
         }

@@ -78,7 +78,7 @@ impl Transcript {
     }
 
     /// The work of all responses.
-    pub fn work(&self) -> AnswerWork {
+    pub fn total_work(&self) -> AnswerWork {
         let mut work = AnswerWork::default();
         for response in self.rounds.iter().flat_map(|round| &round.responses) {
             work += response.work;
@@ -111,32 +111,32 @@ impl Display for TranscriptDisplay<'_> {
         for (number, round) in (1..).zip(rounds) {
             writeln!(f, "\nround {number}")?;
             for (request, response) in round.requests.iter().zip(&round.responses) {
-                writeln!(f, "  {}", cut(&request.to_string(), LINE))?;
-                self.response(f, response)?;
+                writeln!(f, "  {}", cut_line(&request.to_string(), LINE))?;
+                self.write_response(f, response)?;
             }
         }
         writeln!(f)?;
-        self.outcome(f)
+        self.write_outcome(f)
     }
 }
 
 impl TranscriptDisplay<'_> {
     /// Writes a response, indented under its request.
-    fn response(&self, f: &mut Formatter<'_>, response: &Response) -> std::fmt::Result {
+    fn write_response(&self, f: &mut Formatter<'_>, response: &Response) -> std::fmt::Result {
         let scores = |index: usize| match &response.result {
             Ok(Answer::Retrieve(hits)) => hits.get(index).map(|hit| hit.score),
             _ => None,
         };
         match &response.result {
-            Err(failure) => writeln!(f, "    {}", cut(&failure.to_string(), LINE))?,
+            Err(failure) => writeln!(f, "    {}", cut_line(&failure.to_string(), LINE))?,
             Ok(answer @ (Answer::Retrieve(_) | Answer::Passages(_) | Answer::Links(_))) => {
                 let passages = answer.passages();
                 if passages.is_empty() {
                     writeln!(f, "    nothing")?;
                 }
-                self.passages(f, passages.iter().enumerate().map(|(index, &id)| (id, scores(index))))?;
+                self.write_passages(f, passages.iter().enumerate().map(|(index, &id)| (id, scores(index))))?;
             }
-            Ok(answer) => writeln!(f, "    {}", cut(&answer.to_string(), LINE))?,
+            Ok(answer) => writeln!(f, "    {}", cut_line(&answer.to_string(), LINE))?,
         }
         if let Some(report) = &response.prompt {
             write!(f, "    prompt of {} tokens", report.tokens)?;
@@ -155,7 +155,7 @@ impl TranscriptDisplay<'_> {
     }
 
     /// Writes the first passages, numbered, with titles.
-    fn passages(
+    fn write_passages(
         &self,
         f: &mut Formatter<'_>,
         passages: impl ExactSizeIterator<Item = (PassageId, Option<f64>)>,
@@ -171,7 +171,7 @@ impl TranscriptDisplay<'_> {
         if more > 0 { writeln!(f, "         and {more} more") } else { Ok(()) }
     }
 
-    fn outcome(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+    fn write_outcome(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let outcome = &self.transcript.outcome;
         match &outcome.status {
             OutcomeStatus::Ok => writeln!(f, "outcome ok, iterations {}", outcome.iterations)?,
@@ -182,7 +182,7 @@ impl TranscriptDisplay<'_> {
         }
         if !outcome.ranked.is_empty() {
             writeln!(f, "  ranked")?;
-            self.passages(f, outcome.ranked.iter().map(|entry| (entry.passage, Some(entry.score))))?;
+            self.write_passages(f, outcome.ranked.iter().map(|entry| (entry.passage, Some(entry.score))))?;
         }
         for path in outcome.paths.iter().take(PASSAGES) {
             let titles: Vec<String> = path.passages.iter().map(|&passage| (self.title)(passage)).collect();
@@ -194,13 +194,13 @@ impl TranscriptDisplay<'_> {
         for [subject, relation, object] in &outcome.evidences {
             writeln!(f, "  evidence: {subject} | {relation} | {object}")?;
         }
-        let work = self.transcript.work();
+        let work = self.transcript.total_work();
         if work == AnswerWork::default() { Ok(()) } else { writeln!(f, "  {work}") }
     }
 }
 
 /// Cuts a line to `length` characters; an ellipsis marks a cut.
-fn cut(line: &str, length: usize) -> String {
+fn cut_line(line: &str, length: usize) -> String {
     match line.char_indices().nth(length) {
         None => line.to_owned(),
         Some((end, _)) => format!("{}…", &line[..end]),

@@ -6,8 +6,8 @@
 use hopeval_methods::response::RetrievalHit;
 use hopeval_methods::testing::{EveryKind, ScriptedServices, parameter_variants};
 use hopeval_methods::{
-    Answer, FailureKind, RequestKind, Method, PassageId, Question, Request, Response, MethodSetting, OutcomeStatus, MachineStep, AnswerWork, build,
-    kinds,
+    Answer, FailureKind, RequestKind, Method, PassageId, Question, Request, Response, MethodSetting, OutcomeStatus, MachineStep, AnswerWork, build_method,
+    method_kinds,
 };
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,9 +20,9 @@ const MOST_ROUNDS: usize = 64;
 /// Every method, under its defaults and with each parameter changed by itself. A method in the registry's table is
 /// tested by this alone; the rows of [`chosen_configurations`] say more of some.
 fn documented_configurations() -> Vec<(Box<dyn Method>, usize)> {
-    let variants = kinds().iter().flat_map(|info| {
+    let variants = method_kinds().iter().flat_map(|info| {
         let variants = parameter_variants(info);
-        let built: Vec<_> = variants.iter().filter_map(|variant| build(info.kind, variant, &SETTING).ok()).collect();
+        let built: Vec<_> = variants.iter().filter_map(|variant| build_method(info.kind, variant, &SETTING).ok()).collect();
         assert!(!built.is_empty(), "{} is refused under all of its documented values", info.kind);
         built
     });
@@ -78,7 +78,7 @@ fn chosen_configurations() -> Vec<(Box<dyn Method>, usize)> {
     ];
     let mut methods: Vec<(Box<dyn Method>, usize)> = configurations
         .into_iter()
-        .map(|(kind, parameters, rounds)| (build(kind, &parameters, &SETTING).unwrap(), rounds))
+        .map(|(kind, parameters, rounds)| (build_method(kind, &parameters, &SETTING).unwrap(), rounds))
         .collect();
     methods.push((Box::new(EveryKind::default()), 6));
     methods
@@ -208,7 +208,7 @@ fn a_round_without_responses_is_a_failure_not_a_panic() {
     let gold = vec![vec![PassageId(1)]];
     let question = Question { candidates: vec![PassageId(1)], gold, ..Question::default() };
     let all = documented_configurations().into_iter().chain(chosen_configurations());
-    for (method, rounds) in all.filter(|(method, _)| !method.services().is_empty()) {
+    for (method, rounds) in all.filter(|(method, _)| !method.service_uses().is_empty()) {
         let mut machine = method.start(&question);
         assert!(matches!(machine.step(Vec::new()), MachineStep::Ask(_)), "{} asks {rounds} rounds", method.kind());
         let MachineStep::Done(outcome) = machine.step(Vec::new()) else { panic!("{} goes on", method.kind()) };
@@ -223,7 +223,7 @@ fn promptrank_asks_nothing_twice() {
     for rerank in ["path", "passage"] {
         let mut parameters = common.clone();
         parameters["rerank"] = rerank.into();
-        let method = build("promptrank", &parameters, &MethodSetting { passages: 50 }).unwrap();
+        let method = build_method("promptrank", &parameters, &MethodSetting { passages: 50 }).unwrap();
         let mut scored = 0;
         for seed in 0..50 {
             let services = ScriptedServices::new(50, seed);
@@ -232,7 +232,7 @@ fn promptrank_asks_nothing_twice() {
             while let MachineStep::Ask(requests) = machine.step(std::mem::take(&mut responses)) {
                 for request in &requests {
                     let mut payload = Vec::new();
-                    request.canonical(&mut payload);
+                    request.append_canonical(&mut payload);
                     let kind = request.ask.kind();
                     scored += u32::from(kind == RequestKind::Score);
                     assert!(asked.insert((request.service.clone(), kind, payload)), "{rerank}, seed {seed}: {request}");

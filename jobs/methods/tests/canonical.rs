@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 fn canonical(request: &Request) -> String {
     let mut bytes = Vec::new();
-    request.canonical(&mut bytes);
+    request.append_canonical(&mut bytes);
     String::from_utf8(bytes).unwrap()
 }
 
@@ -33,6 +33,6 @@ fn samples_have_every_kind_and_names_of_their_own() {
 fn payloads_are_appended() {
     let (_, request) = every_request().swap_remove(0);
     let mut bytes = b"before".to_vec();
-    request.canonical(&mut bytes);
+    request.append_canonical(&mut bytes);
     assert_eq!(bytes, [b"before", canonical(&request).as_bytes()].concat());
 }

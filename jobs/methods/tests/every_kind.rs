@@ -31,7 +31,7 @@ fn all_kinds_are_asked_and_announced() {
     let transcript = transcript(ScriptedServices::new(500, 1), 1);
     let asked: BTreeSet<RequestKind> = requests(&transcript).map(|request| request.ask.kind()).collect();
     assert_eq!(asked, BTreeSet::from(RequestKind::ALL));
-    let announced = EveryKind::default().services();
+    let announced = EveryKind::default().service_uses();
     for request in requests(&transcript) {
         let uses = |service: &hopeval_methods::ServiceUse| {
             service.service == request.service && service.kind == request.ask.kind()
@@ -73,7 +73,7 @@ fn a_question_is_a_function_of_its_responses() {
             // From what a journal would hold: responses by key, in any order, each once.
             let key = |request: &Request| {
                 let mut key = Vec::new();
-                request.canonical(&mut key);
+                request.append_canonical(&mut key);
                 (request.ask.kind(), request.service.clone(), request.draw, key)
             };
             let journal: BTreeMap<_, Response> = first
@@ -120,7 +120,7 @@ fn prompts_obey_their_budgets() {
     for number in 0..50 {
         for request in requests(&transcript(services, number)) {
             let RequestPayload::Score(score) = &request.ask else { continue };
-            let (text, report) = services.assemble(&score.prompt).unwrap();
+            let (text, report) = services.assemble_prompt(&score.prompt).unwrap();
             assert_eq!(text.split_whitespace().count(), report.tokens as usize);
             assert!(report.tokens <= score.prompt.budget.unwrap());
             assert!(text.ends_with("Ask a question."), "what no rule names is never cut: {text}");
@@ -141,9 +141,9 @@ fn a_prompt_that_cannot_fit_fails() {
     });
     let mut prompt = score.unwrap().prompt;
     prompt.budget = Some(2);
-    assert_eq!(services.assemble(&prompt).unwrap_err().kind, FailureKind::ContextOverflow);
+    assert_eq!(services.assemble_prompt(&prompt).unwrap_err().kind, FailureKind::ContextOverflow);
     prompt.overflow.insert(0, OverflowRule::Drop { part: 99 });
-    assert_eq!(services.assemble(&prompt).unwrap_err().kind, FailureKind::Refused);
+    assert_eq!(services.assemble_prompt(&prompt).unwrap_err().kind, FailureKind::Refused);
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn a_replay_stops_at_what_is_missing() {
 fn transcripts_show_requests_answers_titles_and_work() {
     let services = ScriptedServices::new(500, 1);
     let transcript = transcript(services, 1);
-    let shown = transcript.display(&|passage| services.text(passage).title).to_string();
+    let shown = transcript.display(&|passage| services.passage_text(passage).title).to_string();
     assert!(shown.starts_with("question q1: Who made thing 1 that"));
     for round in 1..=5 {
         assert!(shown.contains(&format!("\nround {round}\n")), "{shown}");

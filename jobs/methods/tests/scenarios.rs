@@ -49,7 +49,7 @@ fn machines_do_what_the_files_say() {
     let bless = std::env::var_os("HOPEVAL_BLESS").is_some_and(|value| value == "1");
     for file in files() {
         let expected = fs::read_to_string(&file).unwrap();
-        let found = run_scenarios(&expected, &hopeval_methods::build)
+        let found = run_scenarios(&expected, &hopeval_methods::build_method)
             .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         if found != expected {
             if bless {
@@ -68,13 +68,13 @@ fn every_method_has_a_file() {
     let mut names: Vec<String> = files().iter().map(method).collect();
     names.sort();
     names.dedup();
-    let kinds: Vec<&str> = hopeval_methods::kinds().iter().map(|info| info.kind).collect();
+    let kinds: Vec<&str> = hopeval_methods::method_kinds().iter().map(|info| info.kind).collect();
     assert_eq!(names, kinds);
 }
 
 #[test]
 fn mistakes_in_a_file_name_their_line() {
-    let message = |file: &str| run_scenarios(file, &hopeval_methods::build).unwrap_err().to_string();
+    let message = |file: &str| run_scenarios(file, &hopeval_methods::build_method).unwrap_err().to_string();
     let start = "method one_step {\"retriever\": \"s\"}\nquestion q \"Q?\"\n----\n\n";
     assert_eq!(message(&format!("{start}links x\n----\n")), "line 5: expected a number, found `x`");
     assert_eq!(message(&format!("{start}hits\nhits\n----\n")), "line 7: 2 responses to 1 requests");

@@ -59,7 +59,7 @@ fn everything_survives_json_and_bincode() {
 
 fn canonical(request: &Request) -> String {
     let mut bytes = Vec::new();
-    request.canonical(&mut bytes);
+    request.append_canonical(&mut bytes);
     String::from_utf8(bytes).unwrap()
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn check_methods(job: &Job, path: &Path) -> Result<(), JobError> {
             Err(JobError::Method { source, .. }) if depends_on(&source, &open) => continue,
             Err(error) => return Err(within(error)),
         };
-        for used in methods.iter().flat_map(|method| method.services()) {
+        for used in methods.iter().flat_map(|method| method.service_uses()) {
             let fit = fitting_services(job, used.kind);
             if !job.service.contains_key(&*used.service.0) && !fit.contains(&&*used.service.0) {
                 let kind = used.kind.name();

@@ -100,7 +100,7 @@ fn value_label(value: &Value) -> String {
 /// [`JobError::Method`] names the configuration with a wrong kind or parameter.
 pub fn build_methods(configurations: &[Configuration], setting: &MethodSetting) -> Result<Vec<Box<dyn Method>>, JobError> {
     let build = |c: &Configuration| {
-        registry::build(&c.kind, &c.parameters, setting)
+        registry::build_method(&c.kind, &c.parameters, setting)
             .map_err(|source| JobError::Method { configuration: c.name.clone(), source })
     };
     configurations.iter().map(build).collect()

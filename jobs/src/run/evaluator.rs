@@ -80,8 +80,8 @@ impl OutcomeEvaluator {
         let holds = methods
             .iter()
             .map(|method| OutcomeContents {
-                answers: method.answers(),
-                ranking: method.ranks(),
+                answers: method.gives_answers(),
+                ranking: method.gives_ranking(),
                 supporting: method.gives_support(),
                 evidences: method.gives_evidences(),
             })

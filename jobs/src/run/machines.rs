@@ -39,9 +39,9 @@ impl RunConfigurations {
     pub fn with_temperatures(methods: Vec<Box<dyn Method>>, catalogue: Arc<Catalogue>, also: &[f64]) -> Self {
         let mut temperatures: BTreeMap<ServiceName, Vec<f64>> = BTreeMap::new();
         for method in &methods {
-            let scoring = method.services().into_iter().filter(|used| used.kind == RequestKind::Score);
+            let scoring = method.service_uses().into_iter().filter(|used| used.kind == RequestKind::Score);
             for used in scoring {
-                temperatures.entry(used.service).or_default().extend(method.temperatures());
+                temperatures.entry(used.service).or_default().extend(method.score_temperatures());
             }
         }
         for wanted in temperatures.values_mut() {

@@ -193,7 +193,7 @@ impl Catalogue {
     /// # Errors
     /// [`JobError::ServiceUse`].
     pub fn check_services(&self, configuration: &str, method: &dyn Method) -> Result<(), JobError> {
-        for used in method.services() {
+        for used in method.service_uses() {
             let Some(reason) = self.misfit_reason(method, &used) else { continue };
             let fit = self.infos().filter(|(_, info)| info.answers().contains(&used.kind));
             let fit = fit.map(|(name, _)| match self.checkpoint_tags(name).filter(|_| used.kind == RequestKind::Label) {
@@ -232,7 +232,7 @@ impl Catalogue {
 
     /// The reason why a labeler's tags do not match a method's parameters, if any.
     fn other_tags(&self, method: &dyn Method, used: &ServiceUse) -> Option<String> {
-        let (parameter, wanted) = method.tags().filter(|_| used.kind == RequestKind::Label)?;
+        let (parameter, wanted) = method.labeler_tags().filter(|_| used.kind == RequestKind::Label)?;
         let found = self.checkpoint_tags(&used.service.0).filter(|&found| found != wanted as usize)?;
         Some(format!("its checkpoint has {found} tags, and `{parameter}` = {wanted}"))
     }
@@ -244,7 +244,7 @@ impl Catalogue {
 
     /// Whether a method uses a service with a model.
     pub fn needs_models(&self, method: &dyn Method) -> bool {
-        method.services().iter().any(|used| self.info(&used.service).is_some_and(|info| info.has_model))
+        method.service_uses().iter().any(|used| self.info(&used.service).is_some_and(|info| info.has_model))
     }
 
     /// Answers one request directly: for transcripts and single requests outside a run.

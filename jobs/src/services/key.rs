@@ -20,7 +20,7 @@ pub fn request_key(request: &Request, catalogue: &Catalogue, payload: &mut Vec<u
 /// [`key`], with the fingerprint of the request's service.
 pub(crate) fn key_under(fingerprint: Option<&[u8; 32]>, request: &Request, payload: &mut Vec<u8>) -> RequestKey {
     payload.clear();
-    request.canonical(payload);
+    request.append_canonical(payload);
     let mut hasher = blake3::Hasher::new();
     hasher.update(request.ask.kind().name().as_bytes());
     hasher.update(&[0]);

@@ -45,16 +45,16 @@ impl Method for Probe {
         ContextMode::Open
     }
 
-    fn answers(&self) -> bool {
+    fn gives_answers(&self) -> bool {
         true
     }
 
-    fn services(&self) -> Vec<ServiceUse> {
+    fn service_uses(&self) -> Vec<ServiceUse> {
         let service = |kind: RequestKind| ServiceName::from(if kind == RequestKind::Label { self.labeler } else { kind.name() });
         KINDS.map(|kind| ServiceUse { parameter: kind.name(), service: service(kind), kind }).into()
     }
 
-    fn temperatures(&self) -> Vec<f64> {
+    fn score_temperatures(&self) -> Vec<f64> {
         vec![1.0, 1.4]
     }
 

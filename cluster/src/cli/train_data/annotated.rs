@@ -23,7 +23,7 @@ pub(super) fn construct_annotated(
     let position = annotating_configuration(&run, arguments.configuration.as_deref())?;
     let library = CorpusLibrary::unsearched(&run.configurations.catalogue.corpus);
     let mut made = ConstructReport::default();
-    let mut files = TrainingTables::of_hops(&arguments.out)?;
+    let mut files = TrainingTables::create_for_hops(&arguments.out)?;
     let mut wrong = None;
     evaluate_outcomes(&run, &log, &mut |_, outcome, _| {
         if outcome.configuration as usize == position && wrong.is_none() {
@@ -41,7 +41,7 @@ pub(super) fn construct_annotated(
     if let Some(error) = wrong {
         return Err(error.into());
     }
-    files.finish(&made)?;
+    files.finish_files(&made)?;
     let expected = run.resolved.prepared.questions;
     if made.questions < expected {
         let open = expected - made.questions;

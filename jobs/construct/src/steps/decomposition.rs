@@ -9,10 +9,10 @@ const ARROW: &str = " >> ";
 
 pub(super) fn steps(question: &Question) -> Result<Vec<QuestionStep>, SkipReason> {
     let parts = &question.decomposition;
-    parts.iter().enumerate().map(|(at, part)| step(question, at, part)).collect()
+    parts.iter().enumerate().map(|(at, part)| decomposed_step(question, at, part)).collect()
 }
 
-fn step(question: &Question, at: usize, part: &SubQuestion) -> Result<QuestionStep, SkipReason> {
+fn decomposed_step(question: &Question, at: usize, part: &SubQuestion) -> Result<QuestionStep, SkipReason> {
     let answer = part.answer.clone().filter(|answer| !answer.trim().is_empty()).ok_or(SkipReason::StepWithoutAnswer)?;
     let (asks, references) = without_references(&part.question);
     let mut needs = Vec::new();
@@ -40,17 +40,17 @@ fn step(question: &Question, at: usize, part: &SubQuestion) -> Result<QuestionSt
         depth: 0,
         needed_by: Vec::new(),
         answer,
-        passage: passage(question, at, part).ok_or(SkipReason::StepWithoutPassage)?,
+        passage: step_passage(question, at, part).ok_or(SkipReason::StepWithoutPassage)?,
     })
 }
 
-fn passage(question: &Question, at: usize, part: &SubQuestion) -> Option<StepPassage> {
+fn step_passage(question: &Question, at: usize, part: &SubQuestion) -> Option<StepPassage> {
     if let Some(candidate) = part.support.and_then(|support| question.candidates.get(support as usize)) {
         // A world names one sentence for each step, in their order.
         let aligned = question.supporting_facts.len() == question.decomposition.len();
         let own = question.supporting_facts.get(at).filter(|(title, _)| aligned && *title == candidate.title);
         let sentence = own.map(|(_, sentence)| *sentence).or_else(|| stated_at(question, &candidate.title));
-        return Some(StepPassage::of(candidate, sentence));
+        return Some(StepPassage::from_record(candidate, sentence));
     }
     let id = part.evidence.first()?;
     Some(StepPassage { id: Some(id.clone()), ..StepPassage::default() })

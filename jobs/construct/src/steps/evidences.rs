@@ -9,7 +9,7 @@
 
 use super::{StepPassage, QuestionStep, stated_at};
 use crate::skip::SkipReason;
-use crate::words::lower;
+use crate::words::lower_case;
 use hopeval_datasets::Question;
 
 pub(super) fn steps(question: &Question) -> Result<Vec<QuestionStep>, SkipReason> {
@@ -19,7 +19,7 @@ pub(super) fn steps(question: &Question) -> Result<Vec<QuestionStep>, SkipReason
         if object.trim().is_empty() {
             return Err(SkipReason::StepWithoutAnswer);
         }
-        let needs: Vec<usize> = needed(question, at).into_iter().collect();
+        let needs: Vec<usize> = needed_step(question, at).into_iter().collect();
         let known = needs.is_empty().then(|| subject.clone());
         steps.push(QuestionStep {
             asks: match &known {
@@ -33,16 +33,16 @@ pub(super) fn steps(question: &Question) -> Result<Vec<QuestionStep>, SkipReason
             depth: 0,
             needed_by: Vec::new(),
             answer: object.clone(),
-            passage: passage(question, at).ok_or(SkipReason::StepWithoutPassage)?,
+            passage: step_passage(question, at).ok_or(SkipReason::StepWithoutPassage)?,
         });
     }
     Ok(steps)
 }
 
-fn needed(question: &Question, at: usize) -> Option<usize> {
+fn needed_step(question: &Question, at: usize) -> Option<usize> {
     let triples = &question.evidences;
-    let subject = folded(&triples[at][0]);
-    let by_name = triples[..at].iter().position(|[_, _, object]| folded(object) == subject);
+    let subject = folded_name(&triples[at][0]);
+    let by_name = triples[..at].iter().position(|[_, _, object]| folded_name(object) == subject);
     by_name.or_else(|| match (question.kind.as_deref(), triples.len(), at) {
         (Some("compositional" | "inference"), 2, 1) => Some(0),
         (Some("bridge_comparison"), 4, 2 | 3) => Some(at - 2),
@@ -50,19 +50,19 @@ fn needed(question: &Question, at: usize) -> Option<usize> {
     })
 }
 
-fn passage(question: &Question, at: usize) -> Option<StepPassage> {
+fn step_passage(question: &Question, at: usize) -> Option<StepPassage> {
     let subject = &question.evidences[at][0];
     let titles: Vec<&str> = question.gold.iter().filter_map(|gold| gold.title.as_deref()).collect();
     let exact = titles.iter().find(|title| *title == subject);
-    let folded_alike = || titles.iter().find(|title| folded(title) == folded(subject));
+    let folded_alike = || titles.iter().find(|title| folded_name(title) == folded_name(subject));
     let by_place = || titles.get(at).filter(|_| titles.len() == question.evidences.len());
     let title = *exact.or_else(folded_alike).or_else(by_place)?;
     let candidate = question.candidates.iter().find(|candidate| candidate.title == title)?;
-    Some(StepPassage::of(candidate, stated_at(question, title)))
+    Some(StepPassage::from_record(candidate, stated_at(question, title)))
 }
 
 /// A name for comparison.
-fn folded(name: &str) -> String {
+fn folded_name(name: &str) -> String {
     let bare = name.split_once(" (").map_or(name, |(bare, _)| bare);
-    lower(bare.trim())
+    lower_case(bare.trim())
 }

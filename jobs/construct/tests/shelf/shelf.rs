@@ -13,7 +13,7 @@ pub(crate) struct IndexedCorpus {
 }
 
 impl IndexedCorpus {
-    pub(crate) fn of(passages: impl IntoIterator<Item = PassageRecord>) -> Self {
+    pub(crate) fn from_passages(passages: impl IntoIterator<Item = PassageRecord>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut builder = CorpusBuilder::create(&folder.path().join("corpus"), CorpusSettings::default()).unwrap();
         for record in passages {

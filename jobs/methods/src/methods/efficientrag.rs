@@ -72,7 +72,7 @@ struct EfficientRagSettings {
 
 const KIND: &str = "efficientrag";
 
-fn wrong(parameter: &'static str, found: impl ToString, allowed: &'static str) -> MethodError {
+fn bad_value(parameter: &'static str, found: impl ToString, allowed: &'static str) -> MethodError {
     MethodError::Value { kind: KIND, parameter, found: found.to_string(), allowed }
 }
 
@@ -86,7 +86,7 @@ impl ConfigurableMethod for EfficientRag {
 
     type Parameters = EfficientRagParameters;
 
-    fn complete(parameters: &mut EfficientRagParameters) {
+    fn complete_parameters(parameters: &mut EfficientRagParameters) {
         // Only a generator is prompted.
         if parameters.generator.is_some() {
             parameters.prompt.get_or_insert_with(|| reader::PROMPT.to_owned());
@@ -105,12 +105,12 @@ impl ConfigurableMethod for EfficientRag {
             at_least_one(KIND, name, value)?;
         }
         if !matches!(parameters.tags, 2 | 3) {
-            return Err(wrong("tags", parameters.tags, "must be 2 or 3"));
+            return Err(bad_value("tags", parameters.tags, "must be 2 or 3"));
         }
         if parameters.reader.is_some()
             && let Some(generator) = &parameters.generator
         {
-            return Err(wrong(
+            return Err(bad_value(
                 "generator",
                 generator,
                 "must be left out where `reader` answers, or the other way round",
@@ -118,10 +118,10 @@ impl ConfigurableMethod for EfficientRag {
         }
         // Devices divide logits by it in single precision.
         if parameters.temperature != 0.0 && !(1e-3..=1e3).contains(&parameters.temperature) {
-            return Err(wrong("temperature", parameters.temperature, "must be 0 (greedy) or from 0.001 to 1000"));
+            return Err(bad_value("temperature", parameters.temperature, "must be 0 (greedy) or from 0.001 to 1000"));
         }
         let prompt = split_prompt(parameters.prompt.as_deref().unwrap_or(reader::PROMPT))
-            .ok_or_else(|| wrong("prompt", "a text", "must have {knowledge} and {question}, each once"))?;
+            .ok_or_else(|| bad_value("prompt", "a text", "must have {knowledge} and {question}, each once"))?;
         Ok(Self { settings: Arc::new(EfficientRagSettings { parameters, prompt }) })
     }
 }
@@ -135,7 +135,7 @@ impl Method for EfficientRag {
         2
     }
 
-    fn tags(&self) -> Option<(&'static str, u32)> {
+    fn labeler_tags(&self) -> Option<(&'static str, u32)> {
         Some(("tags", self.settings.parameters.tags))
     }
 
@@ -143,7 +143,7 @@ impl Method for EfficientRag {
         ContextMode::Open
     }
 
-    fn answers(&self) -> bool {
+    fn gives_answers(&self) -> bool {
         self.settings.parameters.reader.is_some() || self.settings.parameters.generator.is_some()
     }
 
@@ -154,7 +154,7 @@ impl Method for EfficientRag {
         Some(PromptWording { origin, text: text.clone() })
     }
 
-    fn services(&self) -> Vec<ServiceUse> {
+    fn service_uses(&self) -> Vec<ServiceUse> {
         let parameters = &self.settings.parameters;
         let always = [
             ("retriever", &parameters.retriever, RequestKind::Retrieve),
@@ -188,8 +188,8 @@ mod tests {
     fn prompted(more: Value) -> (Option<PromptWording>, Value) {
         let mut parameters = json!({"retriever": "r", "labeler": "l", "filter": "f"});
         parameters.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let wording = registry::build(KIND, &parameters, &SETTING).unwrap().wording();
-        (wording, registry::resolve(KIND, &parameters, &SETTING).unwrap()["prompt"].clone())
+        let wording = registry::build_method(KIND, &parameters, &SETTING).unwrap().wording();
+        (wording, registry::resolve_parameters(KIND, &parameters, &SETTING).unwrap()["prompt"].clone())
     }
 
     #[test]

@@ -103,11 +103,11 @@ impl Method for EfficientRagData {
         ContextMode::Oracle
     }
 
-    fn answers(&self) -> bool {
+    fn gives_answers(&self) -> bool {
         false
     }
 
-    fn ranks(&self) -> bool {
+    fn gives_ranking(&self) -> bool {
         false
     }
 
@@ -117,7 +117,7 @@ impl Method for EfficientRagData {
 
     fn most_requests(&self) -> Option<Vec<(RequestKind, u64)>> {
         let parameters = &self.settings.parameters;
-        let (steps, draws) = (u64::from(parameters.most_steps), u64::from(parameters.draws()));
+        let (steps, draws) = (u64::from(parameters.most_steps), u64::from(parameters.most_draws()));
         // One decomposition, the words of each step, and a query for each hop but the first.
         Some(vec![(RequestKind::Generate, draws * (2 * steps)), (RequestKind::Retrieve, steps)])
     }
@@ -126,7 +126,7 @@ impl Method for EfficientRagData {
         Some(self.settings.templates.wording())
     }
 
-    fn services(&self) -> Vec<ServiceUse> {
+    fn service_uses(&self) -> Vec<ServiceUse> {
         let AnnotationParameters { generator, retriever, .. } = &self.settings.parameters;
         [("generator", generator, RequestKind::Generate), ("retriever", retriever, RequestKind::Retrieve)]
             .map(|(parameter, service, kind)| ServiceUse { parameter, service: service.clone(), kind })

@@ -114,11 +114,11 @@ impl Method for GivenPassages {
         ContextMode::Given
     }
 
-    fn answers(&self) -> bool {
+    fn gives_answers(&self) -> bool {
         false
     }
 
-    fn services(&self) -> Vec<ServiceUse> {
+    fn service_uses(&self) -> Vec<ServiceUse> {
         let retriever = self.retriever.iter();
         retriever
             .map(|name| ServiceUse { parameter: "retriever", service: name.clone(), kind: RequestKind::Retrieve })
@@ -172,17 +172,17 @@ impl Machine for GivenMachine {
                 self.state = GivenState::Asked;
                 MachineStep::Ask(vec![request])
             }
-            (GivenState::Asked, _) => MachineStep::Done(self.ranked(responses).unwrap_or_else(Outcome::failed)),
+            (GivenState::Asked, _) => MachineStep::Done(self.ranked_outcome(responses).unwrap_or_else(Outcome::failed)),
         }
     }
 }
 
 impl GivenMachine {
-    fn ranked(&self, responses: Vec<Response>) -> Result<Outcome, Failure> {
+    fn ranked_outcome(&self, responses: Vec<Response>) -> Result<Outcome, Failure> {
         let mut hits = Response::only(responses)?.hits()?;
         hits.retain(|hit| self.candidates.contains(&hit.passage));
         let mut ranked = ranking::from_hits(hits, u32::MAX);
-        ranking::complete(&mut ranked, &self.candidates);
+        ranking::append_missing(&mut ranked, &self.candidates);
         Ok(Outcome { ranked, iterations: 1, ..Outcome::default() })
     }
 }

@@ -212,11 +212,11 @@ impl Method for IterativeTitle {
         ContextMode::Open
     }
 
-    fn answers(&self) -> bool {
+    fn gives_answers(&self) -> bool {
         false
     }
 
-    fn services(&self) -> Vec<ServiceUse> {
+    fn service_uses(&self) -> Vec<ServiceUse> {
         let parameters = &self.parameters;
         vec![
             ServiceUse { parameter: "retriever", service: parameters.retriever.clone(), kind: RequestKind::Retrieve },
@@ -269,7 +269,7 @@ struct PoolEntry {
 }
 
 impl PoolEntry {
-    fn score(&self) -> f64 {
+    fn path_score(&self) -> f64 {
         self.sum / self.path.len() as f64
     }
 }
@@ -287,7 +287,7 @@ impl Machine for IterativeTitleMachine {
     fn step(&mut self, responses: Vec<Response>) -> MachineStep {
         let stepped = match std::mem::replace(&mut self.state, IterativeTitleState::Start) {
             IterativeTitleState::Start => Ok(self.retrieve()),
-            IterativeTitleState::Hits => self.found(responses),
+            IterativeTitleState::Hits => self.take_hits(responses),
             IterativeTitleState::Linked(parents) => self.linked(&parents, responses),
             IterativeTitleState::Followed(parents) => self.followed(&parents, responses),
         };
@@ -298,33 +298,33 @@ impl Machine for IterativeTitleMachine {
 impl IterativeTitleMachine {
     fn retrieve(&mut self) -> MachineStep {
         self.state = IterativeTitleState::Hits;
-        let ask = RetrievePayload { read: self.reads(), ..RetrievePayload::new(&self.question, self.parameters.pool) };
+        let ask = RetrievePayload { read: self.reads_titles(), ..RetrievePayload::new(&self.question, self.parameters.pool) };
         MachineStep::Ask(vec![Request::new(&self.parameters.retriever, ask)])
     }
 
-    fn found(&mut self, responses: Vec<Response>) -> Result<MachineStep, Failure> {
+    fn take_hits(&mut self, responses: Vec<Response>) -> Result<MachineStep, Failure> {
         let mut response = Response::only(responses)?;
-        self.remember(std::mem::take(&mut response.passages));
+        self.remember_titles(std::mem::take(&mut response.passages));
         let hits = response.hits()?;
         for RankedPassage { passage, score } in ranking::from_hits(hits, self.parameters.pool) {
             self.pool.insert(passage, PoolEntry { path: vec![passage], sum: score, expanded: false });
             self.found.push(passage);
         }
         self.hop = 1;
-        Ok(self.expand())
+        Ok(self.expand_best())
     }
 
     /// Requests the links of the best passages not yet expanded, or ends.
-    fn expand(&mut self) -> MachineStep {
+    fn expand_best(&mut self) -> MachineStep {
         if self.hop >= self.parameters.hops {
-            return self.end();
+            return self.finish_ranking();
         }
         let mut open: Vec<(PassageId, f64)> =
-            self.pool.iter().filter(|(_, entry)| !entry.expanded).map(|(&id, entry)| (id, entry.score())).collect();
+            self.pool.iter().filter(|(_, entry)| !entry.expanded).map(|(&id, entry)| (id, entry.path_score())).collect();
         best_first(&mut open);
         let parents: Vec<PassageId> = open.into_iter().take(self.parameters.beam as usize).map(|(id, _)| id).collect();
         if parents.is_empty() {
-            return self.end();
+            return self.finish_ranking();
         }
         self.hop += 1;
         for parent in &parents {
@@ -347,13 +347,13 @@ impl IterativeTitleMachine {
             links.retain(|passage| self.pool.get(&parent).is_none_or(|entry| !entry.path.contains(passage)));
             if !links.is_empty() {
                 followed.push(parent);
-                let ask = RetrievePayload::new(self.query(parent), self.parameters.width);
-                let ask = RetrievePayload { read: self.reads(), ..ask.within(links, self.parameters.statistics) };
+                let ask = RetrievePayload::new(self.link_query(parent), self.parameters.width);
+                let ask = RetrievePayload { read: self.reads_titles(), ..ask.within(links, self.parameters.statistics) };
                 requests.push(Request::new(&self.parameters.retriever, ask));
             }
         }
         if requests.is_empty() {
-            return Ok(self.expand());
+            return Ok(self.expand_best());
         }
         self.state = IterativeTitleState::Followed(followed);
         Ok(MachineStep::Ask(requests))
@@ -363,7 +363,7 @@ impl IterativeTitleMachine {
         // All paths are extended from their state before this hop, so the order of parents has no effect.
         let mut extended = Vec::new();
         for (&parent, mut response) in parents.iter().zip(responses) {
-            self.remember(std::mem::take(&mut response.passages));
+            self.remember_titles(std::mem::take(&mut response.passages));
             let hits = response.hits()?;
             let Some(entry) = self.pool.get(&parent) else { continue };
             for RankedPassage { passage, score } in ranking::from_hits(hits, self.parameters.width) {
@@ -375,15 +375,15 @@ impl IterativeTitleMachine {
             }
         }
         for (passage, path) in extended {
-            self.admit(passage, path);
+            self.admit_path(passage, path);
         }
-        Ok(self.expand())
+        Ok(self.expand_best())
     }
 
     /// Keeps the better path of a passage; of two equally good ones, the earlier.
-    fn admit(&mut self, passage: PassageId, mut path: PoolEntry) {
+    fn admit_path(&mut self, passage: PassageId, mut path: PoolEntry) {
         match self.pool.get_mut(&passage) {
-            Some(known) if path.score().total_cmp(&known.score()).is_gt() => {
+            Some(known) if path.path_score().total_cmp(&known.path_score()).is_gt() => {
                 path.expanded = known.expanded;
                 *known = path;
             }
@@ -394,8 +394,8 @@ impl IterativeTitleMachine {
         }
     }
 
-    fn end(&self) -> MachineStep {
-        let mut scored: Vec<(PassageId, f64)> = self.pool.iter().map(|(&id, entry)| (id, entry.score())).collect();
+    fn finish_ranking(&self) -> MachineStep {
+        let mut scored: Vec<(PassageId, f64)> = self.pool.iter().map(|(&id, entry)| (id, entry.path_score())).collect();
         best_first(&mut scored);
         let path = |&(id, score): &(PassageId, f64)| {
             let path = &self.pool.get(&id)?.path;
@@ -424,17 +424,17 @@ impl IterativeTitleMachine {
         order
     }
 
-    fn reads(&self) -> bool {
+    fn reads_titles(&self) -> bool {
         self.parameters.query == LinkQuery::QuestionAndTitle
     }
 
-    fn remember(&mut self, passages: Vec<PassageText>) {
+    fn remember_titles(&mut self, passages: Vec<PassageText>) {
         self.titles.extend(passages.into_iter().map(|text| (text.passage, text.title)));
     }
 
-    fn query(&self, parent: PassageId) -> String {
+    fn link_query(&self, parent: PassageId) -> String {
         match self.titles.get(&parent) {
-            Some(title) if self.reads() => format!("{} {title}", self.question),
+            Some(title) if self.reads_titles() => format!("{} {title}", self.question),
             _ => self.question.clone(),
         }
     }

@@ -78,11 +78,11 @@ impl Method for OneStep {
         ContextMode::Open
     }
 
-    fn answers(&self) -> bool {
+    fn gives_answers(&self) -> bool {
         false
     }
 
-    fn services(&self) -> Vec<ServiceUse> {
+    fn service_uses(&self) -> Vec<ServiceUse> {
         vec![ServiceUse { parameter: "retriever", service: self.parameters.retriever.clone(), kind: RequestKind::Retrieve }]
     }
 
@@ -114,13 +114,13 @@ impl Machine for OneStepMachine {
                 let ask = RetrievePayload::new(std::mem::take(&mut self.query), self.parameters.k);
                 MachineStep::Ask(vec![Request::new(&self.parameters.retriever, ask)])
             }
-            OneStepState::Asked => MachineStep::Done(self.ranked(responses).unwrap_or_else(Outcome::failed)),
+            OneStepState::Asked => MachineStep::Done(self.ranked_outcome(responses).unwrap_or_else(Outcome::failed)),
         }
     }
 }
 
 impl OneStepMachine {
-    fn ranked(&self, responses: Vec<Response>) -> Result<Outcome, Failure> {
+    fn ranked_outcome(&self, responses: Vec<Response>) -> Result<Outcome, Failure> {
         let hits = Response::only(responses)?.hits()?;
         Ok(Outcome { ranked: ranking::from_hits(hits, self.parameters.k), iterations: 1, ..Outcome::default() })
     }

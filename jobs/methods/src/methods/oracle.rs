@@ -66,7 +66,7 @@ impl Method for Oracle {
         ContextMode::Oracle
     }
 
-    fn answers(&self) -> bool {
+    fn gives_answers(&self) -> bool {
         self.parameters.answer
     }
 
@@ -74,12 +74,12 @@ impl Method for Oracle {
         true
     }
 
-    fn services(&self) -> Vec<ServiceUse> {
+    fn service_uses(&self) -> Vec<ServiceUse> {
         Vec::new()
     }
 
     fn start(&self, question: &Question) -> Box<dyn Machine> {
-        let passages = path(&question.gold);
+        let passages = fill_slots(&question.gold);
         let answer = question.answers.first().filter(|_| self.parameters.answer).cloned();
         let paths =
             if passages.is_empty() { Vec::new() } else { vec![PassagePath { passages: passages.clone(), score: 1.0 }] };
@@ -88,7 +88,7 @@ impl Method for Oracle {
 }
 
 /// One passage for each slot with one left.
-fn path(slots: &[Vec<PassageId>]) -> Vec<PassageId> {
+fn fill_slots(slots: &[Vec<PassageId>]) -> Vec<PassageId> {
     let mut passages: Vec<PassageId> = Vec::with_capacity(slots.len());
     for slot in slots {
         let left = slot.iter().copied().find(|passage| !passages.contains(passage));

@@ -95,7 +95,7 @@ impl ConfigurableMethod for PromptRank {
 
     fn new(parameters: PromptRankParameters, _: &MethodSetting) -> Result<Self, MethodError> {
         parameters.check()?;
-        let contexts = prompting::contexts(&parameters)?;
+        let contexts = prompting::scoring_contexts(&parameters)?;
         Ok(Self(Arc::new(PromptRankSettings { parameters, contexts })))
     }
 }
@@ -113,11 +113,11 @@ impl Method for PromptRank {
         ContextMode::Open
     }
 
-    fn answers(&self) -> bool {
+    fn gives_answers(&self) -> bool {
         self.0.parameters.reader.is_some()
     }
 
-    fn services(&self) -> Vec<ServiceUse> {
+    fn service_uses(&self) -> Vec<ServiceUse> {
         let PromptRankParameters { retriever, links, link_ranker, scorer, reader, hops, .. } = &self.0.parameters;
         let service =
             |parameter, service: &crate::ServiceName, kind| ServiceUse { parameter, service: service.clone(), kind };
@@ -131,7 +131,7 @@ impl Method for PromptRank {
         used
     }
 
-    fn temperatures(&self) -> Vec<f64> {
+    fn score_temperatures(&self) -> Vec<f64> {
         vec![self.0.parameters.temperature]
     }
 
@@ -141,7 +141,7 @@ impl Method for PromptRank {
         // Paths of the last hop.
         let mut last = paths;
         for hop in 1..parameters.hops {
-            let beam = last.min(u64::from(parameters.expanded(hop)));
+            let beam = last.min(u64::from(parameters.paths_to_expand(hop)));
             last = beam.saturating_mul(u64::from(parameters.links_per_passage.at(hop)));
             expanded = expanded.saturating_add(beam);
             paths = paths.saturating_add(last);
@@ -158,7 +158,7 @@ impl Method for PromptRank {
     }
 
     fn wording(&self) -> Option<PromptWording> {
-        Some(PromptWording { origin: self.0.parameters.instructions.origin(), text: prompting::wording(&self.0) })
+        Some(PromptWording { origin: self.0.parameters.instructions.origin(), text: prompting::prompt_wording(&self.0) })
     }
 
     fn start(&self, question: &Question) -> Box<dyn Machine> {

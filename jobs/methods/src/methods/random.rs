@@ -109,11 +109,11 @@ impl Method for Random {
         }
     }
 
-    fn answers(&self) -> bool {
+    fn gives_answers(&self) -> bool {
         false
     }
 
-    fn services(&self) -> Vec<ServiceUse> {
+    fn service_uses(&self) -> Vec<ServiceUse> {
         Vec::new()
     }
 

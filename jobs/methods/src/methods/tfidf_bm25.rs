@@ -143,11 +143,11 @@ impl Method for TfidfBm25 {
         ContextMode::Open
     }
 
-    fn answers(&self) -> bool {
+    fn gives_answers(&self) -> bool {
         false
     }
 
-    fn services(&self) -> Vec<ServiceUse> {
+    fn service_uses(&self) -> Vec<ServiceUse> {
         let parameters = &self.parameters;
         vec![
             ServiceUse { parameter: "retriever", service: parameters.retriever.clone(), kind: RequestKind::Retrieve },

@@ -27,7 +27,7 @@ pub(crate) enum NotationToken {
 }
 
 impl NotationToken {
-    fn shown(token: Option<Self>) -> String {
+    fn describe_token(token: Option<Self>) -> String {
         match token {
             None => "the end of the line".to_owned(),
             Some(NotationToken::Word(word)) => format!("`{word}`"),
@@ -40,7 +40,7 @@ impl NotationToken {
 pub(crate) struct NotationTokens(Peekable<IntoIter<NotationToken>>);
 
 impl NotationTokens {
-    pub(crate) fn of(line: &str) -> Result<Self, NotationError> {
+    pub(crate) fn from_line(line: &str) -> Result<Self, NotationError> {
         let mut tokens = Vec::new();
         let mut rest = line.trim_start();
         while !rest.is_empty() {
@@ -62,21 +62,21 @@ impl NotationTokens {
         Ok(Self(tokens.into_iter().peekable()))
     }
 
-    fn wrong<T>(expected: &'static str, token: Option<NotationToken>) -> Result<T, NotationError> {
-        Err(NotationError { expected, found: NotationToken::shown(token) })
+    fn unexpected_token<T>(expected: &'static str, token: Option<NotationToken>) -> Result<T, NotationError> {
+        Err(NotationError { expected, found: NotationToken::describe_token(token) })
     }
 
-    pub(crate) fn word(&mut self, expected: &'static str) -> Result<String, NotationError> {
+    pub(crate) fn next_word(&mut self, expected: &'static str) -> Result<String, NotationError> {
         match self.0.next() {
             Some(NotationToken::Word(word)) => Ok(word),
-            token => Self::wrong(expected, token),
+            token => Self::unexpected_token(expected, token),
         }
     }
 
-    pub(crate) fn text(&mut self, expected: &'static str) -> Result<String, NotationError> {
+    pub(crate) fn next_text(&mut self, expected: &'static str) -> Result<String, NotationError> {
         match self.0.next() {
             Some(NotationToken::Text(text)) => Ok(text),
-            token => Self::wrong(expected, token),
+            token => Self::unexpected_token(expected, token),
         }
     }
 
@@ -89,13 +89,13 @@ impl NotationTokens {
     }
 
     /// The value of `name=value`, if it is next.
-    pub(crate) fn field(&mut self, name: &str) -> Option<String> {
+    pub(crate) fn next_field(&mut self, name: &str) -> Option<String> {
         let value = |word: &str| word.strip_prefix(name).and_then(|rest| rest.strip_prefix('=')).map(str::to_owned);
         self.word_if(|word| value(word).is_some()).and_then(|word| value(&word))
     }
 
     /// All words up to the next bar or the end, each read by `read`.
-    fn words<T>(&mut self, read: impl Fn(&str) -> Result<T, NotationError>) -> Result<Vec<T>, NotationError> {
+    fn words_until_bar<T>(&mut self, read: impl Fn(&str) -> Result<T, NotationError>) -> Result<Vec<T>, NotationError> {
         let mut items = Vec::new();
         while let Some(word) = self.word_if(|word| word != "|") {
             items.push(read(&word)?);
@@ -103,139 +103,139 @@ impl NotationTokens {
         Ok(items)
     }
 
-    pub(crate) fn end(&mut self) -> Result<(), NotationError> {
+    pub(crate) fn expect_end(&mut self) -> Result<(), NotationError> {
         match self.0.next() {
             None => Ok(()),
-            token => Self::wrong("the end of the line", token),
+            token => Self::unexpected_token("the end of the line", token),
         }
     }
 
     /// The remaining words and texts.
-    pub(crate) fn rest(self) -> impl Iterator<Item = NotationToken> {
+    pub(crate) fn remaining_tokens(self) -> impl Iterator<Item = NotationToken> {
         self.0
     }
 }
 
 /// A number, or another type with a text form.
-pub(crate) fn number<T: FromStr>(word: &str) -> Result<T, NotationError> {
+pub(crate) fn read_number<T: FromStr>(word: &str) -> Result<T, NotationError> {
     word.parse().map_err(|_| NotationError { expected: "a number", found: format!("`{word}`") })
 }
 
 /// Numbers with commas between them; an empty list for the empty text.
-pub(crate) fn numbers<T: FromStr>(words: &str) -> Result<Vec<T>, NotationError> {
-    words.split(',').filter(|word| !word.is_empty()).map(number).collect()
+pub(crate) fn read_numbers<T: FromStr>(words: &str) -> Result<Vec<T>, NotationError> {
+    words.split(',').filter(|word| !word.is_empty()).map(read_number).collect()
 }
 
-pub(crate) fn passage(word: &str) -> Result<PassageId, NotationError> {
-    number(word).map(PassageId)
+pub(crate) fn read_passage(word: &str) -> Result<PassageId, NotationError> {
+    read_number(word).map(PassageId)
 }
 
-fn hit(word: &str) -> Result<RetrievalHit, NotationError> {
+fn read_hit(word: &str) -> Result<RetrievalHit, NotationError> {
     let Some((id, score)) = word.split_once(':') else {
         return Err(NotationError { expected: "PASSAGE:SCORE", found: format!("`{word}`") });
     };
-    Ok(RetrievalHit { passage: passage(id)?, score: number(score)? })
+    Ok(RetrievalHit { passage: read_passage(id)?, score: read_number(score)? })
 }
 
 impl FromStr for Response {
     type Err = NotationError;
 
     fn from_str(line: &str) -> Result<Self, NotationError> {
-        let mut tokens = NotationTokens::of(line)?;
-        let result = result(&mut tokens)?;
+        let mut tokens = NotationTokens::from_line(line)?;
+        let result = read_result(&mut tokens)?;
         let mut response = Response { result, work: AnswerWork::default(), prompt: None, passages: Vec::new() };
         while tokens.word_if(|word| word == "|").is_some() {
-            match tokens.word("`work`, `prompt` or `text`")?.as_str() {
-                "work" => response.work = work(&mut tokens)?,
-                "prompt" => response.prompt = Some(report(&mut tokens)?),
+            match tokens.next_word("`work`, `prompt` or `text`")?.as_str() {
+                "work" => response.work = read_work(&mut tokens)?,
+                "prompt" => response.prompt = Some(read_report(&mut tokens)?),
                 "text" => response.passages.push(PassageText {
-                    passage: passage(&tokens.word("a passage")?)?,
-                    title: tokens.text("a title")?,
-                    text: tokens.text("a text")?,
+                    passage: read_passage(&tokens.next_word("a passage")?)?,
+                    title: tokens.next_text("a title")?,
+                    text: tokens.next_text("a text")?,
                 }),
-                other => return NotationTokens::wrong("`work`, `prompt` or `text`", Some(NotationToken::Word(other.to_owned()))),
+                other => return NotationTokens::unexpected_token("`work`, `prompt` or `text`", Some(NotationToken::Word(other.to_owned()))),
             }
         }
-        tokens.end()?;
+        tokens.expect_end()?;
         Ok(response)
     }
 }
 
-fn result(tokens: &mut NotationTokens) -> Result<Result<Answer, Failure>, NotationError> {
+fn read_result(tokens: &mut NotationTokens) -> Result<Result<Answer, Failure>, NotationError> {
     const WORDS: &str = "`hits`, `passages`, `links`, `scores`, `labels`, `query`, `relevances`, `entailment`, \
                          `spans`, `vector`, `generation` or `failed`";
-    let answer = match tokens.word(WORDS)?.as_str() {
-        "hits" => Answer::Retrieve(tokens.words(hit)?),
-        "passages" => Answer::Passages(tokens.words(passage)?),
-        "links" => Answer::Links(tokens.words(passage)?),
-        "scores" => Answer::Score(scores(tokens)?),
+    let answer = match tokens.next_word(WORDS)?.as_str() {
+        "hits" => Answer::Retrieve(tokens.words_until_bar(read_hit)?),
+        "passages" => Answer::Passages(tokens.words_until_bar(read_passage)?),
+        "links" => Answer::Links(tokens.words_until_bar(read_passage)?),
+        "scores" => Answer::Score(read_scores(tokens)?),
         "labels" => Answer::Label(ChunkLabels {
-            information: tokens.text("the information")?,
-            tag_logits: numbers(&tokens.field("tags").unwrap_or_default())?,
+            information: tokens.next_text("the information")?,
+            tag_logits: read_numbers(&tokens.next_field("tags").unwrap_or_default())?,
         }),
-        "query" => Answer::Filter(tokens.text("the next query")?),
-        "relevances" => Answer::Rerank(tokens.words(number)?),
-        "entailment" => Answer::Entail(number(&tokens.word("a probability")?)?),
-        "spans" => Answer::Read(spans(tokens)?),
-        "vector" => Answer::Embed(tokens.words(number)?),
-        "generation" => Answer::Generate(generation(tokens)?),
-        "failed" => return failure(tokens).map(Err),
-        other => return NotationTokens::wrong(WORDS, Some(NotationToken::Word(other.to_owned()))),
+        "query" => Answer::Filter(tokens.next_text("the next query")?),
+        "relevances" => Answer::Rerank(tokens.words_until_bar(read_number)?),
+        "entailment" => Answer::Entail(read_number(&tokens.next_word("a probability")?)?),
+        "spans" => Answer::Read(read_spans(tokens)?),
+        "vector" => Answer::Embed(tokens.words_until_bar(read_number)?),
+        "generation" => Answer::Generate(read_generation(tokens)?),
+        "failed" => return read_failure(tokens).map(Err),
+        other => return NotationTokens::unexpected_token(WORDS, Some(NotationToken::Word(other.to_owned()))),
     };
     Ok(Ok(answer))
 }
 
-fn failure(tokens: &mut NotationTokens) -> Result<Failure, NotationError> {
+fn read_failure(tokens: &mut NotationTokens) -> Result<Failure, NotationError> {
     const KINDS: &str = "refused, context_overflow, parse_failure, timed_out, unavailable, device_lost or dropped";
-    let word = tokens.word(KINDS)?;
+    let word = tokens.next_word(KINDS)?;
     let kind = FailureKind::ALL.into_iter().find(|kind| kind.name() == word);
     let kind = kind.ok_or_else(|| NotationError { expected: KINDS, found: format!("`{word}`") })?;
-    Ok(Failure { kind, message: tokens.text("a message")? })
+    Ok(Failure { kind, message: tokens.next_text("a message")? })
 }
 
-fn scores(tokens: &mut NotationTokens) -> Result<TargetScores, NotationError> {
-    let logits = numbers(&tokens.field("logits").unwrap_or_default())?;
+fn read_scores(tokens: &mut NotationTokens) -> Result<TargetScores, NotationError> {
+    let logits = read_numbers(&tokens.next_field("logits").unwrap_or_default())?;
     let mut log_sum_exps = Vec::new();
     while tokens.word_if(|word| word == "at").is_some() {
-        let word = tokens.word("TEMPERATURE=SUMS")?;
+        let word = tokens.next_word("TEMPERATURE=SUMS")?;
         let Some((temperature, sums)) = word.split_once('=') else {
-            return NotationTokens::wrong("TEMPERATURE=SUMS", Some(NotationToken::Word(word)));
+            return NotationTokens::unexpected_token("TEMPERATURE=SUMS", Some(NotationToken::Word(word)));
         };
-        log_sum_exps.push((number(temperature)?, numbers(sums)?));
+        log_sum_exps.push((read_number(temperature)?, read_numbers(sums)?));
     }
     Ok(TargetScores { logits, log_sum_exps, ends: tokens.word_if(|word| word == "ends").is_some() })
 }
 
-fn spans(tokens: &mut NotationTokens) -> Result<Vec<AnswerSpan>, NotationError> {
+fn read_spans(tokens: &mut NotationTokens) -> Result<Vec<AnswerSpan>, NotationError> {
     let mut spans = Vec::new();
     while let Some(NotationToken::Text(text)) = tokens.0.next_if(|token| matches!(token, NotationToken::Text(_))) {
-        let Some(score) = tokens.field("score") else {
-            return NotationTokens::wrong("score=NUMBER", tokens.0.next());
+        let Some(score) = tokens.next_field("score") else {
+            return NotationTokens::unexpected_token("score=NUMBER", tokens.0.next());
         };
-        let rank = tokens.field("rank").map(|rank| number(&rank)).transpose()?;
-        let at = tokens.field("at").map(|at| numbers(&at)).transpose()?;
+        let rank = tokens.next_field("rank").map(|rank| read_number(&rank)).transpose()?;
+        let at = tokens.next_field("at").map(|at| read_numbers(&at)).transpose()?;
         let at = match at.as_deref() {
             None => None,
             Some(&[part, from, to]) => Some((part, from, to)),
             Some(other) => return Err(NotationError { expected: "at=PART,FROM,TO", found: format!("{other:?}") }),
         };
-        spans.push(AnswerSpan { text, score: number(&score)?, rank, at });
+        spans.push(AnswerSpan { text, score: read_number(&score)?, rank, at });
     }
     Ok(spans)
 }
 
-fn generation(tokens: &mut NotationTokens) -> Result<Generation, NotationError> {
-    let text = tokens.text("the text")?;
-    let finish = match tokens.word("`stop` or `length`")?.as_str() {
+fn read_generation(tokens: &mut NotationTokens) -> Result<Generation, NotationError> {
+    let text = tokens.next_text("the text")?;
+    let finish = match tokens.next_word("`stop` or `length`")?.as_str() {
         "stop" => FinishReason::Stop,
         "length" => FinishReason::Length,
-        other => return NotationTokens::wrong("`stop` or `length`", Some(NotationToken::Word(other.to_owned()))),
+        other => return NotationTokens::unexpected_token("`stop` or `length`", Some(NotationToken::Word(other.to_owned()))),
     };
-    Ok(Generation { text, finish, logprobs: numbers(&tokens.field("logprobs").unwrap_or_default())? })
+    Ok(Generation { text, finish, logprobs: read_numbers(&tokens.next_field("logprobs").unwrap_or_default())? })
 }
 
-fn work(tokens: &mut NotationTokens) -> Result<AnswerWork, NotationError> {
-    let mut count = |name| tokens.field(name).map_or(Ok(0), |value| number(&value));
+fn read_work(tokens: &mut NotationTokens) -> Result<AnswerWork, NotationError> {
+    let mut count = |name| tokens.next_field(name).map_or(Ok(0), |value| read_number(&value));
     Ok(AnswerWork {
         prompt_tokens: count("prompt")?,
         completion_tokens: count("completion")?,
@@ -244,14 +244,14 @@ fn work(tokens: &mut NotationTokens) -> Result<AnswerWork, NotationError> {
     })
 }
 
-fn report(tokens: &mut NotationTokens) -> Result<PromptReport, NotationError> {
+fn read_report(tokens: &mut NotationTokens) -> Result<PromptReport, NotationError> {
     let mut report = PromptReport::default();
-    if let Some(tokens) = tokens.field("tokens") {
-        report.tokens = number(&tokens)?;
+    if let Some(tokens) = tokens.next_field("tokens") {
+        report.tokens = read_number(&tokens)?;
     }
-    report.dropped = numbers(&tokens.field("dropped").unwrap_or_default())?;
-    while let Some(cut) = tokens.field("cut") {
-        match numbers(&cut)?[..] {
+    report.dropped = read_numbers(&tokens.next_field("dropped").unwrap_or_default())?;
+    while let Some(cut) = tokens.next_field("cut") {
+        match read_numbers(&cut)?[..] {
             [part, lost] => report.cut.push((part, lost)),
             _ => return Err(NotationError { expected: "cut=PART,TOKENS", found: format!("`{cut}`") }),
         }

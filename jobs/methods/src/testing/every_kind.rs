@@ -45,16 +45,16 @@ impl Default for EveryKind {
 /// The temperatures for the paths' scores; the second one ranks them.
 const TEMPERATURES: [f64; 2] = [1.0, 2.0];
 
-fn service(kind: RequestKind) -> ServiceName {
+fn service_for(kind: RequestKind) -> ServiceName {
     match kind {
         RequestKind::Passages | RequestKind::Links => ServiceName::corpus(),
         _ => ServiceName::from(kind.name()),
     }
 }
 
-fn request(ask: impl Into<RequestPayload>) -> Request {
+fn request_for(ask: impl Into<RequestPayload>) -> Request {
     let ask = ask.into();
-    Request::new(&service(ask.kind()), ask)
+    Request::new(&service_for(ask.kind()), ask)
 }
 
 impl Method for EveryKind {
@@ -70,7 +70,7 @@ impl Method for EveryKind {
         ContextMode::Mixed
     }
 
-    fn answers(&self) -> bool {
+    fn gives_answers(&self) -> bool {
         true
     }
 
@@ -82,11 +82,11 @@ impl Method for EveryKind {
         true
     }
 
-    fn services(&self) -> Vec<ServiceUse> {
-        RequestKind::ALL.map(|kind| ServiceUse { parameter: kind.name(), service: service(kind), kind }).into()
+    fn service_uses(&self) -> Vec<ServiceUse> {
+        RequestKind::ALL.map(|kind| ServiceUse { parameter: kind.name(), service: service_for(kind), kind }).into()
     }
 
-    fn temperatures(&self) -> Vec<f64> {
+    fn score_temperatures(&self) -> Vec<f64> {
         TEMPERATURES.into()
     }
 
@@ -129,7 +129,7 @@ enum EveryKindState {
 impl Machine for EveryKindMachine {
     fn step(&mut self, responses: Vec<Response>) -> MachineStep {
         match self.state {
-            EveryKindState::Start => self.find(),
+            EveryKindState::Start => self.first_round(),
             EveryKindState::Found => match self.found(responses) {
                 Ok(step) => step,
                 Err(failure) => MachineStep::Done(Outcome::failed(failure)),
@@ -139,7 +139,7 @@ impl Machine for EveryKindMachine {
             EveryKindState::Read => self.read(responses),
             EveryKindState::Drawn => self.drawn(responses),
             EveryKindState::Redrawn => {
-                self.vote(responses);
+                self.vote_on_texts(responses);
                 self.end()
             }
         }
@@ -147,7 +147,7 @@ impl Machine for EveryKindMachine {
 }
 
 impl EveryKindMachine {
-    fn ask(&mut self, next: EveryKindState, requests: Vec<Request>) -> MachineStep {
+    fn ask_round(&mut self, next: EveryKindState, requests: Vec<Request>) -> MachineStep {
         self.state = next;
         self.outcome.iterations += 1;
         MachineStep::Ask(requests)
@@ -157,15 +157,15 @@ impl EveryKindMachine {
         MachineStep::Done(std::mem::take(&mut self.outcome))
     }
 
-    fn find(&mut self) -> MachineStep {
+    fn first_round(&mut self) -> MachineStep {
         let text = self.question.text.clone();
         let titles = PassageSet::Titles(vec![text.clone(), "Passage 1".to_owned()]);
         let requests = vec![
-            request(RetrievePayload { read: true, ..RetrievePayload::new(&text, 4) }),
-            request(PassagesPayload { passages: titles, read: false }),
-            request(EmbedPayload { text: Content::Text(text), role: EmbedRole::Query }),
+            request_for(RetrievePayload { read: true, ..RetrievePayload::new(&text, 4) }),
+            request_for(PassagesPayload { passages: titles, read: false }),
+            request_for(EmbedPayload { text: Content::Text(text), role: EmbedRole::Query }),
         ];
-        self.ask(EveryKindState::Found, requests)
+        self.ask_round(EveryKindState::Found, requests)
     }
 
     fn found(&mut self, responses: Vec<Response>) -> Result<MachineStep, Failure> {
@@ -174,23 +174,23 @@ impl EveryKindMachine {
         self.titles = std::mem::take(&mut first.passages).into_iter().map(|text| text.title).collect();
         self.pool = ranking::from_hits(first.hits()?, 4);
         let found = responses.next().and_then(|response| response.found().ok()).unwrap_or_default();
-        ranking::complete(&mut self.pool, &found);
+        ranking::append_missing(&mut self.pool, &found);
         let Some(&RankedPassage { passage: best, .. }) = self.pool.first() else { return Ok(self.end()) };
         self.outcome.ranked = self.pool.clone();
         let ids = ranking::as_set(self.pool.iter().map(|entry| entry.passage));
         let titles = RetrievalRestriction { passages: PassageSet::Titles(self.titles.clone()), statistics: Statistics::Corpus };
         let text = self.question.text.clone();
         let requests = vec![
-            request(LinksPayload { passage: best, direction: Direction::Outgoing, read: false }),
-            request(LinksPayload { passage: best, direction: Direction::Incoming, read: true }),
-            request(RetrievePayload::new(&text, 3).within(ids, Statistics::Restriction)),
-            request(RetrievePayload { within: Some(titles), ..RetrievePayload::new(&text, 3) }),
-            request(EmbedPayload {
+            request_for(LinksPayload { passage: best, direction: Direction::Outgoing, read: false }),
+            request_for(LinksPayload { passage: best, direction: Direction::Incoming, read: true }),
+            request_for(RetrievePayload::new(&text, 3).within(ids, Statistics::Restriction)),
+            request_for(RetrievePayload { within: Some(titles), ..RetrievePayload::new(&text, 3) }),
+            request_for(EmbedPayload {
                 text: Content::Passage { passage: best, form: PassageForm::TitleAndText { between: ": ".to_owned() } },
                 role: EmbedRole::Passage,
             }),
         ];
-        Ok(self.ask(EveryKindState::Linked, requests))
+        Ok(self.ask_round(EveryKindState::Linked, requests))
     }
 
     fn linked(&mut self, responses: Vec<Response>) -> MachineStep {
@@ -198,24 +198,24 @@ impl EveryKindMachine {
         let links = responses.into_iter().take(2).filter_map(|response| response.links().ok()).flatten();
         self.paths = ranking::as_set(links).into_iter().take(2).map(|link| vec![best, link]).collect();
         self.paths.push(vec![best]);
-        let mut requests: Vec<Request> = self.paths.iter().map(|path| request(self.likelihood(path))).collect();
+        let mut requests: Vec<Request> = self.paths.iter().map(|path| request_for(self.score_payload(path))).collect();
         let chunk = |entry: &RankedPassage| LabelPayload {
             query: self.query.clone(),
             chunk: Content::Passage { passage: entry.passage, form: PassageForm::Text },
         };
-        requests.extend(self.pool.iter().take(2).map(|entry| request(chunk(entry))));
+        requests.extend(self.pool.iter().take(2).map(|entry| request_for(chunk(entry))));
         let items = vec![
             Content::Sentence { passage: best, sentence: 1 },
             Content::Text("a made-up passage".to_owned()),
             Content::Passage { passage: best, form: PassageForm::Text },
         ];
-        requests.push(request(RerankPayload { query: self.query.clone(), items }));
-        self.ask(EveryKindState::Scored, requests)
+        requests.push(request_for(RerankPayload { query: self.query.clone(), items }));
+        self.ask_round(EveryKindState::Scored, requests)
     }
 
     /// The question's likelihood given a path. Documents are cut to 8 tokens. If the whole exceeds the budget, the
     /// demonstration is dropped, then the documents are cut to 4 words. The instruction is never cut.
-    fn likelihood(&self, path: &[PassageId]) -> ScorePayload {
+    fn score_payload(&self, path: &[PassageId]) -> ScorePayload {
         let form = PassageForm::Labelled { before: "Document: ".to_owned(), between: ". ".to_owned() };
         let mut parts = vec![PromptPart::text("Question: who made it? ")];
         parts.extend(path.iter().map(|&passage| PromptPart::passage(passage, form.clone(), Some(LengthLimit::Tokens(8)))));
@@ -253,11 +253,11 @@ impl EveryKindMachine {
         let context =
             Prompt { parts, budget: Some(64), overflow: vec![OverflowRule::Cut { part: 0, to: LengthLimit::Tokens(0) }] };
         let requests = vec![
-            request(FilterPayload { query: self.query.clone(), information }),
-            request(EntailPayload { premise, hypothesis: self.question.text.clone() }),
-            request(ReadPayload { question: self.question.text.clone(), context, max_answer_tokens: 30, spans: 2 }),
+            request_for(FilterPayload { query: self.query.clone(), information }),
+            request_for(EntailPayload { premise, hypothesis: self.question.text.clone() }),
+            request_for(ReadPayload { question: self.question.text.clone(), context, max_answer_tokens: 30, spans: 2 }),
         ];
-        self.ask(EveryKindState::Read, requests)
+        self.ask_round(EveryKindState::Read, requests)
     }
 
     fn read(&mut self, responses: Vec<Response>) -> MachineStep {
@@ -270,12 +270,12 @@ impl EveryKindMachine {
             self.outcome.evidences.push(["passage".to_owned(), relation.to_owned(), "question".to_owned()]);
         }
         self.outcome.answer = responses.next().and_then(|read| Some(read.spans().ok()?.first()?.text.clone()));
-        let requests = self.generations(0);
-        self.ask(EveryKindState::Drawn, requests)
+        let requests = self.generation_requests(0);
+        self.ask_round(EveryKindState::Drawn, requests)
     }
 
     /// `draws` independent samples of one chat.
-    fn generations(&self, first_draw: u32) -> Vec<Request> {
+    fn generation_requests(&self, first_draw: u32) -> Vec<Request> {
         let part = |role, content| PromptPart { role, content, truncate: None };
         let passage = Content::Passage { passage: self.pool[0].passage, form: PassageForm::Text };
         let prompt = Prompt {
@@ -297,19 +297,19 @@ impl EveryKindMachine {
             logprobs: true,
         };
         let draws = first_draw..first_draw + self.draws;
-        draws.map(|draw| Request { draw, ..request(generate.clone()) }).collect()
+        draws.map(|draw| Request { draw, ..request_for(generate.clone()) }).collect()
     }
 
     fn drawn(&mut self, responses: Vec<Response>) -> MachineStep {
-        if self.vote(responses) {
+        if self.vote_on_texts(responses) {
             return self.end();
         }
-        let requests = self.generations(self.draws);
-        self.ask(EveryKindState::Redrawn, requests)
+        let requests = self.generation_requests(self.draws);
+        self.ask_round(EveryKindState::Redrawn, requests)
     }
 
     /// The most frequent text, of equally frequent ones the first in alphabetical order, is the answer.
-    fn vote(&mut self, responses: Vec<Response>) -> bool {
+    fn vote_on_texts(&mut self, responses: Vec<Response>) -> bool {
         let mut votes: BTreeMap<String, u32> = BTreeMap::new();
         for generation in responses.into_iter().filter_map(|response| response.generation().ok()) {
             *votes.entry(generation.text).or_default() += 1;

@@ -50,44 +50,44 @@ pub fn every_request() -> Vec<(String, Request)> {
 
 type SampleGroup = (&'static str, Vec<(String, RequestPayload)>);
 
-fn named<N: Into<String>, A: Into<RequestPayload>>(asks: impl IntoIterator<Item = (N, A)>) -> Vec<(String, RequestPayload)> {
+fn named_samples<N: Into<String>, A: Into<RequestPayload>>(asks: impl IntoIterator<Item = (N, A)>) -> Vec<(String, RequestPayload)> {
     asks.into_iter().map(|(name, ask)| (name.into(), ask.into())).collect()
 }
 
-fn ids(ids: &[u32]) -> PassageSet {
+fn passage_ids(ids: &[u32]) -> PassageSet {
     PassageSet::Ids(ids.iter().copied().map(PassageId).collect())
 }
 
-fn titles(titles: &[&str]) -> PassageSet {
+fn passage_titles(titles: &[&str]) -> PassageSet {
     PassageSet::Titles(titles.iter().map(|&title| title.to_owned()).collect())
 }
 
 fn retrievals() -> Vec<(String, RequestPayload)> {
     let plain = RetrievePayload::new("who made it?", 5);
     let within = |passages, statistics| RetrievePayload { within: Some(RetrievalRestriction { passages, statistics }), ..plain.clone() };
-    named([
+    named_samples([
         ("plain", plain.clone()),
         ("reading", RetrievePayload { read: true, ..plain.clone() }),
         ("empty", RetrievePayload::new("", 0)),
         ("escapes", RetrievePayload::new(TEXT, u32::MAX)),
-        ("ids-corpus", within(ids(&[3, 0, u32::MAX]), Statistics::Corpus)),
-        ("ids-restriction", within(ids(&[]), Statistics::Restriction)),
-        ("titles-corpus", within(titles(&["A", TEXT]), Statistics::Corpus)),
-        ("titles-restriction", within(titles(&[]), Statistics::Restriction)),
+        ("ids-corpus", within(passage_ids(&[3, 0, u32::MAX]), Statistics::Corpus)),
+        ("ids-restriction", within(passage_ids(&[]), Statistics::Restriction)),
+        ("titles-corpus", within(passage_titles(&["A", TEXT]), Statistics::Corpus)),
+        ("titles-restriction", within(passage_titles(&[]), Statistics::Restriction)),
     ])
 }
 
 fn lookups() -> Vec<(String, RequestPayload)> {
-    named([
-        ("ids", PassagesPayload { passages: ids(&[7, 7, 2]), read: false }),
-        ("ids-reading", PassagesPayload { passages: ids(&[7, 7, 2]), read: true }),
-        ("titles", PassagesPayload { passages: titles(&["A", TEXT, ""]), read: false }),
-        ("none", PassagesPayload { passages: ids(&[]), read: true }),
+    named_samples([
+        ("ids", PassagesPayload { passages: passage_ids(&[7, 7, 2]), read: false }),
+        ("ids-reading", PassagesPayload { passages: passage_ids(&[7, 7, 2]), read: true }),
+        ("titles", PassagesPayload { passages: passage_titles(&["A", TEXT, ""]), read: false }),
+        ("none", PassagesPayload { passages: passage_ids(&[]), read: true }),
     ])
 }
 
 fn links() -> Vec<(String, RequestPayload)> {
-    named([
+    named_samples([
         ("outgoing", LinksPayload { passage: PassageId(0), direction: Direction::Outgoing, read: false }),
         ("incoming", LinksPayload { passage: PassageId(u32::MAX), direction: Direction::Incoming, read: true }),
     ])
@@ -137,7 +137,7 @@ fn empty_prompt() -> Prompt {
 fn scores() -> Vec<(String, RequestPayload)> {
     let score = |prompt, target| ScorePayload { prompt, target, temperatures: vec![1.0] };
     let plain = score(Prompt::text("Document: it."), Prompt::text("who made it?"));
-    let mut samples = named([
+    let mut samples = named_samples([
         ("plain", plain.clone()),
         ("temperatures", ScorePayload { temperatures: vec![1.4, 2.0], ..plain.clone() }),
         ("whole", score(whole_prompt(), whole_prompt())),
@@ -145,7 +145,7 @@ fn scores() -> Vec<(String, RequestPayload)> {
         ("budget-0", score(Prompt { budget: Some(0), ..empty_prompt() }, empty_prompt())),
     ]);
     let of_part = |part| score(Prompt { parts: vec![part], ..empty_prompt() }, Prompt::text("t"));
-    samples.extend(named(parts().into_iter().map(|(name, part)| (format!("part-{name}"), of_part(part)))));
+    samples.extend(named_samples(parts().into_iter().map(|(name, part)| (format!("part-{name}"), of_part(part)))));
     samples
 }
 
@@ -155,8 +155,8 @@ fn contents() -> Vec<(String, Content)> {
 
 fn labels() -> Vec<(String, RequestPayload)> {
     let label = |chunk| LabelPayload { query: "who?".to_owned(), chunk };
-    let mut samples = named(contents().into_iter().map(|(name, chunk)| (name, label(chunk))));
-    samples.extend(named([("escapes", LabelPayload { query: TEXT.to_owned(), ..label(Content::Text(String::new())) })]));
+    let mut samples = named_samples(contents().into_iter().map(|(name, chunk)| (name, label(chunk))));
+    samples.extend(named_samples([("escapes", LabelPayload { query: TEXT.to_owned(), ..label(Content::Text(String::new())) })]));
     samples
 }
 
@@ -165,18 +165,18 @@ fn filters() -> Vec<(String, RequestPayload)> {
         query: query.to_owned(),
         information: information.iter().map(|&text| text.to_owned()).collect(),
     };
-    named([("plain", filter("who?", &["born in"])), ("none", filter("", &[])), ("two", filter(TEXT, &[TEXT, ""]))])
+    named_samples([("plain", filter("who?", &["born in"])), ("none", filter("", &[])), ("two", filter(TEXT, &[TEXT, ""]))])
 }
 
 fn rerankings() -> Vec<(String, RequestPayload)> {
     let rerank = |query: &str, items| RerankPayload { query: query.to_owned(), items };
     let all = contents().into_iter().map(|(_, content)| content).collect();
-    named([("every-content", rerank("who?", all)), ("none", rerank(TEXT, Vec::new()))])
+    named_samples([("every-content", rerank("who?", all)), ("none", rerank(TEXT, Vec::new()))])
 }
 
 fn entailments() -> Vec<(String, RequestPayload)> {
     let entail = |premise, hypothesis: &str| EntailPayload { premise, hypothesis: hypothesis.to_owned() };
-    named([
+    named_samples([
         ("plain", entail(Prompt::text("a"), "b")),
         ("whole", entail(whole_prompt(), TEXT)),
         ("empty", entail(empty_prompt(), "")),
@@ -186,7 +186,7 @@ fn entailments() -> Vec<(String, RequestPayload)> {
 fn readings() -> Vec<(String, RequestPayload)> {
     let read =
         |question: &str, context| ReadPayload { question: question.to_owned(), context, max_answer_tokens: 30, spans: 1 };
-    named([
+    named_samples([
         ("plain", read("who?", Prompt::text("a"))),
         ("whole", ReadPayload { max_answer_tokens: u32::MAX, spans: 5, ..read(TEXT, whole_prompt()) }),
         ("empty", ReadPayload { max_answer_tokens: 0, spans: 0, ..read("", empty_prompt()) }),
@@ -195,8 +195,8 @@ fn readings() -> Vec<(String, RequestPayload)> {
 
 fn embeddings() -> Vec<(String, RequestPayload)> {
     let embed = |text, role| EmbedPayload { text, role };
-    let mut samples = named(contents().into_iter().map(|(name, text)| (name, embed(text, EmbedRole::Query))));
-    samples.extend(named([("role-passage", embed(Content::Text("t".to_owned()), EmbedRole::Passage))]));
+    let mut samples = named_samples(contents().into_iter().map(|(name, text)| (name, embed(text, EmbedRole::Query))));
+    samples.extend(named_samples([("role-passage", embed(Content::Text("t".to_owned()), EmbedRole::Passage))]));
     samples
 }
 
@@ -213,7 +213,7 @@ fn generations() -> Vec<(String, RequestPayload)> {
         sampling: Sampling::Sample { temperature, top_p, top_k },
         ..plain.clone()
     };
-    let mut samples = named([
+    let mut samples = named_samples([
         ("plain", plain.clone()),
         ("whole", GeneratePayload { prompt: whole_prompt(), max_tokens: u32::MAX, ..plain.clone() }),
         ("stops", GeneratePayload { stop: vec!["\n".to_owned(), TEXT.to_owned(), String::new()], ..plain.clone() }),
@@ -224,6 +224,6 @@ fn generations() -> Vec<(String, RequestPayload)> {
         ("sample-not-a-number", sample(f64::NAN, 1.0, 0)),
     ]);
     let numbers = NUMBERS.into_iter().enumerate();
-    samples.extend(named(numbers.map(|(n, number)| (format!("number-{n}"), sample(number, -number, u32::MAX)))));
+    samples.extend(named_samples(numbers.map(|(n, number)| (format!("number-{n}"), sample(number, -number, u32::MAX)))));
     samples
 }

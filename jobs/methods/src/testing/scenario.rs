@@ -5,7 +5,7 @@
 
 use crate::machine::{Machine, Method, MethodError, Question, MethodSetting, MachineStep};
 use crate::notation::NotationError;
-use crate::notation::parse::{NotationToken, NotationTokens, number, numbers, passage};
+use crate::notation::parse::{NotationToken, NotationTokens, read_number, read_numbers, read_passage};
 use crate::request::PassageId;
 use crate::response::Response;
 use serde_json::Value;
@@ -73,10 +73,10 @@ pub fn run_scenarios(file: &str, build: BuildFunction<'_>) -> Result<String, Sce
             if events == 0 {
                 return Err(at(ScenarioFault::Order("nothing happens before this `----`")));
             }
-            rendered.push(scenario.step(build).map_err(at)?);
+            rendered.push(scenario.run_step(build).map_err(at)?);
             (expecting, events) = (true, 0);
         } else if !line.trim().is_empty() && !line.starts_with('#') {
-            scenario.event(line).map_err(at)?;
+            scenario.read_event(line).map_err(at)?;
             events += 1;
         }
     }
@@ -99,7 +99,7 @@ struct Scenario {
 }
 
 impl Scenario {
-    fn event(&mut self, line: &str) -> Result<(), ScenarioFault> {
+    fn read_event(&mut self, line: &str) -> Result<(), ScenarioFault> {
         let word = line.split_whitespace().next().unwrap_or_default();
         let rest = line.trim_start()[word.len()..].trim();
         if word == "method" {
@@ -112,24 +112,24 @@ impl Scenario {
             self.responses.push(line.parse()?);
             return Ok(());
         }
-        let mut tokens = NotationTokens::of(rest)?;
+        let mut tokens = NotationTokens::from_line(rest)?;
         match word {
             "corpus" => {
-                self.setting = Some(MethodSetting { passages: number(&tokens.word("number of passages")?)? });
-                tokens.end()?;
+                self.setting = Some(MethodSetting { passages: read_number(&tokens.next_word("number of passages")?)? });
+                tokens.expect_end()?;
             }
             "question" => {
-                self.question.id = tokens.word("an id")?;
-                self.question.text = tokens.text("the question")?;
-                tokens.end()?;
+                self.question.id = tokens.next_word("an id")?;
+                self.question.text = tokens.next_text("the question")?;
+                tokens.expect_end()?;
             }
-            "kind" => self.question.kind = Some(tokens.word("a kind")?),
-            "candidates" => self.question.candidates = words(tokens).map(|w| passage(&w)).collect::<Result<_, _>>()?,
+            "kind" => self.question.kind = Some(tokens.next_word("a kind")?),
+            "candidates" => self.question.candidates = token_texts(tokens).map(|w| read_passage(&w)).collect::<Result<_, _>>()?,
             "gold" => {
-                let slot = |word: String| Ok(numbers::<u32>(&word)?.into_iter().map(PassageId).collect());
-                self.question.gold = words(tokens).map(slot).collect::<Result<_, NotationError>>()?;
+                let slot = |word: String| Ok(read_numbers::<u32>(&word)?.into_iter().map(PassageId).collect());
+                self.question.gold = token_texts(tokens).map(slot).collect::<Result<_, NotationError>>()?;
             }
-            "answers" => self.question.answers = words(tokens).collect(),
+            "answers" => self.question.answers = token_texts(tokens).collect(),
             other => {
                 const EXPECTED: &str = "`method`, `corpus`, `question`, `kind`, `candidates`, `gold` or `answers`";
                 return Err(NotationError { expected: EXPECTED, found: format!("`{other}`") }.into());
@@ -138,7 +138,7 @@ impl Scenario {
         Ok(())
     }
 
-    fn step(&mut self, build: BuildFunction<'_>) -> Result<String, ScenarioFault> {
+    fn run_step(&mut self, build: BuildFunction<'_>) -> Result<String, ScenarioFault> {
         if let Some((kind, parameters)) = self.method.take() {
             let setting = self.setting.take().unwrap_or(MethodSetting { passages: 100 });
             self.machine = Some(build(&kind, &parameters, &setting)?.start(&self.question));
@@ -164,8 +164,8 @@ impl Scenario {
 }
 
 /// Words and texts alike.
-fn words(tokens: NotationTokens) -> impl Iterator<Item = String> {
-    tokens.rest().map(|token| match token {
+fn token_texts(tokens: NotationTokens) -> impl Iterator<Item = String> {
+    tokens.remaining_tokens().map(|token| match token {
         NotationToken::Word(text) | NotationToken::Text(text) => text,
     })
 }

@@ -35,23 +35,23 @@ impl ScriptedServices {
             let kind = FailureKind::ALL[noise.below(FailureKind::ALL.len() as u64) as usize];
             return Response::failure(kind, "scripted");
         }
-        let mut response = self.respond(&request.ask, &mut noise).unwrap_or_else(|failure| Response {
+        let mut response = self.respond_to(&request.ask, &mut noise).unwrap_or_else(|failure| Response {
             result: Err(failure),
             work: AnswerWork::default(),
             prompt: None,
             passages: Vec::new(),
         });
         if let (true, Ok(answer)) = (request.wants_text(), &response.result) {
-            response.passages = answer.passages().into_iter().map(|passage| self.text(passage)).collect();
+            response.passages = answer.passages().into_iter().map(|passage| self.passage_text(passage)).collect();
         }
         response
     }
 
     /// The title and text of a passage.
-    pub fn text(&self, passage: PassageId) -> PassageText {
+    pub fn passage_text(&self, passage: PassageId) -> PassageText {
         let id = passage.0;
         let text = format!("Passage {id} tells of thing {}. It was made in {}.", id % 97, 1500 + id % 500);
-        PassageText { passage, title: title(passage), text }
+        PassageText { passage, title: passage_title(passage), text }
     }
 
     /// Puts a prompt together and reports the cuts.
@@ -59,8 +59,8 @@ impl ScriptedServices {
     /// # Errors
     /// [`FailureKind::ContextOverflow`] if the rules do not make it fit, [`FailureKind::Refused`] for a rule about a
     /// missing part.
-    pub fn assemble(&self, prompt: &Prompt) -> Result<(String, PromptReport), Failure> {
-        let written: Vec<String> = prompt.parts.iter().map(|part| self.write(&part.content)).collect();
+    pub fn assemble_prompt(&self, prompt: &Prompt) -> Result<(String, PromptReport), Failure> {
+        let written: Vec<String> = prompt.parts.iter().map(|part| self.written_content(&part.content)).collect();
         let mut parts: Vec<Vec<&str>> = written.iter().map(|text| text.split_whitespace().collect()).collect();
         let whole: Vec<usize> = parts.iter().map(Vec::len).collect();
         for (words, part) in parts.iter_mut().zip(&prompt.parts) {
@@ -104,7 +104,7 @@ impl ScriptedServices {
 
     fn noise(&self, request: &Request) -> SeededNoise {
         let mut bytes = Vec::new();
-        request.canonical(&mut bytes);
+        request.append_canonical(&mut bytes);
         bytes.extend(request.ask.kind().name().bytes());
         bytes.extend(request.draw.to_le_bytes());
         bytes.extend(self.seed.to_le_bytes());
@@ -116,16 +116,16 @@ impl ScriptedServices {
         )
     }
 
-    fn respond(&self, ask: &RequestPayload, noise: &mut SeededNoise) -> Result<Response, Failure> {
+    fn respond_to(&self, ask: &RequestPayload, noise: &mut SeededNoise) -> Result<Response, Failure> {
         let operations = |operations: usize| AnswerWork { operations: operations as u64, ..AnswerWork::default() };
         Ok(match ask {
             RequestPayload::Retrieve(retrieve) => {
-                let allowed = retrieve.within.as_ref().map(|within| self.resolve(&within.passages));
-                let hits = self.hits(allowed, retrieve.k, noise);
+                let allowed = retrieve.within.as_ref().map(|within| self.existing_passages(&within.passages));
+                let hits = self.scored_hits(allowed, retrieve.k, noise);
                 Response::answer(Answer::Retrieve(hits.clone()), operations(hits.len() * 7))
             }
             RequestPayload::Passages(passages) => {
-                let found = self.resolve(&passages.passages);
+                let found = self.existing_passages(&passages.passages);
                 Response::answer(Answer::Passages(found.clone()), operations(found.len()))
             }
             RequestPayload::Links(links) => {
@@ -139,20 +139,20 @@ impl ScriptedServices {
                 Response::answer(Answer::Links(found), operations(1))
             }
             RequestPayload::Score(score) => {
-                let (_, report) = self.assemble(&score.prompt)?;
-                let (target, _) = self.assemble(&score.target)?;
+                let (_, report) = self.assemble_prompt(&score.prompt)?;
+                let (target, _) = self.assemble_prompt(&score.target)?;
                 let logits: Vec<f32> = target.split_whitespace().map(|_| -noise.unit() as f32).collect();
                 let sums = |&temperature: &f64| {
                     (temperature, logits.iter().map(|logit| logit / temperature as f32 + 1.0).collect())
                 };
                 let log_sum_exps = score.temperatures.iter().map(sums).collect();
                 let scored_tokens = logits.len() as u64;
-                let work = AnswerWork { scored_tokens, ..read(&report) };
+                let work = AnswerWork { scored_tokens, ..reading_work(&report) };
                 let scores = TargetScores { logits, log_sum_exps, ends: true };
                 Response { prompt: Some(report), ..Response::answer(Answer::Score(scores), work) }
             }
             RequestPayload::Label(label) => {
-                let chunk = self.write(&label.chunk);
+                let chunk = self.written_content(&label.chunk);
                 let information = chunk.split_whitespace().take(noise.below(4) as usize).collect::<Vec<_>>().join(" ");
                 let tag_logits = vec![noise.unit() as f32, noise.unit() as f32];
                 Response::answer(Answer::Label(ChunkLabels { information, tag_logits }), operations(chunk.len()))
@@ -166,12 +166,12 @@ impl ScriptedServices {
                 Response::answer(Answer::Rerank(relevances), operations(rerank.items.len()))
             }
             RequestPayload::Entail(entail) => {
-                let (_, report) = self.assemble(&entail.premise)?;
-                let work = read(&report);
+                let (_, report) = self.assemble_prompt(&entail.premise)?;
+                let work = reading_work(&report);
                 Response { prompt: Some(report), ..Response::answer(Answer::Entail(noise.unit()), work) }
             }
             RequestPayload::Read(ask) => {
-                let (context, report) = self.assemble(&ask.context)?;
+                let (context, report) = self.assemble_prompt(&ask.context)?;
                 let words: Vec<&str> = context.split_whitespace().collect();
                 let spans = (0..ask.spans.min(words.len() as u32)).map(|rank| AnswerSpan {
                     text: words[noise.below(words.len() as u64) as usize].to_owned(),
@@ -180,26 +180,26 @@ impl ScriptedServices {
                     at: None,
                 });
                 let answer = Answer::Read(spans.collect());
-                let work = read(&report);
+                let work = reading_work(&report);
                 Response { prompt: Some(report), ..Response::answer(answer, work) }
             }
             RequestPayload::Embed(embed) => {
                 let vector = (0..4).map(|_| noise.unit() as f32).collect();
-                Response::answer(Answer::Embed(vector), operations(self.write(&embed.text).len()))
+                Response::answer(Answer::Embed(vector), operations(self.written_content(&embed.text).len()))
             }
             RequestPayload::Generate(generate) => {
-                let (_, report) = self.assemble(&generate.prompt)?;
+                let (_, report) = self.assemble_prompt(&generate.prompt)?;
                 // Few different texts, so that draws agree now and then.
                 let text = format!("answer {}", noise.below(3));
                 let logprobs = if generate.logprobs { vec![-0.5, -0.25] } else { Vec::new() };
                 let generation = Generation { text, finish: FinishReason::Stop, logprobs };
-                let work = AnswerWork { completion_tokens: 2, ..read(&report) };
+                let work = AnswerWork { completion_tokens: 2, ..reading_work(&report) };
                 Response { prompt: Some(report), ..Response::answer(Answer::Generate(generation), work) }
             }
         })
     }
 
-    fn hits(&self, allowed: Option<Vec<PassageId>>, k: u32, noise: &mut SeededNoise) -> Vec<RetrievalHit> {
+    fn scored_hits(&self, allowed: Option<Vec<PassageId>>, k: u32, noise: &mut SeededNoise) -> Vec<RetrievalHit> {
         let mut passages: Vec<PassageId> = match allowed {
             Some(allowed) => allowed,
             None => {
@@ -216,7 +216,7 @@ impl ScriptedServices {
     }
 
     /// The existing passages of a set.
-    fn resolve(&self, set: &PassageSet) -> Vec<PassageId> {
+    fn existing_passages(&self, set: &PassageSet) -> Vec<PassageId> {
         let exists = |passage: &PassageId| passage.0 < self.passages;
         match set {
             PassageSet::Ids(ids) => ids.iter().copied().filter(exists).collect(),
@@ -227,11 +227,11 @@ impl ScriptedServices {
         }
     }
 
-    fn write(&self, content: &Content) -> String {
+    fn written_content(&self, content: &Content) -> String {
         match content {
             Content::Text(text) => text.clone(),
             Content::Passage { passage, form } => {
-                let PassageText { title, text, .. } = self.text(*passage);
+                let PassageText { title, text, .. } = self.passage_text(*passage);
                 match form {
                     PassageForm::Text => text,
                     PassageForm::TitleAndText { between } => [title, between.clone(), text].concat(),
@@ -244,14 +244,14 @@ impl ScriptedServices {
                 }
             }
             Content::Sentence { passage, sentence } => {
-                let text = self.text(*passage).text;
+                let text = self.passage_text(*passage).text;
                 text.split_inclusive(". ").nth(*sentence as usize).unwrap_or_default().trim().to_owned()
             }
         }
     }
 }
 
-fn title(passage: PassageId) -> String {
+fn passage_title(passage: PassageId) -> String {
     format!("Passage {passage}")
 }
 
@@ -260,7 +260,7 @@ fn words_of(limit: LengthLimit) -> usize {
     length as usize
 }
 
-fn read(report: &PromptReport) -> AnswerWork {
+fn reading_work(report: &PromptReport) -> AnswerWork {
     AnswerWork { prompt_tokens: report.tokens.into(), ..AnswerWork::default() }
 }
 

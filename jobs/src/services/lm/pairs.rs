@@ -41,7 +41,7 @@ impl Model {
         let at = entailment_position(&self.session, &self.settings).unwrap_or_default();
         report.tokens = request.ids.len() as u32;
         text.note_lost_tokens(&mut report, &pair.encoded.offsets[pair.first.end - lost.0..pair.first.end]);
-        report.lose(parts, lost.1);
+        report.add_lost_tokens(parts, lost.1);
         Ok(PreparedRequest::single_request(engine::Request::Encode(request), Some(report), move |answer| {
             Ok(Answer::Entail(label_probability(&encoded_answer(answer).sequence_logits, at)))
         }))

@@ -32,7 +32,7 @@ impl Model {
         let (mut report, parts) = (context.report, text.ends.len());
         report.tokens = request.ids.len() as u32;
         text.note_lost_tokens(&mut report, &pair.encoded.offsets[pair.encoded.second.start + second..pair.encoded.second.end]);
-        report.lose(parts, pair.first.len() - question);
+        report.add_lost_tokens(parts, pair.first.len() - question);
         Ok(PreparedRequest::single_request(engine::Request::Encode(request), Some(report), move |answer| {
             let found = encoded_answer(answer);
             let best = best_spans(&found.start_logits[allowed.clone()], &found.end_logits[allowed], length, count);
@@ -94,7 +94,7 @@ impl ContextText {
     /// Notes the parts of cut tokens in the report; `tokens` are ranges of characters.
     pub(super) fn note_lost_tokens(&self, report: &mut PromptReport, tokens: &[(usize, usize)]) {
         let last = self.ends.len().saturating_sub(1);
-        tokens.iter().for_each(|&token| report.lose(self.part(self.bytes(token).start).min(last), 1));
+        tokens.iter().for_each(|&token| report.add_lost_tokens(self.part(self.bytes(token).start).min(last), 1));
     }
 
     /// The answer span in a range of bytes, without white space at its ends.

@@ -90,7 +90,7 @@ impl EfficientRagMachine {
         self.state = EfficientRagState::Retrieved;
         let parameters = &self.settings.parameters;
         // Requests the chunks to be skipped in addition, so `k` remain.
-        let passed_over = if parameters.exclude_seen { self.seen().len() as u32 } else { 0 };
+        let passed_over = if parameters.exclude_seen { self.seen_passages().len() as u32 } else { 0 };
         let ask = RetrievePayload::new(&self.query, parameters.k.saturating_add(passed_over));
         MachineStep::Ask(vec![Request::new(&parameters.retriever, ask)])
     }
@@ -98,17 +98,17 @@ impl EfficientRagMachine {
     fn retrieved(&mut self, responses: Vec<Response>) -> Result<MachineStep, Failure> {
         let hits = Response::only(responses)?.hits()?;
         let parameters = &self.settings.parameters;
-        let seen = if parameters.exclude_seen { self.seen() } else { BTreeSet::new() };
+        let seen = if parameters.exclude_seen { self.seen_passages() } else { BTreeSet::new() };
         let found = ranking::from_hits(hits, u32::MAX).into_iter().map(|hit| hit.passage);
         let chunks: Vec<PassageId> =
             found.filter(|passage| !seen.contains(passage)).take(parameters.k as usize).collect();
         if chunks.is_empty() {
-            return Ok(self.read(0));
+            return Ok(self.request_answer(0));
         }
-        let query = self.shown(parameters.label_query);
+        let query = self.query_for(parameters.label_query);
         let label = |&passage: &PassageId| LabelPayload {
             query: query.to_owned(),
-            chunk: Content::Passage { passage, form: parameters.form() },
+            chunk: Content::Passage { passage, form: parameters.chunk_form() },
         };
         let requests = chunks.iter().map(|chunk| Request::new(&parameters.labeler, label(chunk))).collect();
         self.state = EfficientRagState::Labelled(chunks);
@@ -121,7 +121,7 @@ impl EfficientRagMachine {
         let mut continues = false;
         for &passage in chunks {
             let labels = Response::only(responses.by_ref().take(1).collect())?.labels()?;
-            let (tag, margin) = decide(&labels, self.settings.parameters.tags)?;
+            let (tag, margin) = decide_tag(&labels, self.settings.parameters.tags)?;
             self.labelled.push(LabelledChunk { passage, iteration: self.iteration, tag, margin });
             if tag == ChunkTag::Continue {
                 continues = true;
@@ -130,10 +130,10 @@ impl EfficientRagMachine {
         }
         let parameters = &self.settings.parameters;
         if !continues || self.iteration >= parameters.max_iterations {
-            return Ok(self.read(0));
+            return Ok(self.request_answer(0));
         }
         information.retain(|text| !text.trim().is_empty());
-        let ask = FilterPayload { query: self.shown(parameters.filter_query).to_owned(), information };
+        let ask = FilterPayload { query: self.query_for(parameters.filter_query).to_owned(), information };
         self.state = EfficientRagState::Filtered;
         Ok(MachineStep::Ask(vec![Request::new(&parameters.filter, ask)]))
     }
@@ -145,42 +145,42 @@ impl EfficientRagMachine {
         if (known.is_empty() && parameters.empty_query == EmptyQuery::Stop)
             || (parameters.stop_on_repeated_query && self.queries.contains(known))
         {
-            return Ok(self.read(0));
+            return Ok(self.request_answer(0));
         }
         self.query = next;
         Ok(self.retrieve())
     }
 
     /// Requests the answer, or ends without one. `asked` counts the earlier requests.
-    fn read(&mut self, asked: u32) -> MachineStep {
+    fn request_answer(&mut self, asked: u32) -> MachineStep {
         let passages: Vec<PassageId> = if self.settings.parameters.read_repeats {
             self.kept_by_iteration().into_iter().flat_map(|path| path.passages).collect()
         } else {
-            self.ranked().iter().map(|entry| entry.passage).collect()
+            self.ranked_pool().iter().map(|entry| entry.passage).collect()
         };
-        match reader::request(&self.settings, &self.question, &passages, asked) {
+        match reader::answer_request(&self.settings, &self.question, &passages, asked) {
             Some(request) => {
                 self.state = EfficientRagState::Answered(asked);
                 MachineStep::Ask(vec![request])
             }
-            None => self.end(None),
+            None => self.end_with(None),
         }
     }
 
     fn answered(&mut self, asked: u32, responses: Vec<Response>) -> Result<MachineStep, Failure> {
-        match reader::answer(&self.settings, Response::only(responses)?)? {
-            Some(answer) => Ok(self.end(Some(answer))),
-            None if reader::asks_again(&self.settings, asked) => Ok(self.read(asked + 1)),
+        match reader::answer_in(&self.settings, Response::only(responses)?)? {
+            Some(answer) => Ok(self.end_with(Some(answer))),
+            None if reader::asks_again(&self.settings, asked) => Ok(self.request_answer(asked + 1)),
             // An extractive reader may find no span, but a language model was asked for JSON.
-            None if self.settings.parameters.generator.is_some() => Err(reader::unparsed()),
-            None => Ok(self.end(None)),
+            None if self.settings.parameters.generator.is_some() => Err(reader::unparsed_failure()),
+            None => Ok(self.end_with(None)),
         }
     }
 
-    fn end(&self, answer: Option<String>) -> MachineStep {
+    fn end_with(&self, answer: Option<String>) -> MachineStep {
         MachineStep::Done(Outcome {
             answer,
-            ranked: self.ranked(),
+            ranked: self.ranked_pool(),
             paths: self.kept_by_iteration(),
             iterations: self.iteration,
             ..Outcome::default()
@@ -188,7 +188,7 @@ impl EfficientRagMachine {
     }
 
     /// The pool, each passage once.
-    fn ranked(&self) -> Vec<RankedPassage> {
+    fn ranked_pool(&self) -> Vec<RankedPassage> {
         let (kept, terminated): (Vec<&LabelledChunk>, Vec<&LabelledChunk>) =
             self.labelled.iter().partition(|chunk| chunk.tag != ChunkTag::Terminate);
         let all = self.settings.parameters.pool == PoolMembers::All;
@@ -218,20 +218,20 @@ impl EfficientRagMachine {
             .collect()
     }
 
-    fn shown(&self, source: QuerySource) -> &str {
+    fn query_for(&self, source: QuerySource) -> &str {
         match source {
             QuerySource::Current => &self.query,
             QuerySource::Original => &self.question,
         }
     }
 
-    fn seen(&self) -> BTreeSet<PassageId> {
+    fn seen_passages(&self) -> BTreeSet<PassageId> {
         self.labelled.iter().map(|chunk| chunk.passage).collect()
     }
 }
 
 /// The tag, and the margin of the best other tag over `<TERMINATE>`.
-fn decide(labels: &ChunkLabels, tags: u32) -> Result<(ChunkTag, f64), Failure> {
+fn decide_tag(labels: &ChunkLabels, tags: u32) -> Result<(ChunkTag, f64), Failure> {
     let logits = &labels.tag_logits;
     let failure = |message| Failure { kind: FailureKind::ParseFailure, message };
     if logits.len() != tags as usize {

@@ -150,7 +150,7 @@ fn default_attempts() -> u32 {
 
 impl EfficientRagParameters {
     /// The written form of chunks, for every model.
-    pub(super) fn form(&self) -> PassageForm {
+    pub(super) fn chunk_form(&self) -> PassageForm {
         match self.chunk {
             ChunkForm::Text => PassageForm::Text,
             ChunkForm::TitleAndText => PassageForm::TitleAndText { between: self.title_separator.clone() },

@@ -42,16 +42,16 @@ pub(super) fn split_prompt(prompt: &str) -> Option<Vec<PromptPiece>> {
 }
 
 /// The request for an answer, if a service can give one. `asked` counts the earlier requests.
-pub(super) fn request(settings: &EfficientRagSettings, question: &str, passages: &[PassageId], asked: u32) -> Option<Request> {
+pub(super) fn answer_request(settings: &EfficientRagSettings, question: &str, passages: &[PassageId], asked: u32) -> Option<Request> {
     let parameters = &settings.parameters;
     let most = parameters.read_passages.map_or(usize::MAX, |most| most as usize);
     let passages = &passages[..passages.len().min(most)];
     if let Some(reader) = &parameters.reader {
         // Without a kept chunk there is no text for an extractive reader.
-        return (!passages.is_empty()).then(|| Request::new(reader, span(parameters, question, passages)));
+        return (!passages.is_empty()).then(|| Request::new(reader, read_payload(parameters, question, passages)));
     }
     let generator = parameters.generator.as_ref()?;
-    Some(Request { draw: asked, ..Request::new(generator, generate(settings, question, passages)) })
+    Some(Request { draw: asked, ..Request::new(generator, generate_payload(settings, question, passages)) })
 }
 
 /// Whether another draw is allowed and may have another result.
@@ -60,7 +60,7 @@ pub(super) fn asks_again(settings: &EfficientRagSettings, asked: u32) -> bool {
     parameters.generator.is_some() && parameters.temperature > 0.0 && asked + 1 < parameters.attempts
 }
 
-fn span(parameters: &EfficientRagParameters, question: &str, passages: &[PassageId]) -> ReadPayload {
+fn read_payload(parameters: &EfficientRagParameters, question: &str, passages: &[PassageId]) -> ReadPayload {
     let mut parts = Vec::new();
     if parameters.yes_no {
         parts.push(PromptPart::text("yes no "));
@@ -70,7 +70,7 @@ fn span(parameters: &EfficientRagParameters, question: &str, passages: &[Passage
     ReadPayload { question: question.to_owned(), context, max_answer_tokens: parameters.max_answer_tokens, spans: 1 }
 }
 
-fn generate(settings: &EfficientRagSettings, question: &str, passages: &[PassageId]) -> GeneratePayload {
+fn generate_payload(settings: &EfficientRagSettings, question: &str, passages: &[PassageId]) -> GeneratePayload {
     let parameters = &settings.parameters;
     let mut parts = Vec::new();
     let mut knowledge = Vec::new();
@@ -105,7 +105,7 @@ fn passage_parts(parts: &mut Vec<PromptPart>, parameters: &EfficientRagParameter
             parts.push(PromptPart { content: Content::Text(between.to_owned()), ..PromptPart::text("") });
         }
         places.push(parts.len() as u32);
-        parts.push(PromptPart::passage(passage, parameters.form(), None));
+        parts.push(PromptPart::passage(passage, parameters.chunk_form(), None));
     }
     places
 }
@@ -116,22 +116,22 @@ fn cut_last_first(places: Vec<u32>) -> Vec<OverflowRule> {
 }
 
 /// The failure of a language model without an answer in its text.
-pub(super) fn unparsed() -> Failure {
+pub(super) fn unparsed_failure() -> Failure {
     let message = "what the generator wrote has no JSON with the key `answer`";
     Failure { kind: FailureKind::ParseFailure, message: message.to_owned() }
 }
 
 /// The answer in a response; `None` for a text without an answer and for an empty list of spans.
-pub(super) fn answer(settings: &EfficientRagSettings, response: Response) -> Result<Option<String>, Failure> {
+pub(super) fn answer_in(settings: &EfficientRagSettings, response: Response) -> Result<Option<String>, Failure> {
     if settings.parameters.reader.is_some() {
         return Ok(response.spans()?.into_iter().next().map(|span| span.text));
     }
     let Generation { text, .. } = response.generation()?;
-    Ok(parse(&text, settings.parameters.answer_json))
+    Ok(parse_answer(&text, settings.parameters.answer_json))
 }
 
 /// The value of "answer" in a generated text: a string, or a number or boolean as in JSON.
-fn parse(text: &str, rule: AnswerJson) -> Option<String> {
+fn parse_answer(text: &str, rule: AnswerJson) -> Option<String> {
     match rule {
         AnswerJson::Object => text.match_indices('{').find_map(|(at, _)| {
             let mut values = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>();
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn the_answer_is_found_in_whatever_surrounds_it() {
-        let object = |text| parse(text, AnswerJson::Object);
+        let object = |text| parse_answer(text, AnswerJson::Object);
         assert_eq!(object("```json\n{\"answer\": \" 1979 \"}\n```"), Some("1979".to_owned()));
         assert_eq!(object("{not} {\"why\": {\"n\": 1}, \"answer\": 7}"), Some("7".to_owned()));
         assert_eq!(object("{\"thought\": \"x\"} {\"answer\": true}"), Some("true".to_owned()));
@@ -170,10 +170,10 @@ mod tests {
     #[test]
     fn braces_break_on_nested_objects_as_in_the_authors_code() {
         let nested = "{\"why\": {\"n\": 1}, \"answer\": \"Rome\"}";
-        assert_eq!(parse(nested, AnswerJson::Object), Some("Rome".to_owned()));
-        assert_eq!(parse(nested, AnswerJson::Braces), None);
-        assert_eq!(parse("so {\"answer\": \"Rome\"}", AnswerJson::Braces), Some("Rome".to_owned()));
-        assert_eq!(parse("} {", AnswerJson::Braces), None);
+        assert_eq!(parse_answer(nested, AnswerJson::Object), Some("Rome".to_owned()));
+        assert_eq!(parse_answer(nested, AnswerJson::Braces), None);
+        assert_eq!(parse_answer("so {\"answer\": \"Rome\"}", AnswerJson::Braces), Some("Rome".to_owned()));
+        assert_eq!(parse_answer("} {", AnswerJson::Braces), None);
     }
 
     #[test]

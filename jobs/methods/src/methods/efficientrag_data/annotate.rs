@@ -36,7 +36,7 @@ enum AnnotationState {
 impl Machine for AnnotationMachine {
     fn step(&mut self, responses: Vec<Response>) -> MachineStep {
         let stepped = match std::mem::replace(&mut self.state, AnnotationState::Start) {
-            AnnotationState::Start => self.begin(),
+            AnnotationState::Start => self.begin_annotation(),
             AnnotationState::Decomposed(asked) => self.decomposed(asked, responses),
             AnnotationState::Labelled(steps, asked) => self.labelled(&steps, asked, responses),
             AnnotationState::Filtered(asked) => self.filtered(asked, responses),
@@ -47,12 +47,12 @@ impl Machine for AnnotationMachine {
 }
 
 /// A failure with a message that begins with its stage, one of [`crate::annotation::STAGES`].
-fn failed(kind: FailureKind, stage: &str, reason: &str) -> Failure {
+fn stage_failure(kind: FailureKind, stage: &str, reason: &str) -> Failure {
     Failure { kind, message: format!("{stage}: {reason}") }
 }
 
 /// Reads a generated text by `read`: its value, or the reason for its absence. A failed request is an outer error.
-fn read<T>(response: Response, read: impl FnOnce(&str) -> Result<T, String>) -> Result<Result<T, String>, Failure> {
+fn read_text<T>(response: Response, read: impl FnOnce(&str) -> Result<T, String>) -> Result<Result<T, String>, Failure> {
     Ok(read(&response.generation()?.text))
 }
 
@@ -70,9 +70,9 @@ impl AnnotationMachine {
         Self { settings, passages, gold, annotation, state: AnnotationState::Start }
     }
 
-    fn begin(&mut self) -> Result<MachineStep, Failure> {
+    fn begin_annotation(&mut self) -> Result<MachineStep, Failure> {
         if self.passages.is_empty() {
-            return Err(failed(FailureKind::Refused, "passages", "the question has no gold passages"));
+            return Err(stage_failure(FailureKind::Refused, "passages", "the question has no gold passages"));
         }
         Ok(self.decompose(0))
     }
@@ -80,26 +80,26 @@ impl AnnotationMachine {
     fn decompose(&mut self, asked: u32) -> MachineStep {
         self.state = AnnotationState::Decomposed(asked);
         let question = &self.annotation.hops[0].query;
-        MachineStep::Ask(vec![prompting::decomposition(&self.settings, asked, question, &self.passages)])
+        MachineStep::Ask(vec![prompting::decomposition_request(&self.settings, asked, question, &self.passages)])
     }
 
     fn decomposed(&mut self, asked: u32, responses: Vec<Response>) -> Result<MachineStep, Failure> {
         let most = self.settings.parameters.most_steps;
         let response = Response::only(responses)?;
-        match read(response, |text| reply::decomposition(text, &self.passages, most))? {
+        match read_text(response, |text| reply::parse_decomposition(text, &self.passages, most))? {
             Ok(steps) => {
                 self.annotation.steps = steps;
                 let all = (0..self.annotation.steps.len()).collect();
                 Ok(self.label(all, 0))
             }
-            Err(reason) => self.again(asked, "decomposition", &reason).map(|asked| self.decompose(asked)),
+            Err(reason) => self.next_draw(asked, "decomposition", &reason).map(|asked| self.decompose(asked)),
         }
     }
 
     fn label(&mut self, steps: Vec<usize>, asked: u32) -> MachineStep {
         let all = &self.annotation.steps;
         let request =
-            |&at: &usize| prompting::labelling(&self.settings, asked, &reply::resolved(&all[at], all), &all[at]);
+            |&at: &usize| prompting::labelling_request(&self.settings, asked, &reply::resolved_question(&all[at], all), &all[at]);
         let requests = steps.iter().map(request).collect();
         self.state = AnnotationState::Labelled(steps, asked);
         MachineStep::Ask(requests)
@@ -111,7 +111,7 @@ impl AnnotationMachine {
         let mut why = String::new();
         for &at in steps {
             let response = Response::only(responses.by_ref().take(1).collect())?;
-            match read(response, |text| reply::words(text, "extracted_words"))? {
+            match read_text(response, |text| reply::parse_string(text, "extracted_words"))? {
                 Ok(words) => self.annotation.steps[at].words = words,
                 Err(reason) => {
                     left.push(at);
@@ -120,7 +120,7 @@ impl AnnotationMachine {
             }
         }
         if !left.is_empty() {
-            return self.again(asked, "labelling", &why).map(|asked| self.label(left, asked));
+            return self.next_draw(asked, "labelling", &why).map(|asked| self.label(left, asked));
         }
         Ok(self.go_on())
     }
@@ -137,19 +137,19 @@ impl AnnotationMachine {
         let found = (0..steps.len()).filter(|&at| depths[at] + 1 == hops.len() && self.annotation.is_needed(at));
         let information: Vec<&str> = found.map(|at| steps[at].words.as_str()).collect();
         let query = hops.last().map_or("", |hop| hop.query.as_str());
-        let request = prompting::filtering(&self.settings, asked, query, &information);
+        let request = prompting::filtering_request(&self.settings, asked, query, &information);
         self.state = AnnotationState::Filtered(asked);
         MachineStep::Ask(vec![request])
     }
 
     fn filtered(&mut self, asked: u32, responses: Vec<Response>) -> Result<MachineStep, Failure> {
         let response = Response::only(responses)?;
-        match read(response, |text| reply::words(text, "filtered_query"))? {
+        match read_text(response, |text| reply::parse_string(text, "filtered_query"))? {
             Ok(query) => {
                 self.annotation.hops.push(AnnotatedHop { query, found: Vec::new() });
                 Ok(self.go_on())
             }
-            Err(reason) => self.again(asked, "filtering", &reason).map(|asked| self.filter(asked)),
+            Err(reason) => self.next_draw(asked, "filtering", &reason).map(|asked| self.filter(asked)),
         }
     }
 
@@ -180,11 +180,11 @@ impl AnnotationMachine {
     }
 
     /// The number of the next draw, or the stage's failure if its draws are used up.
-    fn again(&self, asked: u32, stage: &str, reason: &str) -> Result<u32, Failure> {
+    fn next_draw(&self, asked: u32, stage: &str, reason: &str) -> Result<u32, Failure> {
         let next = asked + 1;
-        if next < self.settings.parameters.draws() {
+        if next < self.settings.parameters.most_draws() {
             return Ok(next);
         }
-        Err(failed(FailureKind::ParseFailure, stage, reason))
+        Err(stage_failure(FailureKind::ParseFailure, stage, reason))
     }
 }

@@ -31,7 +31,7 @@ pub(crate) struct AnnotationParameters {
 
 impl AnnotationParameters {
     /// The most requests for one text. A greedy text is requested once, since it would be the same again.
-    pub(super) fn draws(&self) -> u32 {
+    pub(super) fn most_draws(&self) -> u32 {
         if self.temperature > 0.0 { self.attempts } else { 1 }
     }
 }

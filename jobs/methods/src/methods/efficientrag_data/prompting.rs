@@ -25,7 +25,7 @@ impl PromptTemplates {
         let own = [DECOMPOSITION, LABELLING, FILTERING];
         let texts = [0, 1, 2].map(|at| given[at].as_deref().unwrap_or(own[at]));
         let cut = |at: usize, fields: &[&'static str], parameter, allowed| {
-            PromptTemplate::cut(texts[at], fields).ok_or_else(|| MethodError::Value {
+            PromptTemplate::cut_at_fields(texts[at], fields).ok_or_else(|| MethodError::Value {
                 kind: KIND,
                 parameter,
                 found: "a text".to_owned(),
@@ -72,7 +72,7 @@ enum TemplatePiece {
 
 impl PromptTemplate {
     /// Cuts a text; `None` if a field is missing or there twice.
-    fn cut(text: &str, fields: &[&'static str]) -> Option<Self> {
+    fn cut_at_fields(text: &str, fields: &[&'static str]) -> Option<Self> {
         let mut places = Vec::with_capacity(fields.len());
         for &field in fields {
             let mut found = text.match_indices(field);
@@ -93,7 +93,7 @@ impl PromptTemplate {
     }
 
     /// The prompt's parts, with `fill` for each field.
-    fn filled(&self, fill: impl Fn(&'static str) -> Vec<PromptPart>) -> Vec<PromptPart> {
+    fn fill_fields(&self, fill: impl Fn(&'static str) -> Vec<PromptPart>) -> Vec<PromptPart> {
         let parts = self.0.iter().flat_map(|piece| match piece {
             TemplatePiece::Text(text) if text.is_empty() => Vec::new(),
             TemplatePiece::Text(text) => vec![PromptPart::text(text)],
@@ -103,7 +103,7 @@ impl PromptTemplate {
     }
 }
 
-fn request(settings: &AnnotationSettings, draw: u32, parts: Vec<PromptPart>) -> Request {
+fn generate_request(settings: &AnnotationSettings, draw: u32, parts: Vec<PromptPart>) -> Request {
     let parameters = &settings.parameters;
     let sampling = if parameters.temperature > 0.0 {
         Sampling::Sample { temperature: parameters.temperature, top_p: 1.0, top_k: 0 }
@@ -121,44 +121,44 @@ fn request(settings: &AnnotationSettings, draw: u32, parts: Vec<PromptPart>) -> 
     Request { draw, ..Request::new(&parameters.generator, generate) }
 }
 
-fn passage(settings: &AnnotationSettings, passage: PassageId) -> PromptPart {
+fn passage_part(settings: &AnnotationSettings, passage: PassageId) -> PromptPart {
     PromptPart::passage(passage, PassageForm::TitleAndText { between: settings.parameters.title_separator.clone() }, None)
 }
 
 /// Requests the single-hop questions of `question`; the passages are numbered from 1.
-pub(super) fn decomposition(settings: &AnnotationSettings, draw: u32, question: &str, passages: &[PassageId]) -> Request {
+pub(super) fn decomposition_request(settings: &AnnotationSettings, draw: u32, question: &str, passages: &[PassageId]) -> Request {
     let documents = || {
         let numbered = passages.iter().enumerate().flat_map(|(at, &id)| {
             let between = if at > 0 { "\n" } else { "" };
-            [PromptPart::text(format!("{between}#{} ", at + 1)), passage(settings, id)]
+            [PromptPart::text(format!("{between}#{} ", at + 1)), passage_part(settings, id)]
         });
         numbered.collect()
     };
-    let parts = settings.templates.decomposition.filled(|field| match field {
+    let parts = settings.templates.decomposition.fill_fields(|field| match field {
         "{documents}" => documents(),
         _ => vec![PromptPart::text(question)],
     });
-    request(settings, draw, parts)
+    generate_request(settings, draw, parts)
 }
 
 /// Requests the words of a step's passage; `question` is its question with answers in the place of references.
-pub(super) fn labelling(settings: &AnnotationSettings, draw: u32, question: &str, step: &AnnotatedStep) -> Request {
-    let parts = settings.templates.labelling.filled(|field| match field {
-        "{passage}" => vec![passage(settings, step.passage)],
+pub(super) fn labelling_request(settings: &AnnotationSettings, draw: u32, question: &str, step: &AnnotatedStep) -> Request {
+    let parts = settings.templates.labelling.fill_fields(|field| match field {
+        "{passage}" => vec![passage_part(settings, step.passage)],
         "{question}" => vec![PromptPart::text(question)],
         _ => vec![PromptPart::text(&step.answer)],
     });
-    request(settings, draw, parts)
+    generate_request(settings, draw, parts)
 }
 
 /// Requests the next query.
-pub(super) fn filtering(settings: &AnnotationSettings, draw: u32, query: &str, information: &[&str]) -> Request {
+pub(super) fn filtering_request(settings: &AnnotationSettings, draw: u32, query: &str, information: &[&str]) -> Request {
     let lines: Vec<String> = information.iter().map(|words| format!("Info: {words}")).collect();
-    let parts = settings.templates.filtering.filled(|field| match field {
+    let parts = settings.templates.filtering.fill_fields(|field| match field {
         "{question}" => vec![PromptPart::text(query)],
         _ => vec![PromptPart::text(lines.join("\n"))],
     });
-    request(settings, draw, parts)
+    generate_request(settings, draw, parts)
 }
 
 #[cfg(test)]
@@ -168,8 +168,8 @@ mod tests {
     #[test]
     fn a_template_has_each_field_once() {
         let shown = |text: &str| {
-            let template = PromptTemplate::cut(text, &["{a}", "{b}"])?;
-            let parts = template.filled(|field| vec![PromptPart::text(format!("<{field}>"))]);
+            let template = PromptTemplate::cut_at_fields(text, &["{a}", "{b}"])?;
+            let parts = template.fill_fields(|field| vec![PromptPart::text(format!("<{field}>"))]);
             Some(Prompt { parts, budget: None, overflow: Vec::new() })
         };
         let parts = |texts: &[&str]| texts.iter().map(|text| PromptPart::text(*text)).collect::<Vec<_>>();

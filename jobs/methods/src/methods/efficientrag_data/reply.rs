@@ -15,7 +15,7 @@ fn value_of(text: &str, key: &str) -> Result<Value, String> {
 }
 
 /// The string of `key`, trimmed and not empty.
-pub(super) fn words(text: &str, key: &str) -> Result<String, String> {
+pub(super) fn parse_string(text: &str, key: &str) -> Result<String, String> {
     match value_of(text, key)? {
         Value::String(words) if !words.trim().is_empty() => Ok(words.trim().to_owned()),
         other => Err(format!("`{key}` is {other}; it must be a string that is not empty")),
@@ -23,7 +23,7 @@ pub(super) fn words(text: &str, key: &str) -> Result<String, String> {
 }
 
 /// The single-hop questions, in the order of their numbers, without words.
-pub(super) fn decomposition(text: &str, passages: &[PassageId], most: u32) -> Result<Vec<AnnotatedStep>, String> {
+pub(super) fn parse_decomposition(text: &str, passages: &[PassageId], most: u32) -> Result<Vec<AnnotatedStep>, String> {
     const KEY: &str = "decomposed_questions";
     let Value::Object(questions) = value_of(text, KEY)? else {
         return Err(format!("`{KEY}` is no object"));
@@ -33,7 +33,7 @@ pub(super) fn decomposition(text: &str, passages: &[PassageId], most: u32) -> Re
     }
     let mut numbered = BTreeMap::new();
     for (key, question) in &questions {
-        let number = number(&Value::String(key.clone())).ok_or_else(|| format!("`{KEY}` has `{key}` for a number"))?;
+        let number = parse_number(&Value::String(key.clone())).ok_or_else(|| format!("`{KEY}` has `{key}` for a number"))?;
         let Value::Object(question) = question else {
             return Err(format!("sub-question {number} is no object"));
         };
@@ -46,13 +46,13 @@ pub(super) fn decomposition(text: &str, passages: &[PassageId], most: u32) -> Re
         return Err(format!("`{KEY}` must be numbered from 1 to {count}"));
     }
     let steps = numbered.into_iter().map(|(number, question)| {
-        step(question, number, count, passages).map_err(|reason| format!("sub-question {number}: {reason}"))
+        parse_step(question, number, count, passages).map_err(|reason| format!("sub-question {number}: {reason}"))
     });
     steps.collect()
 }
 
 /// The single-hop question with the number `own`, of `count`.
-fn step(question: &Map<String, Value>, own: u32, count: u32, passages: &[PassageId]) -> Result<AnnotatedStep, String> {
+fn parse_step(question: &Map<String, Value>, own: u32, count: u32, passages: &[PassageId]) -> Result<AnnotatedStep, String> {
     let text = |key: &str| match question.get(key) {
         Some(Value::String(text)) if !text.trim().is_empty() => Ok(text.trim().to_owned()),
         Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(value.to_string()),
@@ -65,12 +65,12 @@ fn step(question: &Map<String, Value>, own: u32, count: u32, passages: &[Passage
         Some(_) => return Err("`dependency` must be a list".to_owned()),
     };
     for dependency in dependencies {
-        let earlier = number(dependency).filter(|number| (1..own).contains(number));
+        let earlier = parse_number(dependency).filter(|number| (1..own).contains(number));
         needs.push(earlier.ok_or_else(|| format!("`dependency` has {dependency}, which is none before it"))? - 1);
     }
     // References of the text are needed, listed or not.
     let text_of_question = text("sub_question")?;
-    for reference in references(&text_of_question).filter(|number| (1..=count).contains(number)) {
+    for reference in referenced_numbers(&text_of_question).filter(|number| (1..=count).contains(number)) {
         if reference >= own {
             return Err(format!("`sub_question` refers to #{reference}, which is none before it"));
         }
@@ -78,7 +78,7 @@ fn step(question: &Map<String, Value>, own: u32, count: u32, passages: &[Passage
     }
     needs.sort_unstable();
     needs.dedup();
-    let document = question.get("document").and_then(number).and_then(|number| number.checked_sub(1));
+    let document = question.get("document").and_then(parse_number).and_then(|number| number.checked_sub(1));
     let passage = document.and_then(|at| passages.get(at as usize));
     let passage = passage.ok_or_else(|| format!("`document` must be a number from 1 to {}", passages.len()))?;
     Ok(AnnotatedStep {
@@ -91,7 +91,7 @@ fn step(question: &Map<String, Value>, own: u32, count: u32, passages: &[Passage
 }
 
 /// A number, in JSON or as text, with or without `#`.
-fn number(value: &Value) -> Option<u32> {
+fn parse_number(value: &Value) -> Option<u32> {
     match value {
         Value::Number(number) => number.as_u64().and_then(|number| u32::try_from(number).ok()),
         Value::String(text) => text.trim().trim_start_matches('#').parse().ok(),
@@ -100,7 +100,7 @@ fn number(value: &Value) -> Option<u32> {
 }
 
 /// The numbers of a text's references, such as `#1`.
-fn references(text: &str) -> impl Iterator<Item = u32> {
+fn referenced_numbers(text: &str) -> impl Iterator<Item = u32> {
     text.split('#').skip(1).filter_map(|after| {
         let digits = after.bytes().take_while(u8::is_ascii_digit).count();
         after[..digits].parse().ok()
@@ -108,7 +108,7 @@ fn references(text: &str) -> impl Iterator<Item = u32> {
 }
 
 /// A single-hop question with the answers of the needed steps in the place of references.
-pub(super) fn resolved(step: &AnnotatedStep, steps: &[AnnotatedStep]) -> String {
+pub(super) fn resolved_question(step: &AnnotatedStep, steps: &[AnnotatedStep]) -> String {
     let mut text = String::with_capacity(step.question.len());
     let mut rest = step.question.as_str();
     while let Some(at) = rest.find('#') {
@@ -135,7 +135,7 @@ mod tests {
     fn read(questions: &str) -> Result<Vec<AnnotatedStep>, String> {
         let text =
             format!("Here it is:\n```json\n{{\"question\": \"Q?\", \"decomposed_questions\": {questions}}}\n```");
-        decomposition(&text, &PASSAGES, 3)
+        parse_decomposition(&text, &PASSAGES, 3)
     }
 
     #[test]
@@ -148,13 +148,13 @@ mod tests {
         assert_eq!((steps[0].question.as_str(), steps[0].passage), ("Who directed it?", PassageId(7)));
         assert_eq!((steps[1].answer.as_str(), steps[1].needs.as_slice()), ("1928", &[0][..]));
         assert_eq!(steps[1].passage, PassageId(3));
-        assert_eq!(resolved(&steps[1], &steps), "Where was Kubrick born?");
+        assert_eq!(resolved_question(&steps[1], &steps), "Where was Kubrick born?");
     }
 
     #[test]
     fn references_that_lead_nowhere_stay() {
         let steps = read(r##"{"1": {"sub_question": "#0 # #9 in C#?", "answer": "A", "document": 1}}"##).unwrap();
-        assert_eq!(resolved(&steps[0], &steps), "#0 # #9 in C#?");
+        assert_eq!(resolved_question(&steps[0], &steps), "#0 # #9 in C#?");
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
         };
         let steps = read("Where was #1 born?").unwrap();
         assert_eq!(steps[1].needs, [0]);
-        assert_eq!(resolved(&steps[1], &steps), "Where was A born?");
+        assert_eq!(resolved_question(&steps[1], &steps), "Where was A born?");
         let own = read("Is #2 a town?").unwrap_err();
         assert_eq!(own, "sub-question 2: `sub_question` refers to #2, which is none before it");
     }
@@ -191,18 +191,18 @@ mod tests {
         let blank = r#"{"1": {"sub_question": " ", "answer": "A", "document": 1}}"#;
         assert_eq!(read(blank).unwrap_err(), "sub-question 1: `sub_question` must be a string that is not empty");
         assert_eq!(
-            decomposition("I cannot do that.", &PASSAGES, 3).unwrap_err(),
+            parse_decomposition("I cannot do that.", &PASSAGES, 3).unwrap_err(),
             "no JSON object with the key `decomposed_questions`"
         );
     }
 
     #[test]
     fn words_are_a_string_that_says_something() {
-        assert_eq!(words("so {\"extracted_words\": \" New York \"}", "extracted_words").unwrap(), "New York");
+        assert_eq!(parse_string("so {\"extracted_words\": \" New York \"}", "extracted_words").unwrap(), "New York");
         assert_eq!(
-            words("{\"extracted_words\": [\"a\"]}", "extracted_words").unwrap_err(),
+            parse_string("{\"extracted_words\": [\"a\"]}", "extracted_words").unwrap_err(),
             "`extracted_words` is [\"a\"]; it must be a string that is not empty"
         );
-        assert!(words("{\"filtered_query\": \"  \"}", "filtered_query").is_err());
+        assert!(parse_string("{\"filtered_query\": \"  \"}", "filtered_query").is_err());
     }
 }

@@ -61,7 +61,7 @@ impl Machine for PromptRankMachine {
             PromptRankState::Scored { paths, asked } => self.scored(paths, asked, responses),
             PromptRankState::Linked(parents) => self.linked(parents, responses),
             PromptRankState::Followed(parents) => self.followed(parents, responses),
-            PromptRankState::Read => self.read(responses),
+            PromptRankState::Read => self.read_answer(responses),
         };
         stepped.unwrap_or_else(|failure| MachineStep::Done(Outcome::failed(failure)))
     }
@@ -100,11 +100,11 @@ impl PromptRankMachine {
             return Ok(MachineStep::Done(Outcome { iterations: 1, ..Outcome::default() }));
         }
         let alone = self.pool.iter().map(|&passage| vec![passage]).collect();
-        self.score(alone)
+        self.request_scores(alone)
     }
 
     /// Requests the missing scores for `paths`, all of one length.
-    fn score(&mut self, paths: Vec<PathPassages>) -> Result<MachineStep, Failure> {
+    fn request_scores(&mut self, paths: Vec<PathPassages>) -> Result<MachineStep, Failure> {
         let mut seen = BTreeSet::new();
         let asked: Vec<PathPassages> = paths
             .iter()
@@ -112,11 +112,11 @@ impl PromptRankMachine {
             .filter(|passages| !self.scores.contains_key(passages) && seen.insert(passages.clone()))
             .collect();
         if asked.is_empty() {
-            return self.settle(paths);
+            return self.settle_scores(paths);
         }
         let PromptRankSettings { parameters, contexts } = &*self.fixed;
         let one = |passages: &PathPassages| {
-            let ask = |context| prompting::score(parameters, context, passages, &self.target);
+            let ask = |context| prompting::score_payload(parameters, context, passages, &self.target);
             contexts.iter().map(ask).map(|ask| Request::new(&parameters.scorer, ask)).collect::<Vec<_>>()
         };
         let requests = asked.iter().flat_map(one).collect();
@@ -139,18 +139,18 @@ impl PromptRankMachine {
         responses: Vec<Response>,
     ) -> Result<MachineStep, Failure> {
         let contexts = self.fixed.contexts.len();
-        all_of(&responses, asked.len() * contexts)?;
+        check_count(&responses, asked.len() * contexts)?;
         let mut responses = responses.into_iter();
         for passages in asked {
-            let score = self.likelihood(responses.by_ref().take(contexts))?;
+            let score = self.combine_contexts(responses.by_ref().take(contexts))?;
             self.scores.insert(passages, score);
         }
-        self.settle(paths)
+        self.settle_scores(paths)
     }
 
     /// The score of passages read in this hop, from the responses in each context; `None` if one is refused in every
     /// run.
-    fn likelihood(&mut self, responses: impl Iterator<Item = Response>) -> Result<Option<f64>, Failure> {
+    fn combine_contexts(&mut self, responses: impl Iterator<Item = Response>) -> Result<Option<f64>, Failure> {
         let fixed = Arc::clone(&self.fixed);
         let parameters = &fixed.parameters;
         let mut contexts = Vec::with_capacity(fixed.contexts.len());
@@ -161,18 +161,18 @@ impl PromptRankMachine {
                     refused = true;
                     self.refused.get_or_insert(failure);
                 }
-                _ => contexts.push(likelihood::counted(&response.scores()?, parameters)?),
+                _ => contexts.push(likelihood::counted_logprobs(&response.scores()?, parameters)?),
             }
         }
         if refused {
             return Ok(None);
         }
         let ensemble = parameters.ensemble_at(self.hops + 1);
-        likelihood::combined(&contexts, ensemble, parameters.normalise).map(Some)
+        likelihood::combined_score(&contexts, ensemble, parameters.normalise).map(Some)
     }
 
     /// Gives `paths` their scores and continues from them.
-    fn settle(&mut self, paths: Vec<PathPassages>) -> Result<MachineStep, Failure> {
+    fn settle_scores(&mut self, paths: Vec<PathPassages>) -> Result<MachineStep, Failure> {
         self.hops += 1;
         let path = |passages: PathPassages| self.path_score(&passages).map(|score| PassagePath { passages, score });
         self.beam = paths.into_iter().filter_map(path).collect();
@@ -182,7 +182,7 @@ impl PromptRankMachine {
             Some(refused) if self.paths.is_empty() => Err(refused),
             refused => {
                 self.refused = refused;
-                self.expand()
+                self.expand_paths()
             }
         }
     }
@@ -200,11 +200,11 @@ impl PromptRankMachine {
     }
 
     /// Requests the links of the best paths, or ends.
-    fn expand(&mut self) -> Result<MachineStep, Failure> {
+    fn expand_paths(&mut self) -> Result<MachineStep, Failure> {
         let parameters = &self.fixed.parameters;
-        self.beam.truncate(parameters.expanded(self.hops) as usize);
+        self.beam.truncate(parameters.paths_to_expand(self.hops) as usize);
         if self.hops >= parameters.hops || self.beam.is_empty() {
-            return Ok(self.finish());
+            return Ok(self.finish_search());
         }
         let mut parents: Vec<PassageId> = Vec::new();
         for last in self.beam.iter().filter_map(|path| path.passages.last()) {
@@ -213,7 +213,7 @@ impl PromptRankMachine {
             }
         }
         if parents.is_empty() {
-            return self.extend();
+            return self.extend_paths();
         }
         let direction = parameters.link_direction;
         let links = |&passage| Request::new(&parameters.links, LinksPayload { passage, direction, read: false });
@@ -223,7 +223,7 @@ impl PromptRankMachine {
     }
 
     fn linked(&mut self, parents: Vec<PassageId>, responses: Vec<Response>) -> Result<MachineStep, Failure> {
-        all_of(&responses, parents.len())?;
+        check_count(&responses, parents.len())?;
         let mut followed = Vec::new();
         for (parent, response) in parents.into_iter().zip(responses) {
             let mut links = response.links_if_any()?;
@@ -235,7 +235,7 @@ impl PromptRankMachine {
             }
         }
         if followed.is_empty() {
-            return self.extend();
+            return self.extend_paths();
         }
         // All links are ranked, for any L: the path decides which of them count, and ties are decided here.
         let parameters = &self.fixed.parameters;
@@ -251,16 +251,16 @@ impl PromptRankMachine {
     }
 
     fn followed(&mut self, parents: Vec<(PassageId, PathPassages)>, responses: Vec<Response>) -> Result<MachineStep, Failure> {
-        all_of(&responses, parents.len())?;
+        check_count(&responses, parents.len())?;
         for ((parent, links), response) in parents.into_iter().zip(responses) {
-            let ordered = ordered(&links, response.hits()?, self.fixed.parameters.link_ties);
+            let ordered = order_links(&links, response.hits()?, self.fixed.parameters.link_ties);
             self.links.insert(parent, ordered);
         }
-        self.extend()
+        self.extend_paths()
     }
 
     /// Extends each path by the best new links of its last passage.
-    fn extend(&mut self) -> Result<MachineStep, Failure> {
+    fn extend_paths(&mut self) -> Result<MachineStep, Failure> {
         let most = self.fixed.parameters.links_per_passage.at(self.hops) as usize;
         let mut longer = Vec::new();
         for PassagePath { passages, .. } in &self.beam {
@@ -268,48 +268,48 @@ impl PromptRankMachine {
             let new = links.filter(|link| !passages.contains(link)).take(most);
             longer.extend(new.map(|&link| passages.iter().copied().chain([link]).collect::<PathPassages>()));
         }
-        if longer.is_empty() { Ok(self.finish()) } else { self.score(longer) }
+        if longer.is_empty() { Ok(self.finish_search()) } else { self.request_scores(longer) }
     }
 
     /// Puts all paths in order, and asks the reader, if there is one.
-    fn finish(&mut self) -> MachineStep {
+    fn finish_search(&mut self) -> MachineStep {
         best_first(&mut self.paths);
         let parameters = &self.fixed.parameters;
         let Some(reader) = parameters.reader.as_ref().filter(|_| !self.paths.is_empty()) else {
-            return MachineStep::Done(self.outcome(None));
+            return MachineStep::Done(self.final_outcome(None));
         };
         let read = self.paths.iter().take(parameters.read_paths as usize);
-        let requests = read.map(|path| Request::new(reader, reading::ask(parameters, &self.question, path))).collect();
+        let requests = read.map(|path| Request::new(reader, reading::read_payload(parameters, &self.question, path))).collect();
         self.state = PromptRankState::Read;
         MachineStep::Ask(requests)
     }
 
-    fn read(&mut self, responses: Vec<Response>) -> Result<MachineStep, Failure> {
+    fn read_answer(&mut self, responses: Vec<Response>) -> Result<MachineStep, Failure> {
         let parameters = &self.fixed.parameters;
-        all_of(&responses, self.paths.len().min(parameters.read_paths as usize))?;
-        let answer = reading::answer(parameters, &self.paths, responses)?;
-        Ok(MachineStep::Done(self.outcome(answer)))
+        check_count(&responses, self.paths.len().min(parameters.read_paths as usize))?;
+        let answer = reading::best_answer(parameters, &self.paths, responses)?;
+        Ok(MachineStep::Done(self.final_outcome(answer)))
     }
 
-    fn outcome(&mut self, answer: Option<String>) -> Outcome {
+    fn final_outcome(&mut self, answer: Option<String>) -> Outcome {
         let parameters = &self.fixed.parameters;
         let mut ranked = match parameters.rerank {
-            RerankUnit::Path => documents::ranked(&self.paths, parameters.document_score),
+            RerankUnit::Path => documents::ranked_documents(&self.paths, parameters.document_score),
             RerankUnit::Passage => {
                 let alone = self
                     .scores
                     .iter()
                     .filter_map(|(passages, score)| score.map(|score| PassagePath { passages: passages.clone(), score }));
-                documents::ranked(&alone.collect::<Vec<_>>(), parameters.document_score)
+                documents::ranked_documents(&alone.collect::<Vec<_>>(), parameters.document_score)
             }
         };
-        ranking::complete(&mut ranked, &self.pool);
+        ranking::append_missing(&mut ranked, &self.pool);
         Outcome { answer, ranked, paths: std::mem::take(&mut self.paths), iterations: self.hops, ..Outcome::default() }
     }
 }
 
 /// Links, the most similar first. Hits outside the links are a retriever's fault and left out.
-fn ordered(links: &[PassageId], hits: Vec<RetrievalHit>, ties: LinkTies) -> PathPassages {
+fn order_links(links: &[PassageId], hits: Vec<RetrievalHit>, ties: LinkTies) -> PathPassages {
     let ranked = ranking::from_hits(hits, u32::MAX);
     let mut ranked: Vec<(PassageId, f64, usize)> = ranked
         .into_iter()
@@ -326,7 +326,7 @@ fn best_first(paths: &mut [PassagePath]) {
 }
 
 /// Checks that every request of the round has a response.
-fn all_of(responses: &[Response], requests: usize) -> Result<(), Failure> {
+fn check_count(responses: &[Response], requests: usize) -> Result<(), Failure> {
     if responses.len() == requests {
         return Ok(());
     }

@@ -4,7 +4,7 @@
 //! Demonstrations are literal texts, not passages of the corpus, so the first passage of a prompt is still the path's
 //! own.
 
-use super::parameters::wrong;
+use super::parameters::bad_value;
 use crate::machine::MethodError;
 use serde::{Deserialize, Serialize};
 
@@ -60,7 +60,7 @@ impl Demonstrations {
         match self.0.iter().flatten().find(bare) {
             None => Ok(()),
             Some(demonstration) => {
-                Err(wrong("demonstrations", &demonstration.question, "each needs at least one text, and a question"))
+                Err(bad_value("demonstrations", &demonstration.question, "each needs at least one text, and a question"))
             }
         }
     }

@@ -10,20 +10,20 @@ use std::collections::BTreeMap;
 ///
 /// `longest` takes the best of a document's longest paths. The other rules take all its paths, with the path of it
 /// alone among them.
-pub(super) fn ranked<'a>(paths: impl IntoIterator<Item = &'a PassagePath>, rule: DocumentScore) -> Vec<RankedPassage> {
+pub(super) fn ranked_documents<'a>(paths: impl IntoIterator<Item = &'a PassagePath>, rule: DocumentScore) -> Vec<RankedPassage> {
     let mut on: BTreeMap<PassageId, Vec<&PassagePath>> = BTreeMap::new();
     for path in paths {
         for &passage in &path.passages {
             on.entry(passage).or_default().push(path);
         }
     }
-    let scored = on.into_iter().map(|(passage, paths)| RankedPassage { passage, score: score(&paths, rule) });
+    let scored = on.into_iter().map(|(passage, paths)| RankedPassage { passage, score: document_score(&paths, rule) });
     let mut ranked: Vec<RankedPassage> = scored.collect();
     ranked.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.passage.cmp(&b.passage)));
     ranked
 }
 
-fn score(paths: &[&PassagePath], rule: DocumentScore) -> f64 {
+fn document_score(paths: &[&PassagePath], rule: DocumentScore) -> f64 {
     let scores = || paths.iter().map(|path| path.score);
     match rule {
         DocumentScore::Max => scores().fold(f64::NEG_INFINITY, f64::max),
@@ -49,7 +49,7 @@ mod tests {
     fn the_example_of_the_appendix() {
         // A; A -> B; A -> B -> C, and another way to B.
         let paths = [path(&[1], -4.0), path(&[1, 2], -1.0), path(&[1, 2, 3], -2.0), path(&[5, 4, 2], -3.0)];
-        let of = |rule| ranked(&paths, rule).iter().map(|r| (r.passage.0, r.score)).collect::<Vec<_>>();
+        let of = |rule| ranked_documents(&paths, rule).iter().map(|r| (r.passage.0, r.score)).collect::<Vec<_>>();
         assert_eq!(of(DocumentScore::Max), [(1, -1.0), (2, -1.0), (3, -2.0), (4, -3.0), (5, -3.0)]);
         assert_eq!(of(DocumentScore::Min), [(3, -2.0), (2, -3.0), (4, -3.0), (5, -3.0), (1, -4.0)]);
         assert_eq!(of(DocumentScore::Longest), [(1, -2.0), (2, -2.0), (3, -2.0), (4, -3.0), (5, -3.0)]);

@@ -4,7 +4,7 @@
 //! right before the scored text. A text with `{passages}` is a whole prompt of its own, with the documents at this
 //! place.
 
-use super::parameters::wrong;
+use super::parameters::bad_value;
 use crate::machine::MethodError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -99,7 +99,7 @@ impl TryFrom<GivenInstructions> for Instructions {
             GivenInstructions::One(text) if !text.starts_with(OWN) => Ok(Self(vec![Instruction::Text(text)])),
             GivenInstructions::One(name) => {
                 let found = SETS.iter().find(|(known, _)| *known == name);
-                found.map(|(_, set)| Self::embedded(set)).ok_or(UnknownSet(name))
+                found.map(|(_, set)| Self::embedded_set(set)).ok_or(UnknownSet(name))
             }
         }
     }
@@ -107,18 +107,18 @@ impl TryFrom<GivenInstructions> for Instructions {
 
 impl Default for Instructions {
     fn default() -> Self {
-        Self::embedded(DEFAULT)
+        Self::embedded_set(DEFAULT)
     }
 }
 
 impl Instructions {
-    fn embedded(set: &str) -> Self {
+    fn embedded_set(set: &str) -> Self {
         Self(serde_json::from_str(set).expect("embedded instructions are a list of instructions; this is a bug"))
     }
 
     /// The author of the wording: `hopeval`, or `job`.
     pub(super) fn origin(&self) -> &'static str {
-        let own = |instruction| SETS.iter().any(|(_, set)| Self::embedded(set).0.contains(instruction));
+        let own = |instruction| SETS.iter().any(|(_, set)| Self::embedded_set(set).0.contains(instruction));
         if self.0.iter().all(own) { "hopeval" } else { "job" }
     }
 
@@ -126,26 +126,26 @@ impl Instructions {
     ///
     /// # Errors
     /// The list is empty, or an instruction is blank or has its documents in two places.
-    pub(super) fn frames(&self, position: InstructionPosition, cue: &str, separator: &str) -> Result<Vec<DocumentFrame>, MethodError> {
+    pub(super) fn document_frames(&self, position: InstructionPosition, cue: &str, separator: &str) -> Result<Vec<DocumentFrame>, MethodError> {
         if self.0.is_empty() {
-            return Err(wrong("instructions", "[]", "must not be empty; for none say position = \"none\""));
+            return Err(bad_value("instructions", "[]", "must not be empty; for none say position = \"none\""));
         }
-        self.0.iter().map(|instruction| instruction.frame(position, cue, separator)).collect()
+        self.0.iter().map(|instruction| instruction.document_frame(position, cue, separator)).collect()
     }
 }
 
 impl Instruction {
-    fn frame(&self, method: InstructionPosition, cue: &str, separator: &str) -> Result<DocumentFrame, MethodError> {
+    fn document_frame(&self, method: InstructionPosition, cue: &str, separator: &str) -> Result<DocumentFrame, MethodError> {
         let (text, position, placed) = match self {
             Self::Text(text) => (text, method, false),
             Self::Placed(PlacedInstruction { text, position }) => (text, *position, true),
         };
         if text.trim().is_empty() {
-            return Err(wrong("instructions", text, "must not be blank; for none say position = \"none\""));
+            return Err(bad_value("instructions", text, "must not be blank; for none say position = \"none\""));
         }
         if let Some((before, after)) = text.split_once(PLACE) {
             if placed || after.contains(PLACE) {
-                return Err(wrong("instructions", text, "may name {passages} once, and then has no `position`"));
+                return Err(bad_value("instructions", text, "may name {passages} once, and then has no `position`"));
             }
             return Ok(DocumentFrame { before: before.to_owned(), after: after.to_owned() });
         }
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     fn frame(instruction: &str, position: InstructionPosition, cue: &str) -> (String, String) {
-        let frame = Instruction::Text(instruction.to_owned()).frame(position, cue, " ").unwrap();
+        let frame = Instruction::Text(instruction.to_owned()).document_frame(position, cue, " ").unwrap();
         (frame.before, frame.after)
     }
 
@@ -182,9 +182,9 @@ mod tests {
     #[test]
     fn embedded_sets_are_hopeval_s_and_differ() {
         for (name, set) in SETS {
-            let instructions = Instructions::embedded(set);
+            let instructions = Instructions::embedded_set(set);
             assert_eq!(instructions.origin(), "hopeval", "{name}");
-            let frames = instructions.frames(InstructionPosition::After, "Question:", " ").unwrap();
+            let frames = instructions.document_frames(InstructionPosition::After, "Question:", " ").unwrap();
             assert!((1..frames.len()).all(|i| !frames[..i].contains(&frames[i])), "{name} has one twice");
         }
         assert_eq!(Instructions(vec![Instruction::Text("Ask.".to_owned())]).origin(), "job");

@@ -13,24 +13,24 @@ use crate::response::{Failure, FailureKind, TargetScores};
 ///
 /// # Errors
 /// The service did not compute the requested numbers, or one of them is not finite.
-pub(super) fn counted(scores: &TargetScores, parameters: &PromptRankParameters) -> Result<Vec<f64>, Failure> {
+pub(super) fn counted_logprobs(scores: &TargetScores, parameters: &PromptRankParameters) -> Result<Vec<f64>, Failure> {
     let temperature = parameters.temperature;
     let Some(logprobs) = scores.logprobs(temperature) else {
-        return Err(nonsense(format!("the scores lack temperature {temperature}")));
+        return Err(nonsense_failure(format!("the scores lack temperature {temperature}")));
     };
     let mut logprobs: Vec<f64> = logprobs.collect();
     if logprobs.len() < scores.logits.len() {
-        return Err(nonsense(format!("{} of {} tokens have scores", logprobs.len(), scores.logits.len())));
+        return Err(nonsense_failure(format!("{} of {} tokens have scores", logprobs.len(), scores.logits.len())));
     }
     if scores.ends && !parameters.score_end {
         logprobs.pop();
     }
     if logprobs.is_empty() {
-        return Err(nonsense("no token was scored".to_owned()));
+        return Err(nonsense_failure("no token was scored".to_owned()));
     }
     match logprobs.iter().find(|logprob| !logprob.is_finite()) {
         None => Ok(logprobs),
-        Some(other) => Err(nonsense(format!("the log-probability of a token is {other}"))),
+        Some(other) => Err(nonsense_failure(format!("the log-probability of a token is {other}"))),
     }
 }
 
@@ -38,7 +38,7 @@ pub(super) fn counted(scores: &TargetScores, parameters: &PromptRankParameters) 
 ///
 /// # Errors
 /// Tokens are to be combined, and the contexts differ in the number of tokens.
-pub(super) fn combined(contexts: &[Vec<f64>], ensemble: Ensemble, normalise: Normalisation) -> Result<f64, Failure> {
+pub(super) fn combined_score(contexts: &[Vec<f64>], ensemble: Ensemble, normalise: Normalisation) -> Result<f64, Failure> {
     let whole: fn(&[f64]) -> f64 = match normalise {
         Normalisation::Mean => mean,
         Normalisation::Sum => |logprobs| logprobs.iter().sum(),
@@ -47,7 +47,7 @@ pub(super) fn combined(contexts: &[Vec<f64>], ensemble: Ensemble, normalise: Nor
     let by_token = |combine: fn(&[f64]) -> f64| {
         let tokens = contexts.first().map_or(0, Vec::len);
         if let Some(other) = contexts.iter().map(Vec::len).find(|&other| other != tokens) {
-            return Err(nonsense(format!("one question has {tokens} tokens and {other}")));
+            return Err(nonsense_failure(format!("one question has {tokens} tokens and {other}")));
         }
         let column = |token: usize| contexts.iter().map(|logprobs| logprobs[token]).collect::<Vec<f64>>();
         Ok(whole(&(0..tokens).map(|token| combine(&column(token))).collect::<Vec<f64>>()))
@@ -76,7 +76,7 @@ fn lower_median(numbers: &[f64]) -> f64 {
 }
 
 /// An answer that makes no sense: a fault of the service.
-pub(super) fn nonsense(message: String) -> Failure {
+pub(super) fn nonsense_failure(message: String) -> Failure {
     Failure { kind: FailureKind::ParseFailure, message }
 }
 
@@ -106,19 +106,19 @@ mod tests {
     #[test]
     fn the_mean_is_that_of_the_definition() {
         // By hand: ln p = -ln(1 + e^-2) = -0.126928, -ln(1 + e) = -1.313262, -ln 2 = -0.693147; their mean -0.711112.
-        let logprobs = counted(&scores(), &parameters(json!({}))).unwrap();
+        let logprobs = counted_logprobs(&scores(), &parameters(json!({}))).unwrap();
         close(mean(&logprobs), -0.711_112);
-        close(combined(&[logprobs], Ensemble::Max, Normalisation::Sum).unwrap(), -2.133_337);
+        close(combined_score(&[logprobs], Ensemble::Max, Normalisation::Sum).unwrap(), -2.133_337);
         // Without the end: (-0.126928 - 1.313262) / 2.
-        close(mean(&counted(&scores(), &parameters(json!({"score_end": false}))).unwrap()), -0.720_095);
+        close(mean(&counted_logprobs(&scores(), &parameters(json!({"score_end": false}))).unwrap()), -0.720_095);
         // At temperature 2: -ln(1 + e^-1) = -0.313262, -ln(1 + e^0.5) = -0.974077, -ln 2 again.
-        close(mean(&counted(&scores(), &parameters(json!({"temperature": 2.0}))).unwrap()), -0.660_162);
+        close(mean(&counted_logprobs(&scores(), &parameters(json!({"temperature": 2.0}))).unwrap()), -0.660_162);
     }
 
     #[test]
     fn ensembles_of_three_contexts() {
         let contexts = [vec![-1.0, -5.0], vec![-2.0, -1.0], vec![-4.0, -3.0]];
-        let score = |ensemble| combined(&contexts, ensemble, Normalisation::Mean).unwrap();
+        let score = |ensemble| combined_score(&contexts, ensemble, Normalisation::Mean).unwrap();
         // Means: -3, -1.5, -3.5.
         close(score(Ensemble::Mean), -8.0 / 3.0);
         close(score(Ensemble::Max), -1.5);
@@ -127,13 +127,13 @@ mod tests {
         close(score(Ensemble::TokenMax), -1.0);
         close(score(Ensemble::TokenMedian), -2.5);
         // Of two, the lower one.
-        let two = combined(&contexts[..2], Ensemble::TokenMedian, Normalisation::Sum);
+        let two = combined_score(&contexts[..2], Ensemble::TokenMedian, Normalisation::Sum);
         close(two.unwrap(), -7.0);
     }
 
     #[test]
     fn nonsense_is_named() {
-        let message = |scores: &TargetScores, more: Value| counted(scores, &parameters(more)).unwrap_err().message;
+        let message = |scores: &TargetScores, more: Value| counted_logprobs(scores, &parameters(more)).unwrap_err().message;
         assert_eq!(message(&scores(), json!({"temperature": 1.4})), "the scores lack temperature 1.4");
         let mut short = scores();
         short.log_sum_exps[0].1.pop();
@@ -144,8 +144,8 @@ mod tests {
         lost.logits[1] = f32::NEG_INFINITY;
         assert_eq!(message(&lost, json!({})), "the log-probability of a token is -inf");
         let uneven = [vec![-1.0], vec![-1.0, -2.0]];
-        assert!(combined(&uneven, Ensemble::Max, Normalisation::Mean).is_ok());
-        let failure = combined(&uneven, Ensemble::TokenMax, Normalisation::Mean).unwrap_err();
+        assert!(combined_score(&uneven, Ensemble::Max, Normalisation::Mean).is_ok());
+        let failure = combined_score(&uneven, Ensemble::TokenMax, Normalisation::Mean).unwrap_err();
         assert_eq!(failure.message, "one question has 1 tokens and 2");
     }
 }

@@ -262,7 +262,7 @@ impl NumberPerHop {
         match self {
             Self::Every(number) => at_least_one(KIND, parameter, *number),
             Self::Each(numbers) if numbers.is_empty() => {
-                Err(wrong(parameter, "[]", "must have at least one number, the last of which holds for all later hops"))
+                Err(bad_value(parameter, "[]", "must have at least one number, the last of which holds for all later hops"))
             }
             Self::Each(numbers) => numbers.iter().try_for_each(|number| at_least_one(KIND, parameter, *number)),
         }
@@ -271,7 +271,7 @@ impl NumberPerHop {
 
 impl PromptRankParameters {
     /// The number of paths of `length` passages to expand: K1, K2, ….
-    pub(super) fn expanded(&self, length: u32) -> u32 {
+    pub(super) fn paths_to_expand(&self, length: u32) -> u32 {
         match &self.next_hops {
             Some(next) if length > 1 => next.at(length - 1),
             _ => self.first_hops,
@@ -279,7 +279,7 @@ impl PromptRankParameters {
     }
 
     /// The budget of a prompt, in tokens.
-    pub(super) fn budget(&self) -> u32 {
+    pub(super) fn prompt_budget(&self) -> u32 {
         let usual = if self.demonstrations.is_empty() { 600 } else { 1024 };
         self.prompt_tokens.unwrap_or(usual)
     }
@@ -303,31 +303,31 @@ impl PromptRankParameters {
         ];
         numbers.into_iter().try_for_each(|(parameter, number)| at_least_one(KIND, parameter, number))?;
         if hops > MOST_HOPS {
-            return Err(wrong("hops", hops, "must be at most 100"));
+            return Err(bad_value("hops", hops, "must be at most 100"));
         }
         self.links_per_passage.check("links_per_passage")?;
         self.next_hops.iter().try_for_each(|next| next.check("next_hops"))?;
         // Devices divide logits by it in single precision.
         if !(1e-3..=1e3).contains(&self.temperature) {
-            return Err(wrong("temperature", self.temperature, "must be a number from 0.001 to 1000"));
+            return Err(bad_value("temperature", self.temperature, "must be a number from 0.001 to 1000"));
         }
         if !(0.0..=1.0).contains(&self.lambda) {
-            return Err(wrong("lambda", self.lambda, "must be a number from 0 to 1"));
+            return Err(bad_value("lambda", self.lambda, "must be a number from 0 to 1"));
         }
         self.demonstrations.check()
     }
 }
 
 /// The error of a bad value.
-pub(super) fn wrong(parameter: &'static str, found: impl ToString, allowed: &'static str) -> MethodError {
+pub(super) fn bad_value(parameter: &'static str, found: impl ToString, allowed: &'static str) -> MethodError {
     MethodError::Value { kind: KIND, parameter, found: found.to_string(), allowed }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::build;
-    use crate::{MethodSetting, resolve};
+    use crate::registry::build_method;
+    use crate::{MethodSetting, resolve_parameters};
     use serde_json::{Value, json};
 
     fn parameters(more: Value) -> PromptRankParameters {
@@ -339,7 +339,7 @@ mod tests {
     fn refusal(more: Value) -> String {
         let mut all = json!({"retriever": "t", "scorer": "lm"});
         all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        match build(KIND, &all, &MethodSetting { passages: 10 }) {
+        match build_method(KIND, &all, &MethodSetting { passages: 10 }) {
             Ok(_) => panic!("{all} was accepted"),
             Err(error) => error.to_string(),
         }
@@ -348,34 +348,34 @@ mod tests {
     #[test]
     fn numbers_per_hop_go_on_with_the_last() {
         let p = parameters(json!({"first_hops": 9, "next_hops": [7, 5], "links_per_passage": [4, 2]}));
-        assert_eq!((1..=4).map(|length| p.expanded(length)).collect::<Vec<_>>(), [9, 7, 5, 5]);
+        assert_eq!((1..=4).map(|length| p.paths_to_expand(length)).collect::<Vec<_>>(), [9, 7, 5, 5]);
         assert_eq!((1..=3).map(|length| p.links_per_passage.at(length)).collect::<Vec<_>>(), [4, 2, 2]);
         let p = parameters(json!({}));
-        assert_eq!((1..=3).map(|length| p.expanded(length)).collect::<Vec<_>>(), [5, 5, 5]);
+        assert_eq!((1..=3).map(|length| p.paths_to_expand(length)).collect::<Vec<_>>(), [5, 5, 5]);
     }
 
     #[test]
     fn prompts_with_demonstrations_may_be_longer() {
         let demonstrations = json!([{"texts": ["a"], "question": "b?"}]);
-        assert_eq!(parameters(json!({})).budget(), 600);
-        assert_eq!(parameters(json!({"demonstrations": demonstrations})).budget(), 1024);
-        assert_eq!(parameters(json!({"demonstrations": demonstrations, "prompt_tokens": 512})).budget(), 512);
+        assert_eq!(parameters(json!({})).prompt_budget(), 600);
+        assert_eq!(parameters(json!({"demonstrations": demonstrations})).prompt_budget(), 1024);
+        assert_eq!(parameters(json!({"demonstrations": demonstrations, "prompt_tokens": 512})).prompt_budget(), 512);
     }
 
     #[test]
     fn one_set_of_demonstrations_is_a_list_of_one_set() {
         let demonstration = json!({"texts": ["a"], "question": "b?"});
         let given = json!({"retriever": "t", "scorer": "lm", "demonstrations": [demonstration]});
-        let resolved = resolve(KIND, &given, &MethodSetting { passages: 10 }).unwrap();
+        let resolved = resolve_parameters(KIND, &given, &MethodSetting { passages: 10 }).unwrap();
         assert_eq!(resolved["demonstrations"], json!([[demonstration]]));
     }
 
     #[test]
     fn a_name_of_instructions_resolves_to_their_text() {
         let given = json!({"retriever": "t", "scorer": "lm", "instructions": "hopeval:five"});
-        let resolved = resolve(KIND, &given, &MethodSetting { passages: 10 }).unwrap();
+        let resolved = resolve_parameters(KIND, &given, &MethodSetting { passages: 10 }).unwrap();
         assert_eq!(resolved["instructions"].as_array().map(Vec::len), Some(5));
-        let again = resolve(KIND, &resolved, &MethodSetting { passages: 10 }).unwrap();
+        let again = resolve_parameters(KIND, &resolved, &MethodSetting { passages: 10 }).unwrap();
         assert_eq!(again, resolved);
     }
 

@@ -25,10 +25,10 @@ pub(super) struct ScoringContext {
 
 /// Each instruction with each set of demonstrations, in that order. Equal contexts count once, so no request is sent
 /// twice: without an instruction (`position = "none"`) all instructions are the same.
-pub(super) fn contexts(parameters: &PromptRankParameters) -> Result<Vec<ScoringContext>, MethodError> {
+pub(super) fn scoring_contexts(parameters: &PromptRankParameters) -> Result<Vec<ScoringContext>, MethodError> {
     let PromptRankParameters { instructions, position, cue, separator, demonstrations, .. } = parameters;
     let mut contexts: Vec<ScoringContext> = Vec::new();
-    for frame in instructions.frames(*position, cue, separator)? {
+    for frame in instructions.document_frames(*position, cue, separator)? {
         for set in demonstrations.sets() {
             let context = ScoringContext { frame: frame.clone(), demonstrations: set.to_vec() };
             if !contexts.contains(&context) {
@@ -40,7 +40,7 @@ pub(super) fn contexts(parameters: &PromptRankParameters) -> Result<Vec<ScoringC
 }
 
 /// The wording of a configuration's prompts, as text: each context around a path of `{passages}`.
-pub(super) fn wording(fixed: &PromptRankSettings) -> String {
+pub(super) fn prompt_wording(fixed: &PromptRankSettings) -> String {
     let PromptRankParameters { label, separator, .. } = &fixed.parameters;
     let one = |context: &ScoringContext| {
         let DocumentFrame { before, after } = &context.frame;
@@ -54,41 +54,41 @@ pub(super) fn wording(fixed: &PromptRankSettings) -> String {
 }
 
 /// Requests the question's likelihood after `path` in `context`.
-pub(super) fn score(parameters: &PromptRankParameters, context: &ScoringContext, path: &[PassageId], question: &str) -> ScorePayload {
+pub(super) fn score_payload(parameters: &PromptRankParameters, context: &ScoringContext, path: &[PassageId], question: &str) -> ScorePayload {
     ScorePayload {
-        prompt: prompt(parameters, context, path),
+        prompt: build_prompt(parameters, context, path),
         target: Prompt::text(format!("{}{question}", parameters.question_prefix)),
         temperatures: vec![parameters.temperature],
     }
 }
 
-fn prompt(parameters: &PromptRankParameters, context: &ScoringContext, path: &[PassageId]) -> Prompt {
+fn build_prompt(parameters: &PromptRankParameters, context: &ScoringContext, path: &[PassageId]) -> Prompt {
     let PromptRankParameters { separator, .. } = parameters;
     let DocumentFrame { before, after } = &context.frame;
     let mut layout = PromptLayout::default();
     for Demonstration { texts, question } in &context.demonstrations {
-        layout.text(before);
+        layout.push_text(before);
         let limit = parameters.demonstration_tokens.map(LengthLimit::Tokens);
         let document = |text: &String| (Content::Text(text.clone()), limit);
-        let shown = layout.documents(parameters, texts.iter().map(document).collect());
+        let shown = layout.push_documents(parameters, texts.iter().map(document).collect());
         layout.shown.extend(shown);
-        layout.text(after);
-        layout.text(&format!("{separator}{question}{separator}"));
+        layout.push_text(after);
+        layout.push_text(&format!("{separator}{question}{separator}"));
     }
-    layout.text(before);
+    layout.push_text(before);
     let document = |(hop, &passage)| {
-        let form = form(parameters.titles, hop);
+        let form = passage_form(parameters.titles, hop);
         (Content::Passage { passage, form }, Some(LengthLimit::Tokens(parameters.passage_tokens)))
     };
-    layout.ranked = layout.documents(parameters, path.iter().enumerate().map(document).collect());
-    layout.text(after);
-    let budget = parameters.budget();
-    let overflow = layout.rules(parameters.overflow, budget);
+    layout.ranked = layout.push_documents(parameters, path.iter().enumerate().map(document).collect());
+    layout.push_text(after);
+    let budget = parameters.prompt_budget();
+    let overflow = layout.overflow_rules(parameters.overflow, budget);
     Prompt { parts: layout.parts, budget: Some(budget), overflow }
 }
 
 /// The written form of the passage at `hop` (from 0, in link order).
-fn form(titles: ShownTitles, hop: usize) -> PassageForm {
+fn passage_form(titles: ShownTitles, hop: usize) -> PassageForm {
     let titled = match titles {
         ShownTitles::None => false,
         ShownTitles::FirstHop => hop == 0,
@@ -114,7 +114,7 @@ struct PromptLayout {
 }
 
 impl PromptLayout {
-    fn text(&mut self, text: &str) {
+    fn push_text(&mut self, text: &str) {
         if text.is_empty() {
             return;
         }
@@ -126,16 +126,16 @@ impl PromptLayout {
     }
 
     /// Adds documents, given in link order; returns the indices of their parts.
-    fn documents(&mut self, parameters: &PromptRankParameters, mut documents: Vec<(Content, Option<LengthLimit>)>) -> Vec<u32> {
+    fn push_documents(&mut self, parameters: &PromptRankParameters, mut documents: Vec<(Content, Option<LengthLimit>)>) -> Vec<u32> {
         let mut indices = Vec::with_capacity(documents.len());
         if parameters.path_order == PathOrder::Inverted {
             documents.reverse();
         }
         for (position, (content, truncate)) in documents.into_iter().enumerate() {
             if position > 0 {
-                self.text(&parameters.separator);
+                self.push_text(&parameters.separator);
             }
-            self.text(&parameters.label);
+            self.push_text(&parameters.label);
             indices.push(self.parts.len() as u32);
             self.parts.push(PromptPart { role: ChatRole::User, content, truncate });
             self.open = false;
@@ -149,7 +149,7 @@ impl PromptLayout {
     /// on. Each is cut down to an equal share of the budget (the instruction counts as one more); if this is not
     /// enough, in the same order to nothing. `right`: the last parts, with the instruction, as the authors' tokenizer
     /// truncates. `refuse`: no cut.
-    fn rules(&self, rule: OverflowPolicy, budget: u32) -> Vec<OverflowRule> {
+    fn overflow_rules(&self, rule: OverflowPolicy, budget: u32) -> Vec<OverflowRule> {
         let cut = |part: u32, tokens: u32| OverflowRule::Cut { part, to: LengthLimit::Tokens(tokens) };
         match rule {
             OverflowPolicy::Refuse => Vec::new(),
@@ -178,8 +178,8 @@ mod tests {
     fn prompts(more: Value, path: &[u32]) -> Vec<String> {
         let parameters = parameters(more);
         let path: Vec<PassageId> = path.iter().copied().map(PassageId).collect();
-        let contexts = contexts(&parameters).unwrap();
-        contexts.iter().map(|context| prompt(&parameters, context, &path).to_string()).collect()
+        let contexts = scoring_contexts(&parameters).unwrap();
+        contexts.iter().map(|context| build_prompt(&parameters, context, &path).to_string()).collect()
     }
 
     #[test]
@@ -230,6 +230,6 @@ mod tests {
     fn contexts_are_instructions_times_sets() {
         let set = |n: u32| json!([{"texts": [format!("a{n}")], "question": "q?"}]);
         let more = json!({"demonstrations": [set(1), set(2), set(1)], "instructions": ["A.", "B.", "C."]});
-        assert_eq!(contexts(&parameters(more)).unwrap().len(), 6);
+        assert_eq!(scoring_contexts(&parameters(more)).unwrap().len(), 6);
     }
 }

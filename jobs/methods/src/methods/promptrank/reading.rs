@@ -5,7 +5,7 @@
 //! the path's passages, so both words can be a span. Its service cuts it to the reader's limit (512 tokens, 64 of the
 //! question in the paper).
 
-use super::likelihood::nonsense;
+use super::likelihood::nonsense_failure;
 use super::parameters::{LambdaTarget, PromptRankParameters};
 use crate::outcome::PassagePath;
 use crate::prompt::{PromptPart, PassageForm, Prompt};
@@ -13,7 +13,7 @@ use crate::request::ReadPayload;
 use crate::response::{Failure, Response, AnswerSpan};
 
 /// Requests the best span in a path.
-pub(super) fn ask(parameters: &PromptRankParameters, question: &str, path: &PassagePath) -> ReadPayload {
+pub(super) fn read_payload(parameters: &PromptRankParameters, question: &str, path: &PassagePath) -> ReadPayload {
     let form =
         if parameters.read_titles { PassageForm::TitleAndText { between: " ".to_owned() } } else { PassageForm::Text };
     let mut parts = Vec::new();
@@ -39,7 +39,7 @@ pub(super) fn ask(parameters: &PromptRankParameters, question: &str, path: &Pass
 ///
 /// # Errors
 /// An indeterminate failure, a nonsensical answer, or, if no path could be read at all, the first refusal.
-pub(super) fn answer(
+pub(super) fn best_answer(
     parameters: &PromptRankParameters,
     paths: &[PassagePath],
     responses: Vec<Response>,
@@ -58,7 +58,7 @@ pub(super) fn answer(
         let Some(span) = response.spans()?.into_iter().next().filter(|span| !span.text.trim().is_empty()) else {
             continue;
         };
-        let weight = weight(parameters, path, &span)?;
+        let weight = answer_weight(parameters, path, &span)?;
         if best.as_ref().is_none_or(|(known, _)| weight > *known) {
             best = Some((weight, span.text));
         }
@@ -69,16 +69,16 @@ pub(super) fn answer(
     }
 }
 
-fn weight(parameters: &PromptRankParameters, path: &PassagePath, span: &AnswerSpan) -> Result<f64, Failure> {
+fn answer_weight(parameters: &PromptRankParameters, path: &PassagePath, span: &AnswerSpan) -> Result<f64, Failure> {
     let PromptRankParameters { lambda, lambda_on, .. } = *parameters;
     let context = match (lambda_on, span.rank) {
         (LambdaTarget::Path, _) => path.score,
         (LambdaTarget::Rank, Some(rank)) => rank,
         (LambdaTarget::Rank, None) => {
             let message = "lambda_on is \"rank\", and the reader has no rank head";
-            return Err(nonsense(message.to_owned()));
+            return Err(nonsense_failure(message.to_owned()));
         }
     };
     let weight = lambda * context + (1.0 - lambda) * span.score;
-    if weight.is_finite() { Ok(weight) } else { Err(nonsense(format!("the score of a span is {}", span.score))) }
+    if weight.is_finite() { Ok(weight) } else { Err(nonsense_failure(format!("the score of a span is {}", span.score))) }
 }
