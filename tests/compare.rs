@@ -6,7 +6,7 @@ mod harness;
 
 use harness::{document, hopeval, run, succeed};
 use hopeval_jobs::prepare::questions::row_strata;
-use hopeval_measures::paired::{Difference, holm};
+use hopeval_measures::paired::{PairedDifference, holm};
 use hopeval_results::tables::{QuestionRow, ScoreRow, read_table};
 use hopeval_results::{Store, layout};
 use serde_json::Value;
@@ -108,7 +108,7 @@ fn differences_are_those_of_the_scores() {
                     let (own, other) =
                         (SAMPLE.values(measure, name, stratum), SAMPLE.values(measure, against, stratum));
                     let differences: Vec<f64> = own.iter().zip(other).map(|(own, other)| own - other).collect();
-                    Difference::of(&differences).unwrap()
+                    PairedDifference::of(&differences).unwrap()
                 });
                 let adjusted = holm(&expected.map(|expected| expected.p));
                 for ((row, expected), adjusted) in of.iter().zip(expected).zip(adjusted) {

@@ -35,5 +35,5 @@ pub mod tune;
 pub mod world;
 
 pub use file::{CorpusEntry, DatasetEntry, Job, MethodEntry, RunSettings};
-pub use hopeval_datasets::GoldBy;
+pub use hopeval_datasets::GoldMatch;
 pub use paths::{CONTEXTS, OneOrMany};

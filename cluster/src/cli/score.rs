@@ -5,9 +5,9 @@ use crate::print;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use hopeval_cluster::exit;
-use hopeval_datasets::input::Input;
+use hopeval_datasets::input::InputStream;
 use hopeval_measures::Profile;
-use hopeval_measures::official::{self, Official};
+use hopeval_measures::official::{self, OfficialFigures};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
@@ -41,8 +41,8 @@ pub(crate) fn score(arguments: ScoreArguments) -> Result<u8> {
     else {
         bail!("--profile, --predictions and --gold belong together");
     };
-    let aliases = arguments.aliases.as_ref().map(|path| Input::open(path)).transpose()?;
-    let scored = official::score(profile, Input::open(predictions)?, Input::open(gold)?, aliases)
+    let aliases = arguments.aliases.as_ref().map(|path| InputStream::open(path)).transpose()?;
+    let scored = official::score(profile, InputStream::open(predictions)?, InputStream::open(gold)?, aliases)
         .with_context(|| format!("{} against {}", predictions.display(), gold.display()))?;
     if arguments.json {
         print::line(&serde_json::to_string(&score_document(&scored))?);
@@ -63,7 +63,7 @@ pub(crate) fn score(arguments: ScoreArguments) -> Result<u8> {
 }
 
 /// The figures under the script's names, with the numbers of questions and predictions.
-fn score_document(scored: &Official) -> serde_json::Map<String, serde_json::Value> {
+fn score_document(scored: &OfficialFigures) -> serde_json::Map<String, serde_json::Value> {
     let by_part = |of: &dyn Fn(u64) -> serde_json::Value| -> serde_json::Value {
         let parts = scored.predicted.iter().map(|&(part, predicted)| (part.to_owned(), of(predicted)));
         serde_json::Value::Object(parts.collect())
@@ -78,7 +78,7 @@ fn score_document(scored: &Official) -> serde_json::Map<String, serde_json::Valu
 }
 
 fn score_pairs(path: &Path) -> Result<u8> {
-    let input = BufReader::new(Input::open(path)?);
+    let input = BufReader::new(InputStream::open(path)?);
     for (number, line) in input.lines().enumerate() {
         let line = line.with_context(|| format!("{}:{}", path.display(), number + 1))?;
         if line.trim().is_empty() {

@@ -6,7 +6,7 @@ use crate::stages::CommandStages;
 use anyhow::{Context, Result};
 use clap::Args;
 use hopeval_cluster::exit;
-use hopeval_world::{Split, WorldSettings, generate};
+use hopeval_world::{WorldSplit, WorldSettings, generate};
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
@@ -22,7 +22,7 @@ pub(crate) struct WorldArguments {
     seed: u64,
     /// train or eval.
     #[arg(long, default_value = "eval")]
-    split: Split,
+    split: WorldSplit,
     /// The folder to write questions.jsonl and corpus.jsonl to.
     #[arg(long, required_unless_present = "calibrate")]
     out: Option<PathBuf>,

@@ -10,7 +10,7 @@ use crate::settings::{QuestionRandom, ConstructSettings};
 use crate::skip::SkipReason;
 use crate::steps::question_steps;
 use crate::tables::TrainingTables;
-use hopeval_datasets::{DatasetSpec, Policy, Question, Questions};
+use hopeval_datasets::{DatasetSpec, RowPolicy, Question, Questions};
 use std::path::Path;
 
 /// Reads the questions of `spec`, finds negatives in `library`, and writes `labeler`, `filter`, `scorer`, `reader` and
@@ -27,7 +27,7 @@ pub fn construct(
     folder: &Path,
     progress: &mut dyn FnMut(u64),
 ) -> Result<ConstructReport, ConstructError> {
-    let questions = Questions::open(spec, Policy::Strict)?;
+    let questions = Questions::open(spec, RowPolicy::Strict)?;
     let mut tables = TrainingTables::create_all(folder)?;
     let mut report = ConstructReport::default();
     for question in questions {

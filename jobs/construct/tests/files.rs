@@ -9,8 +9,8 @@ mod shelf;
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Int8Type, Int32Type};
 use hopeval_construct::{ConstructError, KeptWords, ConstructReport, ConstructSettings, construct, words};
-use hopeval_datasets::{DatasetSpec, PassageSpec, Passages, Policy, Questions};
-use hopeval_world::{Split, WorldSettings, generate};
+use hopeval_datasets::{DatasetSpec, PassageSpec, Passages, RowPolicy, Questions};
+use hopeval_world::{WorldSplit, WorldSettings, generate};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use shelf::Shelf;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ const TABLES: [&str; 5] = ["labeler", "filter", "scorer", "reader", "encoder"];
 
 /// The questions' own candidates.
 fn contexts(questions: &Path) -> Shelf {
-    let all = Questions::open(&DatasetSpec::file(questions), Policy::Strict).unwrap();
+    let all = Questions::open(&DatasetSpec::file(questions), RowPolicy::Strict).unwrap();
     Shelf::of(all.flat_map(|question| question.unwrap().candidates))
 }
 
@@ -138,7 +138,7 @@ fn check(folder: &Path, report: &ConstructReport) {
 
 fn world(questions: u64) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let settings = WorldSettings::new(questions, 400, 3, Split::Train);
+    let settings = WorldSettings::new(questions, 400, 3, WorldSplit::Train);
     generate(&settings, folder.path(), |_| ()).unwrap();
     folder
 }
@@ -147,7 +147,7 @@ fn world(questions: u64) -> tempfile::TempDir {
 fn a_world_is_used_whole_and_gives_the_same_bytes_again() {
     let world = world(120);
     let (path, corpus) = (world.path().join("questions.jsonl"), world.path().join("corpus.jsonl"));
-    let shelf = Shelf::of(Passages::open(&PassageSpec::file(corpus), Policy::Strict).unwrap().map(Result::unwrap));
+    let shelf = Shelf::of(Passages::open(&PassageSpec::file(corpus), RowPolicy::Strict).unwrap().map(Result::unwrap));
     let (report, out) = made(&shelf, &path, &ConstructSettings::default());
     assert_eq!(report.questions, 120);
     assert!(report.skipped.is_empty() && report.cut_short.is_empty(), "{report}");

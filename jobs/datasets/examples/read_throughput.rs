@@ -7,7 +7,7 @@
 use std::io::Write;
 use std::time::Instant;
 
-use hopeval_datasets::{DatasetSpec, PassageSpec, Passages, Policy, Questions};
+use hopeval_datasets::{DatasetSpec, PassageSpec, Passages, RowPolicy, Questions};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut out = std::io::stdout().lock();
@@ -19,11 +19,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         let start = Instant::now();
         let (count, bytes) = if as_passages {
-            let mut passages = Passages::open(&PassageSpec::file(&argument), Policy::Strict)?;
+            let mut passages = Passages::open(&PassageSpec::file(&argument), RowPolicy::Strict)?;
             let count = passages.by_ref().try_fold(0_u64, |count, passage| passage.map(|_| count + 1))?;
             (count, passages.bytes())
         } else {
-            let mut questions = Questions::open(&DatasetSpec::file(&argument), Policy::Strict)?;
+            let mut questions = Questions::open(&DatasetSpec::file(&argument), RowPolicy::Strict)?;
             let count = questions.by_ref().try_fold(0_u64, |count, question| question.map(|_| count + 1))?;
             (count, questions.bytes())
         };

@@ -16,8 +16,8 @@ use crate::error::DatasetError;
 use crate::formats::Format;
 use crate::input::Compression;
 use crate::question::Question;
-use crate::questions::{DatasetSpec, Policy, Quarantined, Questions};
-use crate::records::Layout;
+use crate::questions::{DatasetSpec, RowPolicy, QuarantinedRow, Questions};
+use crate::records::RecordLayout;
 
 /// Bad rows whose errors are kept.
 const BAD_ROWS_SHOWN: usize = 10;
@@ -34,7 +34,7 @@ pub struct CheckReport {
     /// How the first file is compressed.
     pub compression: Compression,
     /// How the first file's records are laid out; `None` for a table.
-    pub layout: Option<Layout>,
+    pub layout: Option<RecordLayout>,
     /// Uncompressed bytes read.
     pub bytes: u64,
     /// Rows read, bad ones included.
@@ -54,15 +54,15 @@ pub struct CheckReport {
     /// Questions by stratum and its value.
     pub strata: BTreeMap<String, BTreeMap<String, u64>>,
     /// Answers per question, aliases included.
-    pub answers: Spread,
+    pub answers: CountSpread,
     /// Questions whose gold answer is `yes` or `no`.
     pub yes_no: u64,
     /// Questions marked as unanswerable.
     pub unanswerable: u64,
     /// Gold passages per question.
-    pub gold: Spread,
+    pub gold: CountSpread,
     /// Given candidates per question.
-    pub candidates: Spread,
+    pub candidates: CountSpread,
     /// Questions with candidates, but without a candidate for some gold passage's title.
     pub gold_not_given: u64,
     /// Supporting facts with a sentence index beyond the end of the given passage.
@@ -75,7 +75,7 @@ pub struct CheckReport {
 
 /// The distribution of a count over questions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Spread {
+pub struct CountSpread {
     /// The smallest.
     pub min: u64,
     /// The mean; 0 without questions.
@@ -85,13 +85,13 @@ pub struct Spread {
 }
 
 #[derive(Default)]
-struct Counter {
+struct SpreadCounter {
     sum: u64,
     n: u64,
     range: Option<(u64, u64)>,
 }
 
-impl Counter {
+impl SpreadCounter {
     fn add(&mut self, value: usize) {
         let value = value as u64;
         self.sum += value;
@@ -100,9 +100,9 @@ impl Counter {
         self.range = Some((min.min(value), max.max(value)));
     }
 
-    fn spread(&self) -> Spread {
+    fn spread(&self) -> CountSpread {
         let (min, max) = self.range.unwrap_or_default();
-        Spread { min, mean: if self.n == 0 { 0.0 } else { self.sum as f64 / self.n as f64 }, max }
+        CountSpread { min, mean: if self.n == 0 { 0.0 } else { self.sum as f64 / self.n as f64 }, max }
     }
 }
 
@@ -114,14 +114,14 @@ pub fn check(spec: &DatasetSpec) -> Result<CheckReport, DatasetError> {
     let errors = Arc::new(Mutex::new(Vec::new()));
     let set_aside = {
         let errors = Arc::clone(&errors);
-        move |row: Quarantined| {
+        move |row: QuarantinedRow| {
             let mut errors = errors.lock().unwrap_or_else(PoisonError::into_inner);
             if errors.len() < BAD_ROWS_SHOWN {
                 errors.push(row.error.to_string());
             }
         }
     };
-    let mut questions = Questions::open(spec, Policy::Quarantine(Box::new(set_aside)))?;
+    let mut questions = Questions::open(spec, RowPolicy::Quarantine(Box::new(set_aside)))?;
     let mut report = CheckReport {
         files: spec.paths.clone(),
         format: questions.format(),
@@ -137,17 +137,17 @@ pub fn check(spec: &DatasetSpec) -> Result<CheckReport, DatasetError> {
         levels: BTreeMap::new(),
         hops: BTreeMap::new(),
         strata: BTreeMap::new(),
-        answers: Spread::default(),
+        answers: CountSpread::default(),
         yes_no: 0,
         unanswerable: 0,
-        gold: Spread::default(),
-        candidates: Spread::default(),
+        gold: CountSpread::default(),
+        candidates: CountSpread::default(),
         gold_not_given: 0,
         facts_beyond_passage: 0,
         repeated_texts: 0,
         missing: BTreeMap::new(),
     };
-    let [mut answers, mut gold, mut candidates] = [Counter::default(), Counter::default(), Counter::default()];
+    let [mut answers, mut gold, mut candidates] = [SpreadCounter::default(), SpreadCounter::default(), SpreadCounter::default()];
     let mut texts = FxHashSet::default();
     for question in questions.by_ref() {
         let question = question?;
@@ -221,7 +221,7 @@ fn hash(text: &str) -> u64 {
     hasher.finish()
 }
 
-impl fmt::Display for Spread {
+impl fmt::Display for CountSpread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.min == self.max {
             write!(f, "{} each", self.min)

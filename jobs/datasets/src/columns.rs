@@ -1,22 +1,22 @@
 //! A list of objects, or the same data as an object of lists: Hugging Face dumps nested tables by column.
 
 use crate::error::FieldError;
-use crate::value::{Field, Value};
+use crate::value::{FieldResult, JsonValue};
 
 /// Rows with named cells, in either layout.
-pub(crate) enum Columns<'v, 'a> {
+pub(crate) enum NestedTable<'v, 'a> {
     /// `[{"title": …}, …]`
-    Rows(&'v [Value<'a>]),
+    Rows(&'v [JsonValue<'a>]),
     /// `{"title": […], …}`
-    Columns(&'v Value<'a>, usize),
+    Columns(&'v JsonValue<'a>, usize),
 }
 
-impl<'v, 'a> Columns<'v, 'a> {
+impl<'v, 'a> NestedTable<'v, 'a> {
     /// Reads `value` by rows or by columns. All columns must have the same length.
-    pub(crate) fn of(value: &'v Value<'a>) -> Field<Self> {
+    pub(crate) fn of(value: &'v JsonValue<'a>) -> FieldResult<Self> {
         match value {
-            Value::List(rows) => Ok(Self::Rows(rows)),
-            Value::Object(columns) => {
+            JsonValue::List(rows) => Ok(Self::Rows(rows)),
+            JsonValue::Object(columns) => {
                 let mut length = None;
                 for (key, column) in columns {
                     let items = column.items().map_err(|error| error.under(key))?.len();
@@ -40,7 +40,7 @@ impl<'v, 'a> Columns<'v, 'a> {
     }
 
     /// Reads the cell `key` of row `index`. The cell is required.
-    pub(crate) fn required<T>(&self, index: usize, key: &str, read: impl FnOnce(&Value<'a>) -> Field<T>) -> Field<T> {
+    pub(crate) fn required<T>(&self, index: usize, key: &str, read: impl FnOnce(&JsonValue<'a>) -> FieldResult<T>) -> FieldResult<T> {
         match self {
             Self::Rows(rows) => rows[index].required(key, read).map_err(|error| error.at(index)),
             Self::Columns(columns, _) => {
@@ -54,13 +54,13 @@ impl<'v, 'a> Columns<'v, 'a> {
         &self,
         index: usize,
         key: &str,
-        read: impl FnOnce(&Value<'a>) -> Field<T>,
-    ) -> Field<Option<T>> {
+        read: impl FnOnce(&JsonValue<'a>) -> FieldResult<T>,
+    ) -> FieldResult<Option<T>> {
         match self {
             Self::Rows(rows) => rows[index].optional(key, read).map_err(|error| error.at(index)),
             Self::Columns(columns, _) => columns
                 .optional(key, |column| match &column.items()?[index] {
-                    Value::Null => Ok(None),
+                    JsonValue::Null => Ok(None),
                     cell => read(cell).map(Some).map_err(|error| error.at(index)),
                 })
                 .map(Option::flatten),

@@ -9,7 +9,7 @@ use crate::passages::PassageFormatError;
 
 /// The position of a record in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position {
+pub struct RecordPosition {
     /// The record's number, from 1.
     pub record: u64,
     /// The line of its first byte, from 1. The records of a one-line JSON array all have line 1.
@@ -29,7 +29,7 @@ pub struct RowError {
     /// The file.
     pub path: PathBuf,
     /// The row.
-    pub position: Position,
+    pub position: RecordPosition,
     /// The field as a JSON path (`context[3][1]`); empty if the error concerns the whole row.
     pub field: String,
     /// The value found.
@@ -67,13 +67,13 @@ pub enum DatasetError {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct FieldError {
     /// The path's segments, innermost first.
-    path: Vec<Segment>,
+    path: Vec<PathSegment>,
     found: String,
     allowed: String,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Segment {
+enum PathSegment {
     Key(String),
     Index(usize),
 }
@@ -85,26 +85,26 @@ impl FieldError {
 
     /// The same error, seen from the object that has the field under `key`.
     pub(crate) fn under(mut self, key: &str) -> Self {
-        self.path.push(Segment::Key(key.to_owned()));
+        self.path.push(PathSegment::Key(key.to_owned()));
         self
     }
 
     /// The same error, seen from the list that has the item at `index`.
     pub(crate) fn at(mut self, index: usize) -> Self {
-        self.path.push(Segment::Index(index));
+        self.path.push(PathSegment::Index(index));
         self
     }
 
-    pub(crate) fn in_row(self, path: &Path, position: Position) -> RowError {
+    pub(crate) fn in_row(self, path: &Path, position: RecordPosition) -> RowError {
         let mut field = String::new();
         for segment in self.path.iter().rev() {
             match segment {
-                Segment::Key(key) if field.is_empty() => field.push_str(key),
-                Segment::Key(key) => {
+                PathSegment::Key(key) if field.is_empty() => field.push_str(key),
+                PathSegment::Key(key) => {
                     field.push('.');
                     field.push_str(key);
                 }
-                Segment::Index(index) => field.push_str(&format!("[{index}]")),
+                PathSegment::Index(index) => field.push_str(&format!("[{index}]")),
             }
         }
         RowError { path: path.to_owned(), position, field, found: self.found, allowed: self.allowed }

@@ -7,19 +7,19 @@ use std::str::FromStr;
 use crate::error::DatasetError;
 use crate::formats::Format;
 use crate::formats::{beir, open};
-use crate::gold::GoldBy;
+use crate::gold::GoldMatch;
 use crate::input::InputError;
-use crate::records::Records;
+use crate::records::RecordReader;
 use crate::scoring::ScoringScript;
-use crate::table::Table;
-use crate::value::Value;
+use crate::table::DelimitedReader;
+use crate::value::JsonValue;
 
 /// Rows tried until one parses, to detect the format from the content.
 const ROWS_TRIED: usize = 100;
 
 impl Format {
     /// The rule that makes a passage gold in datasets of this format, unless a job sets another.
-    pub fn gold(self) -> GoldBy {
+    pub fn gold(self) -> GoldMatch {
         self.entry().gold
     }
 
@@ -29,7 +29,7 @@ impl Format {
     }
 
     /// The format of a file with this first row, or `None` if no format recognises it.
-    pub(crate) fn of_row(row: &Value<'_>, path: &Path) -> Option<Self> {
+    pub(crate) fn of_row(row: &JsonValue<'_>, path: &Path) -> Option<Self> {
         let claims = Self::ALL.into_iter().filter(|format| (format.entry().recognises)(row, path));
         claims.min_by_key(|format| format.entry().asked)
     }
@@ -95,7 +95,7 @@ pub fn detect(path: &Path) -> Result<Format, DatasetError> {
         beir::queries_in(path)?;
         return Ok(Format::Beir);
     }
-    let mut records = match Records::open(path) {
+    let mut records = match RecordReader::open(path) {
         Ok(records) => records,
         Err(foreign @ InputError::Foreign { .. }) => return detect_table(path, foreign),
         Err(error) => return Err(error.into()),
@@ -103,7 +103,7 @@ pub fn detect(path: &Path) -> Result<Format, DatasetError> {
     let mut broken = None;
     for _ in 0..ROWS_TRIED {
         let Some(record) = records.next()? else { break };
-        match Value::parse(record.bytes) {
+        match JsonValue::parse(record.bytes) {
             Ok(row) => {
                 return Format::of_row(&row, path).ok_or_else(|| {
                     let found = match row.entries() {
@@ -127,7 +127,7 @@ pub fn detect(path: &Path) -> Result<Format, DatasetError> {
 
 /// A table is a dataset if it has two columns, the second of which holds a list of answers.
 fn detect_table(path: &Path, foreign: InputError) -> Result<Format, DatasetError> {
-    let mut table = Table::open(path)?;
+    let mut table = DelimitedReader::open(path)?;
     let Some(row) = table.next()? else { return Err(foreign.into()) };
     if !open::is_table_row(&row) {
         return Err(foreign.into());

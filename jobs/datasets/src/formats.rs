@@ -12,27 +12,27 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::gold::GoldBy;
+use crate::gold::GoldMatch;
 use crate::question::Question;
 use crate::scoring::ScoringScript;
 use crate::table::TableRow;
-use crate::value::{Field, Value};
+use crate::value::{FieldResult, JsonValue};
 
 /// The properties of a format.
 pub(crate) struct FormatEntry {
     /// The rule that makes a passage gold, unless the job sets another.
-    pub(crate) gold: GoldBy,
+    pub(crate) gold: GoldMatch,
     /// The script whose rules score answers, unless the job sets another.
     pub(crate) scoring: ScoringScript,
     /// The order of detection. Formats with lower numbers are tried first, and the first to recognise a row gets it. A
     /// format whose rows have distinctive fields comes before the formats that accept more rows.
     pub(crate) asked: u32,
     /// Whether the first row of a file is of this format.
-    pub(crate) recognises: fn(row: &Value<'_>, path: &Path) -> bool,
+    pub(crate) recognises: fn(row: &JsonValue<'_>, path: &Path) -> bool,
     /// Reads the questions of one row. `n` is its position in the dataset, for datasets without ids.
-    pub(crate) read: fn(row: &Value<'_>, n: u64) -> Field<Vec<Question>>,
+    pub(crate) read: fn(row: &JsonValue<'_>, n: u64) -> FieldResult<Vec<Question>>,
     /// Reads the question of a table's row, if the format also comes as tables.
-    pub(crate) read_table: Option<fn(row: &TableRow, n: u64) -> Field<Question>>,
+    pub(crate) read_table: Option<fn(row: &TableRow, n: u64) -> FieldResult<Question>>,
 }
 
 macro_rules! formats {
@@ -84,27 +84,27 @@ formats! {
 }
 
 /// An answer: a string as it is, a boolean as `yes` or `no`, a number as its digits.
-fn answer(value: &Value<'_>) -> Field<String> {
+fn answer(value: &JsonValue<'_>) -> FieldResult<String> {
     match value {
-        Value::Bool(true) => Ok("yes".to_owned()),
-        Value::Bool(false) => Ok("no".to_owned()),
-        Value::Number(number) => Ok(number.to_string()),
+        JsonValue::Bool(true) => Ok("yes".to_owned()),
+        JsonValue::Bool(false) => Ok("no".to_owned()),
+        JsonValue::Number(number) => Ok(number.to_string()),
         value => value.string(),
     }
 }
 
 /// The answers of a dataset with one answer per question. The empty answer of a test set counts as no answer.
-fn single_answer(row: &Value<'_>) -> Field<Vec<String>> {
-    let answer = row.optional("answer", Value::string)?;
+fn single_answer(row: &JsonValue<'_>) -> FieldResult<Vec<String>> {
+    let answer = row.optional("answer", JsonValue::string)?;
     Ok(answer.filter(|answer| !answer.is_empty()).into_iter().collect())
 }
 
 /// The answers of a dataset with lists: a list, or a string with one answer or with a list's literal.
-fn answer_list(value: &Value<'_>) -> Field<Vec<String>> {
+fn answer_list(value: &JsonValue<'_>) -> FieldResult<Vec<String>> {
     match value {
-        Value::String(text) => Ok(crate::literal::strings(text).unwrap_or_else(|| vec![text.clone().into_owned()])),
-        Value::List(_) => value.each(answer),
-        Value::Bool(_) | Value::Number(_) => Ok(vec![answer(value)?]),
+        JsonValue::String(text) => Ok(crate::literal::strings(text).unwrap_or_else(|| vec![text.clone().into_owned()])),
+        JsonValue::List(_) => value.each(answer),
+        JsonValue::Bool(_) | JsonValue::Number(_) => Ok(vec![answer(value)?]),
         _ => Err(crate::error::FieldError::new(value.describe(), "a string, or a list of strings")),
     }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The rule that makes a passage of the corpus equal to a gold passage of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum GoldBy {
+pub enum GoldMatch {
     /// The same id.
     #[serde(rename = "id")]
     Id,

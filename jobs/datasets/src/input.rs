@@ -130,18 +130,18 @@ pub enum InputError {
 }
 
 /// A file's uncompressed bytes.
-pub struct Input {
+pub struct InputStream {
     reader: Box<dyn Read + Send>,
     compression: Compression,
 }
 
-impl fmt::Debug for Input {
+impl fmt::Debug for InputStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Input").field("compression", &self.compression).finish_non_exhaustive()
     }
 }
 
-impl Input {
+impl InputStream {
     /// Opens `path`, whatever its extension.
     ///
     /// # Errors
@@ -169,7 +169,7 @@ impl Input {
     }
 }
 
-impl Read for Input {
+impl Read for InputStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.reader.read(buffer) {

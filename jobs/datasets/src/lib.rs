@@ -29,13 +29,13 @@ mod scoring;
 mod table;
 mod value;
 
-pub use check::{CheckReport, Spread, check};
-pub use error::{DatasetError, Position, RowError};
+pub use check::{CheckReport, CountSpread, check};
+pub use error::{DatasetError, RecordPosition, RowError};
 pub use format::{FormatError, detect};
 pub use formats::Format;
-pub use gold::GoldBy;
-pub use passage::{Link, PassageRecord};
+pub use gold::GoldMatch;
+pub use passage::{LinkRecord, PassageRecord};
 pub use passages::{PassageFormat, PassageFormatError, PassageSpec, Passages, detect_passages};
 pub use question::{GoldPassage, Question, SubQuestion};
-pub use questions::{DatasetSpec, Policy, Quarantined, Questions};
+pub use questions::{DatasetSpec, RowPolicy, QuarantinedRow, Questions};
 pub use scoring::ScoringScript;

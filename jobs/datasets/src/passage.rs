@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::FieldError;
-use crate::value::{Field, Value};
+use crate::value::{FieldResult, JsonValue};
 
 /// A passage. Its text is its sentences, one behind the other, with the dataset's separator between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,12 +20,12 @@ pub struct PassageRecord {
     /// later one, as in HotpotQA. Empty if the source does not split sentences.
     pub sentences: Vec<u32>,
     /// Hyperlinks in the order of the text. `None`: the source has no links. Empty: this passage has no links.
-    pub links: Option<Vec<Link>>,
+    pub links: Option<Vec<LinkRecord>>,
 }
 
 /// A hyperlink.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Link {
+pub struct LinkRecord {
     /// The target's title: percent-decoded, without a section, first letter in upper case (as MediaWiki resolves it).
     pub title: String,
     /// Start of the anchor in `text`, in bytes.
@@ -58,14 +58,14 @@ impl PassageRecord {
     }
 
     /// Reads a passage in this schema. `id` may be called `_id`, as in BEIR.
-    pub(crate) fn read(value: &Value<'_>) -> Field<Self> {
+    pub(crate) fn read(value: &JsonValue<'_>) -> FieldResult<Self> {
         let id = if value.has("_id") { "_id" } else { "id" };
         let passage = Self {
-            id: value.optional(id, Value::id)?,
-            title: value.optional("title", Value::string)?.unwrap_or_default(),
-            text: value.required("text", Value::string)?,
-            sentences: value.list("sentences", Value::index)?,
-            links: value.optional("links", |links| links.each(Link::read))?,
+            id: value.optional(id, JsonValue::id)?,
+            title: value.optional("title", JsonValue::string)?.unwrap_or_default(),
+            text: value.required("text", JsonValue::string)?,
+            sentences: value.list("sentences", JsonValue::index)?,
+            links: value.optional("links", |links| links.each(LinkRecord::read))?,
         };
         if passage.offsets_hold() {
             Ok(passage)
@@ -86,12 +86,12 @@ impl PassageRecord {
     }
 }
 
-impl Link {
-    fn read(value: &Value<'_>) -> Field<Self> {
+impl LinkRecord {
+    fn read(value: &JsonValue<'_>) -> FieldResult<Self> {
         Ok(Self {
-            title: value.required("title", Value::string)?,
-            start: value.required("start", Value::index)?,
-            end: value.required("end", Value::index)?,
+            title: value.required("title", JsonValue::string)?,
+            start: value.required("start", JsonValue::index)?,
+            end: value.required("end", JsonValue::index)?,
         })
     }
 }

@@ -16,10 +16,10 @@ use serde::{Deserialize, Serialize};
 use crate::error::DatasetError;
 use crate::input::InputError;
 use crate::passage::PassageRecord;
-use crate::questions::{DatasetSpec, Policy, Questions, Refusals};
-use crate::records::Records;
-use crate::table::{Table, TableRow};
-use crate::value::{Field, Value};
+use crate::questions::{DatasetSpec, RowPolicy, Questions, Refusals};
+use crate::records::RecordReader;
+use crate::table::{DelimitedReader, TableRow};
+use crate::value::{FieldResult, JsonValue};
 
 pub use source::{PassageFormat, PassageFormatError, detect_passages};
 
@@ -44,7 +44,7 @@ impl PassageSpec {
 pub struct Passages {
     format: PassageFormat,
     files: VecDeque<PathBuf>,
-    source: Option<Source>,
+    source: Option<PassageSource>,
     /// `None` while `source` is a reader of questions, which applies the policy itself.
     refusals: Option<Refusals>,
     /// Passages of the last row that were not returned yet.
@@ -54,9 +54,9 @@ pub struct Passages {
     done: bool,
 }
 
-enum Source {
-    Json(Records),
-    Table { table: Table, columns: [usize; 3] },
+enum PassageSource {
+    Json(RecordReader),
+    Table { table: DelimitedReader, columns: [usize; 3] },
     Questions(Box<Questions>),
 }
 
@@ -71,7 +71,7 @@ impl Passages {
     ///
     /// # Errors
     /// A file cannot be read, or its format is unknown.
-    pub fn open(spec: &PassageSpec, policy: Policy) -> Result<Self, DatasetError> {
+    pub fn open(spec: &PassageSpec, policy: RowPolicy) -> Result<Self, DatasetError> {
         let first = spec.paths.first().ok_or(PassageFormatError::NoFiles)?;
         let format = match spec.format {
             Some(format) => format,
@@ -99,14 +99,14 @@ impl Passages {
     pub fn quarantined(&self) -> u64 {
         match (&self.refusals, &self.source) {
             (Some(refusals), _) => refusals.count(),
-            (None, Some(Source::Questions(questions))) => questions.quarantined(),
+            (None, Some(PassageSource::Questions(questions))) => questions.quarantined(),
             (None, _) => 0,
         }
     }
 
     /// Uncompressed bytes read so far, including those read ahead.
     pub fn bytes(&self) -> u64 {
-        self.bytes + self.source.as_ref().map_or(0, Source::bytes)
+        self.bytes + self.source.as_ref().map_or(0, PassageSource::bytes)
     }
 
     /// Opens the next file. False after the last one.
@@ -116,14 +116,14 @@ impl Passages {
         let Some(path) = self.files.pop_front() else { return Ok(false) };
         self.source = Some(match self.format {
             PassageFormat::Dpr => {
-                let table = Table::open(&path)?;
-                Source::Table { table, columns: source::DPR_COLUMNS }
+                let table = DelimitedReader::open(&path)?;
+                PassageSource::Table { table, columns: source::DPR_COLUMNS }
             }
             PassageFormat::Contexts => {
-                let refusals = self.refusals.take().unwrap_or_else(|| Refusals::new(Policy::Strict));
-                Source::Questions(Box::new(Questions::with_refusals(&DatasetSpec::file(path), refusals)?))
+                let refusals = self.refusals.take().unwrap_or_else(|| Refusals::new(RowPolicy::Strict));
+                PassageSource::Questions(Box::new(Questions::with_refusals(&DatasetSpec::file(path), refusals)?))
             }
-            _ => Source::Json(Records::open(&path)?),
+            _ => PassageSource::Json(RecordReader::open(&path)?),
         });
         Ok(true)
     }
@@ -132,7 +132,7 @@ impl Passages {
     fn next_row(&mut self) -> Result<bool, DatasetError> {
         let (error, raw) = match &mut self.source {
             None => return Ok(false),
-            Some(Source::Questions(questions)) => match questions.next().transpose()? {
+            Some(PassageSource::Questions(questions)) => match questions.next().transpose()? {
                 Some(question) => {
                     self.pending.extend(question.candidates);
                     self.pending.extend(question.context);
@@ -140,10 +140,10 @@ impl Passages {
                 }
                 None => return Ok(false),
             },
-            Some(Source::Json(records)) => {
+            Some(PassageSource::Json(records)) => {
                 let path = records.path().to_owned();
                 let Some(record) = records.next()? else { return Ok(false) };
-                match Value::parse(record.bytes).and_then(|row| passage(self.format, &row)) {
+                match JsonValue::parse(record.bytes).and_then(|row| passage(self.format, &row)) {
                     Ok(passage) => {
                         self.pending.push_back(passage);
                         return Ok(true);
@@ -153,7 +153,7 @@ impl Passages {
                     }
                 }
             }
-            Some(Source::Table { table, columns }) => {
+            Some(PassageSource::Table { table, columns }) => {
                 let Some(row) = table.next()? else { return Ok(false) };
                 if row.position.record == 1
                     && let Some(named) = source::dpr_header(&row)
@@ -186,9 +186,9 @@ impl Passages {
             }
             self.bytes = self.bytes();
             match self.source.take() {
-                Some(Source::Questions(questions)) => self.refusals = Some(questions.into_refusals()),
+                Some(PassageSource::Questions(questions)) => self.refusals = Some(questions.into_refusals()),
                 // A dump has thousands of files, and one of them may be empty. A corpus of one file may not.
-                Some(Source::Json(records)) if records.count() == 0 && self.format != PassageFormat::Abstracts => {
+                Some(PassageSource::Json(records)) if records.count() == 0 && self.format != PassageFormat::Abstracts => {
                     return Err(InputError::Empty { path: records.path().to_owned() }.into());
                 }
                 _ => {}
@@ -200,7 +200,7 @@ impl Passages {
     }
 }
 
-impl Source {
+impl PassageSource {
     fn bytes(&self) -> u64 {
         match self {
             Self::Json(records) => records.bytes(),
@@ -223,7 +223,7 @@ impl Iterator for Passages {
     }
 }
 
-fn passage(format: PassageFormat, row: &Value<'_>) -> Field<PassageRecord> {
+fn passage(format: PassageFormat, row: &JsonValue<'_>) -> FieldResult<PassageRecord> {
     match format {
         PassageFormat::Contents => contents(row),
         PassageFormat::Abstracts => abstracts::passage(row),
@@ -232,8 +232,8 @@ fn passage(format: PassageFormat, row: &Value<'_>) -> Field<PassageRecord> {
 }
 
 /// Pyserini's `{id, contents}`: if `contents` has several lines, the first is the title, without the quotes around it.
-fn contents(row: &Value<'_>) -> Field<PassageRecord> {
-    let id = row.required("id", Value::id)?;
+fn contents(row: &JsonValue<'_>) -> FieldResult<PassageRecord> {
+    let id = row.required("id", JsonValue::id)?;
     let (title, text) = row.required("contents", |contents| {
         let contents = contents.str()?;
         let (title, text) = contents.split_once('\n').unwrap_or(("", contents));
@@ -244,7 +244,7 @@ fn contents(row: &Value<'_>) -> Field<PassageRecord> {
     Ok(PassageRecord { id: Some(id), title, text, ..PassageRecord::default() })
 }
 
-fn table_passage(row: &TableRow, [id, text, title]: [usize; 3]) -> Field<PassageRecord> {
+fn table_passage(row: &TableRow, [id, text, title]: [usize; 3]) -> FieldResult<PassageRecord> {
     use crate::error::FieldError;
     if row.damaged {
         return Err(FieldError::new("bytes that are not UTF-8", "UTF-8"));

@@ -10,16 +10,16 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{DatasetError, Position, RowError};
+use crate::error::{DatasetError, RecordPosition, RowError};
 use crate::format::{FormatError, detect};
 use crate::formats::Format;
 use crate::formats::{beir, open};
 use crate::input::{Compression, InputError};
 use crate::question::Question;
-use crate::records::{Layout, Records};
-use crate::table::{Table, TableRow};
-use crate::value::{Field, Value};
-use seen::Seen;
+use crate::records::{RecordLayout, RecordReader};
+use crate::table::{DelimitedReader, TableRow};
+use crate::value::{FieldResult, JsonValue};
+use seen::SeenIds;
 
 /// The location and format of a dataset.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ impl DatasetSpec {
 
 /// A row that was set aside.
 #[derive(Clone, Debug)]
-pub struct Quarantined {
+pub struct QuarantinedRow {
     /// The problem and its position.
     pub error: RowError,
     /// The row as written in its file. Bytes that are not UTF-8 are replaced.
@@ -49,14 +49,14 @@ pub struct Quarantined {
 }
 
 /// The treatment of wrong rows. A file that cannot be read to its end is an error under both policies.
-pub enum Policy {
+pub enum RowPolicy {
     /// The first wrong row is an error.
     Strict,
     /// Wrong rows are passed to this function, and reading continues.
-    Quarantine(Box<dyn FnMut(Quarantined) + Send>),
+    Quarantine(Box<dyn FnMut(QuarantinedRow) + Send>),
 }
 
-impl fmt::Debug for Policy {
+impl fmt::Debug for RowPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Strict => "Strict",
@@ -67,12 +67,12 @@ impl fmt::Debug for Policy {
 
 /// Applies a policy and counts.
 pub(crate) struct Refusals {
-    policy: Policy,
+    policy: RowPolicy,
     count: u64,
 }
 
 impl Refusals {
-    pub(crate) fn new(policy: Policy) -> Self {
+    pub(crate) fn new(policy: RowPolicy) -> Self {
         Self { policy, count: 0 }
     }
 
@@ -82,10 +82,10 @@ impl Refusals {
 
     pub(crate) fn refuse(&mut self, error: RowError, raw: impl FnOnce() -> String) -> Result<(), DatasetError> {
         match &mut self.policy {
-            Policy::Strict => Err(error.into()),
-            Policy::Quarantine(set_aside) => {
+            RowPolicy::Strict => Err(error.into()),
+            RowPolicy::Quarantine(set_aside) => {
                 self.count += 1;
-                set_aside(Quarantined { error, raw: raw() });
+                set_aside(QuarantinedRow { error, raw: raw() });
                 Ok(())
             }
         }
@@ -96,10 +96,10 @@ impl Refusals {
 pub struct Questions {
     format: Format,
     files: VecDeque<PathBuf>,
-    source: Option<Source>,
+    source: Option<QuestionSource>,
     qrels: Option<beir::Qrels>,
     refusals: Refusals,
-    seen: Seen,
+    seen: SeenIds,
     /// Questions of the last row that were not returned yet.
     pending: VecDeque<Question>,
     /// Rows read, including wrong ones.
@@ -108,14 +108,14 @@ pub struct Questions {
     /// Bytes of the finished files.
     bytes: u64,
     /// The position of the last row.
-    place: Option<(PathBuf, Position)>,
+    place: Option<(PathBuf, RecordPosition)>,
     done: bool,
 }
 
-enum Source {
-    Json(Records),
+enum QuestionSource {
+    Json(RecordReader),
     /// With the function for reading a row.
-    Table(Table, fn(&TableRow, u64) -> Field<Question>),
+    Table(DelimitedReader, fn(&TableRow, u64) -> FieldResult<Question>),
 }
 
 impl fmt::Debug for Questions {
@@ -129,7 +129,7 @@ impl Questions {
     ///
     /// # Errors
     /// A file cannot be read, its format is unknown or not the named one, or a judgement is wrong.
-    pub fn open(spec: &DatasetSpec, policy: Policy) -> Result<Self, DatasetError> {
+    pub fn open(spec: &DatasetSpec, policy: RowPolicy) -> Result<Self, DatasetError> {
         Self::with_refusals(spec, Refusals::new(policy))
     }
 
@@ -156,7 +156,7 @@ impl Questions {
             source: None,
             qrels,
             refusals,
-            seen: Seen::default(),
+            seen: SeenIds::default(),
             pending: VecDeque::new(),
             rows: 0,
             left: spec.limit.unwrap_or(u64::MAX),
@@ -178,7 +178,7 @@ impl Questions {
     }
 
     /// The file and position of the last question's row.
-    pub fn place(&self) -> Option<(&Path, Position)> {
+    pub fn place(&self) -> Option<(&Path, RecordPosition)> {
         self.place.as_ref().map(|(path, position)| (path.as_path(), *position))
     }
 
@@ -194,13 +194,13 @@ impl Questions {
 
     /// Uncompressed bytes read so far, including those read ahead.
     pub fn bytes(&self) -> u64 {
-        self.bytes + self.source.as_ref().map_or(0, Source::bytes)
+        self.bytes + self.source.as_ref().map_or(0, QuestionSource::bytes)
     }
 
     /// The layout of the current file's records; `None` for a table.
-    pub(crate) fn layout(&self) -> Option<Layout> {
+    pub(crate) fn layout(&self) -> Option<RecordLayout> {
         match &self.source {
-            Some(Source::Json(records)) => Some(records.layout()),
+            Some(QuestionSource::Json(records)) => Some(records.layout()),
             _ => None,
         }
     }
@@ -208,8 +208,8 @@ impl Questions {
     /// The compression of the current file.
     pub(crate) fn compression(&self) -> Compression {
         match &self.source {
-            Some(Source::Json(records)) => records.compression(),
-            Some(Source::Table(table, _)) => table.compression(),
+            Some(QuestionSource::Json(records)) => records.compression(),
+            Some(QuestionSource::Table(table, _)) => table.compression(),
             None => Compression::None,
         }
     }
@@ -219,10 +219,10 @@ impl Questions {
         self.bytes = self.bytes();
         self.source = None;
         let Some(path) = self.files.pop_front() else { return Ok(false) };
-        self.source = Some(match Records::open(&path) {
-            Ok(records) => Source::Json(records),
+        self.source = Some(match RecordReader::open(&path) {
+            Ok(records) => QuestionSource::Json(records),
             Err(foreign @ InputError::Foreign { .. }) => match self.format.entry().read_table {
-                Some(read) => Source::Table(Table::open(&path)?, read),
+                Some(read) => QuestionSource::Table(DelimitedReader::open(&path)?, read),
                 None => return Err(foreign.into()),
             },
             Err(error) => return Err(error.into()),
@@ -237,11 +237,11 @@ impl Questions {
             let Some(source) = &mut self.source else { return Ok(false) };
             let n = self.rows;
             let taken = match source {
-                Source::Json(records) => {
+                QuestionSource::Json(records) => {
                     let path = records.path().to_owned();
                     records.next()?.map(|record| {
                         self.place = Some((path.clone(), record.position));
-                        let read = Value::parse(record.bytes).and_then(|row| (self.format.entry().read)(&row, n));
+                        let read = JsonValue::parse(record.bytes).and_then(|row| (self.format.entry().read)(&row, n));
                         let error = self.seen.accept(read, self.qrels.as_mut(), record.position, &mut self.pending);
                         error.map(|error| {
                             self.refusals.refuse(error.in_row(&path, record.position), || {
@@ -250,7 +250,7 @@ impl Questions {
                         })
                     })
                 }
-                Source::Table(table, read) => {
+                QuestionSource::Table(table, read) => {
                     let mut row = table.next()?;
                     if row.as_ref().is_some_and(|row| row.position.record == 1 && open::is_header(row)) {
                         row = table.next()?;
@@ -292,7 +292,7 @@ impl Questions {
     }
 }
 
-impl Source {
+impl QuestionSource {
     fn bytes(&self) -> u64 {
         match self {
             Self::Json(records) => records.bytes(),

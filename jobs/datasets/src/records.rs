@@ -18,13 +18,13 @@ mod scan;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-pub use layout::Layout;
+pub use layout::RecordLayout;
 
-use crate::error::Position;
-use crate::input::{Compression, Input, InputError};
+use crate::error::RecordPosition;
+use crate::input::{Compression, InputStream, InputError};
 use crate::value::quoted;
-use layout::Start;
-use scan::Scanner;
+use layout::FileStart;
+use scan::ValueScanner;
 
 /// Bytes read from the input at a time.
 const CHUNK: usize = 256 << 10;
@@ -37,18 +37,18 @@ const LONGEST: usize = 1 << 30;
 
 /// One record, as written in its file.
 #[derive(Clone, Copy, Debug)]
-pub struct Record<'r> {
+pub struct RawRecord<'r> {
     /// Its position.
-    pub position: Position,
+    pub position: RecordPosition,
     /// Its bytes, without the separators around it. They may be invalid JSON.
     pub bytes: &'r [u8],
 }
 
 /// The records of one file.
 #[derive(Debug)]
-pub struct Records {
+pub struct RecordReader {
     path: PathBuf,
-    input: Input,
+    input: InputStream,
     buffer: Vec<u8>,
     /// Bytes of `buffer` that were returned or skipped.
     start: usize,
@@ -58,7 +58,7 @@ pub struct Records {
     exhausted: bool,
     /// Bytes read from `input`.
     read: u64,
-    layout: Layout,
+    layout: RecordLayout,
     /// Records returned.
     record: u64,
     /// The line of `buffer[start]`, from 1.
@@ -67,7 +67,7 @@ pub struct Records {
     closed: bool,
 }
 
-impl Records {
+impl RecordReader {
     /// Opens `path` and detects the layout of its records.
     ///
     /// # Errors
@@ -75,13 +75,13 @@ impl Records {
     pub fn open(path: &Path) -> Result<Self, InputError> {
         let mut records = Self {
             path: path.to_owned(),
-            input: Input::open(path)?,
+            input: InputStream::open(path)?,
             buffer: Vec::new(),
             start: 0,
             end: 0,
             exhausted: false,
             read: 0,
-            layout: Layout::Lines,
+            layout: RecordLayout::Lines,
             record: 0,
             line: 1,
             closed: false,
@@ -91,13 +91,13 @@ impl Records {
             records.start = 3;
         }
         match layout::detect(records.unread(), records.exhausted) {
-            Start::Json { layout, skip } => {
+            FileStart::Json { layout, skip } => {
                 records.layout = layout;
                 records.skip(skip);
                 Ok(records)
             }
-            Start::Empty => Ok(records),
-            Start::Foreign => {
+            FileStart::Empty => Ok(records),
+            FileStart::Foreign => {
                 let head = records.unread();
                 let head = String::from_utf8_lossy(&head[..head.len().min(80)]);
                 let head = head.lines().next().unwrap_or_default();
@@ -117,7 +117,7 @@ impl Records {
     }
 
     /// The layout of the records.
-    pub fn layout(&self) -> Layout {
+    pub fn layout(&self) -> RecordLayout {
         self.layout
     }
 
@@ -144,18 +144,18 @@ impl Records {
         clippy::should_implement_trait,
         reason = "the record borrows the reader's buffer, which an Iterator cannot say"
     )]
-    pub fn next(&mut self) -> Result<Option<Record<'_>>, InputError> {
+    pub fn next(&mut self) -> Result<Option<RawRecord<'_>>, InputError> {
         let found = match self.layout {
-            Layout::Lines => self.next_line()?,
-            Layout::Array | Layout::Member => self.next_item()?,
-            Layout::Values => self.next_value()?,
+            RecordLayout::Lines => self.next_line()?,
+            RecordLayout::Array | RecordLayout::Member => self.next_item()?,
+            RecordLayout::Values => self.next_value()?,
         };
         let Some(length) = found else { return Ok(None) };
         self.record += 1;
-        let position = Position { record: self.record, line: self.line };
+        let position = RecordPosition { record: self.record, line: self.line };
         let from = self.start;
         self.skip(length);
-        Ok(Some(Record { position, bytes: self.buffer[from..from + length].trim_ascii() }))
+        Ok(Some(RawRecord { position, bytes: self.buffer[from..from + length].trim_ascii() }))
     }
 
     /// The length of the next line that is not blank. Moves the buffer to its start.
@@ -208,13 +208,13 @@ impl Records {
                 self.after_array()
             }
             None | Some(b',' | b']' | b'}') => Err(self.misplaced("a JSON value")),
-            Some(_) => self.scan(Scanner::in_array()),
+            Some(_) => self.scan(ValueScanner::in_array()),
         }
     }
 
     /// Only white space may follow a file's array. After a member, the rest of its object follows.
     fn after_array(&mut self) -> Result<Option<usize>, InputError> {
-        if self.layout == Layout::Member {
+        if self.layout == RecordLayout::Member {
             // The object's other members are not used, but a truncated stream must be reported.
             loop {
                 self.start = self.end;
@@ -233,12 +233,12 @@ impl Records {
     fn next_value(&mut self) -> Result<Option<usize>, InputError> {
         match self.peek()? {
             None => Ok(None),
-            Some(b'{' | b'[') => self.scan(Scanner::alone()),
+            Some(b'{' | b'[') => self.scan(ValueScanner::alone()),
             Some(_) => Err(self.misplaced("an object")),
         }
     }
 
-    fn scan(&mut self, mut scanner: Scanner) -> Result<Option<usize>, InputError> {
+    fn scan(&mut self, mut scanner: ValueScanner) -> Result<Option<usize>, InputError> {
         let mut searched = 0;
         loop {
             let rest = &self.buffer[self.start + searched..self.end];

@@ -6,34 +6,34 @@
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use crate::error::Position;
-use crate::input::{Compression, Input, InputError};
+use crate::error::RecordPosition;
+use crate::input::{Compression, InputStream, InputError};
 
 /// Bytes searched for the first line's end.
 const HEAD: u64 = 1 << 16;
 
 /// A row's fields.
 pub(crate) struct TableRow {
-    pub(crate) position: Position,
+    pub(crate) position: RecordPosition,
     pub(crate) fields: Vec<String>,
     /// Whether a field had bytes that are not UTF-8.
     pub(crate) damaged: bool,
 }
 
 /// The rows of one file.
-pub(crate) struct Table {
+pub(crate) struct DelimitedReader {
     path: PathBuf,
     compression: Compression,
     separator: char,
-    reader: csv::Reader<Input>,
+    reader: csv::Reader<InputStream>,
     record: csv::ByteRecord,
     rows: u64,
 }
 
-impl Table {
+impl DelimitedReader {
     pub(crate) fn open(path: &Path) -> Result<Self, InputError> {
         let mut head = Vec::new();
-        let first = Input::open(path)?;
+        let first = InputStream::open(path)?;
         let compression = first.compression();
         first.take(HEAD).read_to_end(&mut head).map_err(|source| {
             if compression != Compression::None && source.kind() == io::ErrorKind::UnexpectedEof {
@@ -48,7 +48,7 @@ impl Table {
             .delimiter(separator)
             .has_headers(false)
             .flexible(true)
-            .from_reader(Input::open(path)?);
+            .from_reader(InputStream::open(path)?);
         let record = csv::ByteRecord::new();
         Ok(Self { path: path.to_owned(), compression, separator: separator.into(), reader, record, rows: 0 })
     }
@@ -90,7 +90,7 @@ impl Table {
         {
             *first = first.trim_start_matches('\u{feff}').to_owned();
         }
-        Ok(Some(TableRow { position: Position { record: self.rows, line }, fields, damaged }))
+        Ok(Some(TableRow { position: RecordPosition { record: self.rows, line }, fields, damaged }))
     }
 
     /// A row as text again, for the quarantine.

@@ -12,20 +12,20 @@ use crate::error::FieldError;
 
 /// A JSON value. Keys keep their order. Of equal keys the last wins, as in Python.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Value<'a> {
+pub(crate) enum JsonValue<'a> {
     Null,
     Bool(bool),
     Number(serde_json::Number),
     String(Cow<'a, str>),
-    List(Vec<Value<'a>>),
-    Object(Vec<(Cow<'a, str>, Value<'a>)>),
+    List(Vec<JsonValue<'a>>),
+    Object(Vec<(Cow<'a, str>, JsonValue<'a>)>),
 }
 
-pub(crate) type Field<T> = Result<T, FieldError>;
+pub(crate) type FieldResult<T> = Result<T, FieldError>;
 
-impl<'a> Value<'a> {
+impl<'a> JsonValue<'a> {
     /// Parses one record.
-    pub(crate) fn parse(record: &'a [u8]) -> Field<Self> {
+    pub(crate) fn parse(record: &'a [u8]) -> FieldResult<Self> {
         let text = std::str::from_utf8(record).map_err(|error| {
             FieldError::new(format!("bytes that are not UTF-8 at byte {} of the record", error.valid_up_to()), "UTF-8")
         })?;
@@ -73,7 +73,7 @@ impl<'a> Value<'a> {
     }
 
     /// Reads the required field `key`.
-    pub(crate) fn required<'v, T>(&'v self, key: &str, read: impl FnOnce(&'v Self) -> Field<T>) -> Field<T> {
+    pub(crate) fn required<'v, T>(&'v self, key: &str, read: impl FnOnce(&'v Self) -> FieldResult<T>) -> FieldResult<T> {
         match self.get(key) {
             Some(value) => read(value).map_err(|error| error.under(key)),
             None if matches!(self, Self::Object(_)) => {
@@ -84,29 +84,29 @@ impl<'a> Value<'a> {
     }
 
     /// Reads `key` if it is present and not null.
-    pub(crate) fn optional<'v, T>(&'v self, key: &str, read: impl FnOnce(&'v Self) -> Field<T>) -> Field<Option<T>> {
+    pub(crate) fn optional<'v, T>(&'v self, key: &str, read: impl FnOnce(&'v Self) -> FieldResult<T>) -> FieldResult<Option<T>> {
         self.get(key).map(|value| read(value).map_err(|error| error.under(key))).transpose()
     }
 
     /// Reads the list under `key`. An absent list is empty.
-    pub(crate) fn list<T>(&self, key: &str, read: impl FnMut(&Self) -> Field<T>) -> Field<Vec<T>> {
+    pub(crate) fn list<T>(&self, key: &str, read: impl FnMut(&Self) -> FieldResult<T>) -> FieldResult<Vec<T>> {
         Ok(self.optional(key, |value| value.each(read))?.unwrap_or_default())
     }
 
     /// Reads every item of this list.
-    pub(crate) fn each<T>(&self, mut read: impl FnMut(&Self) -> Field<T>) -> Field<Vec<T>> {
+    pub(crate) fn each<T>(&self, mut read: impl FnMut(&Self) -> FieldResult<T>) -> FieldResult<Vec<T>> {
         let items = self.items()?;
         items.iter().enumerate().map(|(index, item)| read(item).map_err(|error| error.at(index))).collect()
     }
 
-    pub(crate) fn items(&self) -> Field<&[Self]> {
+    pub(crate) fn items(&self) -> FieldResult<&[Self]> {
         match self {
             Self::List(items) => Ok(items),
             _ => Err(self.not("a list")),
         }
     }
 
-    pub(crate) fn entries(&self) -> Field<&[(Cow<'a, str>, Self)]> {
+    pub(crate) fn entries(&self) -> FieldResult<&[(Cow<'a, str>, Self)]> {
         match self {
             Self::Object(entries) => Ok(entries),
             _ => Err(self.not("an object")),
@@ -114,26 +114,26 @@ impl<'a> Value<'a> {
     }
 
     /// Reads this list of exactly `N` items as an array. `what` describes it in the error.
-    pub(crate) fn tuple<const N: usize>(&self, what: &str) -> Field<&[Self; N]> {
+    pub(crate) fn tuple<const N: usize>(&self, what: &str) -> FieldResult<&[Self; N]> {
         match self {
             Self::List(items) => items.as_slice().try_into().map_err(|_| self.not(what)),
             _ => Err(self.not(what)),
         }
     }
 
-    pub(crate) fn str(&self) -> Field<&str> {
+    pub(crate) fn str(&self) -> FieldResult<&str> {
         match self {
             Self::String(value) => Ok(value),
             _ => Err(self.not("a string")),
         }
     }
 
-    pub(crate) fn string(&self) -> Field<String> {
+    pub(crate) fn string(&self) -> FieldResult<String> {
         self.str().map(str::to_owned)
     }
 
     /// A string with more than white space.
-    pub(crate) fn text(&self) -> Field<String> {
+    pub(crate) fn text(&self) -> FieldResult<String> {
         match self {
             Self::String(value) if !value.trim().is_empty() => Ok(value.clone().into_owned()),
             _ => Err(self.not("a string that is not empty")),
@@ -141,7 +141,7 @@ impl<'a> Value<'a> {
     }
 
     /// An id: a string that is not empty, or a whole number (written as its digits).
-    pub(crate) fn id(&self) -> Field<String> {
+    pub(crate) fn id(&self) -> FieldResult<String> {
         match self {
             Self::String(value) if !value.is_empty() => Ok(value.clone().into_owned()),
             Self::Number(value) if value.is_u64() || value.is_i64() => Ok(value.to_string()),
@@ -149,7 +149,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    pub(crate) fn index(&self) -> Field<u32> {
+    pub(crate) fn index(&self) -> FieldResult<u32> {
         match self {
             Self::Number(value) => value.as_u64().and_then(|value| u32::try_from(value).ok()),
             _ => None,
@@ -157,7 +157,7 @@ impl<'a> Value<'a> {
         .ok_or_else(|| self.not("a whole number from 0"))
     }
 
-    pub(crate) fn bool(&self) -> Field<bool> {
+    pub(crate) fn bool(&self) -> FieldResult<bool> {
         match self {
             Self::Bool(value) => Ok(*value),
             _ => Err(self.not("true or false")),
@@ -196,51 +196,51 @@ pub(crate) fn quoted(text: &str) -> String {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Value<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for JsonValue<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct ValueVisitor;
 
         impl<'de> Visitor<'de> for ValueVisitor {
-            type Value = Value<'de>;
+            type Value = JsonValue<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a JSON value")
             }
             fn visit_unit<E>(self) -> Result<Self::Value, E> {
-                Ok(Value::Null)
+                Ok(JsonValue::Null)
             }
             fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
-                Ok(Value::Bool(value))
+                Ok(JsonValue::Bool(value))
             }
             fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
-                Ok(Value::Number(value.into()))
+                Ok(JsonValue::Number(value.into()))
             }
             fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
-                Ok(Value::Number(value.into()))
+                Ok(JsonValue::Number(value.into()))
             }
             fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Self::Value, E> {
-                serde_json::Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
+                serde_json::Number::from_f64(value).map(JsonValue::Number).ok_or_else(|| E::custom("number out of range"))
             }
             fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Self::Value, E> {
-                Ok(Value::String(Cow::Borrowed(value)))
+                Ok(JsonValue::String(Cow::Borrowed(value)))
             }
             fn visit_str<E>(self, value: &str) -> Result<Self::Value, E> {
-                Ok(Value::String(Cow::Owned(value.to_owned())))
+                Ok(JsonValue::String(Cow::Owned(value.to_owned())))
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
                 let mut items = Vec::new();
                 while let Some(item) = list.next_element()? {
                     items.push(item);
                 }
-                Ok(Value::List(items))
+                Ok(JsonValue::List(items))
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut entries = Vec::new();
-                while let Some(key) = map.next_key::<Value<'de>>()? {
-                    let Value::String(key) = key else { return Err(A::Error::custom("a key that is not a string")) };
+                while let Some(key) = map.next_key::<JsonValue<'de>>()? {
+                    let JsonValue::String(key) = key else { return Err(A::Error::custom("a key that is not a string")) };
                     entries.push((key, map.next_value()?));
                 }
-                Ok(Value::Object(entries))
+                Ok(JsonValue::Object(entries))
             }
         }
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use hopeval_datasets::{DatasetSpec, Format, Policy, Questions, RowError, check};
+use hopeval_datasets::{DatasetSpec, Format, RowPolicy, Questions, RowError, check};
 use tempfile::TempDir;
 
 struct Files {
@@ -32,7 +32,7 @@ impl Files {
 
     /// The first error of a dataset, read strictly.
     fn strict(&self, spec: &DatasetSpec) -> String {
-        let error = match Questions::open(spec, Policy::Strict) {
+        let error = match Questions::open(spec, RowPolicy::Strict) {
             Err(error) => error,
             Ok(mut questions) => {
                 let error = questions.find_map(Result::err).expect("a bad row");
@@ -202,7 +202,7 @@ fn repeated_ids_name_both_rows() {
          allowed: an id that no other row has"
     );
     // A limit before the repeat never sees it.
-    let questions = Questions::open(&DatasetSpec { limit: Some(3), ..spec }, Policy::Strict).unwrap();
+    let questions = Questions::open(&DatasetSpec { limit: Some(3), ..spec }, RowPolicy::Strict).unwrap();
     assert_eq!(questions.map(|question| question.unwrap().id).collect::<Vec<_>>(), ["a", "b", "c"]);
 }
 
@@ -217,7 +217,7 @@ fn quarantine_sets_rows_aside_and_counts_them() {
     let path = files.write("f.jsonl", text);
     let aside: Arc<Mutex<Vec<(RowError, String)>>> = Arc::default();
     let sink = Arc::clone(&aside);
-    let policy = Policy::Quarantine(Box::new(move |row| sink.lock().unwrap().push((row.error, row.raw))));
+    let policy = RowPolicy::Quarantine(Box::new(move |row| sink.lock().unwrap().push((row.error, row.raw))));
     let mut questions = Questions::open(&DatasetSpec::file(&path), policy).unwrap();
     let ids: Vec<String> = questions.by_ref().map(|question| question.unwrap().id).collect();
     assert_eq!(ids, ["1", "3"]);
@@ -244,7 +244,7 @@ fn ids_made_of_positions_do_not_depend_on_the_policy() {
     let files = Files::new();
     let path = files.write("f", "{\"question\":\"q\",\"answers\":[]}\n{}\n{\"question\":\"r\",\"answers\":[]}\n");
     let spec = DatasetSpec { format: Some(Format::TriviaQa), ..DatasetSpec::file(path) };
-    let questions = Questions::open(&spec, Policy::Quarantine(Box::new(|_| {}))).unwrap();
+    let questions = Questions::open(&spec, RowPolicy::Quarantine(Box::new(|_| {}))).unwrap();
     assert_eq!(questions.map(|question| question.unwrap().id).collect::<Vec<_>>(), ["triviaqa-0", "triviaqa-2"]);
 }
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use hopeval_datasets::{
-    DatasetSpec, Format, GoldPassage, Link, PassageRecord, Policy, Question, Questions, SubQuestion, detect,
+    DatasetSpec, Format, GoldPassage, LinkRecord, PassageRecord, RowPolicy, Question, Questions, SubQuestion, detect,
 };
 use tempfile::TempDir;
 
@@ -16,7 +16,7 @@ fn read(format: Format, name: &str, text: &str) -> Vec<Question> {
     let path = folder.path().join(name);
     fs::write(&path, text).unwrap();
     assert_eq!(detect(&path).unwrap(), format, "{text}");
-    Questions::open(&DatasetSpec::file(path), Policy::Strict).unwrap().map(|question| question.unwrap()).collect()
+    Questions::open(&DatasetSpec::file(path), RowPolicy::Strict).unwrap().map(|question| question.unwrap()).collect()
 }
 
 fn one(format: Format, text: &str) -> Question {
@@ -140,7 +140,7 @@ fn iirc_official_rows_have_several_questions() {
     assert_eq!(questions[0].gold[0].text.as_deref(), Some("Rome is.\nIt was."));
     let context = questions[0].context.as_ref().unwrap();
     // Character indices 8..12 are bytes 9..13 behind the `ë`.
-    assert_eq!(context.links, Some(vec![Link { title: "Rome".into(), start: 9, end: 13 }]));
+    assert_eq!(context.links, Some(vec![LinkRecord { title: "Rome".into(), start: 9, end: 13 }]));
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn beir_folders_and_files() {
     write("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq3\td1\t1\nq3\td2\t2\nq3\td3\t0\nq1\td4\t1\n");
     let train = write("qrels/train.tsv", "q2 0 d9 1\n");
     let read = |paths: Vec<PathBuf>| -> Vec<Question> {
-        let questions = Questions::open(&DatasetSpec { paths, ..DatasetSpec::default() }, Policy::Strict).unwrap();
+        let questions = Questions::open(&DatasetSpec { paths, ..DatasetSpec::default() }, RowPolicy::Strict).unwrap();
         assert_eq!(questions.format(), Format::Beir);
         questions.map(|question| question.unwrap()).collect()
     };
@@ -230,7 +230,7 @@ fn beir_folders_and_files() {
 fn world_rows_are_the_model() {
     let passage = PassageRecord {
         id: Some("p".into()),
-        links: Some(vec![Link { title: "U".into(), start: 0, end: 3 }]),
+        links: Some(vec![LinkRecord { title: "U".into(), start: 0, end: 3 }]),
         ..PassageRecord::from_sentences("T".into(), &["One.", "Two."], " ")
     };
     let full = Question {

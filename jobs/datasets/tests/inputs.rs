@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use hopeval_datasets::input::InputError;
-use hopeval_datasets::records::{Layout, Records};
-use hopeval_datasets::{DatasetSpec, Policy, Questions};
+use hopeval_datasets::records::{RecordLayout, RecordReader};
+use hopeval_datasets::{DatasetSpec, RowPolicy, Questions};
 use tempfile::TempDir;
 
 fn write(folder: &TempDir, name: &str, bytes: &[u8]) -> PathBuf {
@@ -33,7 +33,7 @@ fn bzip2(bytes: &[u8]) -> Vec<u8> {
 
 /// The records as text, with their lines.
 fn records(path: &Path) -> Result<Vec<(u64, String)>, InputError> {
-    let mut records = Records::open(path)?;
+    let mut records = RecordReader::open(path)?;
     let mut out = Vec::new();
     while let Some(record) = records.next()? {
         assert_eq!(record.position.record, out.len() as u64 + 1);
@@ -74,15 +74,15 @@ fn compression_is_told_by_content_and_spans_members() {
 fn every_layout_gives_the_same_records() {
     let folder = TempDir::new().unwrap();
     for (layout, text) in [
-        (Layout::Lines, "{\"a\":[1,\"]\"]}\n\n  {\"b\":\"\u{2028}x\u{85}\"}\r\n"),
-        (Layout::Lines, "\u{feff}{\"a\":[1,\"]\"]}\n{\"b\":\"\u{2028}x\u{85}\"}"),
-        (Layout::Array, "[{\"a\":[1,\"]\"]},{\"b\":\"\u{2028}x\u{85}\"}]"),
-        (Layout::Array, "\u{feff}\n[\n{\"a\":[1,\"]\"]} ,\n{\"b\":\"\u{2028}x\u{85}\"}\n]\n"),
-        (Layout::Member, "{\"v\":{\"data\":[0]},\"data\": [{\"a\":[1,\"]\"]},{\"b\":\"\u{2028}x\u{85}\"}],\"w\":[1]}"),
-        (Layout::Values, "{\n\"a\":[1,\"]\"]}\n{\n\"b\":\"\u{2028}x\u{85}\"}"),
+        (RecordLayout::Lines, "{\"a\":[1,\"]\"]}\n\n  {\"b\":\"\u{2028}x\u{85}\"}\r\n"),
+        (RecordLayout::Lines, "\u{feff}{\"a\":[1,\"]\"]}\n{\"b\":\"\u{2028}x\u{85}\"}"),
+        (RecordLayout::Array, "[{\"a\":[1,\"]\"]},{\"b\":\"\u{2028}x\u{85}\"}]"),
+        (RecordLayout::Array, "\u{feff}\n[\n{\"a\":[1,\"]\"]} ,\n{\"b\":\"\u{2028}x\u{85}\"}\n]\n"),
+        (RecordLayout::Member, "{\"v\":{\"data\":[0]},\"data\": [{\"a\":[1,\"]\"]},{\"b\":\"\u{2028}x\u{85}\"}],\"w\":[1]}"),
+        (RecordLayout::Values, "{\n\"a\":[1,\"]\"]}\n{\n\"b\":\"\u{2028}x\u{85}\"}"),
     ] {
         let path = write(&folder, "file", text.as_bytes());
-        assert_eq!(Records::open(&path).unwrap().layout(), layout, "{text}");
+        assert_eq!(RecordReader::open(&path).unwrap().layout(), layout, "{text}");
         let found: Vec<String> = records(&path).unwrap().into_iter().map(|(_, text)| text.replace('\n', "")).collect();
         assert_eq!(found, ["{\"a\":[1,\"]\"]}", "{\"b\":\"\u{2028}x\u{85}\"}"], "{text}");
     }
@@ -124,7 +124,7 @@ fn truncated_streams_say_where() {
         ("cut.bz2", bzip2(text.as_bytes())),
     ] {
         let path = write(&folder, name, &whole[..whole.len() / 2]);
-        let mut questions = Questions::open(&DatasetSpec::file(&path), Policy::Quarantine(Box::new(|_| {}))).unwrap();
+        let mut questions = Questions::open(&DatasetSpec::file(&path), RowPolicy::Quarantine(Box::new(|_| {}))).unwrap();
         let read = questions.by_ref().take_while(Result::is_ok).count() as u64;
         let Err(InputError::Truncated { bytes, line, .. }) = records(&path) else { panic!("{name} is not truncated") };
         assert!(read > 10_000, "{name}: {read} rows");
@@ -185,7 +185,7 @@ fn files_without_rows_are_errors() {
         let path = write(&folder, "empty.json", text.as_bytes());
         for format in [None, Some(hopeval_datasets::Format::HotpotQa)] {
             let spec = DatasetSpec { format, ..DatasetSpec::file(&path) };
-            let error = match Questions::open(&spec, Policy::Strict) {
+            let error = match Questions::open(&spec, RowPolicy::Strict) {
                 Ok(mut questions) => questions.next().unwrap().unwrap_err(),
                 Err(error) => error,
             };

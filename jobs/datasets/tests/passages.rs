@@ -6,7 +6,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use hopeval_datasets::{PassageFormat, PassageRecord, PassageSpec, Passages, Policy, detect_passages};
+use hopeval_datasets::{PassageFormat, PassageRecord, PassageSpec, Passages, RowPolicy, detect_passages};
 use tempfile::TempDir;
 
 fn write(folder: &TempDir, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
@@ -18,12 +18,12 @@ fn write(folder: &TempDir, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
 
 fn read(path: &Path, format: PassageFormat) -> Vec<PassageRecord> {
     assert_eq!(detect_passages(path).unwrap(), format);
-    Passages::open(&PassageSpec::file(path), Policy::Strict).unwrap().map(|passage| passage.unwrap()).collect()
+    Passages::open(&PassageSpec::file(path), RowPolicy::Strict).unwrap().map(|passage| passage.unwrap()).collect()
 }
 
 /// The first error, with paths relative to the folder.
 fn error(folder: &TempDir, spec: &PassageSpec) -> String {
-    let error = match Passages::open(spec, Policy::Strict) {
+    let error = match Passages::open(spec, RowPolicy::Strict) {
         Ok(mut passages) => passages.find_map(Result::err).expect("an error"),
         Err(error) => error,
     };
@@ -90,7 +90,7 @@ fn contexts_of_several_splits() {
     let paths = vec![write(&folder, "train", row("a", "T")), write(&folder, "dev", row("a", "U"))];
     // The same id in two splits is no repeat.
     let spec = PassageSpec { format: None, paths };
-    let passages: Vec<_> = Passages::open(&spec, Policy::Strict).unwrap().map(|passage| passage.unwrap()).collect();
+    let passages: Vec<_> = Passages::open(&spec, RowPolicy::Strict).unwrap().map(|passage| passage.unwrap()).collect();
     assert_eq!(shown(&passages), [("-", "T", "One. Two."), ("-", "U", "One. Two.")]);
     assert_eq!(passages[0].sentences, [4, 9]);
 }
@@ -140,7 +140,7 @@ fn what_is_wrong_is_named() {
         error(&folder, &PassageSpec::file(&path)),
         "f:2: record 2: field `text`: found nothing; allowed: this field is required"
     );
-    let mut passages = Passages::open(&PassageSpec::file(&path), Policy::Quarantine(Box::new(|_| {}))).unwrap();
+    let mut passages = Passages::open(&PassageSpec::file(&path), RowPolicy::Quarantine(Box::new(|_| {}))).unwrap();
     assert_eq!((passages.by_ref().count(), passages.quarantined()), (1, 2));
 
     let contents = write(&folder, "c", "{\"id\":\"1\",\"contents\":\"x\"}\n{\"contents\":\"x\"}\n");
@@ -179,7 +179,7 @@ fn quarantine_counts_over_splits() {
     let bad = r#"{"_id":"b","question":"q","context":[["T"]]}"#;
     let paths = (0..2).map(|n| write(&folder, &format!("{n}"), format!("{good}\n{bad}\n"))).collect();
     let spec = PassageSpec { format: None, paths };
-    let mut passages = Passages::open(&spec, Policy::Quarantine(Box::new(|_| {}))).unwrap();
+    let mut passages = Passages::open(&spec, RowPolicy::Quarantine(Box::new(|_| {}))).unwrap();
     assert_eq!(passages.by_ref().count(), 2);
     assert_eq!(passages.quarantined(), 2);
 }

@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use hopeval_datasets::records::Records;
+use hopeval_datasets::records::RecordReader;
 use hopeval_datasets::{
-    DatasetSpec, Format, PassageFormat, PassageRecord, PassageSpec, Passages, Policy, Question, Questions, detect,
+    DatasetSpec, Format, PassageFormat, PassageRecord, PassageSpec, Passages, RowPolicy, Question, Questions, detect,
 };
 
 /// The folder of real data beside the repository. Prints a note if it is absent.
@@ -23,7 +23,7 @@ fn data() -> Option<PathBuf> {
 /// All questions of a file. The format must be detected from its content.
 fn read(path: &Path, format: Format) -> Vec<Question> {
     assert_eq!(detect(path).unwrap(), format, "{}", path.display());
-    let mut questions = Questions::open(&DatasetSpec::file(path), Policy::Strict).unwrap();
+    let mut questions = Questions::open(&DatasetSpec::file(path), RowPolicy::Strict).unwrap();
     let all: Vec<Question> = questions.by_ref().map(|question| question.unwrap()).collect();
     assert_eq!(questions.quarantined(), 0);
     let ids: BTreeSet<&str> = all.iter().map(|question| question.id.as_str()).collect();
@@ -156,7 +156,7 @@ fn every_json_file_is_cut_into_its_records() {
         ("hotpotqa_first500/bm25_okapi_top50.jsonl.gz", 500),
         ("hotpotqa_first500/minilm_dense_top50.jsonl.gz", 500),
     ] {
-        let mut records = Records::open(&data.join(name)).unwrap();
+        let mut records = RecordReader::open(&data.join(name)).unwrap();
         let mut count = 0;
         while let Some(record) = records.next().unwrap() {
             serde_json::from_slice::<serde_json::Value>(record.bytes).unwrap();
@@ -176,7 +176,7 @@ fn corpora() {
         ("2wikimultihopqa/corpus.jsonl.gz", 3_112),
         ("strategyqa/corpus.jsonl.gz", 998),
     ] {
-        let mut passages = Passages::open(&PassageSpec::file(data.join(name)), Policy::Strict).unwrap();
+        let mut passages = Passages::open(&PassageSpec::file(data.join(name)), RowPolicy::Strict).unwrap();
         assert_eq!(passages.format(), PassageFormat::Titled);
         let all: Vec<PassageRecord> = passages.by_ref().map(|passage| passage.unwrap()).collect();
         assert_eq!(all.len(), expected, "{name}");
@@ -195,7 +195,7 @@ fn contexts_are_the_pooled_corpora() {
         ("musique/train_299.jsonl.gz", "musique/corpus.jsonl.gz"),
     ] {
         let pool = |name: &str, format| {
-            let passages = Passages::open(&PassageSpec::file(data.join(name)), Policy::Strict).unwrap();
+            let passages = Passages::open(&PassageSpec::file(data.join(name)), RowPolicy::Strict).unwrap();
             assert_eq!(passages.format(), format);
             passages.map(|passage| passage.map(|p| (p.title, p.text)).unwrap()).collect::<BTreeSet<_>>()
         };

@@ -94,10 +94,10 @@ fn find(name: &str) -> Result<&'static Model, ModelsError> {
 }
 
 /// Names and contents of a folder.
-type Files<'a> = [(&'static str, Cow<'a, [u8]>)];
+type FolderFiles<'a> = [(&'static str, Cow<'a, [u8]>)];
 
 /// Whether all files exist with their length.
-fn is_whole(place: &Path, files: &Files<'_>) -> bool {
+fn is_whole(place: &Path, files: &FolderFiles<'_>) -> bool {
     files.iter().all(|(name, bytes)| fs::metadata(place.join(name)).is_ok_and(|file| file.len() == bytes.len() as u64))
 }
 
@@ -125,7 +125,7 @@ impl Model {
         if is_whole(place, &files) { Ok(()) } else { self.write(cache_dir, place, &files) }
     }
 
-    fn write(&self, cache_dir: &Path, place: &Path, files: &Files<'_>) -> Result<(), ModelsError> {
+    fn write(&self, cache_dir: &Path, place: &Path, files: &FolderFiles<'_>) -> Result<(), ModelsError> {
         static TURN: AtomicU64 = AtomicU64::new(0);
         let turn = TURN.fetch_add(1, Ordering::Relaxed);
         let beside = cache_dir.join(format!(".{}-{}-{turn}.partial", self.name, process::id()));

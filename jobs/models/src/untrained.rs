@@ -12,13 +12,13 @@ use serde_json::{Map, Value, json};
 const BROKEN: &str = "an embedded model is a whole safetensors file; this is a bug";
 
 /// A tensor's place in a file.
-struct Tensor {
+struct TensorHeader {
     name: String,
     shape: Vec<u64>,
 }
 
 /// The tensors of a safetensors file: an eight-byte length, a JSON header of that length, numbers.
-fn tensors(file: &[u8]) -> Vec<Tensor> {
+fn tensors(file: &[u8]) -> Vec<TensorHeader> {
     let (length, rest) = file.split_first_chunk::<8>().expect(BROKEN);
     let header = rest.get(..u64::from_le_bytes(*length) as usize).expect(BROKEN);
     let header: Map<String, Value> = serde_json::from_slice(header).expect(BROKEN);
@@ -26,7 +26,7 @@ fn tensors(file: &[u8]) -> Vec<Tensor> {
     named
         .map(|(name, entry)| {
             let shape = entry["shape"].as_array().expect(BROKEN).iter().map(|n| n.as_u64().expect(BROKEN)).collect();
-            Tensor { name, shape }
+            TensorHeader { name, shape }
         })
         .collect()
 }

@@ -9,7 +9,7 @@ use super::world::WorldEntry;
 use crate::mode::TimingMode;
 use crate::services::ServiceEntry;
 use hopeval_corpus::{DuplicatePolicy, LinkSource};
-use hopeval_datasets::{Format, GoldBy};
+use hopeval_datasets::{Format, GoldMatch};
 use hopeval_measures::Settings as MeasureSettings;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -57,7 +57,7 @@ pub struct DatasetEntry {
     #[serde(default)]
     pub world: Option<WorldEntry>,
     /// How gold passages are identified.
-    pub gold: Option<GoldBy>,
+    pub gold: Option<GoldMatch>,
     /// Evaluates only the first questions, at most this number.
     pub limit: Option<u64>,
     /// Evaluates questions drawn at random, or all but those.
@@ -138,7 +138,7 @@ impl Default for RunSettings {
 
 impl Job {
     /// How gold passages are identified: the job's setting, else the default of the format.
-    pub fn gold_by(&self, format: Format) -> GoldBy {
+    pub fn gold_by(&self, format: Format) -> GoldMatch {
         self.dataset.gold.unwrap_or_else(|| format.gold())
     }
 }

@@ -19,22 +19,22 @@ pub fn profile_of(format: Format) -> Profile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hopeval_datasets::GoldBy;
+    use hopeval_datasets::GoldMatch;
 
     /// Figures of earlier runs depend on these.
     #[test]
     fn custom_of_each_format_stays() {
         let customs = [
-            ("hotpotqa", GoldBy::Title, "hotpotqa"),
-            ("2wikimultihopqa", GoldBy::Title, "2wikimultihopqa"),
-            ("musique", GoldBy::TitleAndText, "musique"),
-            ("strategyqa", GoldBy::Id, "strategyqa"),
-            ("iirc", GoldBy::Id, "drop"),
-            ("nq", GoldBy::Id, "squad"),
-            ("triviaqa", GoldBy::Id, "triviaqa"),
-            ("flashrag", GoldBy::Id, "squad"),
-            ("beir", GoldBy::Id, "squad"),
-            ("world", GoldBy::Id, "hotpotqa"),
+            ("hotpotqa", GoldMatch::Title, "hotpotqa"),
+            ("2wikimultihopqa", GoldMatch::Title, "2wikimultihopqa"),
+            ("musique", GoldMatch::TitleAndText, "musique"),
+            ("strategyqa", GoldMatch::Id, "strategyqa"),
+            ("iirc", GoldMatch::Id, "drop"),
+            ("nq", GoldMatch::Id, "squad"),
+            ("triviaqa", GoldMatch::Id, "triviaqa"),
+            ("flashrag", GoldMatch::Id, "squad"),
+            ("beir", GoldMatch::Id, "squad"),
+            ("world", GoldMatch::Id, "hotpotqa"),
         ];
         for (name, gold, profile) in customs {
             let format: Format = name.parse().unwrap();

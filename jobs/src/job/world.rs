@@ -1,7 +1,7 @@
 //! A generated world as a dataset: `[dataset.world]`.
 
 use crate::bad_value::{BadValue, ensure};
-use hopeval_world::{Split, WorldSettings};
+use hopeval_world::{WorldSplit, WorldSettings};
 use serde::{Deserialize, Serialize};
 
 /// The settings of a generated world: `[dataset.world]`.
@@ -31,7 +31,7 @@ impl WorldEntry {
         ensure(sizes.contains(&self.passages), || {
             BadValue::new("passages", self.passages.to_string(), "400 to 3000000")
         })?;
-        ensure(self.split.parse::<Split>().is_ok(), || {
+        ensure(self.split.parse::<WorldSplit>().is_ok(), || {
             BadValue::new("split", format!("{:?}", self.split), "\"train\" or \"eval\"")
         })
     }
@@ -42,5 +42,5 @@ fn first_seed() -> u64 {
 }
 
 fn eval() -> String {
-    Split::Eval.name().to_owned()
+    WorldSplit::Eval.name().to_owned()
 }

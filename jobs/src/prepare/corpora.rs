@@ -9,7 +9,7 @@ use crate::error::JobError;
 use crate::job::file::{DatasetEntry, Job};
 use crate::job::paths::CONTEXTS;
 use hopeval_corpus::{Corpus, CorpusBuilder, CorpusSettings, NewLink, NewPassage, CorpusSource};
-use hopeval_datasets::{DatasetSpec, PassageRecord, PassageSpec, Passages, Policy, Questions};
+use hopeval_datasets::{DatasetSpec, PassageRecord, PassageSpec, Passages, RowPolicy, Questions};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -152,12 +152,12 @@ fn build_corpus(
     };
     for path in job.corpus.source.paths() {
         if path.as_os_str() == CONTEXTS {
-            let policy = if set_aside { Policy::Quarantine(Box::new(|_| ())) } else { Policy::Strict };
+            let policy = if set_aside { RowPolicy::Quarantine(Box::new(|_| ())) } else { RowPolicy::Strict };
             for question in Questions::open(&dataset_spec(&job.dataset, None), policy)? {
                 question?.candidates.into_iter().try_for_each(&mut push)?;
             }
         } else {
-            for record in Passages::open(&PassageSpec::file(path), Policy::Strict)? {
+            for record in Passages::open(&PassageSpec::file(path), RowPolicy::Strict)? {
                 push(record?)?;
             }
         }

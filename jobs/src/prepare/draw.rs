@@ -6,7 +6,7 @@
 
 use crate::error::JobError;
 use crate::job::sample::SampleSettings;
-use hopeval_datasets::{DatasetSpec, Policy, Questions};
+use hopeval_datasets::{DatasetSpec, RowPolicy, Questions};
 use std::collections::BTreeSet;
 
 /// The positions of a [`Draw`]'s questions in a dataset.
@@ -29,7 +29,7 @@ impl SampleSettings {
     /// # Errors
     /// An unreadable file, a wrong row, too few questions.
     pub(crate) fn draw_from(&self, spec: &DatasetSpec, lenient: bool) -> Result<SamplePositions, JobError> {
-        let policy = if lenient { Policy::Quarantine(Box::new(|_| ())) } else { Policy::Strict };
+        let policy = if lenient { RowPolicy::Quarantine(Box::new(|_| ())) } else { RowPolicy::Strict };
         let mut line = Vec::new();
         for question in Questions::open(spec, policy)? {
             line.push((sample_rank(self.seed, &question?.id), line.len() as u64));

@@ -4,7 +4,7 @@
 //! aside questions that do not fit the corpus.
 
 use crate::error::JobError;
-use hopeval_datasets::{Policy, Quarantined, Question};
+use hopeval_datasets::{RowPolicy, QuarantinedRow, Question};
 use hopeval_results::tables::ErrorRow;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -35,9 +35,9 @@ impl QuarantineFile {
     }
 
     /// The policy for a dataset's reader: it sets unreadable rows aside here.
-    pub(super) fn policy(&self) -> Policy {
+    pub(super) fn policy(&self) -> RowPolicy {
         let quarantine = self.clone();
-        Policy::Quarantine(Box::new(move |row: Quarantined| {
+        RowPolicy::Quarantine(Box::new(move |row: QuarantinedRow| {
             let error = ErrorRow {
                 stage: "dataset".to_owned(),
                 file: row.error.path.display().to_string(),

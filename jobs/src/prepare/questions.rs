@@ -9,7 +9,7 @@ use crate::prepare::corpora::dataset_spec;
 use crate::prepare::draw::SamplePositions;
 use crate::prepare::quarantine::QuarantineFile;
 use hopeval_corpus::Corpus;
-use hopeval_datasets::{Format, GoldBy, GoldPassage, PassageRecord, Policy, Question, Questions};
+use hopeval_datasets::{Format, GoldMatch, GoldPassage, PassageRecord, RowPolicy, Question, Questions};
 use hopeval_results::tables::{ErrorRow, QuestionRow};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -58,7 +58,7 @@ fn is_none(count: &u64) -> bool {
 /// Turns one dataset question into a row.
 pub struct QuestionResolver<'a> {
     corpus: &'a Corpus,
-    gold: GoldBy,
+    gold: GoldMatch,
     path: PathBuf,
     line: Option<u64>,
     candidates_needed: bool,
@@ -68,7 +68,7 @@ pub struct QuestionResolver<'a> {
 impl<'a> QuestionResolver<'a> {
     /// For the questions of a dataset with the first file `path`. With `candidates_needed`, a candidate missing from
     /// the corpus is an error; else it is counted.
-    pub fn new(corpus: &'a Corpus, gold: GoldBy, path: &Path, candidates_needed: bool) -> Self {
+    pub fn new(corpus: &'a Corpus, gold: GoldMatch, path: &Path, candidates_needed: bool) -> Self {
         Self { corpus, gold, path: path.into(), line: None, candidates_needed, missing: 0 }
     }
 
@@ -127,15 +127,15 @@ impl<'a> QuestionResolver<'a> {
 
     fn find_gold(&self, question: &Question, gold: &GoldPassage) -> Result<Vec<u32>, JobError> {
         let (found, named) = match self.gold {
-            GoldBy::Id => {
+            GoldMatch::Id => {
                 let id = gold.id.as_deref();
                 (id.and_then(|id| self.corpus.by_external_id(id)).into_iter().map(|p| p.0).collect(), gold.id.clone())
             }
-            GoldBy::Title => {
+            GoldMatch::Title => {
                 let title = gold.title.as_deref().unwrap_or_default();
                 (self.corpus.by_title(title).iter().map(|p| p.0).collect(), gold.title.clone())
             }
-            GoldBy::TitleAndText => {
+            GoldMatch::TitleAndText => {
                 let (title, text) =
                     (gold.title.as_deref().unwrap_or_default(), gold.text.as_deref().unwrap_or_default());
                 let found = self.corpus.by_title_and_text(title, text);
@@ -157,15 +157,15 @@ impl<'a> QuestionResolver<'a> {
 
     /// The error texts (found, allowed) for a gold passage without its identifying field.
     fn unidentified_gold(&self, gold: &GoldPassage) -> (String, &'static str) {
-        let lacks = if self.gold == GoldBy::Id { "id" } else { "title" };
+        let lacks = if self.gold == GoldMatch::Id { "id" } else { "title" };
         let known = gold.title.as_deref().or(gold.id.as_deref()).map_or_else(String::new, |name| format!(" `{name}`"));
         let found = format!("the gold passage{known} has no {lacks}, by which gold is told");
         let allowed = match self.gold {
-            GoldBy::Id => {
+            GoldMatch::Id => {
                 "gold passages with an id, or `gold = \"title\"` in [dataset], as for IIRC, \
                  whose gold is articles by title"
             }
-            GoldBy::Title | GoldBy::TitleAndText => "gold passages with a title, or `gold = \"id\"` in [dataset]",
+            GoldMatch::Title | GoldMatch::TitleAndText => "gold passages with a title, or `gold = \"id\"` in [dataset]",
         };
         (found, allowed)
     }
@@ -261,7 +261,7 @@ impl DrawnQuestions {
     fn open(dataset: &DatasetEntry, quarantine: Option<&QuarantineFile>) -> Result<Self, JobError> {
         let spec = dataset_spec(dataset, None);
         let draw = dataset.draw.map(|draw| draw.draw_from(&spec, quarantine.is_some())).transpose()?;
-        let policy = quarantine.map_or(Policy::Strict, QuarantineFile::policy);
+        let policy = quarantine.map_or(RowPolicy::Strict, QuarantineFile::policy);
         Ok(Self { reader: Questions::open(&spec, policy)?, draw, read: 0, left_out: 0 })
     }
 

@@ -5,7 +5,7 @@ use crate::error::JobError;
 use crate::job::file::Job;
 use crate::job::paths::OneOrMany;
 use hopeval_datasets::Format;
-use hopeval_world::{Split, WorldSettings, generate};
+use hopeval_world::{WorldSplit, WorldSettings, generate};
 
 /// Version of the generator. It rises when the same settings give another world.
 const GENERATOR: &str = "w2";
@@ -17,7 +17,7 @@ impl Cache {
     /// Impossible sizes, a full disk.
     pub fn prepare_world(&self, job: &mut Job, report: ProgressReporter<'_>) -> Result<(), JobError> {
         let Some(entry) = &job.dataset.world else { return Ok(()) };
-        let split: Split = entry.split.parse()?;
+        let split: WorldSplit = entry.split.parse()?;
         let settings = WorldSettings::new(entry.questions, entry.passages, entry.seed, split);
         let name = format!("{}-{}-q{}-p{}-s{}", GENERATOR, entry.split, entry.questions, entry.passages, entry.seed);
         let dir = self.ensure_folder("worlds")?.join(&name);

@@ -8,7 +8,7 @@ use crate::prepare::questions;
 use crate::run::machines::machine_question;
 use hopeval_methods::{Answer, Request, ServiceName, request::RetrievePayload};
 use hopeval_world::WorldSettings;
-use hopeval_world::calibrate::{CalibrationTable, Column, Sample, column};
+use hopeval_world::calibrate::{CalibrationTable, CalibrationColumn, SampleQuestion, column};
 use std::path::Path;
 
 /// The compared retrievers: Lucene's BM25 with its defaults here, and DrQA's TF-IDF.
@@ -40,7 +40,7 @@ pub fn calibrate(settings: &WorldSettings, path: &Path, folder: &Path) -> Result
     Ok(CalibrationTable { columns: vec![measure_job("world", &world, &cache)?, measure_job(&name, &real, &cache)?] })
 }
 
-fn measure_job(name: &str, job: &Job, cache: &Cache) -> Result<Column, JobError> {
+fn measure_job(name: &str, job: &Job, cache: &Cache) -> Result<CalibrationColumn, JobError> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let opened = OpenedJob::open(job, cache, threads, false, &|_, _| ())?;
     let (corpus, catalogue) = (opened.corpus(), &opened.catalogue);
@@ -49,7 +49,7 @@ fn measure_job(name: &str, job: &Job, cache: &Cache) -> Result<Column, JobError>
         let question = machine_question(&row);
         // Of several passages for one gold slot, the first counts: lengths and overlap need one text.
         let gold = question.gold.iter().filter_map(|group| group.first()).map(|id| id.0).collect();
-        samples.push(Sample { text: question.text, gold });
+        samples.push(SampleQuestion { text: question.text, gold });
         Ok(())
     })?;
     let passages: Vec<(String, String)> =

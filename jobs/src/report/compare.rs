@@ -8,8 +8,8 @@ use crate::error::JobError;
 use crate::job::sweep::Configuration;
 use crate::report::replicates::ReplicateSpread;
 use crate::run::open::OpenRun;
-use hopeval_measures::aggregate::Summary;
-use hopeval_measures::paired::{Difference, holm};
+use hopeval_measures::aggregate::MeasureSummary;
+use hopeval_measures::paired::{PairedDifference, holm};
 use hopeval_results::log::FinalRecord;
 use hopeval_results::tables::{Row, ScoreRow, TableReader};
 use hopeval_results::{Log, layout};
@@ -79,7 +79,7 @@ pub fn compare_configurations(run: &OpenRun, against: &str, stratum: &str, wante
         .par_iter()
         .map(|&(group, measure)| {
             let differences = values.paired_differences((group, base), measure, &within);
-            let told = Difference::of(&differences);
+            let told = PairedDifference::of(&differences);
             Comparison {
                 configuration: groups.names[group].to_owned(),
                 control: configurations[groups.first[group]].control.clone(),
@@ -303,7 +303,7 @@ impl GroupValues {
         let cells = || self.cells(group, measure).iter().zip(within).filter(|(cell, is)| **is && cell.1 > 0);
         let means: Option<Vec<Option<f64>>> = cells().map(|(&cell, _)| self.mean(group, cell).map(Some)).collect();
         let means = means?;
-        Summary::of(&means, means.iter().map(|_| true)).interval
+        MeasureSummary::of(&means, means.iter().map(|_| true)).interval
     }
 }
 

@@ -7,7 +7,7 @@
 use crate::error::JobError;
 use crate::run::evaluator::{QuestionGold, OutcomeEvaluator, TallyKey};
 use crate::waker::OperatorWaker;
-use hopeval_measures::Scratch;
+use hopeval_measures::MeasureBuffers;
 use hopeval_operators::tally::TallyChange;
 use hopeval_results::log::{CohortCommit, LogState};
 use hopeval_results::tables::{QuestionRow, outcomes, questions as question_table};
@@ -89,7 +89,7 @@ impl Corrector {
                 self.evaluator.question_gold(&row)
             }
         };
-        let (mut scratch, mut values) = (Scratch::default(), Vec::new());
+        let (mut scratch, mut values) = (MeasureBuffers::default(), Vec::new());
         for outcome in outcomes::of_question(&self.store, state, self.cohort_size, index)? {
             for (gold, sign) in [(&old, -1), (&new, 1)] {
                 self.evaluator.evaluate_outcome(gold, &outcome, &mut scratch, &mut values);

@@ -6,7 +6,7 @@ use super::evaluator::{QuestionGold, TallyKey};
 use super::open::OpenRun;
 use super::transcript::drive_again;
 use crate::error::JobError;
-use hopeval_measures::Scratch;
+use hopeval_measures::MeasureBuffers;
 use hopeval_operators::tally::TallyChange;
 use hopeval_results::Log;
 use hopeval_results::tables::{OutcomeRow, outcomes};
@@ -22,7 +22,7 @@ type OutcomeVisitor<'a> = &'a mut dyn FnMut(&QuestionGold, &OutcomeRow, &[Option
 pub fn evaluate_outcomes(run: &OpenRun, log: &Log, each: OutcomeVisitor<'_>) -> Result<(), JobError> {
     let edits = edits::read_edits(&run.places.store, log)?;
     let mut gold = GoldReader::new(run, log)?;
-    let (mut scratch, mut values) = (Scratch::default(), Vec::new());
+    let (mut scratch, mut values) = (MeasureBuffers::default(), Vec::new());
     let (configurations, chunk) = (run.resolved.configurations.len(), run.resolved.chunk);
     for outcome in outcomes::in_final_order(&run.places.store, run.id(), log.state(), configurations, chunk) {
         let mut outcome = outcome?;

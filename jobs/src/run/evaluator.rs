@@ -5,7 +5,7 @@ use crate::job::scoring::profile_of;
 use crate::prepare::questions::{QuestionDetails, row_strata};
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_datasets::Format;
-use hopeval_measures::{FixedPoint, Gold, Judged, MeasureSet, PassageText, Scratch};
+use hopeval_measures::{FixedPoint, GoldGroups, OutcomeWithGold, MeasureSet, PassageText, MeasureBuffers};
 use hopeval_methods::Method;
 use hopeval_operators::tally::TallyChange;
 use hopeval_results::tables::{OutcomeRow, QuestionRow};
@@ -50,7 +50,7 @@ pub struct QuestionGold {
     /// Digest of the gold.
     pub gold_digest: String,
     answers: Vec<String>,
-    gold: Gold,
+    gold: GoldGroups,
     facts: Vec<(String, u32)>,
     evidences: Vec<[String; 3]>,
     strata: Vec<u16>,
@@ -107,7 +107,7 @@ impl OutcomeEvaluator {
             index: row.index,
             gold_digest: row.gold_digest.clone(),
             answers: row.answers.clone(),
-            gold: Gold { groups: row.gold.clone() },
+            gold: GoldGroups { groups: row.gold.clone() },
             facts: details.supporting_facts,
             evidences: details.evidences,
             strata: row_strata(row).iter().filter_map(|name| self.stratum_ids.get(name).copied()).collect(),
@@ -119,7 +119,7 @@ impl OutcomeEvaluator {
         &self,
         question: &QuestionGold,
         outcome: &OutcomeRow,
-        scratch: &mut Scratch,
+        scratch: &mut MeasureBuffers,
         values: &mut Vec<Option<f64>>,
     ) {
         let holds = self.holds[outcome.configuration as usize];
@@ -127,7 +127,7 @@ impl OutcomeEvaluator {
         let facts: Vec<(String, u32)> =
             outcome.supporting.iter().map(|&(id, sentence)| (title(id), sentence)).collect();
         let texts = PassageTexts(&self.corpus);
-        let judged = Judged {
+        let judged = OutcomeWithGold {
             ok: is_ok(outcome),
             answer: outcome.answer.as_deref(),
             answers_expected: holds.answers,

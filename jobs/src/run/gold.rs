@@ -8,7 +8,7 @@ use super::edits::{edited_row, read_edits};
 use crate::error::JobError;
 use crate::prepare::questions::QuestionResolver;
 use crate::run::open::OpenRun;
-use hopeval_datasets::{Policy, Questions};
+use hopeval_datasets::{RowPolicy, Questions};
 use hopeval_results::tables::{QuestionRow, questions as question_table};
 use hopeval_results::{Log, layout};
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ pub fn apply_edit(run: &OpenRun, path: &Path, committer: &str) -> Result<GoldEdi
     let known = known_questions(run, &log)?;
     let format = run.resolved.prepared.format;
     let spec = hopeval_datasets::DatasetSpec { format, paths: vec![path.into()], limit: None };
-    let questions = Questions::open(&spec, Policy::Strict)?;
+    let questions = Questions::open(&spec, RowPolicy::Strict)?;
     let gold_by = run.resolved.job.gold_by(questions.format());
     let mut resolver = QuestionResolver::new(&run.configurations.catalogue.corpus, gold_by, path, false);
     let mut applied = GoldEditCounts::default();

@@ -15,7 +15,7 @@ use crate::services::dispatcher::{ServiceDispatcher, ServingOptions};
 use crate::services::answer_index::AnswerIndex;
 use crate::services::usage::ServiceCounters;
 use crate::waker::OperatorWaker;
-use hopeval_measures::Scratch;
+use hopeval_measures::MeasureBuffers;
 use hopeval_operators::OperatorCounters;
 use hopeval_operators::admit::{Credits, admit};
 use hopeval_operators::commit::commit;
@@ -116,7 +116,7 @@ pub fn render(worker: &mut Worker, parts: WorkerParts) {
             scatter(outcomes.clone(), queries, shards);
         }
         let judge = parts.evaluator;
-        let mut scratch = Scratch::default();
+        let mut scratch = MeasureBuffers::default();
         let mut values = Vec::new();
         let changes = outcomes.clone().flat_map(move |finished: Rc<FinishedOutcome>| {
             judge.evaluate_outcome(&finished.question, &finished.row, &mut scratch, &mut values);

@@ -18,7 +18,7 @@ use crate::prepare::questions::ALL;
 use crate::report::show;
 use crate::run::open::OpenRun;
 use crate::services::catalogue::Catalogue;
-use hopeval_datasets::{Policy, Questions};
+use hopeval_datasets::{RowPolicy, Questions};
 use hopeval_results::Store;
 use hopeval_results::tables::{MeasureRow, questions as question_table};
 use serde_json::{Map, Value, json};
@@ -308,7 +308,7 @@ fn keep_apart(job: &Job, sampled: &Job, lenient: bool, places: &Places, report: 
 fn each_question(job: &Job, lenient: bool, each: &mut dyn FnMut(&str, &str)) -> Result<(), JobError> {
     let spec = dataset_spec(&job.dataset, None);
     let drawn: Option<SamplePositions> = job.dataset.draw.map(|draw| draw.draw_from(&spec, lenient)).transpose()?;
-    let policy = if lenient { Policy::Quarantine(Box::new(|_| ())) } else { Policy::Strict };
+    let policy = if lenient { RowPolicy::Quarantine(Box::new(|_| ())) } else { RowPolicy::Strict };
     let questions = Questions::open(&spec, policy)?;
     let mut left = job.dataset.limit.unwrap_or(u64::MAX);
     for (position, question) in (0u64..).zip(questions) {

@@ -10,13 +10,13 @@
 
 use std::time::Instant;
 
-use hopeval_world::{Split, World, WorldSettings};
+use hopeval_world::{WorldSplit, World, WorldSettings};
 
 fn main() {
     let sizes: Vec<u64> = std::env::args().filter_map(|a| a.parse().ok()).collect();
     let passages = sizes.first().copied().unwrap_or(100_000);
     let questions = sizes.get(1).copied().unwrap_or(20_000);
-    for split in [Split::Train, Split::Eval] {
+    for split in [WorldSplit::Train, WorldSplit::Eval] {
         let mut settings = WorldSettings::new(questions, passages, 1, split);
         let world = World::new(settings).unwrap();
         let start = Instant::now();

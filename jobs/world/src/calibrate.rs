@@ -10,7 +10,7 @@ use rustc_hash::FxBuildHasher;
 
 /// A question of the measurement: its text and the numbers of its gold passages.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sample {
+pub struct SampleQuestion {
     /// The question.
     pub text: String,
     /// The gold passages, as positions among the measured passages.
@@ -18,18 +18,18 @@ pub struct Sample {
 }
 
 /// The best passages for a question: `(text, k)` to at most k positions, best first.
-pub type Retrieve<'a> = &'a dyn Fn(&str, usize) -> Vec<u32>;
+pub type RetrieveFn<'a> = &'a dyn Fn(&str, usize) -> Vec<u32>;
 
 /// Mean and standard deviation.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Spread {
+pub struct MeanDeviation {
     /// The mean.
     pub mean: f64,
     /// The standard deviation (of the population).
     pub deviation: f64,
 }
 
-impl Spread {
+impl MeanDeviation {
     fn of(values: impl Iterator<Item = f64>) -> Self {
         let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
         for v in values {
@@ -50,7 +50,7 @@ pub const DEPTHS: [usize; 4] = [2, 5, 10, 20];
 
 /// The quality of a retriever: means over the questions with gold passages.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Recall {
+pub struct RecallFigures {
     /// The share of a question's gold passages among the first [`DEPTHS`].
     pub fraction: [f64; 4],
     /// The share of questions with all their gold passages among the first ten.
@@ -59,7 +59,7 @@ pub struct Recall {
 
 /// One column of the table.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Column {
+pub struct CalibrationColumn {
     /// Its heading.
     pub name: String,
     /// Questions measured.
@@ -67,13 +67,13 @@ pub struct Column {
     /// Passages measured.
     pub passages: usize,
     /// Recall of BM25.
-    pub bm25: Recall,
+    pub bm25: RecallFigures,
     /// Recall of TF-IDF, if requested.
-    pub tfidf: Option<Recall>,
+    pub tfidf: Option<RecallFigures>,
     /// Words of a passage's text.
-    pub passage_words: Spread,
+    pub passage_words: MeanDeviation,
     /// Words of a question.
-    pub question_words: Spread,
+    pub question_words: MeanDeviation,
     /// The share of a question's distinct words in its gold passages (title and text).
     pub overlap: f64,
     /// The same for content words: those in at most a tenth of the passages.
@@ -98,8 +98,8 @@ fn distinct(text: &str) -> Vec<String> {
 }
 
 /// The recall of a retriever over the samples.
-pub fn recall(samples: &[Sample], retrieve: Retrieve<'_>) -> Recall {
-    let mut recall = Recall::default();
+pub fn recall(samples: &[SampleQuestion], retrieve: RetrieveFn<'_>) -> RecallFigures {
+    let mut recall = RecallFigures::default();
     let mut asked = 0.0;
     for sample in samples.iter().filter(|s| !s.gold.is_empty()) {
         asked += 1.0;
@@ -120,22 +120,22 @@ pub fn recall(samples: &[Sample], retrieve: Retrieve<'_>) -> Recall {
 /// Measures one column. `passages` are (title, text), in the order of the numbers of gold and retrieval.
 pub fn column(
     name: &str,
-    samples: &[Sample],
+    samples: &[SampleQuestion],
     passages: &[(String, String)],
-    bm25: Retrieve<'_>,
-    tfidf: Option<Retrieve<'_>>,
-) -> Column {
-    let Overlaps { words, content, best, worst, titles } = Overlaps::of(samples, passages);
-    let mean = |values: Vec<f64>| Spread::of(values.into_iter()).mean;
+    bm25: RetrieveFn<'_>,
+    tfidf: Option<RetrieveFn<'_>>,
+) -> CalibrationColumn {
+    let WordOverlaps { words, content, best, worst, titles } = WordOverlaps::of(samples, passages);
+    let mean = |values: Vec<f64>| MeanDeviation::of(values.into_iter()).mean;
     let count = |text: &str| text.split_whitespace().count() as f64;
-    Column {
+    CalibrationColumn {
         name: name.to_owned(),
         questions: samples.len(),
         passages: passages.len(),
         bm25: recall(samples, bm25),
         tfidf: tfidf.map(|retrieve| recall(samples, retrieve)),
-        passage_words: Spread::of(passages.iter().map(|(_, text)| count(text))),
-        question_words: Spread::of(samples.iter().map(|s| count(&s.text))),
+        passage_words: MeanDeviation::of(passages.iter().map(|(_, text)| count(text))),
+        question_words: MeanDeviation::of(samples.iter().map(|s| count(&s.text))),
         overlap: mean(words),
         content_overlap: mean(content),
         best_overlap: mean(best),
@@ -146,7 +146,7 @@ pub fn column(
 
 /// Shares that questions have in common with their gold passages: one value for each question with a defined share.
 #[derive(Default)]
-struct Overlaps {
+struct WordOverlaps {
     words: Vec<f64>,
     content: Vec<f64>,
     best: Vec<f64>,
@@ -154,8 +154,8 @@ struct Overlaps {
     titles: Vec<f64>,
 }
 
-impl Overlaps {
-    fn of(samples: &[Sample], passages: &[(String, String)]) -> Self {
+impl WordOverlaps {
+    fn of(samples: &[SampleQuestion], passages: &[(String, String)]) -> Self {
         let mut frequency: HashMap<String, u32, FxBuildHasher> = HashMap::default();
         for (title, text) in passages {
             for word in distinct(&format!("{title} {text}")) {
@@ -201,13 +201,13 @@ fn share(words: &[&String], bags: &[Vec<String>]) -> f64 {
 #[derive(Debug, Clone, PartialEq)]
 pub struct CalibrationTable {
     /// The columns, the world's first.
-    pub columns: Vec<Column>,
+    pub columns: Vec<CalibrationColumn>,
 }
 
 impl fmt::Display for CalibrationTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let share = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |v| format!("{v:.3}"));
-        let mut row = |label: &str, cell: &dyn Fn(&Column) -> String| {
+        let mut row = |label: &str, cell: &dyn Fn(&CalibrationColumn) -> String| {
             let cells: Vec<String> = self.columns.iter().map(cell).collect();
             writeln!(f, "| {label} | {} |", cells.join(" | "))
         };
@@ -223,7 +223,7 @@ impl fmt::Display for CalibrationTable {
             row(&format!("TF-IDF recall_frac@{k}"), &|c| share(c.tfidf.map(|r| r.fraction[n])))?;
         }
         row("TF-IDF recall_all@10", &|c| share(c.tfidf.map(|r| r.all_at_10)))?;
-        let spread = |s: Spread| format!("{:.1} ± {:.1}", s.mean, s.deviation);
+        let spread = |s: MeanDeviation| format!("{:.1} ± {:.1}", s.mean, s.deviation);
         row("words per passage, mean ± sd", &|c| spread(c.passage_words))?;
         row("words per question, mean ± sd", &|c| spread(c.question_words))?;
         row("question words in gold", &|c| format!("{:.3}", c.overlap))?;

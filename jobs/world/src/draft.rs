@@ -2,48 +2,48 @@
 
 use std::collections::BTreeMap;
 
-use crate::draw::Draw;
-use crate::entities::{Entities, Entity, Object};
-use crate::passage::{Plan, plan};
+use crate::draw::RandomStream;
+use crate::entities::{Entities, Entity, FactObject};
+use crate::passage::{PassagePlan, plan};
 use crate::schema::{HELD_OUT_WORDING, RelationId, Wordings};
-use crate::settings::{Difficulty, Split};
+use crate::settings::{Difficulty, WorldSplit};
 
 /// A fact stated by a passage.
 #[derive(Debug, Clone)]
-pub(crate) struct Fact {
+pub(crate) struct StatedFact {
     pub(crate) subject: Entity,
     pub(crate) relation: RelationId,
-    pub(crate) object: Object,
+    pub(crate) object: FactObject,
     pub(crate) sentence: u32,
     pub(crate) wording: usize,
 }
 
 /// The content of a question, before it is written.
 #[derive(Debug, Clone)]
-pub(crate) struct Draft {
+pub(crate) struct QuestionDraft {
     pub(crate) kind: &'static str,
     /// The kind of comparison, for comparisons.
     pub(crate) comparison: Option<&'static str>,
     pub(crate) text: String,
-    pub(crate) answer: Answer,
+    pub(crate) answer: DraftAnswer,
     /// In path order; the subjects are the gold passages.
-    pub(crate) facts: Vec<Fact>,
+    pub(crate) facts: Vec<StatedFact>,
     /// For each fact, the fact whose answer is the subject of its sub-question.
     pub(crate) follows: Vec<Option<usize>>,
 }
 
 /// The answer of a question.
 #[derive(Debug, Clone)]
-pub(crate) enum Answer {
-    Object(Object),
+pub(crate) enum DraftAnswer {
+    Object(FactObject),
     YesNo(bool),
 }
 
 /// The source of a question: a world, its difficulty and a random stream.
-pub(crate) struct Drawing<'a> {
+pub(crate) struct DraftContext<'a> {
     pub(crate) world: &'a Entities,
     pub(crate) difficulty: &'a Difficulty,
-    pub(crate) draw: Draw,
+    pub(crate) draw: RandomStream,
     /// In `eval`, half the questions use only relations of `train`, the other half at least one held-out relation.
     want_held_out_relation: bool,
     want_held_out_template: bool,
@@ -52,9 +52,9 @@ pub(crate) struct Drawing<'a> {
     pub(crate) used_held_out_template: bool,
 }
 
-impl<'a> Drawing<'a> {
-    pub(crate) fn new(world: &'a Entities, difficulty: &'a Difficulty, mut draw: Draw) -> Self {
-        let eval = world.split == Split::Eval;
+impl<'a> DraftContext<'a> {
+    pub(crate) fn new(world: &'a Entities, difficulty: &'a Difficulty, mut draw: RandomStream) -> Self {
+        let eval = world.split == WorldSplit::Eval;
         let (relation, template) = (draw.chance(500), draw.chance(500));
         let want_reciprocal = draw.chance(difficulty.reciprocal);
         Self {
@@ -80,7 +80,7 @@ impl<'a> Drawing<'a> {
     }
 
     /// Whether the draft meets the requirements on its relations and templates.
-    pub(crate) fn suits(&self, draft: &Draft) -> bool {
+    pub(crate) fn suits(&self, draft: &QuestionDraft) -> bool {
         let held_out = draft.facts.iter().any(|f| f.relation.relation().held_out);
         held_out == self.want_held_out_relation && self.used_held_out_template == self.want_held_out_template
     }
@@ -93,7 +93,7 @@ impl<'a> Drawing<'a> {
     }
 
     /// One of the wordings allowed for this question, often the wording in the fact's passage.
-    pub(crate) fn wording_of(&mut self, fact: &Fact, wordings: &Wordings) -> &'static str {
+    pub(crate) fn wording_of(&mut self, fact: &StatedFact, wordings: &Wordings) -> &'static str {
         // A question that wants a held-out wording takes any wording until it has a held-out one. So it hardly prefers
         // passages of held-out paraphrases.
         let may_echo = match fact.wording {
@@ -107,19 +107,19 @@ impl<'a> Drawing<'a> {
         self.wording(wordings)
     }
 
-    pub(crate) fn plan(&self, entity: Entity) -> Plan {
+    pub(crate) fn plan(&self, entity: Entity) -> PassagePlan {
         plan(self.world, self.difficulty, entity)
     }
 
     /// A fact stated by the subject's passage.
-    pub(crate) fn fact(&self, subject: Entity, relation: RelationId) -> Option<Fact> {
+    pub(crate) fn fact(&self, subject: Entity, relation: RelationId) -> Option<StatedFact> {
         let plan = self.plan(subject);
         let (sentence, object, wording) = plan.fact(relation)?;
-        Some(Fact { subject, relation, object: object.clone(), sentence: sentence as u32, wording })
+        Some(StatedFact { subject, relation, object: object.clone(), sentence: sentence as u32, wording })
     }
 
     /// One of the relations stated by the subject's passage and accepted by `wanted`.
-    pub(crate) fn any_fact(&mut self, subject: Entity, wanted: impl Fn(RelationId) -> bool) -> Option<Fact> {
+    pub(crate) fn any_fact(&mut self, subject: Entity, wanted: impl Fn(RelationId) -> bool) -> Option<StatedFact> {
         let plan = self.plan(subject);
         let relations: Vec<RelationId> = plan
             .relations()
@@ -130,7 +130,7 @@ impl<'a> Drawing<'a> {
         }
         let relation = relations[self.draw.below(relations.len() as u64) as usize];
         let (sentence, object, wording) = plan.fact(relation)?;
-        Some(Fact { subject, relation, object: object.clone(), sentence: sentence as u32, wording })
+        Some(StatedFact { subject, relation, object: object.clone(), sentence: sentence as u32, wording })
     }
 
     /// The name of an entity in the question.
@@ -141,18 +141,18 @@ impl<'a> Drawing<'a> {
 
     /// The noun phrase for a fact's object, relative to a phrase for its subject. Sometimes it includes something that
     /// the object is known for.
-    pub(crate) fn phrase(&mut self, fact: &Fact, subject: &str, place: Place) -> Option<String> {
+    pub(crate) fn phrase(&mut self, fact: &StatedFact, subject: &str, place: PhrasePosition) -> Option<String> {
         let mut phrase = self.wording_of(fact, fact.relation.relation().phrase.as_ref()?).replace("{x}", subject);
-        if let Object::Entity(object) = fact.object
+        if let FactObject::Entity(object) = fact.object
             && self.draw.chance(self.difficulty.overlap)
         {
-            let Description { qualities, crafts } = self.description(object);
+            let EntityDescription { qualities, crafts } = self.description(object);
             if let (Some(qualities), Some(rest)) = (qualities, phrase.strip_prefix("the ")) {
                 phrase = format!("the {qualities} {rest}");
             }
             phrase.push_str(&match (crafts, place) {
-                (Some(crafts), Place::Last) => format!(", known for {crafts},"),
-                (Some(crafts), Place::Inner) => format!(" (known for {crafts})"),
+                (Some(crafts), PhrasePosition::Last) => format!(", known for {crafts},"),
+                (Some(crafts), PhrasePosition::Inner) => format!(" (known for {crafts})"),
                 (None, _) => String::new(),
             });
         }
@@ -160,7 +160,7 @@ impl<'a> Drawing<'a> {
     }
 
     /// Some of the things that an entity is known for, seldom as in its own passage.
-    fn description(&mut self, entity: Entity) -> Description {
+    fn description(&mut self, entity: Entity) -> EntityDescription {
         let [(quality, craft), (other_quality, other_craft)] = self.world.known_for(entity);
         let (qualities, crafts) = match self.draw.below(8) {
             0 => (None, Some(format!("{quality} {craft}"))),
@@ -169,19 +169,19 @@ impl<'a> Drawing<'a> {
             3 => (Some(quality.to_owned()), Some(other_craft.to_owned())),
             _ => (Some(format!("{quality} and {other_quality}")), None),
         };
-        Description { qualities, crafts }
+        EntityDescription { qualities, crafts }
     }
 }
 
 /// Things that an entity is known for, as worded in a question: its qualities before its noun, its crafts in a clause.
-struct Description {
+struct EntityDescription {
     qualities: Option<String>,
     crafts: Option<String>,
 }
 
 /// The position of a noun phrase in its question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum PhrasePosition {
     /// It is the last phrase, and a clause may follow.
     Last,
     /// Within another phrase, or beside one. Only brackets keep a clause in its place here.
@@ -193,7 +193,7 @@ pub(crate) fn tidy(text: &str) -> String {
     text.replace(",?", "?").replace(",,", ",").replace(", ,", ",")
 }
 
-impl Draft {
+impl QuestionDraft {
     /// The gold passages in path order.
     pub(crate) fn gold(&self) -> Vec<Entity> {
         let mut gold = Vec::with_capacity(4);

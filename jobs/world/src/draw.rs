@@ -16,7 +16,7 @@ fn mix(mut z: u64) -> u64 {
 }
 
 /// The hash of a purpose and an index under a world's key.
-pub(crate) fn hash(key: u64, purpose: Purpose, index: u64) -> u64 {
+pub(crate) fn hash(key: u64, purpose: StreamPurpose, index: u64) -> u64 {
     let z = mix(key.wrapping_add(GAMMA).wrapping_add(purpose.word()));
     mix(z.wrapping_add(GAMMA).wrapping_add(index))
 }
@@ -28,7 +28,7 @@ pub(crate) fn world_key(seed: u64, split: u64) -> u64 {
 
 /// The purpose of a random number. Two purposes never share a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub(crate) enum StreamPurpose {
     /// The names of a pool (the pool's number).
     Names(u8),
     /// The objects of a relation (its place in the schema).
@@ -45,7 +45,7 @@ pub(crate) enum Purpose {
     Candidates,
 }
 
-impl Purpose {
+impl StreamPurpose {
     fn word(self) -> u64 {
         match self {
             Self::Names(n) => 0x1_0000 + u64::from(n),
@@ -61,13 +61,13 @@ impl Purpose {
 
 /// A stream of numbers for one purpose and one index.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Draw {
+pub(crate) struct RandomStream {
     state: u64,
 }
 
-impl Draw {
+impl RandomStream {
     /// The stream of `purpose` and `index` under the world's key.
-    pub(crate) fn new(key: u64, purpose: Purpose, index: u64) -> Self {
+    pub(crate) fn new(key: u64, purpose: StreamPurpose, index: u64) -> Self {
         Self { state: hash(key, purpose, index) }
     }
 
@@ -119,7 +119,7 @@ const ROUNDS: u64 = 4;
 
 impl Permutation {
     /// The permutation of `0..size` for a purpose.
-    pub(crate) fn new(world: u64, purpose: Purpose, size: u64) -> Self {
+    pub(crate) fn new(world: u64, purpose: StreamPurpose, size: u64) -> Self {
         let bits = 64 - size.saturating_sub(1).leading_zeros();
         Self { size, half_bits: bits.div_ceil(2).max(1), key: hash(world, purpose, u64::MAX) }
     }
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn a_permutation_is_one_and_inverts() {
         for size in [1u64, 2, 3, 7, 64, 100, 1000, 4097] {
-            let p = Permutation::new(7, Purpose::CorpusOrder, size);
+            let p = Permutation::new(7, StreamPurpose::CorpusOrder, size);
             let mut seen = vec![false; size as usize];
             for x in 0..size {
                 let y = p.apply(x);
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn draws_are_pinned() {
-        let mut draw = Draw::new(world_key(1, 0), Purpose::Question, 3);
+        let mut draw = RandomStream::new(world_key(1, 0), StreamPurpose::Question, 3);
         assert_eq!(draw.bits(), 6_573_024_879_480_747_023, "the generator is frozen");
         let picked: Vec<u64> = (0..1000).map(|_| draw.below(10)).collect();
         assert!((0..10).all(|n| picked.contains(&n)));
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn the_rough_normal_has_its_moments() {
-        let mut draw = Draw::new(5, Purpose::Passage, 0);
+        let mut draw = RandomStream::new(5, StreamPurpose::Passage, 0);
         let n = 20_000;
         let values: Vec<f64> = (0..n).map(|_| draw.normal_permille() as f64 / 1000.0).collect();
         let mean = values.iter().sum::<f64>() / f64::from(n);

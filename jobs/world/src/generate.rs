@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::draw::{Permutation, Purpose};
+use crate::draw::{Permutation, StreamPurpose};
 use crate::entities::Entities;
 use crate::passage::{plan, write};
-use crate::question::{Ids, question};
+use crate::question::{IdPrefixes, question};
 use crate::record::{Passage, Question};
 use crate::settings::{WorldError, WorldSettings};
 
 /// The progress of writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
+pub struct GenerationProgress {
     /// `corpus` or `questions`.
     pub stage: &'static str,
     /// Lines written.
@@ -48,7 +48,7 @@ pub struct World {
     settings: WorldSettings,
     entities: Entities,
     order: Permutation,
-    ids: Ids,
+    ids: IdPrefixes,
 }
 
 impl World {
@@ -59,8 +59,8 @@ impl World {
     pub fn new(settings: WorldSettings) -> Result<Self, WorldError> {
         settings.check()?;
         let entities = Entities::new(&settings);
-        let order = Permutation::new(entities.key, Purpose::CorpusOrder, entities.len());
-        Ok(Self { settings, entities, order, ids: Ids::new(&settings) })
+        let order = Permutation::new(entities.key, StreamPurpose::CorpusOrder, entities.len());
+        Ok(Self { settings, entities, order, ids: IdPrefixes::new(&settings) })
     }
 
     /// The passage at a position of the corpus; `position` is below the number of passages.
@@ -107,26 +107,26 @@ const REPORT_EVERY: u64 = 1000;
 pub fn generate(
     settings: &WorldSettings,
     out: &Path,
-    mut progress: impl FnMut(Progress),
+    mut progress: impl FnMut(GenerationProgress),
 ) -> Result<WorldReport, WorldError> {
     let world = World::new(*settings)?;
     create_dir_all(out).map_err(|source| WorldError::Write { path: out.to_owned(), source })?;
     let mut digest = blake3::Hasher::new();
 
-    let mut corpus = Lines::create(out.join("corpus.jsonl"), &mut digest)?;
+    let mut corpus = JsonLinesWriter::create(out.join("corpus.jsonl"), &mut digest)?;
     for (done, passage) in (1..).zip(world.passages()) {
         corpus.write(&passage)?;
         if done % REPORT_EVERY == 0 || done == settings.passages {
-            progress(Progress { stage: "corpus", done, total: settings.passages });
+            progress(GenerationProgress { stage: "corpus", done, total: settings.passages });
         }
     }
     let (corpus, corpus_bytes) = corpus.finish()?;
 
-    let mut questions = Lines::create(out.join("questions.jsonl"), &mut digest)?;
+    let mut questions = JsonLinesWriter::create(out.join("questions.jsonl"), &mut digest)?;
     for (done, question) in (1..).zip(world.questions()) {
         questions.write(&question?)?;
         if done % REPORT_EVERY == 0 || done == settings.questions {
-            progress(Progress { stage: "questions", done, total: settings.questions });
+            progress(GenerationProgress { stage: "questions", done, total: settings.questions });
         }
     }
     let (questions, question_bytes) = questions.finish()?;
@@ -141,7 +141,7 @@ pub fn generate(
 }
 
 /// A file of JSON Lines, hashed as it is written.
-struct Lines<'a> {
+struct JsonLinesWriter<'a> {
     path: PathBuf,
     file: BufWriter<File>,
     line: Vec<u8>,
@@ -149,7 +149,7 @@ struct Lines<'a> {
     bytes: u64,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> JsonLinesWriter<'a> {
     fn create(path: PathBuf, digest: &'a mut blake3::Hasher) -> Result<Self, WorldError> {
         match File::create(&path) {
             Ok(file) => {

@@ -3,37 +3,37 @@
 //! Each function makes one attempt and returns `None` if the draw leads nowhere: an unmarried person, a passage too
 //! short to state the fact, a name that would give the answer away.
 
-use crate::draft::{Answer, Draft, Drawing, Fact, Place, tidy};
-use crate::entities::{Entities, Entity, Object};
-use crate::schema::{Class, Range, RelationId, Wordings};
+use crate::draft::{DraftAnswer, QuestionDraft, DraftContext, StatedFact, PhrasePosition, tidy};
+use crate::entities::{Entities, Entity, FactObject};
+use crate::schema::{EntityClass, ObjectRange, RelationId, Wordings};
 
 /// The first classes of chains, with weights.
-const STARTS: [(Class, u64); 9] = [
-    (Class::Film, 32),
-    (Class::Book, 15),
-    (Class::Album, 13),
-    (Class::Company, 12),
-    (Class::Person, 10),
-    (Class::Band, 8),
-    (Class::University, 5),
-    (Class::River, 3),
-    (Class::Award, 2),
+const STARTS: [(EntityClass, u64); 9] = [
+    (EntityClass::Film, 32),
+    (EntityClass::Book, 15),
+    (EntityClass::Album, 13),
+    (EntityClass::Company, 12),
+    (EntityClass::Person, 10),
+    (EntityClass::Band, 8),
+    (EntityClass::University, 5),
+    (EntityClass::River, 3),
+    (EntityClass::Award, 2),
 ];
 
 /// The compared classes, with weights.
-const COMPARED: [(Class, u64); 9] = [
-    (Class::Film, 25),
-    (Class::Person, 25),
-    (Class::City, 10),
-    (Class::Company, 10),
-    (Class::Book, 8),
-    (Class::Album, 7),
-    (Class::University, 4),
-    (Class::Band, 6),
-    (Class::River, 5),
+const COMPARED: [(EntityClass, u64); 9] = [
+    (EntityClass::Film, 25),
+    (EntityClass::Person, 25),
+    (EntityClass::City, 10),
+    (EntityClass::Company, 10),
+    (EntityClass::Book, 8),
+    (EntityClass::Album, 7),
+    (EntityClass::University, 4),
+    (EntityClass::Band, 6),
+    (EntityClass::River, 5),
 ];
 
-fn start(drawing: &mut Drawing<'_>, weights: &[(Class, u64)]) -> Entity {
+fn start(drawing: &mut DraftContext<'_>, weights: &[(EntityClass, u64)]) -> Entity {
     let mut left = drawing.draw.below(weights.iter().map(|(_, w)| w).sum());
     let mut class = weights[0].0;
     for &(candidate, weight) in weights {
@@ -47,15 +47,15 @@ fn start(drawing: &mut Drawing<'_>, weights: &[(Class, u64)]) -> Entity {
 }
 
 /// An entity of a class, of the well-known ones more often than not.
-fn any(drawing: &mut Drawing<'_>, class: Class) -> Entity {
+fn any(drawing: &mut DraftContext<'_>, class: EntityClass) -> Entity {
     let entity = Entity { class, index: drawing.draw.below(drawing.world.count(class)) };
     if drawing.draw.chance(drawing.difficulty.fame) { drawing.world.well_known(entity) } else { entity }
 }
 
 /// A chain of `hops` passages: each links to the next, and the last states the answer.
-pub(crate) fn chain(drawing: &mut Drawing<'_>, hops: usize) -> Option<Draft> {
+pub(crate) fn chain(drawing: &mut DraftContext<'_>, hops: usize) -> Option<QuestionDraft> {
     let mut path = vec![start(drawing, &STARTS)];
-    let mut facts: Vec<Fact> = Vec::with_capacity(hops);
+    let mut facts: Vec<StatedFact> = Vec::with_capacity(hops);
     while facts.len() < hops {
         let at = path[facts.len()];
         let is_last = facts.len() + 1 == hops;
@@ -63,7 +63,7 @@ pub(crate) fn chain(drawing: &mut Drawing<'_>, hops: usize) -> Option<Draft> {
             return None;
         }
         let fact = drawing.any_fact(at, |r| is_last || r.relation().phrase.is_some())?;
-        if let Object::Entity(object) = fact.object {
+        if let FactObject::Entity(object) = fact.object {
             // No way back, and no intermediate name equal to the answer's.
             let name = drawing.world.name(object);
             if path.contains(&object) || path.iter().any(|&e| drawing.world.name(e) == name) {
@@ -74,31 +74,31 @@ pub(crate) fn chain(drawing: &mut Drawing<'_>, hops: usize) -> Option<Draft> {
         facts.push(fact);
     }
     // The name in "Springfield, Arbia" includes its country.
-    if facts[0].relation.relation().range == Range::CountryOfCity && drawing.world.shares_name(path[0]) {
+    if facts[0].relation.relation().range == ObjectRange::CountryOfCity && drawing.world.shares_name(path[0]) {
         return None;
     }
     let mut subject = drawing.pinpoint(path[0]);
     for (n, fact) in facts[..hops - 1].iter().enumerate() {
-        let place = if n + 2 == hops { Place::Last } else { Place::Inner };
+        let place = if n + 2 == hops { PhrasePosition::Last } else { PhrasePosition::Inner };
         subject = drawing.phrase(fact, &subject, place)?;
     }
     let last = &facts[hops - 1];
     let text = tidy(&drawing.wording_of(last, &last.relation.relation().asks).replace("{x}", &subject));
-    let answer = Answer::Object(facts[hops - 1].object.clone());
+    let answer = DraftAnswer::Object(facts[hops - 1].object.clone());
     let follows = (0..hops).map(|n| n.checked_sub(1)).collect();
-    Some(Draft { kind: "bridge", comparison: None, text, answer, facts, follows })
+    Some(QuestionDraft { kind: "bridge", comparison: None, text, answer, facts, follows })
 }
 
 /// The kind of a comparison.
 #[derive(Debug, Clone, Copy)]
-enum Comparison {
+enum ComparisonKind {
     Same { wanted: bool },
     First,
     Last,
 }
 
-impl Comparison {
-    fn draw(drawing: &mut Drawing<'_>, relation: RelationId) -> Option<Self> {
+impl ComparisonKind {
+    fn draw(drawing: &mut DraftContext<'_>, relation: RelationId) -> Option<Self> {
         let schema = relation.relation();
         let mut choices = Vec::with_capacity(4);
         if schema.same.is_some() {
@@ -128,15 +128,15 @@ impl Comparison {
     }
 
     /// The answer, given both facts and the entity that names each side. `None` if they do not decide it as wanted.
-    fn decide(self, a: (&Object, Entity), b: (&Object, Entity)) -> Option<Answer> {
+    fn decide(self, a: (&FactObject, Entity), b: (&FactObject, Entity)) -> Option<DraftAnswer> {
         match (self, a.0, b.0) {
-            (Self::Same { wanted }, x, y) => ((x == y) == wanted).then_some(Answer::YesNo(wanted)),
-            (_, Object::Value(_, x), Object::Value(_, y)) if x == y => None,
-            (Self::First, Object::Value(_, x), Object::Value(_, y)) => {
-                Some(Answer::Object(Object::Entity(if x < y { a.1 } else { b.1 })))
+            (Self::Same { wanted }, x, y) => ((x == y) == wanted).then_some(DraftAnswer::YesNo(wanted)),
+            (_, FactObject::Value(_, x), FactObject::Value(_, y)) if x == y => None,
+            (Self::First, FactObject::Value(_, x), FactObject::Value(_, y)) => {
+                Some(DraftAnswer::Object(FactObject::Entity(if x < y { a.1 } else { b.1 })))
             }
-            (Self::Last, Object::Value(_, x), Object::Value(_, y)) => {
-                Some(Answer::Object(Object::Entity(if x > y { a.1 } else { b.1 })))
+            (Self::Last, FactObject::Value(_, x), FactObject::Value(_, y)) => {
+                Some(DraftAnswer::Object(FactObject::Entity(if x > y { a.1 } else { b.1 })))
             }
             _ => None,
         }
@@ -144,9 +144,9 @@ impl Comparison {
 }
 
 /// A second subject beside `fact`'s: one with the same object if wanted and possible, otherwise any of the class.
-fn other(drawing: &mut Drawing<'_>, fact: &Fact, comparison: Comparison) -> Option<Entity> {
+fn other(drawing: &mut DraftContext<'_>, fact: &StatedFact, comparison: ComparisonKind) -> Option<Entity> {
     let class = fact.subject.class;
-    if let (Comparison::Same { wanted: true }, Object::Entity(object)) = (comparison, &fact.object) {
+    if let (ComparisonKind::Same { wanted: true }, FactObject::Entity(object)) = (comparison, &fact.object) {
         let n = drawing.draw.bits() >> 1;
         return drawing.world.subject(fact.relation, *object, n);
     }
@@ -154,11 +154,11 @@ fn other(drawing: &mut Drawing<'_>, fact: &Fact, comparison: Comparison) -> Opti
 }
 
 /// Two entities of a class compared by one relation.
-pub(crate) fn comparison(drawing: &mut Drawing<'_>) -> Option<Draft> {
+pub(crate) fn comparison(drawing: &mut DraftContext<'_>) -> Option<QuestionDraft> {
     let a = start(drawing, &COMPARED);
     let fact_a = drawing.any_fact(a, |r| r.relation().same.is_some() || r.relation().first.is_some())?;
     let relation = fact_a.relation;
-    let comparison = Comparison::draw(drawing, relation)?;
+    let comparison = ComparisonKind::draw(drawing, relation)?;
     let b = other(drawing, &fact_a, comparison)?;
     let fact_b = drawing.fact(b, relation)?;
     let world = drawing.world;
@@ -170,7 +170,7 @@ pub(crate) fn comparison(drawing: &mut Drawing<'_>) -> Option<Draft> {
     let (name_a, name_b) = (drawing.pinpoint(a), drawing.pinpoint(b));
     let pattern = drawing.wording_of(&fact_a, comparison.wordings(relation)?);
     let text = pattern.replace("{a}", &name_a).replace("{b}", &name_b);
-    Some(Draft {
+    Some(QuestionDraft {
         kind: "comparison",
         comparison: Some(comparison.name()),
         text,
@@ -211,25 +211,25 @@ fn confuses(world: &Entities, bridge: RelationId, [a, end_a, b, end_b]: [Entity;
     let mut four = vec![a, end_a, b, end_b];
     four.sort();
     four.dedup();
-    let shared = bridge.relation().range == Range::CountryOfCity && (world.shares_name(a) || world.shares_name(b));
+    let shared = bridge.relation().range == ObjectRange::CountryOfCity && (world.shares_name(a) || world.shares_name(b));
     four.len() < 4 || world.name(a) == world.name(b) || shared
 }
 
 /// Two chains of two passages, compared at their ends.
-pub(crate) fn bridge_comparison(drawing: &mut Drawing<'_>) -> Option<Draft> {
+pub(crate) fn bridge_comparison(drawing: &mut DraftContext<'_>) -> Option<QuestionDraft> {
     let a = start(drawing, &COMPARED);
     let bridge_a = drawing.any_fact(a, |r| r.relation().phrase.is_some())?;
-    let Object::Entity(end_a) = bridge_a.object else { return None };
+    let FactObject::Entity(end_a) = bridge_a.object else { return None };
     let fact_a = drawing.any_fact(end_a, |r| {
         r.relation().same.is_some() || part(bridge_a.relation).is_some() && r.relation().first.is_some()
     })?;
     let relation = fact_a.relation;
-    let comparison = Comparison::draw(drawing, relation)?;
-    let by_age = matches!(comparison, Comparison::First | Comparison::Last);
+    let comparison = ComparisonKind::draw(drawing, relation)?;
+    let by_age = matches!(comparison, ComparisonKind::First | ComparisonKind::Last);
     if by_age && part(bridge_a.relation).is_none() {
         return None;
     }
-    let wants_same = matches!(comparison, Comparison::Same { wanted: true });
+    let wants_same = matches!(comparison, ComparisonKind::Same { wanted: true });
     let b = if wants_same {
         let end_b = other(drawing, &fact_a, comparison)?;
         let n = drawing.draw.bits() >> 1;
@@ -238,7 +238,7 @@ pub(crate) fn bridge_comparison(drawing: &mut Drawing<'_>) -> Option<Draft> {
         any(drawing, a.class)
     };
     let bridge_b = drawing.fact(b, bridge_a.relation)?;
-    let Object::Entity(end_b) = bridge_b.object else { return None };
+    let FactObject::Entity(end_b) = bridge_b.object else { return None };
     let fact_b = drawing.fact(end_b, relation)?;
     if confuses(drawing.world, bridge_a.relation, [a, end_a, b, end_b]) {
         return None;
@@ -246,16 +246,16 @@ pub(crate) fn bridge_comparison(drawing: &mut Drawing<'_>) -> Option<Draft> {
     let answer = comparison.decide((&fact_a.object, a), (&fact_b.object, b))?;
     let (name_a, name_b) = (drawing.pinpoint(a), drawing.pinpoint(b));
     let text = if by_age {
-        let wordings = if matches!(comparison, Comparison::First) { &BY_AGE_FIRST } else { &BY_AGE_LAST };
+        let wordings = if matches!(comparison, ComparisonKind::First) { &BY_AGE_FIRST } else { &BY_AGE_LAST };
         let pattern = drawing.wording(wordings).replace("{n}", a.class.noun()).replace("{r}", part(bridge_a.relation)?);
         pattern.replace("{a}", &name_a).replace("{b}", &name_b)
     } else {
-        let phrase_a = drawing.phrase(&bridge_a, &name_a, Place::Inner)?;
-        let phrase_b = drawing.phrase(&bridge_b, &name_b, Place::Inner)?;
+        let phrase_a = drawing.phrase(&bridge_a, &name_a, PhrasePosition::Inner)?;
+        let phrase_b = drawing.phrase(&bridge_b, &name_b, PhrasePosition::Inner)?;
         let pattern = drawing.wording_of(&fact_a, comparison.wordings(relation)?);
         pattern.replace("{a}", &phrase_a).replace("{b}", &phrase_b)
     };
-    Some(Draft {
+    Some(QuestionDraft {
         kind: "bridge_comparison",
         comparison: Some(comparison.name()),
         text: tidy(&text),

@@ -23,6 +23,6 @@ mod settings;
 mod verify;
 mod wordlists;
 
-pub use generate::{Progress, World, WorldReport, generate};
-pub use settings::{Difficulty, Mix, Split, WorldError, WorldSettings};
-pub use verify::{Flaw, verify};
+pub use generate::{GenerationProgress, World, WorldReport, generate};
+pub use settings::{Difficulty, QuestionMix, WorldSplit, WorldError, WorldSettings};
+pub use verify::{QuestionFlaw, verify};

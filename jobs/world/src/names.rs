@@ -7,33 +7,33 @@
 
 mod parts;
 
-use crate::draw::{Permutation, Purpose};
-use crate::settings::Split;
+use crate::draw::{Permutation, StreamPurpose};
+use crate::settings::WorldSplit;
 
 use parts::{
     ADJECTIVES, AWARD_KINDS, COUNTRY_ENDINGS, FIELDS, NOUNS, PLACE_ENDINGS, PLACE_MIDDLES, PLACE_PREFIXES,
     SURNAME_ENDINGS, TRADES,
 };
-pub(crate) use parts::{EVAL, Parts, TRAIN};
+pub(crate) use parts::{EVAL, NameParts, TRAIN};
 
 /// The parts of a split's names.
-pub(crate) fn parts(split: Split) -> &'static Parts {
+pub(crate) fn parts(split: WorldSplit) -> &'static NameParts {
     match split {
-        Split::Train => &TRAIN,
-        Split::Eval => &EVAL,
+        WorldSplit::Train => &TRAIN,
+        WorldSplit::Eval => &EVAL,
     }
 }
 
 /// An entity's name and its place among the holders of the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Holder {
+pub(crate) struct NameHolder {
     pub(crate) base: u64,
     pub(crate) rank: u64,
 }
 
 /// A pool of entities that share names.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pool {
+pub(crate) struct NamePool {
     size: u64,
     bases: u64,
     order: Permutation,
@@ -41,7 +41,7 @@ pub(crate) struct Pool {
     spread: Permutation,
 }
 
-impl Pool {
+impl NamePool {
     /// A pool of `size` entities. About `collisions` in a thousand share a name with an earlier one. `capacity` is the
     /// number of available distinct names.
     pub(crate) fn new(world: u64, number: u8, size: u64, collisions: u32, capacity: u64) -> Self {
@@ -49,8 +49,8 @@ impl Pool {
         Self {
             size,
             bases,
-            order: Permutation::new(world, Purpose::Names(number), size),
-            spread: Permutation::new(world, Purpose::Names(number + 64), bases),
+            order: Permutation::new(world, StreamPurpose::Names(number), size),
+            spread: Permutation::new(world, StreamPurpose::Names(number + 64), bases),
         }
     }
 
@@ -58,13 +58,13 @@ impl Pool {
         self.bases
     }
 
-    pub(crate) fn holder(&self, entity: u64) -> Holder {
+    pub(crate) fn holder(&self, entity: u64) -> NameHolder {
         let p = self.order.apply(entity);
-        Holder { base: p % self.bases, rank: p / self.bases }
+        NameHolder { base: p % self.bases, rank: p / self.bases }
     }
 
     /// The entity of a holder, if it exists.
-    pub(crate) fn entity(&self, holder: Holder) -> Option<u64> {
+    pub(crate) fn entity(&self, holder: NameHolder) -> Option<u64> {
         let p = holder.base + holder.rank * self.bases;
         (p < self.size).then(|| self.order.invert(p))
     }
@@ -103,13 +103,13 @@ pub(crate) mod capacity {
 // number of names spreads them. In a name of two parts, the second part turns with the first.
 
 /// A surname. Numbers beyond the last surname start again.
-pub(crate) fn surname(parts: &Parts, n: u64) -> String {
+pub(crate) fn surname(parts: &NameParts, n: u64) -> String {
     let n = n * 535 % capacity::SURNAMES;
     format!("{}{}", parts.surname_stems[(n % 48) as usize], SURNAME_ENDINGS[(n / 48) as usize])
 }
 
 /// A town's name; the first 768 are short.
-pub(crate) fn place(parts: &Parts, n: u64) -> String {
+pub(crate) fn place(parts: &NameParts, n: u64) -> String {
     if n < capacity::SIMPLE {
         let n = n * 331 % capacity::SIMPLE;
         return format!("{}{}", parts.place_stems[(n % 48) as usize], PLACE_ENDINGS[(n / 48) as usize]);
@@ -123,12 +123,12 @@ pub(crate) fn place(parts: &Parts, n: u64) -> String {
     format!("{prefix}{stem}{first}{second}{}", PLACE_ENDINGS[(n / 19_200) as usize])
 }
 
-pub(crate) fn country(parts: &Parts, n: u64) -> String {
+pub(crate) fn country(parts: &NameParts, n: u64) -> String {
     format!("{}{}", parts.country_stems[(n % 40) as usize], COUNTRY_ENDINGS[(n / 40) as usize])
 }
 
 /// A river's name, built on a long place name.
-pub(crate) fn river(parts: &Parts, n: u64) -> String {
+pub(crate) fn river(parts: &NameParts, n: u64) -> String {
     format!("{} River", place(parts, capacity::SIMPLE + n))
 }
 
@@ -149,7 +149,7 @@ impl PersonName {
 }
 
 /// A person's name. Given names are combined with `surnames` surnames. Initials are used only after those run out.
-pub(crate) fn person(parts: &Parts, n: u64, surnames: u64) -> PersonName {
+pub(crate) fn person(parts: &NameParts, n: u64, surnames: u64) -> PersonName {
     let (family, n) = (n % surnames, n / surnames);
     let (given, initials) = ((n + 37 * family) % 64, n / 64);
     let surname = surname(parts, family);
@@ -164,7 +164,7 @@ pub(crate) fn person(parts: &Parts, n: u64, surnames: u64) -> PersonName {
 }
 
 /// A university's name; four for each place.
-pub(crate) fn university(parts: &Parts, n: u64) -> String {
+pub(crate) fn university(parts: &NameParts, n: u64) -> String {
     let short = capacity::SIMPLE;
     let (town, kind) = match n {
         n if n < 4 * short => (n % short, n / short + n % short),
@@ -180,7 +180,7 @@ pub(crate) fn university(parts: &Parts, n: u64) -> String {
 }
 
 /// A company's name: a surname and a trade, or two surnames after those run out.
-pub(crate) fn company(parts: &Parts, n: u64) -> String {
+pub(crate) fn company(parts: &NameParts, n: u64) -> String {
     let (first, n) = (n % capacity::SURNAMES, n / capacity::SURNAMES);
     let trade = TRADES[((n + 7 * first) % 24) as usize];
     match n / 24 {
@@ -189,7 +189,7 @@ pub(crate) fn company(parts: &Parts, n: u64) -> String {
     }
 }
 
-pub(crate) fn award(parts: &Parts, n: u64) -> String {
+pub(crate) fn award(parts: &NameParts, n: u64) -> String {
     let (donor, n) = (n % capacity::SURNAMES, n / capacity::SURNAMES + 5 * (n % capacity::SURNAMES));
     let kind = AWARD_KINDS[(n % 3) as usize];
     let field = FIELDS[(n / 3 % 24) as usize];
@@ -197,7 +197,7 @@ pub(crate) fn award(parts: &Parts, n: u64) -> String {
 }
 
 /// A band's name: two words, or three after those run out.
-pub(crate) fn band(parts: &Parts, n: u64) -> String {
+pub(crate) fn band(parts: &NameParts, n: u64) -> String {
     let adjective = parts.adjectives[(n % ADJECTIVES) as usize];
     let noun = parts.nouns[((n / ADJECTIVES + 5 * (n % ADJECTIVES)) % NOUNS) as usize];
     match n / (ADJECTIVES * NOUNS) {
@@ -215,7 +215,7 @@ fn plural(noun: &str) -> String {
 }
 
 /// A work's title, in one of four forms, each with a short variant for its first few thousand.
-pub(crate) fn work(parts: &Parts, n: u64) -> String {
+pub(crate) fn work(parts: &NameParts, n: u64) -> String {
     use capacity::{SIMPLE, SURNAMES};
     let (form, rest) = (n % 4, n / 4);
     const PAIRS: u64 = ADJECTIVES * NOUNS;
@@ -245,7 +245,7 @@ mod tests {
 
     use super::*;
 
-    fn distinct(n: u64, name: impl Fn(&Parts, u64) -> String) {
+    fn distinct(n: u64, name: impl Fn(&NameParts, u64) -> String) {
         let [train, eval] = [&TRAIN, &EVAL].map(|p| (0..n).map(|i| name(p, i)).collect::<BTreeSet<_>>());
         assert_eq!((train.len() as u64, eval.len() as u64), (n, n), "names repeat");
         assert!(train.is_disjoint(&eval), "shared: {:?}", train.intersection(&eval).next());
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn holders_invert() {
-        let pool = Pool::new(3, 0, 1000, 300, 10_000);
+        let pool = NamePool::new(3, 0, 1000, 300, 10_000);
         let mut shared = 0;
         for e in 0..1000 {
             let holder = pool.holder(e);

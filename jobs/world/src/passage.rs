@@ -3,22 +3,22 @@
 //! The plan is cheap. It tells a question the facts stated in a passage, their sentences and their wordings. The text
 //! is written from the plan.
 
-use crate::draw::{Draw, Purpose};
-use crate::entities::{Entities, Entity, Mention, Object};
-use crate::record::{Link, Passage};
-use crate::schema::{Class, HELD_OUT_WORDING, RelationId, relations_into, relations_of};
-use crate::settings::{Difficulty, Split};
+use crate::draw::{RandomStream, StreamPurpose};
+use crate::entities::{Entities, Entity, EntityMention, FactObject};
+use crate::record::{PassageLink, Passage};
+use crate::schema::{EntityClass, HELD_OUT_WORDING, RelationId, relations_into, relations_of};
+use crate::settings::{Difficulty, WorldSplit};
 use crate::wordlists::{
     ASIDES, BODY_FILLERS, DECADES, JUDGEMENTS, PEOPLE, PERSON_FILLERS, PLACE_FILLERS, TOPICS, WORK_FILLERS,
 };
 
 /// A sentence of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Sentence {
+pub(crate) enum PlannedSentence {
     /// Introduces the entity with its noun and the things that it is known for.
     Lead,
     /// States a fact in one of its three wordings.
-    Fact { relation: RelationId, object: Object, wording: usize },
+    Fact { relation: RelationId, object: FactObject, wording: usize },
     /// Mentions a subject of a relation with this entity as its object.
     Back { relation: RelationId, subject: Entity, wording: usize },
     /// Mentions an unrelated entity. With `of`, a noun phrase names the entity's object of that relation instead.
@@ -29,31 +29,31 @@ pub(crate) enum Sentence {
 
 /// The sentences of a passage, before it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Plan {
-    pub(crate) sentences: Vec<Sentence>,
+pub(crate) struct PassagePlan {
+    pub(crate) sentences: Vec<PlannedSentence>,
     /// Every wording of this passage is held out: `train` never uses it.
     pub(crate) held_out: bool,
-    draw: Draw,
+    draw: RandomStream,
 }
 
-impl Plan {
+impl PassagePlan {
     /// The sentence, the object and the wording of a fact, if the passage states it.
-    pub(crate) fn fact(&self, wanted: RelationId) -> Option<(usize, &Object, usize)> {
+    pub(crate) fn fact(&self, wanted: RelationId) -> Option<(usize, &FactObject, usize)> {
         self.sentences.iter().enumerate().find_map(|(n, sentence)| match sentence {
-            Sentence::Fact { relation, object, wording } if *relation == wanted => Some((n, object, *wording)),
+            PlannedSentence::Fact { relation, object, wording } if *relation == wanted => Some((n, object, *wording)),
             _ => None,
         })
     }
 
     /// Whether the passage mentions an entity that links to it.
     pub(crate) fn mentions(&self, wanted: Entity) -> bool {
-        self.sentences.iter().any(|s| matches!(s, Sentence::Back { subject, .. } if *subject == wanted))
+        self.sentences.iter().any(|s| matches!(s, PlannedSentence::Back { subject, .. } if *subject == wanted))
     }
 
     /// The stated relations.
     pub(crate) fn relations(&self) -> impl Iterator<Item = RelationId> {
         self.sentences.iter().filter_map(|sentence| match sentence {
-            Sentence::Fact { relation, .. } => Some(*relation),
+            PlannedSentence::Fact { relation, .. } => Some(*relation),
             _ => None,
         })
     }
@@ -73,39 +73,39 @@ fn exp_permille(x: i64) -> i64 {
 }
 
 /// Plans the passage of an entity.
-pub(crate) fn plan(world: &Entities, difficulty: &Difficulty, entity: Entity) -> Plan {
-    let mut draw = Draw::new(world.key, Purpose::Passage, world.number(entity));
-    let all = world.split == Split::Eval;
+pub(crate) fn plan(world: &Entities, difficulty: &Difficulty, entity: Entity) -> PassagePlan {
+    let mut draw = RandomStream::new(world.key, StreamPurpose::Passage, world.number(entity));
+    let all = world.split == WorldSplit::Eval;
     let held_out = all && draw.below(3) == 0;
     let target = i64::from(difficulty.median_words)
         * exp_permille(draw.normal_permille() * i64::from(difficulty.spread) / 1000)
         / 1000;
     let (left, sentences) = (target - LEAD_WORDS, Vec::with_capacity(8));
-    let mut planner = Planner { world, difficulty, entity, all, held_out, draw, left, sentences };
+    let mut planner = PassagePlanner { world, difficulty, entity, all, held_out, draw, left, sentences };
     planner.facts();
     planner.backs();
     planner.asides();
-    let Planner { mut draw, mut sentences, .. } = planner;
+    let PassagePlanner { mut draw, mut sentences, .. } = planner;
     draw.shuffle(&mut sentences);
-    sentences.insert(0, Sentence::Lead);
-    Plan { sentences, held_out, draw }
+    sentences.insert(0, PlannedSentence::Lead);
+    PassagePlan { sentences, held_out, draw }
 }
 
 /// A passage during planning, without its lead.
-struct Planner<'a> {
+struct PassagePlanner<'a> {
     world: &'a Entities,
     difficulty: &'a Difficulty,
     entity: Entity,
     /// Relations of both splits are stated.
     all: bool,
     held_out: bool,
-    draw: Draw,
+    draw: RandomStream,
     /// Words still to be planned.
     left: i64,
-    sentences: Vec<Sentence>,
+    sentences: Vec<PlannedSentence>,
 }
 
-impl Planner<'_> {
+impl PassagePlanner<'_> {
     fn wording(&mut self) -> usize {
         if self.held_out { HELD_OUT_WORDING } else { self.draw.below(2) as usize }
     }
@@ -121,7 +121,7 @@ impl Planner<'_> {
             }
             if let Some(object) = self.world.object(relation, self.entity) {
                 let wording = self.wording();
-                self.sentences.push(Sentence::Fact { relation, object, wording });
+                self.sentences.push(PlannedSentence::Fact { relation, object, wording });
                 self.left -= FACT_WORDS;
             }
         }
@@ -129,7 +129,7 @@ impl Planner<'_> {
 
     /// Mentions of subjects of relations with the entity as object: at most two by each relation.
     fn backs(&mut self) {
-        let role = (self.entity.class == Class::Person).then(|| self.world.role(self.entity));
+        let role = (self.entity.class == EntityClass::Person).then(|| self.world.role(self.entity));
         let mut into: Vec<RelationId> = relations_into(self.entity.class, role, self.all).collect();
         self.draw.shuffle(&mut into);
         for turn in 0..2 {
@@ -140,7 +140,7 @@ impl Planner<'_> {
                     && !self.mentions(subject)
                 {
                     let wording = self.wording();
-                    self.sentences.push(Sentence::Back { relation, subject, wording });
+                    self.sentences.push(PlannedSentence::Back { relation, subject, wording });
                     self.left -= FACT_WORDS;
                 }
             }
@@ -148,7 +148,7 @@ impl Planner<'_> {
     }
 
     fn mentions(&self, wanted: Entity) -> bool {
-        self.sentences.iter().any(|s| matches!(s, Sentence::Back { subject, .. } if *subject == wanted))
+        self.sentences.iter().any(|s| matches!(s, PlannedSentence::Back { subject, .. } if *subject == wanted))
     }
 
     /// Asides and fillers, until the passage is long enough.
@@ -157,7 +157,7 @@ impl Planner<'_> {
         while self.left > FILLER_WORDS / 2 {
             let sentence = match self.draw.chance(self.difficulty.asides) {
                 true => self.aside(&mut spoken_of),
-                false => Sentence::Filler,
+                false => PlannedSentence::Filler,
             };
             self.sentences.push(sentence);
             self.left -= FILLER_WORDS;
@@ -165,7 +165,7 @@ impl Planner<'_> {
     }
 
     /// Mentions an unrelated entity, perhaps the same as the last aside.
-    fn aside(&mut self, spoken_of: &mut Option<Entity>) -> Sentence {
+    fn aside(&mut self, spoken_of: &mut Option<Entity>) -> PlannedSentence {
         let Self { world, difficulty, entity, .. } = *self;
         let other = match *spoken_of {
             Some(other) if self.draw.chance(difficulty.dwelling) => other,
@@ -174,12 +174,12 @@ impl Planner<'_> {
         *spoken_of = Some(other);
         let of = self.draw.chance(difficulty.oblique).then(|| phrase(world, &mut self.draw, other)).flatten();
         let of = of.map(|relation| (relation, self.wording()));
-        if other == entity { Sentence::Filler } else { Sentence::Aside { entity: other, of } }
+        if other == entity { PlannedSentence::Filler } else { PlannedSentence::Aside { entity: other, of } }
     }
 }
 
 /// The entity for an aside in an entity's passage.
-fn unrelated(world: &Entities, difficulty: &Difficulty, draw: &mut Draw, entity: Entity) -> Entity {
+fn unrelated(world: &Entities, difficulty: &Difficulty, draw: &mut RandomStream, entity: Entity) -> Entity {
     let class = entity.class;
     let other = match draw.chance(500) {
         true => Entity { class, index: draw.below(world.count(class)) },
@@ -189,8 +189,8 @@ fn unrelated(world: &Entities, difficulty: &Difficulty, draw: &mut Draw, entity:
 }
 
 /// One of the relations with a noun phrase for the objects of an entity's class.
-fn phrase(world: &Entities, draw: &mut Draw, entity: Entity) -> Option<RelationId> {
-    let all = world.split == Split::Eval;
+fn phrase(world: &Entities, draw: &mut RandomStream, entity: Entity) -> Option<RelationId> {
+    let all = world.split == WorldSplit::Eval;
     let relations: Vec<RelationId> =
         relations_of(entity.class, all).filter(|r| r.relation().phrase.is_some()).collect();
     (!relations.is_empty()).then(|| relations[draw.below(relations.len() as u64) as usize])
@@ -202,51 +202,51 @@ pub(crate) fn write(
     difficulty: &Difficulty,
     id_prefix: &str,
     entity: Entity,
-    plan: &Plan,
+    plan: &PassagePlan,
 ) -> Passage {
-    let voice = Voice::new(world, difficulty, entity);
+    let voice = SubjectNames::new(world, difficulty, entity);
     let text =
-        Text { text: String::with_capacity(800), sentences: Vec::with_capacity(plan.sentences.len()), links: vec![] };
-    let mut writer = Writer { world, difficulty, entity, voice, draw: plan.draw.clone(), text };
+        TextBuilder { text: String::with_capacity(800), sentences: Vec::with_capacity(plan.sentences.len()), links: vec![] };
+    let mut writer = PassageWriter { world, difficulty, entity, voice, draw: plan.draw.clone(), text };
     for sentence in &plan.sentences {
         writer.text.begin();
         match sentence {
-            Sentence::Lead => writer.lead(),
-            Sentence::Fact { relation, object, wording } => writer.fact(relation.relation().says[*wording], object),
-            Sentence::Back { relation, subject, wording } => {
+            PlannedSentence::Lead => writer.lead(),
+            PlannedSentence::Fact { relation, object, wording } => writer.fact(relation.relation().says[*wording], object),
+            PlannedSentence::Back { relation, subject, wording } => {
                 let Some(wordings) = relation.relation().says_back else { continue };
                 writer.back(wordings[*wording], *subject);
             }
-            Sentence::Aside { entity, of } => writer.aside(*entity, *of),
-            Sentence::Filler => writer.filler(),
+            PlannedSentence::Aside { entity, of } => writer.aside(*entity, *of),
+            PlannedSentence::Filler => writer.filler(),
         }
         writer.text.end();
     }
-    let Text { text, sentences, links } = writer.text;
+    let TextBuilder { text, sentences, links } = writer.text;
     Passage { id: format!("{id_prefix}{}", world.number(entity)), title: world.title(entity), text, sentences, links }
 }
 
 /// A passage during writing, sentence by sentence.
-struct Writer<'a> {
+struct PassageWriter<'a> {
     world: &'a Entities,
     difficulty: &'a Difficulty,
     entity: Entity,
-    voice: Voice,
-    draw: Draw,
-    text: Text,
+    voice: SubjectNames,
+    draw: RandomStream,
+    text: TextBuilder,
 }
 
-impl Writer<'_> {
+impl PassageWriter<'_> {
     fn lead(&mut self) {
         let Self { world, difficulty, voice, draw, text, .. } = self;
         let entity = self.entity;
         let known_for = world.known_for(entity);
         let noun = match entity.class {
-            Class::Person => world.role(entity).noun(),
+            EntityClass::Person => world.role(entity).noun(),
             class => class.noun(),
         };
         let forms: &[&str] = match entity.class {
-            Class::Person => &[
+            EntityClass::Person => &[
                 "{s} is {n} known for {t}",
                 "{s} is {n} and public figure, best known for {t}",
                 "{s} (often just {h}) is {n} who became known for {t}",
@@ -259,7 +259,7 @@ impl Writer<'_> {
         };
         let form = draw.pick(forms);
         let long = match entity.class {
-            Class::Person if draw.chance(difficulty.middle_names) => world.long_name(entity, draw.below(32)),
+            EntityClass::Person if draw.chance(difficulty.middle_names) => world.long_name(entity, draw.below(32)),
             _ => None,
         };
         text.pattern(form, |slot, text| match slot {
@@ -273,7 +273,7 @@ impl Writer<'_> {
         });
     }
 
-    fn fact(&mut self, pattern: &str, object: &Object) {
+    fn fact(&mut self, pattern: &str, object: &FactObject) {
         let subject = self.voice.subject(&mut self.draw, pattern);
         self.text.pattern(pattern, |slot, text| match slot {
             "s" => text.push(subject),
@@ -308,10 +308,10 @@ impl Writer<'_> {
     fn filler(&mut self) {
         let Self { voice, draw, text, .. } = self;
         let patterns = match self.entity.class {
-            Class::Person => &PERSON_FILLERS,
-            Class::Film | Class::Book | Class::Album => &WORK_FILLERS,
-            Class::Country | Class::City | Class::River => &PLACE_FILLERS,
-            Class::University | Class::Company | Class::Award | Class::Band => &BODY_FILLERS,
+            EntityClass::Person => &PERSON_FILLERS,
+            EntityClass::Film | EntityClass::Book | EntityClass::Album => &WORK_FILLERS,
+            EntityClass::Country | EntityClass::City | EntityClass::River => &PLACE_FILLERS,
+            EntityClass::University | EntityClass::Company | EntityClass::Award | EntityClass::Band => &BODY_FILLERS,
         };
         let pattern = patterns[draw.below(patterns.len() as u64) as usize];
         text.pattern(pattern, |slot, text| match slot {
@@ -322,7 +322,7 @@ impl Writer<'_> {
 }
 
 /// The words for a passage's own entity.
-struct Voice {
+struct SubjectNames {
     full: String,
     /// The surname, or the class: `the film`.
     short: String,
@@ -331,20 +331,20 @@ struct Voice {
     in_full: u64,
 }
 
-impl Voice {
+impl SubjectNames {
     fn new(world: &Entities, difficulty: &Difficulty, entity: Entity) -> Self {
         let in_full = u64::from(difficulty.full_names);
-        if entity.class == Class::Person {
+        if entity.class == EntityClass::Person {
             let name = world.person_name(entity);
             let pronoun = if name.is_woman { "she" } else { "he" };
             return Self { full: name.full, short: name.surname, pronoun, in_full };
         }
-        let Mention { article, name } = world.mention(entity);
+        let EntityMention { article, name } = world.mention(entity);
         Self { full: format!("{article}{name}"), short: format!("the {}", entity.class.noun()), pronoun: "it", in_full }
     }
 
     /// A name, or perhaps a pronoun if the pattern begins with the subject.
-    fn subject(&self, draw: &mut Draw, pattern: &str) -> &str {
+    fn subject(&self, draw: &mut RandomStream, pattern: &str) -> &str {
         match draw.below(1000) {
             n if n < self.in_full => &self.full,
             n if n % 3 > 0 && pattern.starts_with("{s}") => self.pronoun,
@@ -353,34 +353,34 @@ impl Voice {
     }
 }
 
-fn push_object(world: &Entities, object: &Object, text: &mut Text) {
+fn push_object(world: &Entities, object: &FactObject, text: &mut TextBuilder) {
     match object {
-        Object::Entity(entity) => push_entity(world, *entity, text),
-        Object::Value(value, _) => text.push(value),
+        FactObject::Entity(entity) => push_entity(world, *entity, text),
+        FactObject::Value(value, _) => text.push(value),
     }
 }
 
 /// The name, as a link.
-fn push_entity(world: &Entities, entity: Entity, text: &mut Text) {
-    let Mention { article, name } = world.mention(entity);
+fn push_entity(world: &Entities, entity: Entity, text: &mut TextBuilder) {
+    let EntityMention { article, name } = world.mention(entity);
     text.push(article);
     let start = text.text.len() as u32;
     text.push(&name);
-    text.links.push(Link { title: world.title(entity), start, end: text.text.len() as u32 });
+    text.links.push(PassageLink { title: world.title(entity), start, end: text.text.len() as u32 });
 }
 
 /// The name, a person's with an initial for the given names, as a link.
-fn push_in_short(world: &Entities, entity: Entity, text: &mut Text) {
-    if entity.class != Class::Person {
+fn push_in_short(world: &Entities, entity: Entity, text: &mut TextBuilder) {
+    if entity.class != EntityClass::Person {
         return push_entity(world, entity, text);
     }
     let start = text.text.len() as u32;
     text.push(&world.person_name(entity).in_short());
-    text.links.push(Link { title: world.title(entity), start, end: text.text.len() as u32 });
+    text.links.push(PassageLink { title: world.title(entity), start, end: text.text.len() as u32 });
 }
 
 /// Fills a slot of a filler sentence.
-fn push_word(slot: &str, draw: &mut Draw, text: &mut Text) {
+fn push_word(slot: &str, draw: &mut RandomStream, text: &mut TextBuilder) {
     match slot {
         "p" => text.push(draw.pick(&PEOPLE)),
         "j" => {
@@ -399,13 +399,13 @@ fn push_word(slot: &str, draw: &mut Draw, text: &mut Text) {
 }
 
 /// A text under construction.
-struct Text {
+struct TextBuilder {
     text: String,
     sentences: Vec<u32>,
-    links: Vec<Link>,
+    links: Vec<PassageLink>,
 }
 
-impl Text {
+impl TextBuilder {
     fn begin(&mut self) {
         if !self.text.is_empty() {
             self.text.push(' ');

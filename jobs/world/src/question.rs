@@ -1,19 +1,19 @@
 //! Writes a question: text, answers, gold path, candidates, evidences, sub-questions and chain of thought.
 
-use crate::draft::{Answer, Draft, Drawing};
-use crate::draw::{Draw, Purpose};
-use crate::entities::{Entities, Entity, Object};
+use crate::draft::{DraftAnswer, QuestionDraft, DraftContext};
+use crate::draw::{RandomStream, StreamPurpose};
+use crate::entities::{Entities, Entity, FactObject};
 use crate::kinds::{bridge_comparison, chain, comparison};
-use crate::passage::{Sentence, plan, write};
-use crate::record::{Candidate, Gold, Question, SubQuestion};
+use crate::passage::{PlannedSentence, plan, write};
+use crate::record::{Candidate, GoldReference, Question, SubQuestion};
 use crate::settings::WorldSettings;
 
 /// Draws before a question gives up on held-out relations or templates, and again before it fails.
 const PATIENCE: usize = 2_000;
 
 /// Question `index`, or `None` if every draw failed (a world too small for its mix).
-pub(crate) fn question(world: &Entities, settings: &WorldSettings, ids: &Ids, index: u64) -> Option<Question> {
-    let mut draw = Draw::new(world.key, Purpose::Question, index);
+pub(crate) fn question(world: &Entities, settings: &WorldSettings, ids: &IdPrefixes, index: u64) -> Option<Question> {
+    let mut draw = RandomStream::new(world.key, StreamPurpose::Question, index);
     let mix = &settings.mix;
     let mut left = draw.below(mix.total());
     let weights = [mix.two_hop, mix.three_hop, mix.four_hop, mix.comparison, mix.bridge_comparison].map(u64::from);
@@ -22,7 +22,7 @@ pub(crate) fn question(world: &Entities, settings: &WorldSettings, ids: &Ids, in
         left -= weights[kind];
         kind += 1;
     }
-    let mut drawing = Drawing::new(world, &settings.difficulty, draw);
+    let mut drawing = DraftContext::new(world, &settings.difficulty, draw);
     for attempt in 0..2 * PATIENCE {
         if attempt == PATIENCE {
             drawing.relax();
@@ -42,12 +42,12 @@ pub(crate) fn question(world: &Entities, settings: &WorldSettings, ids: &Ids, in
 
 /// The prefixes of ids.
 #[derive(Debug, Clone)]
-pub(crate) struct Ids {
+pub(crate) struct IdPrefixes {
     pub(crate) question: String,
     pub(crate) passage: String,
 }
 
-impl Ids {
+impl IdPrefixes {
     pub(crate) fn new(settings: &WorldSettings) -> Self {
         let (split, seed) = (settings.split, settings.seed);
         Self { question: format!("{split}{seed}-q"), passage: format!("{split}{seed}-p") }
@@ -61,14 +61,14 @@ impl Ids {
 fn write_down(
     world: &Entities,
     settings: &WorldSettings,
-    ids: &Ids,
+    ids: &IdPrefixes,
     index: u64,
-    draft: &Draft,
+    draft: &QuestionDraft,
     held_out_template: bool,
 ) -> Question {
     let gold = draft.gold();
     let candidates = candidates(world, settings, &gold, index);
-    let reference = |e: Entity| Gold { id: ids.passage_of(world, e), title: world.title(e) };
+    let reference = |e: Entity| GoldReference { id: ids.passage_of(world, e), title: world.title(e) };
     let answers = answers(world, &draft.answer);
     Question {
         id: format!("{}{index}", ids.question),
@@ -100,7 +100,7 @@ fn write_down(
 }
 
 /// One sub-question per fact. It names its subject, or refers to the earlier sub-question with that answer.
-fn decomposition(world: &Entities, ids: &Ids, draft: &Draft, candidates: &[Entity]) -> Vec<SubQuestion> {
+fn decomposition(world: &Entities, ids: &IdPrefixes, draft: &QuestionDraft, candidates: &[Entity]) -> Vec<SubQuestion> {
     let support = |entity: Entity| candidates.iter().position(|&c| c == entity).map_or(0, |p| p as u32);
     let facts = draft.facts.iter().zip(&draft.follows);
     facts
@@ -117,27 +117,27 @@ fn decomposition(world: &Entities, ids: &Ids, draft: &Draft, candidates: &[Entit
 }
 
 /// The name of an object in sentences.
-fn name(world: &Entities, object: &Object) -> String {
+fn name(world: &Entities, object: &FactObject) -> String {
     match object {
-        Object::Entity(entity) => world.mention(*entity).name,
-        Object::Value(value, _) => value.clone(),
+        FactObject::Entity(entity) => world.mention(*entity).name,
+        FactObject::Value(value, _) => value.clone(),
     }
 }
 
 /// The name of an object in evidences.
-fn title(world: &Entities, object: &Object) -> String {
+fn title(world: &Entities, object: &FactObject) -> String {
     match object {
-        Object::Entity(entity) => world.title(*entity),
-        Object::Value(value, _) => value.clone(),
+        FactObject::Entity(entity) => world.title(*entity),
+        FactObject::Value(value, _) => value.clone(),
     }
 }
 
 /// The answer as in passages, then the bare name and the title if they differ.
-fn answers(world: &Entities, answer: &Answer) -> Vec<String> {
+fn answers(world: &Entities, answer: &DraftAnswer) -> Vec<String> {
     match answer {
-        Answer::YesNo(yes) => vec![if *yes { "yes" } else { "no" }.to_owned()],
-        Answer::Object(Object::Value(value, _)) => vec![value.clone()],
-        Answer::Object(Object::Entity(entity)) => {
+        DraftAnswer::YesNo(yes) => vec![if *yes { "yes" } else { "no" }.to_owned()],
+        DraftAnswer::Object(FactObject::Value(value, _)) => vec![value.clone()],
+        DraftAnswer::Object(FactObject::Entity(entity)) => {
             let mut answers = vec![world.mention(*entity).name];
             for alias in [world.name(*entity), world.title(*entity)] {
                 if !answers.contains(&alias) {
@@ -150,7 +150,7 @@ fn answers(world: &Entities, answer: &Answer) -> Vec<String> {
 }
 
 /// Each fact in its plainest wording, then the answer.
-fn rationale(world: &Entities, draft: &Draft, answer: &str) -> String {
+fn rationale(world: &Entities, draft: &QuestionDraft, answer: &str) -> String {
     let mut out = String::new();
     let full = |entity: Entity| {
         let mention = world.mention(entity);
@@ -158,8 +158,8 @@ fn rationale(world: &Entities, draft: &Draft, answer: &str) -> String {
     };
     for fact in &draft.facts {
         let object = match &fact.object {
-            Object::Entity(entity) => full(*entity),
-            Object::Value(value, _) => value.clone(),
+            FactObject::Entity(entity) => full(*entity),
+            FactObject::Value(value, _) => value.clone(),
         };
         let start = out.len();
         out.push_str(&fact.relation.relation().says[0].replace("{s}", &full(fact.subject)).replace("{o}", &object));
@@ -178,17 +178,17 @@ fn rationale(world: &Entities, draft: &Draft, answer: &str) -> String {
 /// class.
 fn candidates(world: &Entities, settings: &WorldSettings, gold: &[Entity], index: u64) -> Vec<Entity> {
     let wanted = (settings.candidates as usize).max(gold.len());
-    let mut draw = Draw::new(world.key, Purpose::Candidates, index);
+    let mut draw = RandomStream::new(world.key, StreamPurpose::Candidates, index);
     let mut near: Vec<Entity> = Vec::with_capacity(32);
     for &entity in gold {
         near.extend(world.namesakes(entity));
         for sentence in &plan(world, &settings.difficulty, entity).sentences {
             match sentence {
-                Sentence::Fact { relation, object: Object::Entity(object), .. } => {
+                PlannedSentence::Fact { relation, object: FactObject::Entity(object), .. } => {
                     near.push(*object);
                     near.extend(world.subject(*relation, *object, draw.bits() >> 1));
                 }
-                Sentence::Back { subject, .. } => near.push(*subject),
+                PlannedSentence::Back { subject, .. } => near.push(*subject),
                 _ => {}
             }
         }

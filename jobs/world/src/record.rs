@@ -17,7 +17,7 @@ pub struct Passage {
     /// End of each sentence, in bytes. The space between two sentences belongs to the later one.
     pub sentences: Vec<u32>,
     /// The hyperlinks in the order of the text. Each leads to a title of the corpus.
-    pub links: Vec<Link>,
+    pub links: Vec<PassageLink>,
 }
 
 impl Passage {
@@ -36,7 +36,7 @@ impl Passage {
 
 /// A hyperlink.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Link {
+pub struct PassageLink {
     /// The target's title.
     pub title: String,
     /// Start of the anchor in the text, in bytes.
@@ -56,7 +56,7 @@ pub struct Question {
     pub answers: Vec<String>,
     /// The gold path: the passages in the order of the hops. For a bridge comparison: first bridge, its end, second
     /// bridge, its end.
-    pub gold: Vec<Gold>,
+    pub gold: Vec<GoldReference>,
     /// Gold passages and distractors, in random order.
     pub candidates: Vec<Candidate>,
     /// The sentences with the facts, in the order of the evidences.
@@ -78,7 +78,7 @@ pub struct Question {
 
 /// A gold passage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Gold {
+pub struct GoldReference {
     /// Its id.
     pub id: String,
     /// Its title.
@@ -92,7 +92,7 @@ pub enum Candidate {
     /// With its text.
     Whole(Passage),
     /// To be looked up in the corpus.
-    Reference(Gold),
+    Reference(GoldReference),
 }
 
 /// A step of the decomposition.

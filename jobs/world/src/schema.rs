@@ -9,7 +9,7 @@ pub(crate) use relations::RELATIONS;
 
 /// A kind of entity; each has its own passages and titles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Class {
+pub(crate) enum EntityClass {
     Country,
     City,
     River,
@@ -23,7 +23,7 @@ pub(crate) enum Class {
     Album,
 }
 
-impl Class {
+impl EntityClass {
     pub(crate) const ALL: [Self; 11] = [
         Self::Country,
         Self::City,
@@ -63,7 +63,7 @@ impl Class {
 
 /// The profession of a person. Each has a contiguous range of persons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum PersonRole {
     Director,
     Actor,
     Writer,
@@ -73,7 +73,7 @@ pub(crate) enum Role {
     Scientist,
 }
 
-impl Role {
+impl PersonRole {
     /// Every role with its share of persons, in percent.
     pub(crate) const SHARES: [(Self, u64); 7] = [
         (Self::Director, 14),
@@ -100,11 +100,11 @@ impl Role {
 
 /// The objects of a relation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Range {
+pub(crate) enum ObjectRange {
     /// Entities of a class.
-    Class(Class),
+    Class(EntityClass),
     /// Persons of a role.
-    Role(Role),
+    Role(PersonRole),
     /// Another person, mutually.
     Spouse,
     /// The country given by a city's number. Cities of one name are in different countries.
@@ -112,12 +112,12 @@ pub(crate) enum Range {
     /// A city of the country itself.
     CityOfCountry,
     /// A value.
-    Literal(Literal),
+    Literal(LiteralKind),
 }
 
 /// The kind of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Literal {
+pub(crate) enum LiteralKind {
     /// The year in a work's title.
     WorkYear,
     /// A day in the year of a person's name.
@@ -141,8 +141,8 @@ pub(crate) const HELD_OUT_WORDING: usize = 2;
 pub(crate) struct Relation {
     /// The name in evidences.
     pub(crate) name: &'static str,
-    pub(crate) subject: Class,
-    pub(crate) range: Range,
+    pub(crate) subject: EntityClass,
+    pub(crate) range: ObjectRange,
     /// Occurs in `eval` only.
     pub(crate) held_out: bool,
     /// Sentences of the subject's passage, without the final full stop.
@@ -164,7 +164,7 @@ pub(crate) struct Relation {
 
 impl Relation {
     pub(crate) fn is_literal(&self) -> bool {
-        matches!(self.range, Range::Literal(_))
+        matches!(self.range, ObjectRange::Literal(_))
     }
 }
 
@@ -179,7 +179,7 @@ impl RelationId {
 }
 
 /// The relations of a class used by a split, in the schema's order.
-pub(crate) fn relations_of(class: Class, held_out_too: bool) -> impl Iterator<Item = RelationId> {
+pub(crate) fn relations_of(class: EntityClass, held_out_too: bool) -> impl Iterator<Item = RelationId> {
     (0u16..)
         .zip(RELATIONS)
         .filter(move |(_, r)| r.subject == class && (held_out_too || !r.held_out))
@@ -187,15 +187,15 @@ pub(crate) fn relations_of(class: Class, held_out_too: bool) -> impl Iterator<It
 }
 
 /// The relations with objects of a class and mentions in the object's passage, in the schema's order.
-pub(crate) fn relations_into(class: Class, role: Option<Role>, held_out_too: bool) -> impl Iterator<Item = RelationId> {
+pub(crate) fn relations_into(class: EntityClass, role: Option<PersonRole>, held_out_too: bool) -> impl Iterator<Item = RelationId> {
     (0u16..)
         .zip(RELATIONS)
         .filter(move |(_, r)| {
             let fits = match r.range {
-                Range::Class(c) => c == class,
-                Range::Role(wanted) => role == Some(wanted),
-                Range::CountryOfCity => class == Class::Country,
-                Range::Spouse | Range::CityOfCountry | Range::Literal(_) => false,
+                ObjectRange::Class(c) => c == class,
+                ObjectRange::Role(wanted) => role == Some(wanted),
+                ObjectRange::CountryOfCity => class == EntityClass::Country,
+                ObjectRange::Spouse | ObjectRange::CityOfCountry | ObjectRange::Literal(_) => false,
             };
             fits && r.says_back.is_some() && (held_out_too || !r.held_out)
         })

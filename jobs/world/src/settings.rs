@@ -7,14 +7,14 @@ use std::str::FromStr;
 /// The two kinds of worlds. Their names are disjoint, and a third of relations, templates and paraphrases occurs in
 /// `eval` only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Split {
+pub enum WorldSplit {
     /// For training models.
     Train,
     /// For evaluating them.
     Eval,
 }
 
-impl Split {
+impl WorldSplit {
     /// The split's name on the command line and in ids.
     pub fn name(self) -> &'static str {
         match self {
@@ -24,13 +24,13 @@ impl Split {
     }
 }
 
-impl fmt::Display for Split {
+impl fmt::Display for WorldSplit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Split {
+impl FromStr for WorldSplit {
     type Err = WorldError;
 
     fn from_str(s: &str) -> Result<Self, WorldError> {
@@ -44,7 +44,7 @@ impl FromStr for Split {
 
 /// The frequency of each kind of question, as weights. A kind of weight 0 never occurs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mix {
+pub struct QuestionMix {
     /// Two passages in a chain.
     pub two_hop: u32,
     /// Three passages in a chain.
@@ -57,14 +57,14 @@ pub struct Mix {
     pub bridge_comparison: u32,
 }
 
-impl Default for Mix {
+impl Default for QuestionMix {
     /// HotpotQA's proportions of bridge to comparison, plus a share of longer chains.
     fn default() -> Self {
         Self { two_hop: 64, three_hop: 6, four_hop: 3, comparison: 23, bridge_comparison: 4 }
     }
 }
 
-impl Mix {
+impl QuestionMix {
     pub(crate) fn total(&self) -> u64 {
         [self.two_hop, self.three_hop, self.four_hop, self.comparison, self.bridge_comparison]
             .iter()
@@ -145,9 +145,9 @@ pub struct WorldSettings {
     /// The seed. Worlds of different seeds have different ids.
     pub seed: u64,
     /// The split.
-    pub split: Split,
+    pub split: WorldSplit,
     /// The frequency of each kind of question.
-    pub mix: Mix,
+    pub mix: QuestionMix,
     /// Passages given with each question, including the gold ones.
     pub candidates: u32,
     /// Whether those passages are written with each question. Otherwise they are only named, to be looked up in the
@@ -168,13 +168,13 @@ impl WorldSettings {
     pub const MOST_CANDIDATES: u32 = 50;
 
     /// Default settings with the given size, seed and split.
-    pub fn new(questions: u64, passages: u64, seed: u64, split: Split) -> Self {
+    pub fn new(questions: u64, passages: u64, seed: u64, split: WorldSplit) -> Self {
         Self {
             questions,
             passages,
             seed,
             split,
-            mix: Mix::default(),
+            mix: QuestionMix::default(),
             candidates: 10,
             candidate_texts: true,
             difficulty: Difficulty::default(),

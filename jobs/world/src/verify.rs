@@ -5,7 +5,7 @@ use crate::schema::{RELATIONS, Relation};
 
 /// An error in a question.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Flaw {
+pub enum QuestionFlaw {
     /// The given passages are not the gold path.
     #[error("gold passage {index} is `{found}`, not `{wanted}`")]
     WrongPassage {
@@ -74,17 +74,17 @@ pub enum Flaw {
 ///
 /// # Errors
 /// The first [`Flaw`] found.
-pub fn verify(question: &Question, gold: &[Passage]) -> Result<(), Flaw> {
+pub fn verify(question: &Question, gold: &[Passage]) -> Result<(), QuestionFlaw> {
     for (index, wanted) in question.gold.iter().enumerate() {
         let found = gold.get(index).map_or("", |p| p.id.as_str());
         if found != wanted.id || question.gold.len() != gold.len() {
-            return Err(Flaw::WrongPassage { index, wanted: wanted.id.clone(), found: found.to_owned() });
+            return Err(QuestionFlaw::WrongPassage { index, wanted: wanted.id.clone(), found: found.to_owned() });
         }
     }
     let (evidences, supporting_facts) = (&question.evidences, &question.supporting_facts);
     let sub_questions = question.decomposition.len();
     if evidences.len() != supporting_facts.len() || evidences.len() != sub_questions {
-        return Err(Flaw::Counts {
+        return Err(QuestionFlaw::Counts {
             evidences: evidences.len(),
             supporting_facts: supporting_facts.len(),
             sub_questions,
@@ -95,16 +95,16 @@ pub fn verify(question: &Question, gold: &[Passage]) -> Result<(), Flaw> {
         let passage = gold.iter().find(|p| p.title == *subject && subject == title);
         let known = RELATIONS.iter().find(|r| r.name == relation);
         let (Some(passage), Some(known)) = (passage, known) else {
-            return Err(Flaw::StrayEvidence { index, what: format!("{subject}: {relation}") });
+            return Err(QuestionFlaw::StrayEvidence { index, what: format!("{subject}: {relation}") });
         };
         if !states(passage, *sentence as usize, known, object) {
             let sentence = passage.sentence(*sentence as usize).unwrap_or_default().to_owned();
-            return Err(Flaw::NotStated { sentence, relation: relation.clone(), object: object.clone() });
+            return Err(QuestionFlaw::NotStated { sentence, relation: relation.clone(), object: object.clone() });
         }
         let step = &question.decomposition[index];
         let listed = question.candidates.get(step.support as usize).map(crate::record::Candidate::id);
         if listed != Some(passage.id.as_str()) || step.evidence != [passage.id.clone()] {
-            return Err(Flaw::Candidates { id: passage.id.clone() });
+            return Err(QuestionFlaw::Candidates { id: passage.id.clone() });
         }
     }
     linked(question, gold)?;
@@ -114,7 +114,7 @@ pub fn verify(question: &Question, gold: &[Passage]) -> Result<(), Flaw> {
         "bridge" => gold.last().is_some_and(|p| p.text.contains(&question.answers[0])),
         _ => true,
     };
-    if decided && shown { Ok(()) } else { Err(Flaw::WrongAnswer { answer: question.answers[0].clone(), says }) }
+    if decided && shown { Ok(()) } else { Err(QuestionFlaw::WrongAnswer { answer: question.answers[0].clone(), says }) }
 }
 
 /// Whether a sentence states the relation with the object, in one of the relation's wordings.
@@ -145,7 +145,7 @@ fn states(passage: &Passage, sentence: usize, relation: &Relation, object: &str)
 }
 
 /// Chains, and each half of a bridge comparison, are links from passage to passage.
-fn linked(question: &Question, gold: &[Passage]) -> Result<(), Flaw> {
+fn linked(question: &Question, gold: &[Passage]) -> Result<(), QuestionFlaw> {
     let steps: &[(usize, usize)] = match question.kind.as_str() {
         "bridge" => &[(0, 1), (1, 2), (2, 3)][..gold.len().saturating_sub(1)],
         "bridge_comparison" => &[(0, 1), (2, 3)],
@@ -154,7 +154,7 @@ fn linked(question: &Question, gold: &[Passage]) -> Result<(), Flaw> {
     for &(from, to) in steps {
         let (Some(from), Some(to)) = (gold.get(from), gold.get(to)) else { continue };
         if !from.links.iter().any(|l| l.title == to.title) {
-            return Err(Flaw::NoLink { from: from.title.clone(), to: to.title.clone() });
+            return Err(QuestionFlaw::NoLink { from: from.title.clone(), to: to.title.clone() });
         }
     }
     Ok(())

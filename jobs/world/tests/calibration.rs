@@ -10,23 +10,23 @@ mod support {
 
 use std::path::Path;
 
-use hopeval_world::calibrate::{CalibrationTable, Column, Recall, Sample, column};
+use hopeval_world::calibrate::{CalibrationTable, CalibrationColumn, RecallFigures, SampleQuestion, column};
 use hopeval_world::record::Question;
-use hopeval_world::{Split, World, WorldSettings};
+use hopeval_world::{WorldSplit, World, WorldSettings};
 use support::retrieval::{Bm25, TfIdf};
 
 /// HotpotQA's 1,267 dev questions over the 12,392 passages of their contexts.
-const REAL_BM25: Recall = Recall { fraction: [0.5517, 0.7107, 0.8287, 0.8942], all_at_10: 0.6701 };
+const REAL_BM25: RecallFigures = RecallFigures { fraction: [0.5517, 0.7107, 0.8287, 0.8942], all_at_10: 0.6701 };
 /// The same with these tests' TF-IDF, without hashing and with simpler words.
-const REAL_TFIDF: Recall = Recall { fraction: [0.539, 0.673, 0.815, 0.897], all_at_10: 0.641 };
+const REAL_TFIDF: RecallFigures = RecallFigures { fraction: [0.539, 0.673, 0.815, 0.897], all_at_10: 0.641 };
 
-fn measure(name: &str, samples: &[Sample], passages: &[(String, String)]) -> Column {
+fn measure(name: &str, samples: &[SampleQuestion], passages: &[(String, String)]) -> CalibrationColumn {
     let (bm25, tfidf) = (Bm25::new(passages), TfIdf::new(passages));
     column(name, samples, passages, &|text, k| bm25.search(text, k), Some(&|text, k| tfidf.search(text, k)))
 }
 
 /// Every figure within `tolerance` of the real one.
-fn near(name: &str, measured: &Recall, real: &Recall, tolerance: f64) {
+fn near(name: &str, measured: &RecallFigures, real: &RecallFigures, tolerance: f64) {
     let pairs = measured.fraction.iter().zip(&real.fraction).chain([(&measured.all_at_10, &real.all_at_10)]);
     for (measured, real) in pairs {
         assert!((measured - real).abs() <= tolerance, "{name}: {measured:.4} against {real}");
@@ -34,7 +34,7 @@ fn near(name: &str, measured: &Recall, real: &Recall, tolerance: f64) {
 }
 
 #[expect(clippy::unwrap_used, reason = "a panic here is the test's report")]
-fn world_samples(split: Split) -> (Vec<Sample>, Vec<(String, String)>) {
+fn world_samples(split: WorldSplit) -> (Vec<SampleQuestion>, Vec<(String, String)>) {
     let mut settings = WorldSettings::new(1267, 12_392, 1, split);
     settings.candidate_texts = false;
     let world = World::new(settings).unwrap();
@@ -44,7 +44,7 @@ fn world_samples(split: Split) -> (Vec<Sample>, Vec<(String, String)>) {
         ids.insert(passage.id, n);
         passages.push((passage.title, passage.text));
     }
-    let sample = |q: Question| Sample { text: q.text, gold: q.gold.iter().map(|g| ids[&g.id]).collect() };
+    let sample = |q: Question| SampleQuestion { text: q.text, gold: q.gold.iter().map(|g| ids[&g.id]).collect() };
     let samples = world.questions().map(|q| sample(q.unwrap())).collect();
     (samples, passages)
 }
@@ -52,7 +52,7 @@ fn world_samples(split: Split) -> (Vec<Sample>, Vec<(String, String)>) {
 #[test]
 fn the_defaults_resemble_hotpotqa() {
     let mut columns = vec![];
-    for (name, split) in [("eval", Split::Eval), ("train", Split::Train)] {
+    for (name, split) in [("eval", WorldSplit::Eval), ("train", WorldSplit::Train)] {
         let (samples, passages) = world_samples(split);
         columns.push(measure(name, &samples, &passages));
     }

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hopeval_world::record::{Passage, Question};
-use hopeval_world::{Split, World, WorldError, WorldSettings, generate, verify};
+use hopeval_world::{WorldSplit, World, WorldError, WorldSettings, generate, verify};
 
 #[expect(clippy::unwrap_used, reason = "a panic here is the test's report")]
-fn world(questions: u64, passages: u64, split: Split) -> World {
+fn world(questions: u64, passages: u64, split: WorldSplit) -> World {
     World::new(WorldSettings { candidate_texts: false, ..WorldSettings::new(questions, passages, 7, split) }).unwrap()
 }
 
@@ -20,7 +20,7 @@ const DIGESTS: [&str; 2] = [
 
 #[test]
 fn the_generator_is_frozen() {
-    let digests = [Split::Train, Split::Eval].map(|split| {
+    let digests = [WorldSplit::Train, WorldSplit::Eval].map(|split| {
         let folder = tempfile::tempdir().unwrap();
         let mut last = None;
         let settings = WorldSettings::new(50, 400, 3, split);
@@ -44,7 +44,7 @@ fn the_generator_is_frozen() {
 
 #[test]
 fn questions_are_answerable_and_annotated_truly() {
-    for split in [Split::Train, Split::Eval] {
+    for split in [WorldSplit::Train, WorldSplit::Eval] {
         let world = world(2000, 5000, split);
         let mut kinds: BTreeMap<(String, u32), u32> = BTreeMap::new();
         let mut yes_and_no = [0, 0];
@@ -75,7 +75,7 @@ fn questions_are_answerable_and_annotated_truly() {
 
 #[test]
 fn titles_and_ids_are_unique_and_links_resolve() {
-    for split in [Split::Train, Split::Eval] {
+    for split in [WorldSplit::Train, WorldSplit::Eval] {
         let world = world(0, 6000, split);
         let passages: Vec<Passage> = world.passages().collect();
         let titles: BTreeSet<&str> = passages.iter().map(|p| p.title.as_str()).collect();
@@ -117,7 +117,7 @@ fn the_splits_share_no_title_and_no_bare_name() {
             .map(|p| p.title.split([',', '(']).next().unwrap_or_default().trim().to_owned())
             .collect()
     };
-    let (train, eval) = (names(Split::Train), names(Split::Eval));
+    let (train, eval) = (names(WorldSplit::Train), names(WorldSplit::Eval));
     assert!(train.is_disjoint(&eval), "{:?}", train.intersection(&eval).collect::<Vec<_>>());
 }
 
@@ -132,7 +132,7 @@ fn what_is_held_out_occurs_in_eval_only() {
         }
         counts
     };
-    let (train, eval) = (strata(Split::Train), strata(Split::Eval));
+    let (train, eval) = (strata(WorldSplit::Train), strata(WorldSplit::Eval));
     for stratum in ["relations", "templates", "paraphrases"] {
         let share = |counts: &BTreeMap<(String, String), u32>, value: &str| {
             counts.get(&(stratum.to_owned(), value.to_owned())).copied().unwrap_or(0)
@@ -141,7 +141,7 @@ fn what_is_held_out_occurs_in_eval_only() {
         assert!(share(&eval, "held_out") > 400 && share(&eval, "seen") > 400, "{stratum}: {eval:?}");
     }
     // The words do not occur in `train` either: one held-out relation, paraphrase and template each, with unique words.
-    let train = world(1500, 4000, Split::Train);
+    let train = world(1500, 4000, WorldSplit::Train);
     let passages: String = train.passages().map(|p| p.text).collect();
     for words in ["mayor", "kilometres long", "publisher", "had its premiere", "came from the pen", "took a degree"] {
         assert!(!passages.contains(words), "{words}");
@@ -157,20 +157,20 @@ fn what_is_held_out_occurs_in_eval_only() {
 #[test]
 fn settings_out_of_range_name_the_field_and_what_is_allowed() {
     let message = |settings: WorldSettings| World::new(settings).unwrap_err().to_string();
-    let base = WorldSettings::new(10, 400, 1, Split::Train);
+    let base = WorldSettings::new(10, 400, 1, WorldSplit::Train);
     assert_eq!(
         message(WorldSettings { passages: 399, ..base }),
         "world setting `passages` is 399, but must be at least 400 and at most 3000000"
     );
     assert!(message(WorldSettings { candidates: 3, ..base }).contains("`candidates`"));
-    let mix = hopeval_world::Mix { two_hop: 0, three_hop: 0, four_hop: 0, comparison: 0, bridge_comparison: 0 };
+    let mix = hopeval_world::QuestionMix { two_hop: 0, three_hop: 0, four_hop: 0, comparison: 0, bridge_comparison: 0 };
     assert!(message(WorldSettings { mix, ..base }).contains("mix"));
-    assert!(matches!("dev".parse::<Split>(), Err(WorldError::UnknownSplit { .. })));
+    assert!(matches!("dev".parse::<WorldSplit>(), Err(WorldError::UnknownSplit { .. })));
 }
 
 #[test]
 fn the_largest_world_still_makes_any_passage_and_question() {
-    let world = world(u64::MAX, WorldSettings::MOST_PASSAGES, Split::Eval);
+    let world = world(u64::MAX, WorldSettings::MOST_PASSAGES, WorldSplit::Eval);
     let titles: BTreeSet<String> =
         (0..300).map(|n| world.passage(n * (WorldSettings::MOST_PASSAGES / 300)).title).collect();
     assert_eq!(titles.len(), 300);

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use hopeval_measures::measures::{map, mrr, ndcg, precision, recall};
 use hopeval_measures::ranked::{GoldColumns, RankedColumns, evaluate};
-use hopeval_measures::{Profile, Scorer, aggregate};
+use hopeval_measures::{Profile, AnswerScorer, aggregate};
 use serde_json::{Map, Value, json};
 
 /// The length of every ranked list.
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn answers(text: &str, repeat: usize) -> Result<Value, Box<dyn Error>> {
     let rows: Vec<(&str, &str)> = text.lines().filter_map(|line| line.split_once('\t')).collect();
-    let mut scorer = Scorer::new();
+    let mut scorer = AnswerScorer::new();
     let (seconds, (em, f1)) = best_of(repeat, || {
         let (mut em, mut f1) = (0.0, 0.0);
         for &(prediction, gold) in &rows {

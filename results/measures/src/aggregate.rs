@@ -11,7 +11,7 @@ pub const Z_95: f64 = 1.959_963_984_540_054;
 
 /// A measure over a set of questions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Summary {
+pub struct MeasureSummary {
     /// The number of questions with a defined measure.
     pub n: u64,
     /// The mean over them; `None` without questions.
@@ -25,7 +25,7 @@ pub struct Summary {
     pub coverage: Option<f64>,
 }
 
-impl Summary {
+impl MeasureSummary {
     /// Summarises values in their order. `ok` says for each whether its outcome has status ok.
     pub fn of(values: &[Option<f64>], ok: impl IntoIterator<Item = bool>) -> Self {
         let (mut n, mut answered, mut sum, mut binary) = (0u64, 0u64, 0.0, true);
@@ -118,21 +118,21 @@ mod tests {
     #[test]
     fn undefined_values_are_left_out_and_failures_are_in() {
         let values = [Some(1.0), None, Some(0.0), Some(0.5), Some(0.5)];
-        let summary = Summary::of(&values, [true, true, false, true, true]);
+        let summary = MeasureSummary::of(&values, [true, true, false, true, true]);
         assert_eq!((summary.n, summary.mean, summary.coverage), (4, Some(0.5), Some(0.75)));
         // Squared deviations .25 + .25 over 3, over 4.
         let stderr = summary.stderr.unwrap();
         assert!(close(stderr, (0.5f64 / 3.0 / 4.0).sqrt()));
         let (low, high) = summary.interval.unwrap();
         assert!(close(high - 0.5, Z_95 * stderr) && close(0.5 - low, Z_95 * stderr));
-        assert_eq!(Summary::of(&[None], [true]), Summary::default());
+        assert_eq!(MeasureSummary::of(&[None], [true]), MeasureSummary::default());
     }
 
     #[test]
     fn one_value_has_no_error() {
-        let one = Summary::of(&[Some(0.25)], [true]);
+        let one = MeasureSummary::of(&[Some(0.25)], [true]);
         assert_eq!((one.mean, one.stderr, one.interval), (Some(0.25), None, None));
-        assert!(Summary::of(&[Some(1.0)], [true]).interval.is_some());
+        assert!(MeasureSummary::of(&[Some(1.0)], [true]).interval.is_some());
     }
 
     #[test]
@@ -158,7 +158,7 @@ mod tests {
         fn singleton_clusters_are_the_plain_error(values in proptest::collection::vec(0.0..1.0f64, 2..50)) {
             let values: Vec<Option<f64>> = values.into_iter().map(Some).collect();
             let n = values.len() as f64;
-            let plain = Summary::of(&values, values.iter().map(|_| true)).stderr.unwrap();
+            let plain = MeasureSummary::of(&values, values.iter().map(|_| true)).stderr.unwrap();
             let clusters: Vec<usize> = (0..values.len()).collect();
             let clustered = clustered_standard_error(&values, &clusters).unwrap();
             prop_assert!((clustered - plain * ((n - 1.0) / n).sqrt()).abs() < 1e-12);

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::drop::DropScorer;
 use crate::has_answer::AnswerMatcher;
-use crate::normalize::{Normalized, Rules, common_tokens};
+use crate::normalize::{NormalizedText, NormalizationRules, common_tokens};
 
 /// The official script with the scoring rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -148,15 +148,15 @@ impl AnswerScore {
 
 /// Scores answers. It holds the buffers, so keep one per thread.
 #[derive(Clone, Debug, Default)]
-pub struct Scorer {
-    prediction: Normalized,
-    gold: Normalized,
+pub struct AnswerScorer {
+    prediction: NormalizedText,
+    gold: NormalizedText,
     tokens: Vec<(u32, u32)>,
     matcher: AnswerMatcher,
     drop: DropScorer,
 }
 
-impl Scorer {
+impl AnswerScorer {
     /// A scorer with empty buffers.
     pub fn new() -> Self {
         Self::default()
@@ -180,12 +180,12 @@ impl Scorer {
 
     /// [`Rules::Squad`] of `text`, in this scorer's buffer.
     pub fn normalize(&mut self, text: &str) -> &str {
-        self.prediction.set(Rules::Squad, text);
+        self.prediction.set(NormalizationRules::Squad, text);
         self.prediction.text()
     }
 
     fn score_tokens<S: AsRef<str>>(&mut self, profile: Profile, prediction: &str, golds: &[S]) -> AnswerScore {
-        let rules = if profile == Profile::TriviaQa { Rules::TriviaQa } else { Rules::Squad };
+        let rules = if profile == Profile::TriviaQa { NormalizationRules::TriviaQa } else { NormalizationRules::Squad };
         self.prediction.set(rules, prediction);
         let mut best = AnswerScore::default();
         for gold in golds {
@@ -230,10 +230,10 @@ impl Scorer {
 
     /// StrategyQA: whether both are yes, or both no. An answer that is neither is wrong.
     fn accuracy<S: AsRef<str>>(&mut self, prediction: &str, golds: &[S]) -> AnswerScore {
-        self.prediction.set(Rules::Squad, prediction);
+        self.prediction.set(NormalizationRules::Squad, prediction);
         let Some(said) = yes_or_no(self.prediction.text()) else { return AnswerScore::default() };
         let right = golds.iter().any(|gold| {
-            self.gold.set(Rules::Squad, gold.as_ref());
+            self.gold.set(NormalizationRules::Squad, gold.as_ref());
             yes_or_no(self.gold.text()) == Some(said)
         });
         AnswerScore::uniform(f64::from(u8::from(right)))
@@ -248,7 +248,7 @@ impl Scorer {
 /// assert_eq!((score.em, score.precision, score.recall), (0.0, 1.0, 0.5));
 /// ```
 pub fn score_answer(profile: Profile, prediction: &str, golds: &[String]) -> AnswerScore {
-    Scorer::new().score(profile, prediction, golds)
+    AnswerScorer::new().score(profile, prediction, golds)
 }
 
 fn is_gate(normalized: &str) -> bool {
@@ -300,7 +300,7 @@ mod tests {
     ];
 
     fn score(profile: Profile, prediction: &str, golds: &[&str]) -> AnswerScore {
-        Scorer::new().score(profile, prediction, golds)
+        AnswerScorer::new().score(profile, prediction, golds)
     }
 
     #[test]
@@ -318,7 +318,7 @@ mod tests {
         let golds = ["alpha beta gamma delta", "alpha zeta"];
         let score = score(Profile::TwoWiki, "alpha beta", &golds);
         assert_eq!((score.em, score.precision, score.recall), (0.0, 1.0, 0.5));
-        let best = Scorer::new().score(Profile::HotpotQa, "alpha", &golds);
+        let best = AnswerScorer::new().score(Profile::HotpotQa, "alpha", &golds);
         assert_eq!((best.precision, best.recall), (1.0, 0.5));
     }
 

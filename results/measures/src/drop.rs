@@ -19,7 +19,7 @@ use number::{parse_float, repr};
 pub struct DropScorer {}
 
 /// An answer's normalised spans and their bags.
-struct Bags {
+struct SpanBags {
     spans: Vec<String>,
     tokens: Vec<FxHashSet<String>>,
 }
@@ -37,17 +37,17 @@ pub fn spans(answer: &str) -> Vec<String> {
 
 /// `get_metrics`: one answer's spans against one gold's.
 pub fn score_spans<P: AsRef<str>, G: AsRef<str>>(predicted: &[P], gold: &[G]) -> AnswerScore {
-    score_bags(&Bags::new(predicted), &Bags::new(gold))
+    score_bags(&SpanBags::new(predicted), &SpanBags::new(gold))
 }
 
 impl DropScorer {
     /// The best over the alternatives in `golds`: the highest (EM, F1, precision, recall) in this order, as in IRCoT's
     /// `metric_max_over_ground_truths`.
     pub fn score_best<S: AsRef<str>>(&mut self, prediction: &str, golds: &[S]) -> AnswerScore {
-        let predicted = Bags::new(&spans(prediction));
+        let predicted = SpanBags::new(&spans(prediction));
         let mut best = AnswerScore::default();
         for gold in golds {
-            let score = score_bags(&predicted, &Bags::new(&spans(gold.as_ref())));
+            let score = score_bags(&predicted, &SpanBags::new(&spans(gold.as_ref())));
             let order = |s: &AnswerScore| [s.em, s.f1, s.precision, s.recall];
             if order(&score) > order(&best) {
                 best = score;
@@ -57,7 +57,7 @@ impl DropScorer {
     }
 }
 
-impl Bags {
+impl SpanBags {
     fn new<S: AsRef<str>>(answer: &[S]) -> Self {
         let spans: Vec<String> = answer.iter().map(|span| normalize(span.as_ref())).collect();
         let tokens = spans.iter().map(|span| hopeval_pytext::split(span).map(str::to_owned).collect()).collect();
@@ -65,8 +65,8 @@ impl Bags {
     }
 }
 
-fn score_bags(predicted: &Bags, gold: &Bags) -> AnswerScore {
-    let set = |bags: &Bags| bags.spans.iter().cloned().collect::<FxHashSet<String>>();
+fn score_bags(predicted: &SpanBags, gold: &SpanBags) -> AnswerScore {
+    let set = |bags: &SpanBags| bags.spans.iter().cloned().collect::<FxHashSet<String>>();
     let em = predicted.spans.len() == gold.spans.len() && set(predicted) == set(gold);
     let mut scores = Vec::with_capacity(gold.tokens.len());
     for gold in &gold.tokens {

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use crate::answer::AnswerScore;
-use crate::normalize::{Rules, normalize_by};
+use crate::normalize::{NormalizationRules, normalize_by};
 
 /// Exact match, F1, precision and recall of a set of facts, or of a product of such scores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -53,7 +53,7 @@ fn harmonic(precision: f64, recall: f64) -> f64 {
 }
 
 /// A sentence of a passage: title and sentence index.
-pub type Fact = (String, u32);
+pub type SupportingFact = (String, u32);
 
 /// HotpotQA's supporting facts: sets of (title, sentence).
 pub fn supporting_facts<F: Ord>(predicted: &[F], gold: &[F]) -> SetScore {
@@ -100,14 +100,14 @@ pub fn support_indices(predicted: &[i64], gold: &[i64]) -> SetScore {
 }
 
 /// A (subject, relation, object) triple.
-pub type Evidence = [String; 3];
+pub type EvidenceTriple = [String; 3];
 
 /// 2WikiMultihopQA's evidences: a predicted triple is right if it is one of the spellings of a gold one (subject and
 /// object may be aliases). All are lower-cased, without punctuation, and keep articles. Each gold triple is a list of
 /// spellings. Two predicted spellings of one gold count twice, as in the script.
-pub fn evidences<P: AsRef<[String]>>(predicted: &[P], gold: &[Vec<Evidence>]) -> SetScore {
+pub fn evidences<P: AsRef<[String]>>(predicted: &[P], gold: &[Vec<EvidenceTriple>]) -> SetScore {
     fn normalized(triple: &[String]) -> Vec<String> {
-        triple.iter().map(|part| normalize_by(Rules::Evidence, part)).collect()
+        triple.iter().map(|part| normalize_by(NormalizationRules::Evidence, part)).collect()
     }
     let predicted: BTreeSet<Vec<String>> = predicted.iter().map(|triple| normalized(triple.as_ref())).collect();
     let spellings: BTreeSet<Vec<String>> = gold.iter().flatten().map(|triple| normalized(triple)).collect();
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!((score.em, score.f1), (1.0, 1.0));
         let score = evidences(&[triple("ford", "the Cape Elizabeth")], &gold);
         assert_eq!((score.em, score.f1), (0.0, 0.0));
-        assert_eq!(evidences::<Evidence>(&[], &[]).em, 1.0);
+        assert_eq!(evidences::<EvidenceTriple>(&[], &[]).em, 1.0);
     }
 
     #[test]

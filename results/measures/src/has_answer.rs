@@ -13,7 +13,7 @@ use categories::PUNCTUATION_OR_SYMBOL;
 
 /// A text as lower-cased tokens. Reusable.
 #[derive(Clone, Debug, Default)]
-struct Tokens {
+struct TextTokens {
     text: String,
     /// End of each token in `text`. Tokens are adjacent.
     ends: Vec<u32>,
@@ -22,9 +22,9 @@ struct Tokens {
 /// Searches texts for a question's answers.
 #[derive(Clone, Debug, Default)]
 pub struct AnswerMatcher {
-    answers: Vec<Tokens>,
+    answers: Vec<TextTokens>,
     used: usize,
-    text: Tokens,
+    text: TextTokens,
     decomposed: String,
 }
 
@@ -40,7 +40,7 @@ impl AnswerMatcher {
     pub fn set_answers<S: AsRef<str>>(&mut self, answers: &[S]) {
         self.used = answers.len();
         if self.answers.len() < self.used {
-            self.answers.resize_with(self.used, Tokens::default);
+            self.answers.resize_with(self.used, TextTokens::default);
         }
         for (slot, answer) in self.answers.iter_mut().zip(answers) {
             slot.set(answer.as_ref(), &mut self.decomposed);
@@ -65,7 +65,7 @@ pub fn has_answer<S: AsRef<str>>(answers: &[S], text: &str) -> bool {
     AnswerMatcher::new(answers).is_in(text)
 }
 
-impl Tokens {
+impl TextTokens {
     fn set(&mut self, text: &str, decomposed: &mut String) {
         self.text.clear();
         self.ends.clear();

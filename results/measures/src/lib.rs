@@ -30,8 +30,8 @@ pub mod paired;
 pub mod ranked;
 pub mod registry;
 
-pub use answer::{AnswerScore, Profile, Scorer, score_answer};
-pub use live::{FixedPoint, Live};
+pub use answer::{AnswerScore, Profile, AnswerScorer, score_answer};
+pub use live::{FixedPoint, LiveSummary};
 pub use official::MeasureError;
-pub use ranked::Gold;
-pub use registry::{Judged, MeasureSet, PassageText, Scratch, Settings};
+pub use ranked::GoldGroups;
+pub use registry::{OutcomeWithGold, MeasureSet, PassageText, MeasureBuffers, Settings};

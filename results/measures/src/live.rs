@@ -31,7 +31,7 @@ impl FixedPoint {
 
 /// The sums of a measure in a live table, over the questions with a defined value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Live {
+pub struct LiveSummary {
     /// The number of questions.
     pub count: i64,
     /// The number of questions with status ok.
@@ -42,7 +42,7 @@ pub struct Live {
     pub sum_sq: i64,
 }
 
-impl Live {
+impl LiveSummary {
     /// One score; `None` if [`FixedPoint::from_score`] returns `None`, or its square is beyond 2³⁰.
     pub fn of(score: f64, ok: bool) -> Option<Self> {
         let sum = FixedPoint::from_score(score)?.0;
@@ -71,7 +71,7 @@ impl Live {
     }
 }
 
-impl std::ops::AddAssign for Live {
+impl std::ops::AddAssign for LiveSummary {
     fn add_assign(&mut self, other: Self) {
         self.count += other.count;
         self.ok += other.ok;
@@ -80,13 +80,13 @@ impl std::ops::AddAssign for Live {
     }
 }
 
-impl From<Live> for (i64, i64, i64, i64) {
-    fn from(live: Live) -> Self {
+impl From<LiveSummary> for (i64, i64, i64, i64) {
+    fn from(live: LiveSummary) -> Self {
         (live.count, live.ok, live.sum, live.sum_sq)
     }
 }
 
-impl From<(i64, i64, i64, i64)> for Live {
+impl From<(i64, i64, i64, i64)> for LiveSummary {
     fn from((count, ok, sum, sum_sq): (i64, i64, i64, i64)) -> Self {
         Self { count, ok, sum, sum_sq }
     }
@@ -101,9 +101,9 @@ mod tests {
     fn scores_beyond_the_range_are_refused() {
         assert_eq!(FixedPoint::from_score(0.5), Some(FixedPoint(1 << 31)));
         assert_eq!(FixedPoint::from_score(f64::NAN), None);
-        assert_eq!(Live::of(1025.0, true), None);
-        assert!(Live::of(-1024.0, true).is_some());
-        assert_eq!((Live::default().mean(), Live::default().stderr()), (None, None));
+        assert_eq!(LiveSummary::of(1025.0, true), None);
+        assert!(LiveSummary::of(-1024.0, true).is_some());
+        assert_eq!((LiveSummary::default().mean(), LiveSummary::default().stderr()), (None, None));
     }
 
     proptest! {
@@ -111,17 +111,17 @@ mod tests {
         fn order_does_not_matter_and_floats_agree(
             scores in proptest::collection::vec((0.0..2.0f64, any::<bool>()), 2..200),
         ) {
-            let (mut forward, mut backward) = (Live::default(), Live::default());
+            let (mut forward, mut backward) = (LiveSummary::default(), LiveSummary::default());
             for &(score, ok) in &scores {
-                forward += Live::of(score, ok).unwrap();
+                forward += LiveSummary::of(score, ok).unwrap();
             }
             for &(score, ok) in scores.iter().rev() {
-                backward += Live::of(score, ok).unwrap();
+                backward += LiveSummary::of(score, ok).unwrap();
             }
             prop_assert_eq!(forward, backward);
-            prop_assert_eq!(Live::from(<(i64, i64, i64, i64)>::from(forward)), forward);
+            prop_assert_eq!(LiveSummary::from(<(i64, i64, i64, i64)>::from(forward)), forward);
             let values: Vec<Option<f64>> = scores.iter().map(|&(score, _)| Some(score)).collect();
-            let summary = crate::aggregate::Summary::of(&values, scores.iter().map(|s| s.1));
+            let summary = crate::aggregate::MeasureSummary::of(&values, scores.iter().map(|s| s.1));
             prop_assert!((forward.mean().unwrap() - summary.mean.unwrap()).abs() < 1e-9);
             // Squares are rounded; a root near zero would magnify the error.
             let (live, exact) = (forward.stderr().unwrap(), summary.stderr.unwrap());

@@ -11,7 +11,7 @@ use hopeval_pytext::{is_space, is_word, lower_into};
 
 /// The treatment of punctuation and articles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rules {
+pub enum NormalizationRules {
     /// SQuAD v1.1, HotpotQA, 2WikiMultihopQA, MuSiQue: punctuation is deleted (`Jean-Luc` is `jeanluc`).
     Squad,
     /// TriviaQA v1.0: punctuation, and `‘ ’ ´`, become spaces (`Jean-Luc` is `jean luc`).
@@ -22,7 +22,7 @@ pub enum Rules {
 
 /// A normalised text, its tokens joined by single spaces. Reusable.
 #[derive(Clone, Debug, Default)]
-pub struct Normalized {
+pub struct NormalizedText {
     text: String,
     /// Byte ranges of the tokens in `text`.
     tokens: Vec<(u32, u32)>,
@@ -31,19 +31,19 @@ pub struct Normalized {
 
 /// `normalize_answer` of the SQuAD family, as a new string.
 pub fn normalize(text: &str) -> String {
-    normalize_by(Rules::Squad, text)
+    normalize_by(NormalizationRules::Squad, text)
 }
 
 /// Normalises by the given rules into a new string.
-pub fn normalize_by(rules: Rules, text: &str) -> String {
-    let mut out = Normalized::default();
+pub fn normalize_by(rules: NormalizationRules, text: &str) -> String {
+    let mut out = NormalizedText::default();
     out.set(rules, text);
     out.text
 }
 
-impl Normalized {
+impl NormalizedText {
     /// Replaces the content by `text`, normalised.
-    pub fn set(&mut self, rules: Rules, text: &str) {
+    pub fn set(&mut self, rules: NormalizationRules, text: &str) {
         if !self.set_ascii(rules, text) {
             self.set_unicode(rules, text);
         }
@@ -90,7 +90,7 @@ impl Normalized {
 
     /// The fast path for ASCII without control characters: every token is one run of word characters. False, with
     /// undefined content, for any other `text`.
-    fn set_ascii(&mut self, rules: Rules, text: &str) -> bool {
+    fn set_ascii(&mut self, rules: NormalizationRules, text: &str) -> bool {
         self.clear();
         if !text.is_ascii() {
             return false;
@@ -98,7 +98,7 @@ impl Normalized {
         let mut start = 0;
         for &byte in text.as_bytes() {
             match CLASS[usize::from(byte)] {
-                DELETE if rules != Rules::TriviaQa => {}
+                DELETE if rules != NormalizationRules::TriviaQa => {}
                 DELETE | SPACE => start = self.end_ascii_token(rules, start),
                 OTHER => return false,
                 lowered => self.text.push(char::from(lowered)),
@@ -109,14 +109,14 @@ impl Normalized {
         true
     }
 
-    fn end_ascii_token(&mut self, rules: Rules, start: usize) -> usize {
-        if rules != Rules::Evidence && is_article(&self.text.as_bytes()[start..]) {
+    fn end_ascii_token(&mut self, rules: NormalizationRules, start: usize) -> usize {
+        if rules != NormalizationRules::Evidence && is_article(&self.text.as_bytes()[start..]) {
             self.text.truncate(start);
         }
         self.end_token(start)
     }
 
-    fn set_unicode(&mut self, rules: Rules, text: &str) {
+    fn set_unicode(&mut self, rules: NormalizationRules, text: &str) {
         self.clear();
         let mut lowered = std::mem::take(&mut self.lowered);
         lowered.clear();
@@ -127,7 +127,7 @@ impl Normalized {
         for c in lowered.chars() {
             let mut space = false;
             if is_deleted(rules, c) {
-                if rules != Rules::TriviaQa {
+                if rules != NormalizationRules::TriviaQa {
                     continue;
                 }
                 space = true;
@@ -150,9 +150,9 @@ impl Normalized {
     }
 
     /// Replaces a run by a space if it is an article. Text before it in the token becomes a separate token.
-    fn end_run(&mut self, rules: Rules, run: Option<usize>, start: usize) -> usize {
+    fn end_run(&mut self, rules: NormalizationRules, run: Option<usize>, start: usize) -> usize {
         match run {
-            Some(run) if rules != Rules::Evidence && is_article(&self.text.as_bytes()[run..]) => {
+            Some(run) if rules != NormalizationRules::Evidence && is_article(&self.text.as_bytes()[run..]) => {
                 self.text.truncate(run);
                 self.end_token(start)
             }
@@ -162,7 +162,7 @@ impl Normalized {
 }
 
 /// The size of the multiset intersection of the tokens: `sum((Counter(a) & Counter(b)).values())`.
-pub(crate) fn common_tokens(a: &Normalized, b: &Normalized, scratch: &mut Vec<(u32, u32)>) -> usize {
+pub(crate) fn common_tokens(a: &NormalizedText, b: &NormalizedText, scratch: &mut Vec<(u32, u32)>) -> usize {
     if b.len() <= 64 && a.len() * b.len() <= 1024 {
         let mut taken = 0u64;
         let mut common = 0;
@@ -207,8 +207,8 @@ fn is_article(run: &[u8]) -> bool {
     matches!(run, b"a" | b"an" | b"the")
 }
 
-fn is_deleted(rules: Rules, c: char) -> bool {
-    c.is_ascii_punctuation() || (rules == Rules::TriviaQa && matches!(c, '‘' | '’' | '´'))
+fn is_deleted(rules: NormalizationRules, c: char) -> bool {
+    c.is_ascii_punctuation() || (rules == NormalizationRules::TriviaQa && matches!(c, '‘' | '’' | '´'))
 }
 
 // Classes of ASCII bytes: a letter or digit (then its lower case), or one of these.
@@ -258,16 +258,16 @@ mod tests {
 
     #[test]
     fn trivia_qa_replaces_and_evidences_keep_articles() {
-        assert_eq!(normalize_by(Rules::TriviaQa, "Jean-Luc_the U.S. Rock ’n’ Roll"), "jean luc u s rock n roll");
-        assert_eq!(normalize_by(Rules::Evidence, "The  Date-of a birth"), "the dateof a birth");
+        assert_eq!(normalize_by(NormalizationRules::TriviaQa, "Jean-Luc_the U.S. Rock ’n’ Roll"), "jean luc u s rock n roll");
+        assert_eq!(normalize_by(NormalizationRules::Evidence, "The  Date-of a birth"), "the dateof a birth");
     }
 
     #[test]
     fn long_and_short_intersections_agree() {
-        let (mut a, mut b) = (Normalized::default(), Normalized::default());
+        let (mut a, mut b) = (NormalizedText::default(), NormalizedText::default());
         let long: String = (0..200).map(|i| format!("w{} ", i % 37)).collect();
-        a.set(Rules::Squad, &long);
-        b.set(Rules::Squad, "w1 w1 w2 w40 w36 w36 w36 w36 w36 w36 w36");
+        a.set(NormalizationRules::Squad, &long);
+        b.set(NormalizationRules::Squad, "w1 w1 w2 w40 w36 w36 w36 w36 w36 w36 w36");
         // w36 occurs five times in 0..200 step 37.
         assert_eq!(common_tokens(&a, &b, &mut Vec::new()), 3 + 5);
         assert_eq!(common_tokens(&b, &a, &mut Vec::new()), 3 + 5);
@@ -276,8 +276,8 @@ mod tests {
     proptest! {
         #[test]
         fn the_short_way_agrees_with_the_long_one(text in "[ -~\t\n\x0b\x1c]{0,24}|([aA]n?|[tT]he|[.!?_-]| ){0,8}") {
-            for rules in [Rules::Squad, Rules::TriviaQa, Rules::Evidence] {
-                let (mut short, mut long) = (Normalized::default(), Normalized::default());
+            for rules in [NormalizationRules::Squad, NormalizationRules::TriviaQa, NormalizationRules::Evidence] {
+                let (mut short, mut long) = (NormalizedText::default(), NormalizedText::default());
                 prop_assert!(short.set_ascii(rules, &text));
                 long.set_unicode(rules, &text);
                 prop_assert_eq!(&short.text, &long.text);
@@ -287,8 +287,8 @@ mod tests {
 
         #[test]
         fn tokens_are_the_split_text(text in any::<String>()) {
-            let mut out = Normalized::default();
-            out.set(Rules::Squad, &text);
+            let mut out = NormalizedText::default();
+            out.set(NormalizationRules::Squad, &text);
             let split: Vec<&str> = hopeval_pytext::split(out.text()).collect();
             prop_assert_eq!(out.tokens().collect::<Vec<_>>(), split);
         }

@@ -19,13 +19,13 @@ mod two_wiki;
 use std::fmt;
 use std::io::Read;
 
-pub use pairs::{EmF1, PairScore, Pairs, score_pairs};
+pub use pairs::{EmF1, PairScore, PairScorer, score_pairs};
 
 use crate::answer::Profile;
 
 /// The file of a problem, among the given files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum FileRole {
     /// The predictions.
     Predictions,
     /// The gold questions.
@@ -36,7 +36,7 @@ pub enum Role {
     Pairs,
 }
 
-impl fmt::Display for Role {
+impl fmt::Display for FileRole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Predictions => "predictions",
@@ -54,7 +54,7 @@ pub enum MeasureError {
     #[error("{role}: cannot be read")]
     Read {
         /// The file.
-        role: Role,
+        role: FileRole,
         /// The system's reason.
         #[source]
         source: std::io::Error,
@@ -63,7 +63,7 @@ pub enum MeasureError {
     #[error("{role}, line {line}: not valid JSON")]
     Json {
         /// The file.
-        role: Role,
+        role: FileRole,
         /// The line, from 1.
         line: u64,
         /// The parser's reason.
@@ -74,7 +74,7 @@ pub enum MeasureError {
     #[error("{role}, {at}: field \"{field}\" {problem}")]
     Field {
         /// The file.
-        role: Role,
+        role: FileRole,
         /// The row: its line or number, and its id where known.
         at: String,
         /// The field.
@@ -92,7 +92,7 @@ pub enum MeasureError {
     #[error("{role}: has no rows")]
     Empty {
         /// The file.
-        role: Role,
+        role: FileRole,
     },
     /// The profile has no official script for whole files.
     #[error(
@@ -112,7 +112,7 @@ pub enum MeasureError {
 
 /// The figures of an official script for a prediction file, and the predictions' coverage of the gold file.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Official {
+pub struct OfficialFigures {
     /// The figures by name, in the script's order. Missing predictions count in their denominators, as in the script.
     pub figures: Vec<(&'static str, f64)>,
     /// Rows of the gold file.
@@ -130,7 +130,7 @@ pub fn score(
     predictions: impl Read,
     gold: impl Read,
     aliases: Option<impl Read>,
-) -> Result<Official, MeasureError> {
+) -> Result<OfficialFigures, MeasureError> {
     if aliases.is_some() && profile != Profile::TwoWiki {
         return Err(MeasureError::NoAliases { profile });
     }
@@ -144,14 +144,14 @@ pub fn score(
 
 /// EM, F1, precision and recall summed over questions, under a prefix (`sp_` …).
 #[derive(Clone, Copy, Debug, Default)]
-struct Sums {
+struct ScoreSums {
     em: f64,
     f1: f64,
     precision: f64,
     recall: f64,
 }
 
-impl Sums {
+impl ScoreSums {
     fn add(&mut self, score: crate::facts::SetScore) {
         self.em += score.em;
         self.f1 += score.f1;

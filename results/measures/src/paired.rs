@@ -16,7 +16,7 @@ const TAIL: f64 = 0.025;
 
 /// A difference over the same questions.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Difference {
+pub struct PairedDifference {
     /// Questions with a value of both.
     pub n: u64,
     /// The mean difference.
@@ -30,7 +30,7 @@ pub struct Difference {
     pub p: f64,
 }
 
-impl Difference {
+impl PairedDifference {
     /// Of the differences of all questions, in the questions' order. `None` below two questions.
     pub fn of(differences: &[f64]) -> Option<Self> {
         if differences.len() < 2 {
@@ -106,7 +106,7 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::aggregate::{Summary, normal};
+    use crate::aggregate::{MeasureSummary, normal};
 
     /// A hundred differences: 30 questions won, 12 lost.
     fn won_and_lost() -> Vec<f64> {
@@ -116,41 +116,41 @@ mod tests {
     #[test]
     fn the_interval_is_near_the_normal_one() {
         let values: Vec<f64> = (0..400).map(|n| f64::from(n * 37 % 101) / 101.0 - 0.4).collect();
-        let found = Difference::of(&values).unwrap();
-        let plain = Summary::of(&values.iter().copied().map(Some).collect::<Vec<_>>(), values.iter().map(|_| true));
+        let found = PairedDifference::of(&values).unwrap();
+        let plain = MeasureSummary::of(&values.iter().copied().map(Some).collect::<Vec<_>>(), values.iter().map(|_| true));
         let (low, high) = normal(plain.mean.unwrap(), plain.stderr.unwrap());
         assert_eq!((found.n, Some(found.mean)), (400, plain.mean));
         // The ends of 10,000 draws wander by about 3 % of a standard error.
         let near = 0.12 * plain.stderr.unwrap();
         assert!((found.low - low).abs() < near && (found.high - high).abs() < near, "{found:?} {low} {high}");
-        assert_eq!(Difference::of(&values), Some(found));
+        assert_eq!(PairedDifference::of(&values), Some(found));
     }
 
     #[test]
     fn p_values_are_those_of_all_exchanges() {
         // All of 8 won: 2 of 2⁸ exchanges are as far.
-        let all = Difference::of(&[1.0; 8]).unwrap();
+        let all = PairedDifference::of(&[1.0; 8]).unwrap();
         assert!((all.p - 2.0 / 256.0).abs() < 0.003, "{all:?}");
         assert_eq!((all.low, all.high), (1.0, 1.0));
         // 9 won and 1 lost, and 40 alike: 22 of 2¹⁰, as McNemar's exact test has it.
         let mut nine = vec![0.0; 40];
         nine.extend([1.0; 9]);
         nine.push(-1.0);
-        let found = Difference::of(&nine).unwrap();
+        let found = PairedDifference::of(&nine).unwrap();
         assert!((found.p - 22.0 / 1024.0).abs() < 0.005, "{found:?}");
         assert!(found.low > 0.0 && found.high < 0.35 && found.n == 50);
         // As many lost as won: no exchange is nearer.
-        assert_eq!(Difference::of(&[0.5, -0.5, 0.0, 0.25, -0.25]).unwrap().p, 1.0);
+        assert_eq!(PairedDifference::of(&[0.5, -0.5, 0.0, 0.25, -0.25]).unwrap().p, 1.0);
         // All differences are zero.
-        let none = Difference::of(&[0.0; 3]).unwrap();
+        let none = PairedDifference::of(&[0.0; 3]).unwrap();
         assert_eq!((none.mean, none.low, none.high, none.p), (0.0, 0.0, 0.0, 1.0));
-        assert_eq!(Difference::of(&[1.0]), None);
+        assert_eq!(PairedDifference::of(&[1.0]), None);
     }
 
     #[test]
     fn swapped_sides_give_the_same_with_another_sign() {
-        let one = Difference::of(&won_and_lost()).unwrap();
-        let other = Difference::of(&won_and_lost().iter().map(|d| -d).collect::<Vec<_>>()).unwrap();
+        let one = PairedDifference::of(&won_and_lost()).unwrap();
+        let other = PairedDifference::of(&won_and_lost().iter().map(|d| -d).collect::<Vec<_>>()).unwrap();
         assert_eq!((one.mean, one.p), (-other.mean, other.p));
         assert!((one.low + other.high).abs() < 1e-12 && (one.high + other.low).abs() < 1e-12, "{one:?} {other:?}");
     }

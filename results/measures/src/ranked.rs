@@ -18,12 +18,12 @@ pub use columns::{GoldColumns, Offset, RankedColumns, evaluate};
 
 /// The gold passages of a question.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Gold {
+pub struct GoldGroups {
     /// One group for each gold passage: the ids that satisfy it.
     pub groups: Vec<Vec<u32>>,
 }
 
-impl Gold {
+impl GoldGroups {
     /// Gold without duplicates: each id is a passage of its own.
     pub fn of_ids(ids: &[u32]) -> Self {
         Self { groups: ids.iter().map(|&id| vec![id]).collect() }
@@ -42,17 +42,17 @@ pub struct RankedMeasure {
     name: &'static str,
     version: &'static str,
     cut: Option<u32>,
-    value: fn(&Found, u32) -> f64,
+    value: fn(&GoldRanks, u32) -> f64,
 }
 
 impl RankedMeasure {
     /// `name@k`. The function is called with k, and only if there are golds.
-    pub const fn at(name: &'static str, version: &'static str, k: u32, value: fn(&Found, u32) -> f64) -> Self {
+    pub const fn at(name: &'static str, version: &'static str, k: u32, value: fn(&GoldRanks, u32) -> f64) -> Self {
         Self { name, version, cut: Some(k), value }
     }
 
     /// A measure over all ranks. Its function is called with the greatest depth.
-    pub const fn uncut(name: &'static str, version: &'static str, value: fn(&Found, u32) -> f64) -> Self {
+    pub const fn uncut(name: &'static str, version: &'static str, value: fn(&GoldRanks, u32) -> f64) -> Self {
         Self { name, version, cut: None, value }
     }
 
@@ -62,7 +62,7 @@ impl RankedMeasure {
     }
 
     /// The value; `None` without golds.
-    pub fn value(&self, found: &Found) -> Option<f64> {
+    pub fn value(&self, found: &GoldRanks) -> Option<f64> {
         (found.golds > 0).then(|| (self.value)(found, self.cut.unwrap_or(u32::MAX)))
     }
 
@@ -83,16 +83,16 @@ impl fmt::Display for RankedMeasure {
 
 /// The ranks of the golds in a ranked list. Reusable.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct GoldRanks {
     /// The first rank (from 1) of each found group, ascending.
     ranks: Vec<u32>,
     /// The number of golds.
     golds: usize,
 }
 
-impl Found {
+impl GoldRanks {
     /// Scans a ranked list.
-    pub fn new(ranked: &[u32], gold: &Gold) -> Self {
+    pub fn new(ranked: &[u32], gold: &GoldGroups) -> Self {
         let mut found = Self::default();
         found.set(ranked, gold.groups.iter().map(Vec::as_slice));
         found
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn the_three_meanings_of_recall() {
         // measures.md's example: gold {A, B}, ranking A x y B z, k = 2.
-        let found = Found::new(&[A, 7, 8, B, 9], &Gold::of_ids(&[A, B]));
+        let found = GoldRanks::new(&[A, 7, 8, B, 9], &GoldGroups::of_ids(&[A, B]));
         let value = |measure: RankedMeasure| measure.value(&found).unwrap();
         assert_eq!((value(recall_frac(2)), value(recall_all(2)), value(hit(2))), (0.5, 0.0, 1.0));
         assert_eq!((value(recall_frac(4)), value(recall_all(4)), value(precision(4))), (1.0, 1.0, 0.5));
@@ -177,26 +177,26 @@ mod tests {
 
     #[test]
     fn short_lists_cuts_and_late_golds() {
-        let found = Found::new(&[7, A], &Gold::of_ids(&[A]));
+        let found = GoldRanks::new(&[7, A], &GoldGroups::of_ids(&[A]));
         assert_eq!((precision(10).value(&found), recall_frac(10).value(&found)), (Some(0.1), Some(1.0)));
         assert_eq!((mrr_at(1).value(&found), mrr_at(2).value(&found)), (Some(0.0), Some(0.5)));
-        assert_eq!(map().value(&Found::new(&[], &Gold::of_ids(&[A]))), Some(0.0));
+        assert_eq!(map().value(&GoldRanks::new(&[], &GoldGroups::of_ids(&[A]))), Some(0.0));
     }
 
     #[test]
     fn no_gold_is_undefined_and_a_gold_outside_the_corpus_counts() {
-        let none = Found::new(&[A], &Gold::default());
+        let none = GoldRanks::new(&[A], &GoldGroups::default());
         for measure in [recall_frac(1), ndcg(1), map(), mrr()] {
             assert_eq!(measure.value(&none), None, "{measure}");
         }
-        let outside = Found::new(&[A], &Gold { groups: vec![vec![A], vec![]] });
+        let outside = GoldRanks::new(&[A], &GoldGroups { groups: vec![vec![A], vec![]] });
         assert_eq!((recall_frac(5).value(&outside), recall_all(5).value(&outside)), (Some(0.5), Some(0.0)));
     }
 
     #[test]
     fn duplicates_of_a_gold_satisfy_it_once() {
-        let gold = Gold { groups: vec![vec![A, 11], vec![B]] };
-        assert_eq!(Found::new(&[5, 11, A, B], &gold).ranks(), [2, 4]);
+        let gold = GoldGroups { groups: vec![vec![A, 11], vec![B]] };
+        assert_eq!(GoldRanks::new(&[5, 11, A, B], &gold).ranks(), [2, 4]);
     }
 
     #[test]
@@ -211,7 +211,7 @@ mod tests {
             ranked in proptest::sample::subsequence((0..60u32).collect::<Vec<_>>(), 0..40).prop_shuffle(),
             gold in proptest::sample::subsequence((0..60u32).collect::<Vec<_>>(), 1..6),
         ) {
-            let found = Found::new(&ranked, &Gold::of_ids(&gold));
+            let found = GoldRanks::new(&ranked, &GoldGroups::of_ids(&gold));
             let value = |measure: RankedMeasure| measure.value(&found).unwrap();
             for k in 1..50 {
                 let frac = value(recall_frac(k));

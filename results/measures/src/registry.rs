@@ -19,13 +19,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::answer::{Profile, Scorer};
-use crate::facts::{Evidence, Fact, SetScore, evidences, joint, supporting_facts, supporting_facts_lowered};
+use crate::answer::{Profile, AnswerScorer};
+use crate::facts::{EvidenceTriple, SupportingFact, SetScore, evidences, joint, supporting_facts, supporting_facts_lowered};
 use crate::has_answer::AnswerMatcher;
 pub use crate::measures::Settings;
 use crate::measures::answers;
 use crate::normalize::normalize;
-use crate::ranked::{Found, Gold, RankedMeasure};
+use crate::ranked::{GoldRanks, GoldGroups, RankedMeasure};
 
 /// A setting not allowed for any measure.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,7 +39,7 @@ pub struct BadSetting {
 
 /// One outcome with the gold of its question: the input of the measures.
 #[derive(Clone, Copy)]
-pub struct Judged<'a> {
+pub struct OutcomeWithGold<'a> {
     /// Whether the outcome's status is ok.
     pub ok: bool,
     /// The method's answer.
@@ -53,16 +53,16 @@ pub struct Judged<'a> {
     /// Whether the configuration ranks passages.
     pub ranking_expected: bool,
     /// The question's gold passages.
-    pub gold: &'a Gold,
+    pub gold: &'a GoldGroups,
     /// Predicted supporting facts; `None` if the configuration does not predict them (otherwise a failed outcome has an
     /// empty list).
-    pub predicted_facts: Option<&'a [Fact]>,
+    pub predicted_facts: Option<&'a [SupportingFact]>,
     /// Gold supporting facts.
-    pub gold_facts: &'a [Fact],
+    pub gold_facts: &'a [SupportingFact],
     /// Predicted evidences; `None` if the configuration does not predict them, as for facts.
-    pub predicted_evidences: Option<&'a [Evidence]>,
+    pub predicted_evidences: Option<&'a [EvidenceTriple]>,
     /// Gold evidences.
-    pub gold_evidences: &'a [Evidence],
+    pub gold_evidences: &'a [EvidenceTriple],
     /// The texts of passages, for answer recall.
     pub text: Option<&'a dyn PassageText>,
 }
@@ -81,19 +81,19 @@ impl<S: AsRef<str>> PassageText for Vec<S> {
 
 /// Buffers of [`MeasureSet::score`]; one per thread.
 #[derive(Clone, Debug, Default)]
-pub struct Scratch {
-    scorer: Scorer,
+pub struct MeasureBuffers {
+    scorer: AnswerScorer,
     matcher: AnswerMatcher,
-    found: Found,
+    found: GoldRanks,
 }
 
 /// The inputs of a measure: an outcome with its gold, and intermediate results shared by several measures.
-pub(crate) struct Scored<'a> {
-    pub(crate) judged: &'a Judged<'a>,
+pub(crate) struct MeasureInput<'a> {
+    pub(crate) judged: &'a OutcomeWithGold<'a>,
     /// The answer's score under the profile; `None` if undefined.
     pub(crate) answer: Option<SetScore>,
     /// The ranks of the golds; `None` without gold, or if the configuration does not rank.
-    pub(crate) found: Option<&'a Found>,
+    pub(crate) found: Option<&'a GoldRanks>,
     pub(crate) facts: FactScores,
     pub(crate) answer_ranks: AnswerRanks,
 }
@@ -116,14 +116,14 @@ pub(crate) struct AnswerRanks {
     pub(crate) any: Option<u32>,
 }
 
-type Value = dyn Fn(&Scored<'_>) -> Option<f64> + Send + Sync;
+type MeasureFn = dyn Fn(&MeasureInput<'_>) -> Option<f64> + Send + Sync;
 
 /// One measure of a set.
 #[derive(Clone)]
 pub(crate) struct Column {
     name: String,
     version: &'static str,
-    value: Arc<Value>,
+    value: Arc<MeasureFn>,
     /// The number of top passages whose texts it searches.
     text_depth: u32,
     /// Whether a failed outcome has no value. Otherwise it scores 0 if a good outcome has a value.
@@ -135,7 +135,7 @@ impl Column {
     pub(crate) fn new(
         name: String,
         version: &'static str,
-        value: impl Fn(&Scored<'_>) -> Option<f64> + Send + Sync + 'static,
+        value: impl Fn(&MeasureInput<'_>) -> Option<f64> + Send + Sync + 'static,
     ) -> Self {
         Self { name, version, value: Arc::new(value), text_depth: 0, none_if_failed: false }
     }
@@ -155,7 +155,7 @@ impl Column {
         Self { none_if_failed: true, ..self }
     }
 
-    fn of(&self, scored: &Scored<'_>) -> Option<f64> {
+    fn of(&self, scored: &MeasureInput<'_>) -> Option<f64> {
         let value = (self.value)(scored);
         match (scored.judged.ok, self.none_if_failed) {
             (true, _) => value,
@@ -216,7 +216,7 @@ impl MeasureSet {
     }
 
     /// Writes the values of one outcome into `out`, in the order of [`Self::names`].
-    pub fn score(&self, judged: &Judged<'_>, scratch: &mut Scratch, out: &mut Vec<Option<f64>>) {
+    pub fn score(&self, judged: &OutcomeWithGold<'_>, scratch: &mut MeasureBuffers, out: &mut Vec<Option<f64>>) {
         out.clear();
         let answer = self.answer(judged, &mut scratch.scorer);
         let facts = self.facts(judged, answer);
@@ -225,11 +225,11 @@ impl MeasureSet {
             scratch.found.set(judged.ranked, judged.gold.groups.iter().map(Vec::as_slice));
         }
         let answer_ranks = self.answer_ranks(judged, &mut scratch.matcher);
-        let scored = Scored { judged, answer, found: ranks.then_some(&scratch.found), facts, answer_ranks };
+        let scored = MeasureInput { judged, answer, found: ranks.then_some(&scratch.found), facts, answer_ranks };
         out.extend(self.columns.iter().map(|column| column.of(&scored)));
     }
 
-    fn answer(&self, judged: &Judged<'_>, scorer: &mut Scorer) -> Option<SetScore> {
+    fn answer(&self, judged: &OutcomeWithGold<'_>, scorer: &mut AnswerScorer) -> Option<SetScore> {
         if !judged.answers_expected || judged.answers.is_empty() {
             return None;
         }
@@ -238,7 +238,7 @@ impl MeasureSet {
         Some(scorer.score(self.profile, answer, judged.answers).into())
     }
 
-    fn facts(&self, judged: &Judged<'_>, answer: Option<SetScore>) -> FactScores {
+    fn facts(&self, judged: &OutcomeWithGold<'_>, answer: Option<SetScore>) -> FactScores {
         let two_wiki = self.profile == Profile::TwoWiki;
         let sentences = judged.predicted_facts.filter(|_| !judged.gold_facts.is_empty()).map(|predicted| {
             if two_wiki {
@@ -248,7 +248,7 @@ impl MeasureSet {
             }
         });
         let triples = judged.predicted_evidences.filter(|_| !judged.gold_evidences.is_empty()).map(|predicted| {
-            let gold: Vec<Vec<Evidence>> = judged.gold_evidences.iter().map(|e| vec![e.clone()]).collect();
+            let gold: Vec<Vec<EvidenceTriple>> = judged.gold_evidences.iter().map(|e| vec![e.clone()]).collect();
             evidences(predicted, &gold)
         });
         let joint = match (answer, sentences, triples) {
@@ -259,7 +259,7 @@ impl MeasureSet {
         FactScores { sentences, evidences: triples, joint }
     }
 
-    fn answer_ranks(&self, judged: &Judged<'_>, matcher: &mut AnswerMatcher) -> AnswerRanks {
+    fn answer_ranks(&self, judged: &OutcomeWithGold<'_>, matcher: &mut AnswerMatcher) -> AnswerRanks {
         let Some(text) = judged.text.filter(|_| judged.ranking_expected && self.needs_text()) else {
             return AnswerRanks::default();
         };
@@ -284,33 +284,33 @@ mod tests {
         MeasureSet::new(settings, profile).unwrap()
     }
 
-    fn value(set: &MeasureSet, judged: &Judged<'_>, name: &str) -> Option<f64> {
+    fn value(set: &MeasureSet, judged: &OutcomeWithGold<'_>, name: &str) -> Option<f64> {
         let mut out = Vec::new();
-        set.score(judged, &mut Scratch::default(), &mut out);
+        set.score(judged, &mut MeasureBuffers::default(), &mut out);
         assert_eq!(out.len(), set.names().len());
         out[set.names().iter().position(|n| n == name).unwrap_or_else(|| panic!("no {name} in {:?}", set.names()))]
     }
 
     struct Question {
         answers: Vec<String>,
-        gold: Gold,
-        facts: Vec<Fact>,
-        evidences: Vec<Evidence>,
+        gold: GoldGroups,
+        facts: Vec<SupportingFact>,
+        evidences: Vec<EvidenceTriple>,
         texts: Vec<&'static str>,
     }
 
     fn question() -> Question {
         Question {
             answers: vec!["Paris".to_owned(), "City of Light".to_owned()],
-            gold: Gold::of_ids(&[1, 2]),
+            gold: GoldGroups::of_ids(&[1, 2]),
             facts: vec![("Paris".to_owned(), 0)],
             evidences: vec![["a".to_owned(), "b".to_owned(), "c".to_owned()]],
             texts: vec!["nothing", "It is the city of light.", "Paris!"],
         }
     }
 
-    fn judged<'a>(q: &'a Question, answer: Option<&'a str>, ranked: &'a [u32]) -> Judged<'a> {
-        Judged {
+    fn judged<'a>(q: &'a Question, answer: Option<&'a str>, ranked: &'a [u32]) -> OutcomeWithGold<'a> {
+        OutcomeWithGold {
             ok: true,
             answer,
             answers_expected: true,
@@ -383,10 +383,10 @@ mod tests {
         let q = question();
         let set = set(&Settings { chunk_recall: true, ..Settings::default() }, Profile::HotpotQa);
         let good = judged(&q, Some("Paris"), &[1, 2]);
-        let failed = Judged { ok: false, ..good };
+        let failed = OutcomeWithGold { ok: false, ..good };
         let (mut a, mut b) = (Vec::new(), Vec::new());
-        set.score(&good, &mut Scratch::default(), &mut a);
-        set.score(&failed, &mut Scratch::default(), &mut b);
+        set.score(&good, &mut MeasureBuffers::default(), &mut a);
+        set.score(&failed, &mut MeasureBuffers::default(), &mut b);
         for ((name, good), failed) in set.names().iter().zip(a).zip(b) {
             let expected = if name.ends_with("_answered") || name == "chunks" { None } else { good.map(|_| 0.0) };
             assert_eq!(failed, expected, "{name}");
@@ -397,10 +397,10 @@ mod tests {
     fn undefined_is_not_zero() {
         let mut q = question();
         q.answers = vec!["yes".to_owned()];
-        q.gold = Gold::default();
+        q.gold = GoldGroups::default();
         let settings = Settings { answer_recall_at: vec![2], answer_hit_at: vec![2], ..Settings::default() };
         let set = set(&settings, Profile::HotpotQa);
-        let silent = Judged { answers_expected: false, predicted_facts: None, ..judged(&q, None, &[1]) };
+        let silent = OutcomeWithGold { answers_expected: false, predicted_facts: None, ..judged(&q, None, &[1]) };
         for name in ["em", "em_answered", "recall_frac@2", "mrr", "map", "answer_recall@2", "sp_em", "joint_f1"] {
             assert_eq!(value(&set, &silent, name), None, "{name}");
         }

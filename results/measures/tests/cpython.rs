@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use hopeval_measures::drop;
 use hopeval_measures::has_answer::has_answer;
-use hopeval_measures::normalize::{Rules, normalize, normalize_by};
+use hopeval_measures::normalize::{NormalizationRules, normalize, normalize_by};
 
 /// Python's results: reads one JSON list of string pairs, prints for each pair its five results as a JSON line.
 /// Characters known to this Python's Unicode, but not to 14.0, are never generated.
@@ -112,8 +112,8 @@ fn twenty_thousand_random_strings() {
         let (squad, trivia, evidence, number, has): (String, String, String, String, bool) =
             serde_json::from_str(line).unwrap();
         assert_eq!(normalize(text), squad, "squad of {text:?}");
-        assert_eq!(normalize_by(Rules::TriviaQa, text), trivia, "triviaqa of {text:?}");
-        assert_eq!(normalize_by(Rules::Evidence, text), evidence, "evidence of {text:?}");
+        assert_eq!(normalize_by(NormalizationRules::TriviaQa, text), trivia, "triviaqa of {text:?}");
+        assert_eq!(normalize_by(NormalizationRules::Evidence, text), evidence, "evidence of {text:?}");
         assert_eq!(drop::normalize(text), number, "drop of {text:?}");
         assert_eq!(has_answer(&[answer], text), has, "{answer:?} in {text:?}");
         compared += 1;

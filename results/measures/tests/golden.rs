@@ -7,7 +7,7 @@ use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
-use hopeval_measures::official::{Pairs, score};
+use hopeval_measures::official::{PairScorer, score};
 use hopeval_measures::{Profile, drop};
 use serde_json::Value;
 
@@ -91,7 +91,7 @@ fn every_answer_pair() {
     let Some(path) = shared("golden/answers.jsonl.gz") else { return };
     let mut text = String::new();
     gzip(&path).read_to_string(&mut text).unwrap();
-    let scores = Pairs::new(BufReader::new(text.as_bytes())).map(Result::unwrap);
+    let scores = PairScorer::new(BufReader::new(text.as_bytes())).map(Result::unwrap);
     let mut compared = 0;
     for (line, score) in text.lines().zip(scores) {
         let row: Value = serde_json::from_str(line).unwrap();

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use hopeval_cluster::exit;
 use hopeval_corpus::{CorpusBuilder, CorpusSettings, DuplicatePolicy, LinkSource, CorpusSource};
-use hopeval_datasets::{PassageFormat, PassageSpec, Passages, Policy};
+use hopeval_datasets::{PassageFormat, PassageSpec, Passages, RowPolicy};
 use hopeval_jobs::prepare::corpora;
 use std::path::PathBuf;
 
@@ -43,7 +43,7 @@ pub(super) fn build_corpus(arguments: &BuildArguments) -> Result<u8> {
         builder.add_source(CorpusSource { name, digest: corpora::digest_path(path)? });
     }
     let spec = PassageSpec { format: arguments.format, paths: arguments.sources.clone() };
-    for (done, record) in Passages::open(&spec, Policy::Strict)?.enumerate() {
+    for (done, record) in Passages::open(&spec, RowPolicy::Strict)?.enumerate() {
         corpora::push_record(&mut builder, &record?)?;
         if done % 4096 == 0 {
             progress.tick("passages", done as u64);

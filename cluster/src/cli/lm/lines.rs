@@ -6,7 +6,7 @@ use crate::print;
 use anyhow::Result;
 use clap::Args;
 use hopeval_cluster::exit;
-use hopeval_datasets::input::Input;
+use hopeval_datasets::input::InputStream;
 use hopeval_lm::lines::{self, LinesError, LineTally, Task};
 use std::io::{BufRead, BufReader, BufWriter};
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ impl LineArguments {
     /// The lines.
     pub(super) fn open(&self) -> Result<Box<dyn BufRead>> {
         Ok(match &self.input {
-            Some(path) => Box::new(BufReader::new(Input::open(path)?)),
+            Some(path) => Box::new(BufReader::new(InputStream::open(path)?)),
             None => Box::new(std::io::stdin().lock()),
         })
     }

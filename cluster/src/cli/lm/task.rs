@@ -4,7 +4,7 @@ use super::embed::PoolingName;
 use super::lines::LineArguments;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
-use hopeval_datasets::input::Input;
+use hopeval_datasets::input::InputStream;
 use hopeval_lm::lines::{self, SamplingOptions, Task};
 use hopeval_lm::request::Request;
 use hopeval_lm::session::Session;
@@ -46,5 +46,5 @@ pub(super) fn read_lines(lines: &LineArguments) -> Result<impl BufRead> {
     let Some(path) = &lines.input else {
         bail!("--input FILE is needed: the lines are read whole before they are answered")
     };
-    Ok(BufReader::new(Input::open(path)?))
+    Ok(BufReader::new(InputStream::open(path)?))
 }

@@ -12,21 +12,21 @@ use std::path::{Path, PathBuf};
 use rustc_hash::FxHashMap;
 
 use super::{FormatEntry, answer_list};
-use crate::error::{DatasetError, FieldError, Position, RowError};
+use crate::error::{DatasetError, FieldError, RecordPosition, RowError};
 use crate::format::FormatError;
-use crate::gold::GoldBy;
+use crate::gold::GoldMatch;
 use crate::input::InputError;
 use crate::question::{GoldPassage, Question};
 use crate::scoring::ScoringScript;
-use crate::table::{Table, TableRow};
-use crate::value::{Field, Value, quoted};
+use crate::table::{DelimitedReader, TableRow};
+use crate::value::{FieldResult, JsonValue, quoted};
 
 /// The allowed shapes of a BEIR dataset.
 pub(crate) const ALLOWED: &str =
     "a folder with queries.jsonl and qrels/test.tsv (or one other split), or the files queries.jsonl and SPLIT.tsv";
 
 pub(super) const ENTRY: FormatEntry = FormatEntry {
-    gold: GoldBy::Id,
+    gold: GoldMatch::Id,
     scoring: ScoringScript::Squad,
     asked: 100,
     recognises: |row, _| row.has("_id") && row.has("text") && !row.has("title"),
@@ -34,10 +34,10 @@ pub(super) const ENTRY: FormatEntry = FormatEntry {
     read_table: None,
 };
 
-pub(super) fn question(row: &Value<'_>) -> Field<Question> {
+pub(super) fn question(row: &JsonValue<'_>) -> FieldResult<Question> {
     let mut question = Question {
-        id: row.required("_id", Value::id)?,
-        text: row.required("text", Value::text)?,
+        id: row.required("_id", JsonValue::id)?,
+        text: row.required("text", JsonValue::text)?,
         ..Question::default()
     };
     row.optional("metadata", |metadata| {
@@ -45,8 +45,8 @@ pub(super) fn question(row: &Value<'_>) -> Field<Question> {
         for (key, value) in metadata.entries()? {
             match (key.as_ref(), value) {
                 ("answer", _) => {}
-                ("type", Value::String(kind)) => question.kind = Some(kind.clone().into_owned()),
-                ("level", Value::String(level)) => question.level = Some(level.clone().into_owned()),
+                ("type", JsonValue::String(kind)) => question.kind = Some(kind.clone().into_owned()),
+                ("level", JsonValue::String(level)) => question.level = Some(level.clone().into_owned()),
                 _ => drop(question.notes.insert(key.clone().into_owned(), value.note())),
             }
         }
@@ -104,11 +104,11 @@ fn qrels_in(folder: &Path) -> Result<PathBuf, DatasetError> {
 pub(crate) struct Qrels {
     path: PathBuf,
     /// By query: the position of its first judgement, and its passages.
-    judged: FxHashMap<String, Judged>,
+    judged: FxHashMap<String, QueryJudgements>,
 }
 
-struct Judged {
-    position: Position,
+struct QueryJudgements {
+    position: RecordPosition,
     passages: Vec<(String, u32)>,
     used: bool,
 }
@@ -119,8 +119,8 @@ impl Qrels {
         path: &Path,
         refuse: &mut dyn FnMut(RowError, String) -> Result<(), DatasetError>,
     ) -> Result<Self, DatasetError> {
-        let mut table = Table::open(path)?;
-        let mut judged: FxHashMap<String, Judged> = FxHashMap::default();
+        let mut table = DelimitedReader::open(path)?;
+        let mut judged: FxHashMap<String, QueryJudgements> = FxHashMap::default();
         while let Some(row) = table.next()? {
             let is_header =
                 row.position.record == 1 && row.fields.last().is_some_and(|grade| grade.parse::<i64>().is_err());
@@ -131,7 +131,7 @@ impl Qrels {
                 Ok((query, passage, grade)) => {
                     let position = row.position;
                     let entry =
-                        judged.entry(query).or_insert_with(|| Judged { position, passages: Vec::new(), used: false });
+                        judged.entry(query).or_insert_with(|| QueryJudgements { position, passages: Vec::new(), used: false });
                     if let Ok(grade @ 1..) = u32::try_from(grade) {
                         entry.passages.push((passage, grade));
                     }
@@ -173,7 +173,7 @@ impl Qrels {
     }
 }
 
-fn judgement(row: &TableRow) -> Field<(String, String, i64)> {
+fn judgement(row: &TableRow) -> FieldResult<(String, String, i64)> {
     let split: Vec<&str>;
     let fields: Vec<&str> = match row.fields.as_slice() {
         [one] => {

@@ -3,18 +3,18 @@
 //! HotpotQA's fields in `metadata` (`type`, `level`, `supporting_facts`, `context`) are read as such. Sentences are
 //! joined by nothing if they begin with a space, otherwise by a space. All other metadata becomes notes.
 
-use super::hotpotqa::{Join, read_context};
+use super::hotpotqa::{SentenceJoin, read_context};
 use super::{FormatEntry, answer_list};
-use crate::gold::GoldBy;
+use crate::gold::GoldMatch;
 use crate::question::Question;
 use crate::scoring::ScoringScript;
-use crate::value::{Field, Value};
+use crate::value::{FieldResult, JsonValue};
 
 /// Metadata with a place in the question model.
 const READ: [&str; 4] = ["type", "level", "supporting_facts", "context"];
 
 pub(super) const ENTRY: FormatEntry = FormatEntry {
-    gold: GoldBy::Id,
+    gold: GoldMatch::Id,
     scoring: ScoringScript::Squad,
     asked: 50,
     recognises: |row, _| row.has("golden_answers"),
@@ -22,20 +22,20 @@ pub(super) const ENTRY: FormatEntry = FormatEntry {
     read_table: None,
 };
 
-pub(super) fn question(row: &Value<'_>) -> Field<Question> {
+pub(super) fn question(row: &JsonValue<'_>) -> FieldResult<Question> {
     let mut question = Question {
-        id: row.required("id", Value::id)?,
-        text: row.required("question", Value::text)?,
+        id: row.required("id", JsonValue::id)?,
+        text: row.required("question", JsonValue::text)?,
         answers: row.required("golden_answers", answer_list)?,
         ..Question::default()
     };
     row.optional("metadata", |metadata| {
         let entries = metadata.entries()?;
-        let is_table = |key| matches!(metadata.get(key), Some(Value::List(_) | Value::Object(_)));
+        let is_table = |key| matches!(metadata.get(key), Some(JsonValue::List(_) | JsonValue::Object(_)));
         // Other datasets have a text as `context`; HotpotQA's is a table.
         let tables = is_table("supporting_facts") && is_table("context");
         if tables {
-            read_context(metadata, Join::Guess, &mut question)?;
+            read_context(metadata, SentenceJoin::Guess, &mut question)?;
         }
         let text = |key| metadata.get(key).and_then(|value| value.string().ok());
         question.kind = text("type");

@@ -6,16 +6,16 @@
 //! for both lists. Rows with `gold_titles` in place of supporting facts and contexts are read too.
 
 use super::{FormatEntry, extend_distinct, single_answer};
-use crate::columns::Columns;
-use crate::gold::GoldBy;
+use crate::columns::NestedTable;
+use crate::gold::GoldMatch;
 use crate::passage::PassageRecord;
 use crate::question::{GoldPassage, Question};
 use crate::scoring::ScoringScript;
-use crate::value::{Field, Value};
+use crate::value::{FieldResult, JsonValue};
 
 /// The separator between a dataset's sentences.
 #[derive(Clone, Copy)]
-pub(super) enum Join {
+pub(super) enum SentenceJoin {
     /// This separator.
     With(&'static str),
     /// Nothing if a sentence after the first begins with a space, otherwise a space.
@@ -23,7 +23,7 @@ pub(super) enum Join {
 }
 
 pub(super) const ENTRY: FormatEntry = FormatEntry {
-    gold: GoldBy::Title,
+    gold: GoldMatch::Title,
     scoring: ScoringScript::HotpotQa,
     asked: 20,
     recognises: |row, _| {
@@ -34,19 +34,19 @@ pub(super) const ENTRY: FormatEntry = FormatEntry {
     read_table: None,
 };
 
-pub(super) fn question(row: &Value<'_>) -> Field<Question> {
-    supported(row, Join::With(""))
+pub(super) fn question(row: &JsonValue<'_>) -> FieldResult<Question> {
+    supported(row, SentenceJoin::With(""))
 }
 
 /// The common part of HotpotQA and 2WikiMultihopQA.
-pub(super) fn supported(row: &Value<'_>, join: Join) -> Field<Question> {
+pub(super) fn supported(row: &JsonValue<'_>, join: SentenceJoin) -> FieldResult<Question> {
     let id = if row.has("_id") { "_id" } else { "id" };
     let mut question = Question {
-        id: row.required(id, Value::id)?,
-        text: row.required("question", Value::text)?,
+        id: row.required(id, JsonValue::id)?,
+        text: row.required("question", JsonValue::text)?,
         answers: single_answer(row)?,
-        kind: row.optional("type", Value::string)?,
-        level: row.optional("level", Value::string)?,
+        kind: row.optional("type", JsonValue::string)?,
+        level: row.optional("level", JsonValue::string)?,
         ..Question::default()
     };
     read_context(row, join, &mut question)?;
@@ -54,12 +54,12 @@ pub(super) fn supported(row: &Value<'_>, join: Join) -> Field<Question> {
 }
 
 /// Fills candidates, supporting facts, gold and hops from `context`, `supporting_facts` and `gold_titles`.
-pub(super) fn read_context(row: &Value<'_>, join: Join, question: &mut Question) -> Field<()> {
+pub(super) fn read_context(row: &JsonValue<'_>, join: SentenceJoin, question: &mut Question) -> FieldResult<()> {
     question.candidates = row.optional("context", |value| contexts(value, join))?.unwrap_or_default();
     question.supporting_facts = row.optional("supporting_facts", supporting_facts)?.unwrap_or_default();
     let mut titles: Vec<String> = Vec::new();
     extend_distinct(&mut titles, question.supporting_facts.iter().map(|(title, _)| title.clone()));
-    extend_distinct(&mut titles, row.list("gold_titles", Value::string)?);
+    extend_distinct(&mut titles, row.list("gold_titles", JsonValue::string)?);
     if !titles.is_empty() {
         question.hops = Some(titles.len() as u32);
     }
@@ -78,12 +78,12 @@ pub(super) fn read_context(row: &Value<'_>, join: Join, question: &mut Question)
 }
 
 /// `[[title, [sentence, …]], …]`, or `{"title": […], "sentences": [[…], …]}`.
-fn contexts(value: &Value<'_>, join: Join) -> Field<Vec<PassageRecord>> {
-    if let Value::Object(_) = value {
-        let columns = Columns::of(value)?;
+fn contexts(value: &JsonValue<'_>, join: SentenceJoin) -> FieldResult<Vec<PassageRecord>> {
+    if let JsonValue::Object(_) = value {
+        let columns = NestedTable::of(value)?;
         return (0..columns.len())
             .map(|index| {
-                let title = columns.required(index, "title", Value::string)?;
+                let title = columns.required(index, "title", JsonValue::string)?;
                 columns.required(index, "sentences", |sentences| passage(title, sentences, join))
             })
             .collect();
@@ -95,28 +95,28 @@ fn contexts(value: &Value<'_>, join: Join) -> Field<Vec<PassageRecord>> {
     })
 }
 
-fn passage(title: String, sentences: &Value<'_>, join: Join) -> Field<PassageRecord> {
+fn passage(title: String, sentences: &JsonValue<'_>, join: SentenceJoin) -> FieldResult<PassageRecord> {
     let items = sentences.items()?;
     let mut texts = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
         texts.push(item.str().map_err(|error| error.at(index))?);
     }
     let separator = match join {
-        Join::With(separator) => separator,
-        Join::Guess if texts.iter().skip(1).any(|text| text.starts_with(' ')) => "",
-        Join::Guess => " ",
+        SentenceJoin::With(separator) => separator,
+        SentenceJoin::Guess if texts.iter().skip(1).any(|text| text.starts_with(' ')) => "",
+        SentenceJoin::Guess => " ",
     };
     Ok(PassageRecord::from_sentences(title, &texts, separator))
 }
 
 /// `[[title, index], …]`, or `{"title": […], "sent_id": […]}`.
-fn supporting_facts(value: &Value<'_>) -> Field<Vec<(String, u32)>> {
-    if let Value::Object(_) = value {
-        let columns = Columns::of(value)?;
+fn supporting_facts(value: &JsonValue<'_>) -> FieldResult<Vec<(String, u32)>> {
+    if let JsonValue::Object(_) = value {
+        let columns = NestedTable::of(value)?;
         return (0..columns.len())
             .map(|index| {
-                let title = columns.required(index, "title", Value::string)?;
-                Ok((title, columns.required(index, "sent_id", Value::index)?))
+                let title = columns.required(index, "title", JsonValue::string)?;
+                Ok((title, columns.required(index, "sent_id", JsonValue::index)?))
             })
             .collect();
     }

@@ -12,14 +12,14 @@
 
 use super::{FormatEntry, answer, extend_distinct};
 use crate::error::FieldError;
-use crate::gold::GoldBy;
-use crate::passage::{Link, PassageRecord};
+use crate::gold::GoldMatch;
+use crate::passage::{LinkRecord, PassageRecord};
 use crate::question::{GoldPassage, Question};
 use crate::scoring::ScoringScript;
-use crate::value::{Field, Value};
+use crate::value::{FieldResult, JsonValue};
 
 pub(super) const ENTRY: FormatEntry = FormatEntry {
-    gold: GoldBy::Id,
+    gold: GoldMatch::Id,
     scoring: ScoringScript::Drop,
     asked: 40,
     recognises: |row, _| row.has("original_paragraph") || row.has("questions") && (row.has("links") || row.has("text")),
@@ -27,12 +27,12 @@ pub(super) const ENTRY: FormatEntry = FormatEntry {
     read_table: None,
 };
 
-pub(super) fn questions(row: &Value<'_>, n: u64) -> Field<Vec<Question>> {
+pub(super) fn questions(row: &JsonValue<'_>, n: u64) -> FieldResult<Vec<Question>> {
     if row.has("original_paragraph") {
         return Ok(vec![pipeline(row, n)?]);
     }
     let context = introduction(row)?;
-    let row_id = row.optional("pid", Value::id)?.unwrap_or_else(|| format!("iirc-{n}"));
+    let row_id = row.optional("pid", JsonValue::id)?.unwrap_or_else(|| format!("iirc-{n}"));
     let mut number = 0;
     let questions = row.required("questions", |questions| {
         questions.each(|question| {
@@ -44,8 +44,8 @@ pub(super) fn questions(row: &Value<'_>, n: u64) -> Field<Vec<Question>> {
     Ok(questions.into_iter().flatten().collect())
 }
 
-fn introduction(row: &Value<'_>) -> Field<PassageRecord> {
-    let text = row.required("text", Value::string)?;
+fn introduction(row: &JsonValue<'_>) -> FieldResult<PassageRecord> {
+    let text = row.required("text", JsonValue::string)?;
     // `indices` count characters, as in Python.
     let byte_of = |character: u32| {
         let offset = text.char_indices().nth(character as usize).map(|(offset, _)| offset);
@@ -59,19 +59,19 @@ fn introduction(row: &Value<'_>) -> Field<PassageRecord> {
             })?;
             let (start, end) = span.unwrap_or((0, 0));
             let (start, end) = (byte_of(start), byte_of(end));
-            Ok(Link { title: link.required("target", Value::string)?, start, end: end.max(start) })
+            Ok(LinkRecord { title: link.required("target", JsonValue::string)?, start, end: end.max(start) })
         })
     })?;
-    let title = row.required("title", Value::string)?;
+    let title = row.required("title", JsonValue::string)?;
     Ok(PassageRecord { title, text, links, ..PassageRecord::default() })
 }
 
 /// A question of the official schema; `None` if it is marked bad.
-fn official(row: &Value<'_>, context: &PassageRecord, id: impl FnOnce() -> String) -> Field<Option<Question>> {
+fn official(row: &JsonValue<'_>, context: &PassageRecord, id: impl FnOnce() -> String) -> FieldResult<Option<Question>> {
     let mut question = Question {
-        id: row.optional("qid", Value::id)?.unwrap_or_else(id),
-        text: row.required("question", Value::text)?,
-        links: row.list("question_links", Value::string)?,
+        id: row.optional("qid", JsonValue::id)?.unwrap_or_else(id),
+        text: row.required("question", JsonValue::text)?,
+        links: row.list("question_links", JsonValue::string)?,
         context: Some(context.clone()),
         ..Question::default()
     };
@@ -82,8 +82,8 @@ fn official(row: &Value<'_>, context: &PassageRecord, id: impl FnOnce() -> Strin
     let mut gold: Vec<GoldPassage> = Vec::new();
     row.optional("context", |snippets| {
         snippets.each(|snippet| {
-            let passage = snippet.required("passage", Value::string)?;
-            let text = snippet.required("text", Value::string)?;
+            let passage = snippet.required("passage", JsonValue::string)?;
+            let text = snippet.required("text", JsonValue::string)?;
             if !passage.eq_ignore_ascii_case("main") {
                 add_snippet(&mut gold, passage, text);
             }
@@ -95,8 +95,8 @@ fn official(row: &Value<'_>, context: &PassageRecord, id: impl FnOnce() -> Strin
 }
 
 /// Sets the answer and returns its type.
-fn official_answer(value: &Value<'_>, question: &mut Question) -> Field<String> {
-    let kind = value.required("type", Value::string)?;
+fn official_answer(value: &JsonValue<'_>, question: &mut Question) -> FieldResult<String> {
+    let kind = value.required("type", JsonValue::string)?;
     let parts = match kind.as_str() {
         "span" => value.required("answer_spans", |spans| {
             spans.each(|span| span.required("text", |text| Ok(text.str()?.trim().to_owned())))
@@ -104,7 +104,7 @@ fn official_answer(value: &Value<'_>, question: &mut Question) -> Field<String> 
         "binary" => vec![value.required("answer_value", answer)?],
         "value" => {
             let number = value.required("answer_value", answer)?;
-            let unit = value.optional("answer_unit", Value::string)?.unwrap_or_default();
+            let unit = value.optional("answer_unit", JsonValue::string)?.unwrap_or_default();
             vec![format!("{} {}", number.trim(), unit.trim()).trim().to_owned()]
         }
         "none" | "bad" => Vec::new(),
@@ -117,32 +117,32 @@ fn official_answer(value: &Value<'_>, question: &mut Question) -> Field<String> 
     Ok(kind)
 }
 
-fn pipeline(row: &Value<'_>, n: u64) -> Field<Question> {
-    let text = row.required("original_paragraph", Value::string)?;
+fn pipeline(row: &JsonValue<'_>, n: u64) -> FieldResult<Question> {
+    let text = row.required("original_paragraph", JsonValue::string)?;
     let mut question = Question {
         id: format!("iirc-{n}"),
-        text: row.required("question", Value::text)?,
+        text: row.required("question", JsonValue::text)?,
         context: Some(PassageRecord { text, ..PassageRecord::default() }),
         ..Question::default()
     };
-    if let Some(links) = row.optional("link_prediction", |links| links.list("gold_question_links", Value::string))? {
+    if let Some(links) = row.optional("link_prediction", |links| links.list("gold_question_links", JsonValue::string))? {
         question.links = links;
     }
     let mut gold = Vec::new();
     row.optional("context_retrieval", |retrieval| {
         retrieval.list("gold_link_name_sent_list", |snippet| {
-            let title = snippet.required("title", Value::string)?;
-            add_snippet(&mut gold, title, snippet.required("sent", Value::string)?);
+            let title = snippet.required("title", JsonValue::string)?;
+            add_snippet(&mut gold, title, snippet.required("sent", JsonValue::string)?);
             Ok(())
         })
     })?;
     question.gold = gold;
     row.required("qa", |qa| {
-        let kind = qa.required("gold_answer_type", Value::string)?;
+        let kind = qa.required("gold_answer_type", JsonValue::string)?;
         let parts = qa.required("gold_answer", |answers| {
             answers.each(|answer| {
                 let number = answer.optional("number", super::answer)?.filter(|number| !number.is_empty());
-                let mut parts = answer.list("spans", Value::string)?;
+                let mut parts = answer.list("spans", JsonValue::string)?;
                 parts.extend(number);
                 Ok(parts)
             })

@@ -7,16 +7,16 @@
 //! or support.
 
 use super::{FormatEntry, extend_distinct, single_answer};
-use crate::columns::Columns;
+use crate::columns::NestedTable;
 use crate::error::FieldError;
-use crate::gold::GoldBy;
+use crate::gold::GoldMatch;
 use crate::passage::PassageRecord;
 use crate::question::{GoldPassage, Question, SubQuestion};
 use crate::scoring::ScoringScript;
-use crate::value::{Field, Value};
+use crate::value::{FieldResult, JsonValue};
 
 pub(super) const ENTRY: FormatEntry = FormatEntry {
-    gold: GoldBy::TitleAndText,
+    gold: GoldMatch::TitleAndText,
     scoring: ScoringScript::Musique,
     asked: 30,
     recognises: |row, _| row.has("question") && row.has("paragraphs"),
@@ -24,8 +24,8 @@ pub(super) const ENTRY: FormatEntry = FormatEntry {
     read_table: None,
 };
 
-pub(super) fn question(row: &Value<'_>) -> Field<Question> {
-    let id = row.required("id", Value::id)?;
+pub(super) fn question(row: &JsonValue<'_>) -> FieldResult<Question> {
+    let id = row.required("id", JsonValue::id)?;
     let paragraphs = row.required("paragraphs", paragraphs)?;
     let decomposition =
         row.optional("question_decomposition", |value| decomposition(value, &paragraphs.idx))?.unwrap_or_default();
@@ -40,16 +40,16 @@ pub(super) fn question(row: &Value<'_>) -> Field<Question> {
     });
 
     let mut answers = single_answer(row)?;
-    extend_distinct(&mut answers, row.list("answer_aliases", Value::string)?);
+    extend_distinct(&mut answers, row.list("answer_aliases", JsonValue::string)?);
     let shape = id.split("__").next().filter(|shape| shape.contains("hop")).map(str::to_owned);
     let hops = match decomposition.len() {
         0 => shape.as_ref().and_then(|shape| shape.split("hop").next()?.parse().ok()),
         steps => Some(steps as u32),
     };
     Ok(Question {
-        text: row.required("question", Value::text)?,
+        text: row.required("question", JsonValue::text)?,
         answers,
-        answerable: row.optional("answerable", Value::bool)?,
+        answerable: row.optional("answerable", JsonValue::bool)?,
         gold: gold.collect(),
         kind: shape,
         hops,
@@ -60,7 +60,7 @@ pub(super) fn question(row: &Value<'_>) -> Field<Question> {
     })
 }
 
-struct Paragraphs {
+struct ParagraphTable {
     passages: Vec<PassageRecord>,
     /// Each paragraph's `idx`.
     idx: Vec<u32>,
@@ -68,25 +68,25 @@ struct Paragraphs {
     supporting: Vec<usize>,
 }
 
-fn paragraphs(value: &Value<'_>) -> Field<Paragraphs> {
-    let table = Columns::of(value)?;
-    let mut read = Paragraphs { passages: Vec::with_capacity(table.len()), idx: Vec::new(), supporting: Vec::new() };
+fn paragraphs(value: &JsonValue<'_>) -> FieldResult<ParagraphTable> {
+    let table = NestedTable::of(value)?;
+    let mut read = ParagraphTable { passages: Vec::with_capacity(table.len()), idx: Vec::new(), supporting: Vec::new() };
     for at in 0..table.len() {
-        read.idx.push(table.optional(at, "idx", Value::index)?.unwrap_or(at as u32));
+        read.idx.push(table.optional(at, "idx", JsonValue::index)?.unwrap_or(at as u32));
         read.passages.push(PassageRecord {
-            title: table.required(at, "title", Value::string)?,
-            text: table.required(at, "paragraph_text", Value::string)?,
+            title: table.required(at, "title", JsonValue::string)?,
+            text: table.required(at, "paragraph_text", JsonValue::string)?,
             ..PassageRecord::default()
         });
-        if table.optional(at, "is_supporting", Value::bool)? == Some(true) {
+        if table.optional(at, "is_supporting", JsonValue::bool)? == Some(true) {
             read.supporting.push(at);
         }
     }
     Ok(read)
 }
 
-fn decomposition(value: &Value<'_>, idx: &[u32]) -> Field<Vec<SubQuestion>> {
-    let table = Columns::of(value)?;
+fn decomposition(value: &JsonValue<'_>, idx: &[u32]) -> FieldResult<Vec<SubQuestion>> {
+    let table = NestedTable::of(value)?;
     (0..table.len())
         .map(|at| {
             let support = table.optional(at, "paragraph_support_idx", |value| {
@@ -97,8 +97,8 @@ fn decomposition(value: &Value<'_>, idx: &[u32]) -> Field<Vec<SubQuestion>> {
                     .ok_or_else(|| FieldError::new(value.describe(), "the `idx` of one of the paragraphs, or null"))
             })?;
             Ok(SubQuestion {
-                question: table.required(at, "question", Value::string)?,
-                answer: table.optional(at, "answer", Value::string)?,
+                question: table.required(at, "question", JsonValue::string)?,
+                answer: table.optional(at, "answer", JsonValue::string)?,
                 support,
                 evidence: Vec::new(),
             })

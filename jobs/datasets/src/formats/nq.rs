@@ -3,13 +3,13 @@
 //! Recognised by the lack of TriviaQA's distinctive fields.
 
 use super::{FormatEntry, open};
-use crate::gold::GoldBy;
+use crate::gold::GoldMatch;
 use crate::scoring::ScoringScript;
 
 const NAME: &str = "nq";
 
 pub(super) const ENTRY: FormatEntry = FormatEntry {
-    gold: GoldBy::Id,
+    gold: GoldMatch::Id,
     scoring: ScoringScript::Squad,
     asked: 80,
     recognises: |row, _| open::is_row(row),

@@ -16,19 +16,19 @@ use crate::literal;
 use crate::passage::PassageRecord;
 use crate::question::{GoldPassage, Question};
 use crate::table::TableRow;
-use crate::value::{Field, Value, quoted};
+use crate::value::{FieldResult, JsonValue, quoted};
 
 /// The field's names, in the order of lookup.
 const IDS: [&str; 5] = ["id", "_id", "qid", "question_id", "QuestionId"];
 const QUESTIONS: [&str; 3] = ["question", "Question", "query"];
 const ANSWERS: [&str; 3] = ["answers", "answer", "Answer"];
 
-fn first_of<'n>(row: &Value<'_>, names: &[&'n str]) -> &'n str {
+fn first_of<'n>(row: &JsonValue<'_>, names: &[&'n str]) -> &'n str {
     names.iter().find(|name| row.has(name)).unwrap_or(&names[0])
 }
 
 /// Whether a row is a question with an answer, or with a list of answers.
-pub(super) fn is_row(row: &Value<'_>) -> bool {
+pub(super) fn is_row(row: &JsonValue<'_>) -> bool {
     (row.has("question") || row.has("Question")) && ANSWERS.iter().any(|name| row.has(name))
 }
 
@@ -38,11 +38,11 @@ pub(crate) fn is_named_trivia(path: &Path) -> bool {
 }
 
 /// The question of a row. `format` begins the id of a row without one.
-pub(super) fn question(row: &Value<'_>, format: &str, n: u64) -> Field<Question> {
-    let id = row.optional(first_of(row, &IDS), Value::id)?;
+pub(super) fn question(row: &JsonValue<'_>, format: &str, n: u64) -> FieldResult<Question> {
+    let id = row.optional(first_of(row, &IDS), JsonValue::id)?;
     Ok(Question {
         id: id.unwrap_or_else(|| format!("{format}-{n}")),
-        text: row.required(first_of(row, &QUESTIONS), Value::text)?,
+        text: row.required(first_of(row, &QUESTIONS), JsonValue::text)?,
         answers: row.optional(first_of(row, &ANSWERS), answers)?.unwrap_or_default(),
         gold: row.list("positive_ctxs", |value| {
             let PassageRecord { id, title, text, .. } = retrieved(value)?;
@@ -53,20 +53,20 @@ pub(super) fn question(row: &Value<'_>, format: &str, n: u64) -> Field<Question>
     })
 }
 
-fn answers(value: &Value<'_>) -> Field<Vec<String>> {
-    let Value::Object(_) = value else { return answer_list(value) };
+fn answers(value: &JsonValue<'_>) -> FieldResult<Vec<String>> {
+    let JsonValue::Object(_) = value else { return answer_list(value) };
     let [value_key, aliases] = if value.has("Value") { ["Value", "Aliases"] } else { ["value", "aliases"] };
-    let mut answers = vec![value.required(value_key, Value::string)?];
-    extend_distinct(&mut answers, value.list(aliases, Value::string)?);
+    let mut answers = vec![value.required(value_key, JsonValue::string)?];
+    extend_distinct(&mut answers, value.list(aliases, JsonValue::string)?);
     Ok(answers)
 }
 
-fn retrieved(value: &Value<'_>) -> Field<PassageRecord> {
+fn retrieved(value: &JsonValue<'_>) -> FieldResult<PassageRecord> {
     let id = ["id", "passage_id", "psg_id"].into_iter().find(|key| value.has(key)).unwrap_or("id");
     Ok(PassageRecord {
-        id: value.optional(id, Value::id)?,
-        title: value.optional("title", Value::string)?.unwrap_or_default(),
-        text: value.required("text", Value::string)?,
+        id: value.optional(id, JsonValue::id)?,
+        title: value.optional("title", JsonValue::string)?.unwrap_or_default(),
+        text: value.required("text", JsonValue::string)?,
         ..PassageRecord::default()
     })
 }
@@ -87,7 +87,7 @@ pub(crate) fn is_header(row: &TableRow) -> bool {
 }
 
 /// The question of a table's row.
-pub(super) fn table_question(row: &TableRow, format: &str, n: u64) -> Field<Question> {
+pub(super) fn table_question(row: &TableRow, format: &str, n: u64) -> FieldResult<Question> {
     if row.damaged {
         return Err(FieldError::new("bytes that are not UTF-8", "UTF-8"));
     }

@@ -7,16 +7,16 @@
 
 use super::{FormatEntry, extend_distinct};
 use crate::error::FieldError;
-use crate::gold::GoldBy;
+use crate::gold::GoldMatch;
 use crate::question::{GoldPassage, Question, SubQuestion};
 use crate::scoring::ScoringScript;
-use crate::value::{Field, Value};
+use crate::value::{FieldResult, JsonValue};
 
 /// Marks in an evidence list, in place of a paragraph.
 const MARKS: [&str; 2] = ["operation", "no_evidence"];
 
 pub(super) const ENTRY: FormatEntry = FormatEntry {
-    gold: GoldBy::Id,
+    gold: GoldMatch::Id,
     scoring: ScoringScript::StrategyQa,
     asked: 60,
     recognises: |row, _| row.has("qid") && row.has("question") && !row.has("answers"),
@@ -24,8 +24,8 @@ pub(super) const ENTRY: FormatEntry = FormatEntry {
     read_table: None,
 };
 
-pub(super) fn question(row: &Value<'_>) -> Field<Question> {
-    let steps = row.list("decomposition", Value::string)?;
+pub(super) fn question(row: &JsonValue<'_>) -> FieldResult<Question> {
+    let steps = row.list("decomposition", JsonValue::string)?;
     let mut decomposition: Vec<SubQuestion> =
         steps.into_iter().map(|question| SubQuestion { question, ..SubQuestion::default() }).collect();
     let mut ids: Vec<String> = Vec::new();
@@ -45,29 +45,29 @@ pub(super) fn question(row: &Value<'_>) -> Field<Question> {
     let notes = ["term", "description"].into_iter().filter_map(|key| Some((key.to_owned(), row.get(key)?.note())));
     let id = if row.has("qid") { "qid" } else { "id" };
     Ok(Question {
-        id: row.required(id, Value::id)?,
-        text: row.required("question", Value::text)?,
+        id: row.required(id, JsonValue::id)?,
+        text: row.required("question", JsonValue::text)?,
         answers: row.optional("answer", yes_or_no)?.into_iter().collect(),
         gold: ids.into_iter().map(gold).collect(),
         gold_sets,
         hops: (!decomposition.is_empty()).then_some(decomposition.len() as u32),
         decomposition,
-        facts: row.list("facts", Value::string)?,
+        facts: row.list("facts", JsonValue::string)?,
         notes: notes.collect(),
         ..Question::default()
     })
 }
 
-fn yes_or_no(value: &Value<'_>) -> Field<String> {
+fn yes_or_no(value: &JsonValue<'_>) -> FieldResult<String> {
     Ok(if value.bool()? { "yes" } else { "no" }.to_owned())
 }
 
 /// All ids in one step's evidence, at any depth, in order.
-fn paragraph_ids(value: &Value<'_>) -> Field<Vec<String>> {
+fn paragraph_ids(value: &JsonValue<'_>) -> FieldResult<Vec<String>> {
     match value {
-        Value::String(mark) if MARKS.contains(&mark.as_ref()) => Ok(Vec::new()),
-        Value::String(id) => Ok(vec![id.clone().into_owned()]),
-        Value::List(_) => Ok(value.each(paragraph_ids)?.into_iter().flatten().collect()),
+        JsonValue::String(mark) if MARKS.contains(&mark.as_ref()) => Ok(Vec::new()),
+        JsonValue::String(id) => Ok(vec![id.clone().into_owned()]),
+        JsonValue::List(_) => Ok(value.each(paragraph_ids)?.into_iter().flatten().collect()),
         _ => Err(FieldError::new(value.describe(), "a paragraph id, `operation`, `no_evidence`, or a list of them")),
     }
 }

@@ -6,18 +6,18 @@
 //! too.
 
 use super::FormatEntry;
-use super::hotpotqa::{self, Join};
+use super::hotpotqa::{self, SentenceJoin};
 use crate::error::FieldError;
-use crate::gold::GoldBy;
+use crate::gold::GoldMatch;
 use crate::question::Question;
 use crate::scoring::ScoringScript;
-use crate::value::{Field, Value};
+use crate::value::{FieldResult, JsonValue};
 
 /// Fields written as JSON inside a string by some dumps.
 const NESTED: [&str; 4] = ["context", "supporting_facts", "evidences", "evidences_id"];
 
 pub(super) const ENTRY: FormatEntry = FormatEntry {
-    gold: GoldBy::Title,
+    gold: GoldMatch::Title,
     scoring: ScoringScript::TwoWiki,
     asked: 10,
     recognises: |row, _| {
@@ -28,38 +28,38 @@ pub(super) const ENTRY: FormatEntry = FormatEntry {
     read_table: None,
 };
 
-pub(super) fn question(row: &Value<'_>) -> Field<Question> {
-    let is_text = |key: &&str| matches!(row.get(key), Some(Value::String(_)));
+pub(super) fn question(row: &JsonValue<'_>) -> FieldResult<Question> {
+    let is_text = |key: &&str| matches!(row.get(key), Some(JsonValue::String(_)));
     if !NESTED.iter().any(is_text) {
         return read(row);
     }
     let mut unpacked = row.entries()?.to_vec();
     for (key, value) in &mut unpacked {
         if let Some(name) = NESTED.iter().find(|name| *name == key)
-            && let Some(Value::String(text)) = row.get(name)
+            && let Some(JsonValue::String(text)) = row.get(name)
         {
-            *value = Value::parse(text.as_bytes()).map_err(|error| error.under(name))?;
+            *value = JsonValue::parse(text.as_bytes()).map_err(|error| error.under(name))?;
         }
     }
-    read(&Value::Object(unpacked))
+    read(&JsonValue::Object(unpacked))
 }
 
-fn read(row: &Value<'_>) -> Field<Question> {
+fn read(row: &JsonValue<'_>) -> FieldResult<Question> {
     let entity_ids = row.optional("entity_ids", |value| match value {
-        Value::String(ids) => Ok(ids.split('_').filter(|id| !id.is_empty()).map(str::to_owned).collect()),
-        Value::List(_) => value.each(Value::string),
+        JsonValue::String(ids) => Ok(ids.split('_').filter(|id| !id.is_empty()).map(str::to_owned).collect()),
+        JsonValue::List(_) => value.each(JsonValue::string),
         _ => Err(FieldError::new(value.describe(), "ids joined by `_`, or a list of ids")),
     })?;
     Ok(Question {
-        answer_id: row.optional("answer_id", Value::string)?,
+        answer_id: row.optional("answer_id", JsonValue::string)?,
         evidences: row.list("evidences", triple)?,
         evidences_id: row.list("evidences_id", triple)?,
         entity_ids: entity_ids.unwrap_or_default(),
-        ..hotpotqa::supported(row, Join::With(" "))?
+        ..hotpotqa::supported(row, SentenceJoin::With(" "))?
     })
 }
 
-pub(super) fn triple(value: &Value<'_>) -> Field<[String; 3]> {
+pub(super) fn triple(value: &JsonValue<'_>) -> FieldResult<[String; 3]> {
     let [subject, relation, object] = value.tuple("a triple [subject, relation, object]")?;
     Ok([
         subject.string().map_err(|error| error.at(0))?,

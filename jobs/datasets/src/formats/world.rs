@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 
 use super::{FormatEntry, two_wiki::triple};
 use crate::error::FieldError;
-use crate::gold::GoldBy;
+use crate::gold::GoldMatch;
 use crate::passage::PassageRecord;
 use crate::question::{GoldPassage, Question, SubQuestion};
 use crate::scoring::ScoringScript;
-use crate::value::{Field, Value};
+use crate::value::{FieldResult, JsonValue};
 
 pub(super) const ENTRY: FormatEntry = FormatEntry {
-    gold: GoldBy::Id,
+    gold: GoldMatch::Id,
     scoring: ScoringScript::HotpotQa,
     asked: 90,
     recognises: |row, _| row.has("text") && row.has("answers") && row.has("gold"),
@@ -22,15 +22,15 @@ pub(super) const ENTRY: FormatEntry = FormatEntry {
     read_table: None,
 };
 
-pub(super) fn question(row: &Value<'_>) -> Field<Question> {
+pub(super) fn question(row: &JsonValue<'_>) -> FieldResult<Question> {
     let question = Question {
-        id: row.required("id", Value::id)?,
-        text: row.required("text", Value::text)?,
-        answers: row.list("answers", Value::string)?,
-        answer_spans: row.list("answer_spans", Value::string)?,
-        answer_id: row.optional("answer_id", Value::string)?,
-        answer_kind: row.optional("answer_kind", Value::string)?,
-        answerable: row.optional("answerable", Value::bool)?,
+        id: row.required("id", JsonValue::id)?,
+        text: row.required("text", JsonValue::text)?,
+        answers: row.list("answers", JsonValue::string)?,
+        answer_spans: row.list("answer_spans", JsonValue::string)?,
+        answer_id: row.optional("answer_id", JsonValue::string)?,
+        answer_kind: row.optional("answer_kind", JsonValue::string)?,
+        answerable: row.optional("answerable", JsonValue::bool)?,
         gold: row.list("gold", gold)?,
         gold_sets: Vec::new(),
         candidates: row.list("candidates", PassageRecord::read)?,
@@ -40,41 +40,41 @@ pub(super) fn question(row: &Value<'_>) -> Field<Question> {
         })?,
         evidences: row.list("evidences", triple)?,
         evidences_id: row.list("evidences_id", triple)?,
-        entity_ids: row.list("entity_ids", Value::string)?,
+        entity_ids: row.list("entity_ids", JsonValue::string)?,
         decomposition: Vec::new(),
-        facts: row.list("facts", Value::string)?,
-        rationale: row.optional("rationale", Value::string)?,
-        kind: row.optional("kind", Value::string)?,
-        level: row.optional("level", Value::string)?,
-        hops: row.optional("hops", Value::index)?,
+        facts: row.list("facts", JsonValue::string)?,
+        rationale: row.optional("rationale", JsonValue::string)?,
+        kind: row.optional("kind", JsonValue::string)?,
+        level: row.optional("level", JsonValue::string)?,
+        hops: row.optional("hops", JsonValue::index)?,
         strata: texts(row, "strata")?,
         context: row.optional("context", PassageRecord::read)?,
-        links: row.list("links", Value::string)?,
+        links: row.list("links", JsonValue::string)?,
         notes: texts(row, "notes")?,
     };
     let gold_sets = row.list("gold_sets", |set| set.each(|index| below(index, question.gold.len(), "`gold`")))?;
     let decomposition = row.list("decomposition", |step| {
         Ok(SubQuestion {
-            question: step.required("question", Value::string)?,
-            answer: step.optional("answer", Value::string)?,
+            question: step.required("question", JsonValue::string)?,
+            answer: step.optional("answer", JsonValue::string)?,
             support: step.optional("support", |index| below(index, question.candidates.len(), "`candidates`"))?,
-            evidence: step.list("evidence", Value::string)?,
+            evidence: step.list("evidence", JsonValue::string)?,
         })
     })?;
     Ok(Question { gold_sets, decomposition, ..question })
 }
 
-fn gold(value: &Value<'_>) -> Field<GoldPassage> {
+fn gold(value: &JsonValue<'_>) -> FieldResult<GoldPassage> {
     Ok(GoldPassage {
-        id: value.optional("id", Value::id)?,
-        title: value.optional("title", Value::string)?,
-        text: value.optional("text", Value::string)?,
-        grade: value.optional("grade", Value::index)?.unwrap_or(1),
+        id: value.optional("id", JsonValue::id)?,
+        title: value.optional("title", JsonValue::string)?,
+        text: value.optional("text", JsonValue::string)?,
+        grade: value.optional("grade", JsonValue::index)?.unwrap_or(1),
     })
 }
 
 /// An index into a list of `length`.
-fn below(value: &Value<'_>, length: usize, list: &str) -> Field<u32> {
+fn below(value: &JsonValue<'_>, length: usize, list: &str) -> FieldResult<u32> {
     let index = value.index()?;
     if (index as usize) < length {
         Ok(index)
@@ -83,7 +83,7 @@ fn below(value: &Value<'_>, length: usize, list: &str) -> Field<u32> {
     }
 }
 
-fn texts(row: &Value<'_>, key: &str) -> Field<BTreeMap<String, String>> {
+fn texts(row: &JsonValue<'_>, key: &str) -> FieldResult<BTreeMap<String, String>> {
     let texts = row.optional(key, |value| {
         value
             .entries()?

@@ -7,12 +7,12 @@
 use super::anchors;
 use crate::error::FieldError;
 use crate::passage::PassageRecord;
-use crate::value::{Field, Value};
+use crate::value::{FieldResult, JsonValue};
 
-pub(super) fn passage(row: &Value<'_>) -> Field<PassageRecord> {
+pub(super) fn passage(row: &JsonValue<'_>) -> FieldResult<PassageRecord> {
     let sentences = row.required("text", sentences)?;
-    let mut passage = PassageRecord::from_sentences(row.required("title", Value::string)?, &sentences, "");
-    passage.id = row.optional("id", Value::id)?;
+    let mut passage = PassageRecord::from_sentences(row.required("title", JsonValue::string)?, &sentences, "");
+    passage.id = row.optional("id", JsonValue::id)?;
     if let Some(linked) = row.optional("text_with_links", self::sentences)? {
         if linked.len() != sentences.len() {
             let found = format!("{} sentences", linked.len());
@@ -30,12 +30,12 @@ pub(super) fn passage(row: &Value<'_>) -> Field<PassageRecord> {
 }
 
 /// The sentences of a list of sentences, or of a list of such lists.
-fn sentences<'v>(value: &'v Value<'_>) -> Field<Vec<&'v str>> {
+fn sentences<'v>(value: &'v JsonValue<'_>) -> FieldResult<Vec<&'v str>> {
     let mut sentences = Vec::new();
     for (index, item) in value.items()?.iter().enumerate() {
         match item {
-            Value::String(sentence) => sentences.push(sentence.as_ref()),
-            Value::List(paragraph) => {
+            JsonValue::String(sentence) => sentences.push(sentence.as_ref()),
+            JsonValue::List(paragraph) => {
                 for (inner, sentence) in paragraph.iter().enumerate() {
                     sentences.push(sentence.str().map_err(|error| error.at(inner).at(index))?);
                 }

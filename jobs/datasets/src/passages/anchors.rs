@@ -4,10 +4,10 @@
 //! them has decoded entities), the anchor is searched behind the previous link. An anchor that is not found keeps its
 //! target and has an empty place at the point reached.
 
-use crate::passage::Link;
+use crate::passage::LinkRecord;
 
 /// Appends the links of `marked`. `plain` is its text and stands at byte `offset` of the passage.
-pub(super) fn links(plain: &str, marked: &str, offset: usize, links: &mut Vec<Link>) {
+pub(super) fn links(plain: &str, marked: &str, offset: usize, links: &mut Vec<LinkRecord>) {
     let mut reached = 0;
     let mut rest = marked;
     while let Some(open) = rest.find("<a ") {
@@ -23,7 +23,7 @@ pub(super) fn links(plain: &str, marked: &str, offset: usize, links: &mut Vec<Li
         let (start, end) = place(plain, reached, anchor);
         reached = end;
         if let Some(title) = target(tag) {
-            links.push(Link { title, start: (offset + start) as u32, end: (offset + end) as u32 });
+            links.push(LinkRecord { title, start: (offset + start) as u32, end: (offset + end) as u32 });
         }
     }
 }
@@ -114,7 +114,7 @@ mod tests {
     fn the_second_of_two_equal_words_is_the_anchor() {
         let mut out = Vec::new();
         links("tea tea", r#"tea <a href="Tea">tea</a>"#, 10, &mut out);
-        assert_eq!(out, [Link { title: "Tea".into(), start: 14, end: 17 }]);
+        assert_eq!(out, [LinkRecord { title: "Tea".into(), start: 14, end: 17 }]);
     }
 
     #[test]

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::error::DatasetError;
 use crate::formats::Format;
 use crate::input::InputError;
-use crate::records::Records;
-use crate::table::{Table, TableRow};
-use crate::value::Value;
+use crate::records::RecordReader;
+use crate::table::{DelimitedReader, TableRow};
+use crate::value::JsonValue;
 
 /// The schema of a corpus's passages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,11 +118,11 @@ pub fn detect_passages(path: &Path) -> Result<PassageFormat, DatasetError> {
     if path.is_dir() {
         return Ok(if beir_corpus(path).is_some() { PassageFormat::Beir } else { PassageFormat::Abstracts });
     }
-    let mut records = match Records::open(path) {
+    let mut records = match RecordReader::open(path) {
         Ok(records) => records,
         Err(foreign @ InputError::Foreign { .. }) => {
             let is_dpr = |row: TableRow| row.fields.len() == 3;
-            return if Table::open(path)?.next()?.is_some_and(is_dpr) {
+            return if DelimitedReader::open(path)?.next()?.is_some_and(is_dpr) {
                 Ok(PassageFormat::Dpr)
             } else {
                 Err(foreign.into())
@@ -131,9 +131,9 @@ pub fn detect_passages(path: &Path) -> Result<PassageFormat, DatasetError> {
         Err(error) => return Err(error.into()),
     };
     let Some(record) = records.next()? else { return Err(InputError::Empty { path: path.to_owned() }.into()) };
-    let row = Value::parse(record.bytes).map_err(|error| error.in_row(path, record.position))?;
+    let row = JsonValue::parse(record.bytes).map_err(|error| error.in_row(path, record.position))?;
     let format = match row.get("text") {
-        Some(Value::List(_)) => Some(PassageFormat::Abstracts),
+        Some(JsonValue::List(_)) => Some(PassageFormat::Abstracts),
         _ if row.has("contents") => Some(PassageFormat::Contents),
         _ if Format::of_row(&row, path).is_some_and(|format| format != Format::Beir) => Some(PassageFormat::Contexts),
         Some(_) if row.has("_id") => Some(PassageFormat::Beir),

@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 
 use rustc_hash::FxHashMap;
 
-use crate::error::{FieldError, Position};
+use crate::error::{FieldError, RecordPosition};
 use crate::formats::beir::Qrels;
 use crate::question::Question;
-use crate::value::{Field, quoted};
+use crate::value::{FieldResult, quoted};
 
 /// The ids seen so far and their positions. At most 48 bytes per id.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
-    ids: FxHashMap<(u64, u64), (u32, Position)>,
+pub(super) struct SeenIds {
+    ids: FxHashMap<(u64, u64), (u32, RecordPosition)>,
     files: Vec<PathBuf>,
 }
 
-impl Seen {
+impl SeenIds {
     pub(super) fn next_file(&mut self, path: &Path) {
         self.files.push(path.to_owned());
     }
@@ -27,9 +27,9 @@ impl Seen {
     /// by them are moved. Returns the error otherwise.
     pub(super) fn accept(
         &mut self,
-        read: Field<Vec<Question>>,
+        read: FieldResult<Vec<Question>>,
         mut qrels: Option<&mut Qrels>,
-        position: Position,
+        position: RecordPosition,
         accepted: &mut VecDeque<Question>,
     ) -> Option<FieldError> {
         let mut questions = match read {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::scan::Scanner;
+use super::scan::ValueScanner;
 
 /// Members with the rows of a file with one single object: `data` (SQuAD's custom), `Data` (TriviaQA).
 const MEMBERS: [&str; 2] = ["data", "Data"];
@@ -12,7 +12,7 @@ const MEMBERS: [&str; 2] = ["data", "Data"];
 /// The layout of a file's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Layout {
+pub enum RecordLayout {
     /// The items of one JSON array.
     Array,
     /// The items of the array in the member `data` or `Data` of a file's only object.
@@ -23,7 +23,7 @@ pub enum Layout {
     Values,
 }
 
-impl fmt::Display for Layout {
+impl fmt::Display for RecordLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Array => "a JSON array",
@@ -36,9 +36,9 @@ impl fmt::Display for Layout {
 
 /// The result of detection from a file's first bytes.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Start {
+pub(super) enum FileStart {
     /// Records. The first begins after `skip` bytes (and white space).
-    Json { layout: Layout, skip: usize },
+    Json { layout: RecordLayout, skip: usize },
     /// Only white space.
     Empty,
     /// Not JSON.
@@ -46,33 +46,33 @@ pub(super) enum Start {
 }
 
 /// Detects the layout from a file's first bytes. `whole`: they are the whole file.
-pub(super) fn detect(window: &[u8], whole: bool) -> Start {
+pub(super) fn detect(window: &[u8], whole: bool) -> FileStart {
     let Some(first) = window.iter().position(|byte| !byte.is_ascii_whitespace()) else {
-        return if whole { Start::Empty } else { Start::Foreign };
+        return if whole { FileStart::Empty } else { FileStart::Foreign };
     };
     let text = &window[first..];
     match text[0] {
-        b'[' if lines_of_arrays(text) => Start::Json { layout: Layout::Lines, skip: first },
-        b'[' => Start::Json { layout: Layout::Array, skip: first + 1 },
+        b'[' if lines_of_arrays(text) => FileStart::Json { layout: RecordLayout::Lines, skip: first },
+        b'[' => FileStart::Json { layout: RecordLayout::Array, skip: first + 1 },
         b'{' => {
-            let end = Scanner::alone().end_of_value(text);
+            let end = ValueScanner::alone().end_of_value(text);
             let alone = match end {
                 Some(end) => whole && text[end..].trim_ascii().is_empty(),
                 None => true,
             };
             if alone && let Some(member) = rows_member(text) {
-                return Start::Json { layout: Layout::Member, skip: first + member };
+                return FileStart::Json { layout: RecordLayout::Member, skip: first + member };
             }
-            let layout = if breaks_inside(text, end) { Layout::Values } else { Layout::Lines };
-            Start::Json { layout, skip: first }
+            let layout = if breaks_inside(text, end) { RecordLayout::Values } else { RecordLayout::Lines };
+            FileStart::Json { layout, skip: first }
         }
-        _ => Start::Foreign,
+        _ => FileStart::Foreign,
     }
 }
 
 /// Whether an array ends in `text` and another begins behind it. Then each array is a record.
 fn lines_of_arrays(text: &[u8]) -> bool {
-    Scanner::alone().end_of_value(text).is_some_and(|end| text[end..].trim_ascii_start().starts_with(b"["))
+    ValueScanner::alone().end_of_value(text).is_some_and(|end| text[end..].trim_ascii_start().starts_with(b"["))
 }
 
 /// Whether the first object continues after the end of its line as a pretty-printer breaks it: after `{`, `[` or `,`. A
@@ -104,7 +104,7 @@ fn rows_member(text: &[u8]) -> Option<usize> {
             let item = at + 1 + blank(&text[at + 1..]);
             return (text.get(item) == Some(&b'{')).then_some(at + 1);
         }
-        at += Scanner::in_array().end_of_value(&text[at..])?;
+        at += ValueScanner::in_array().end_of_value(&text[at..])?;
         if text[at] != b',' {
             return None;
         }
@@ -120,30 +120,30 @@ fn blank(text: &[u8]) -> usize {
 mod tests {
     use super::*;
 
-    fn layout(text: &str) -> Option<Layout> {
+    fn layout(text: &str) -> Option<RecordLayout> {
         match detect(text.as_bytes(), true) {
-            Start::Json { layout, .. } => Some(layout),
+            FileStart::Json { layout, .. } => Some(layout),
             _ => None,
         }
     }
 
     #[test]
     fn layouts_are_told_apart_by_content() {
-        assert_eq!(layout("[{\"a\":1}]"), Some(Layout::Array));
-        assert_eq!(layout("[\n {\"a\":1}\n]\n"), Some(Layout::Array));
-        assert_eq!(layout("[{\"a\":1}]\n[{\"a\":2}]\n"), Some(Layout::Lines));
-        assert_eq!(layout("{\"a\":1}\n"), Some(Layout::Lines));
-        assert_eq!(layout("{\n \"a\":1\n}\n{\n \"a\":2\n}"), Some(Layout::Values));
-        assert_eq!(layout("{\"v\": \"1\", \"Data\": [{\"a\":1}], \"x\":2}"), Some(Layout::Member));
-        assert_eq!(layout("{\n \"data\": [\n{}]}"), Some(Layout::Member));
-        assert_eq!(layout("{\"data\": [1]}\n{\"data\": [2]}"), Some(Layout::Lines));
+        assert_eq!(layout("[{\"a\":1}]"), Some(RecordLayout::Array));
+        assert_eq!(layout("[\n {\"a\":1}\n]\n"), Some(RecordLayout::Array));
+        assert_eq!(layout("[{\"a\":1}]\n[{\"a\":2}]\n"), Some(RecordLayout::Lines));
+        assert_eq!(layout("{\"a\":1}\n"), Some(RecordLayout::Lines));
+        assert_eq!(layout("{\n \"a\":1\n}\n{\n \"a\":2\n}"), Some(RecordLayout::Values));
+        assert_eq!(layout("{\"v\": \"1\", \"Data\": [{\"a\":1}], \"x\":2}"), Some(RecordLayout::Member));
+        assert_eq!(layout("{\n \"data\": [\n{}]}"), Some(RecordLayout::Member));
+        assert_eq!(layout("{\"data\": [1]}\n{\"data\": [2]}"), Some(RecordLayout::Lines));
         assert_eq!(layout("a\tb"), None);
-        assert_eq!(detect(b" \n", true), Start::Empty);
+        assert_eq!(detect(b" \n", true), FileStart::Empty);
     }
 
     #[test]
     fn a_broken_first_line_is_a_line() {
-        assert_eq!(layout("{\"a\": 1\n{\"a\": 2}\n"), Some(Layout::Lines));
-        assert_eq!(layout("{\"a\": \"x\n{\"a\": \"y\"}\n"), Some(Layout::Lines));
+        assert_eq!(layout("{\"a\": 1\n{\"a\": 2}\n"), Some(RecordLayout::Lines));
+        assert_eq!(layout("{\"a\": \"x\n{\"a\": \"y\"}\n"), Some(RecordLayout::Lines));
     }
 }

@@ -2,7 +2,7 @@
 
 /// Follows strings and brackets. Kinds of brackets are not distinguished: that is the parser's work.
 #[derive(Debug)]
-pub(super) struct Scanner {
+pub(super) struct ValueScanner {
     depth: usize,
     in_string: bool,
     escaped: bool,
@@ -10,7 +10,7 @@ pub(super) struct Scanner {
     in_array: bool,
 }
 
-impl Scanner {
+impl ValueScanner {
     /// For an item of an array. It ends before `,` or `]`.
     pub(super) fn in_array() -> Self {
         Self { depth: 0, in_string: false, escaped: false, in_array: true }
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     /// The end, for every way to cut the bytes into buffers.
-    fn end(new: fn() -> Scanner, text: &str) -> Option<usize> {
+    fn end(new: fn() -> ValueScanner, text: &str) -> Option<usize> {
         let whole = new().end_of_value(text.as_bytes());
         for cut in 0..=text.len() {
             let (head, tail) = text.as_bytes().split_at(cut);
@@ -76,15 +76,15 @@ mod tests {
 
     #[test]
     fn brackets_and_quotes_inside_strings_are_text() {
-        assert_eq!(end(Scanner::alone, r#"{"a": "}\"]{"} rest"#), Some(14));
-        assert_eq!(end(Scanner::alone, r#"{"a\\": [1, {}]},"#), Some(16));
-        assert_eq!(end(Scanner::alone, r#"{"a": 1"#), None);
+        assert_eq!(end(ValueScanner::alone, r#"{"a": "}\"]{"} rest"#), Some(14));
+        assert_eq!(end(ValueScanner::alone, r#"{"a\\": [1, {}]},"#), Some(16));
+        assert_eq!(end(ValueScanner::alone, r#"{"a": 1"#), None);
     }
 
     #[test]
     fn an_item_ends_before_its_separator() {
-        assert_eq!(end(Scanner::in_array, r#"{"a": [1, 2]} , 3"#), Some(14));
-        assert_eq!(end(Scanner::in_array, "12]"), Some(2));
-        assert_eq!(end(Scanner::in_array, r#""x,y",1"#), Some(5));
+        assert_eq!(end(ValueScanner::in_array, r#"{"a": [1, 2]} , 3"#), Some(14));
+        assert_eq!(end(ValueScanner::in_array, "12]"), Some(2));
+        assert_eq!(end(ValueScanner::in_array, r#""x,y",1"#), Some(5));
     }
 }

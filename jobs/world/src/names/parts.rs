@@ -8,7 +8,7 @@ pub(crate) const NOUNS: u64 = 128;
 
 /// The parts of one split.
 #[derive(Debug)]
-pub(crate) struct Parts {
+pub(crate) struct NameParts {
     /// Given names: those at even places are men's, those at odd places women's.
     pub(crate) given: [&'static str; 64],
     pub(crate) surname_stems: [&'static str; 48],
@@ -95,7 +95,7 @@ pub(crate) const FIELDS: [&str; 24] = [
 
 pub(crate) const AWARD_KINDS: [&str; 3] = ["Prize", "Medal", "Award"];
 
-pub(crate) const TRAIN: Parts = Parts {
+pub(crate) const TRAIN: NameParts = NameParts {
     given: [
         "John", "Mary", "Robert", "Linda", "James", "Susan", "William", "Karen", "Thomas", "Helen", "Charles", "Ruth",
         "Daniel", "Laura", "Paul", "Alice", "Mark", "Julia", "George", "Emma", "Edward", "Clara", "Frank", "Rose",
@@ -264,7 +264,7 @@ pub(crate) const TRAIN: Parts = Parts {
     ],
 };
 
-pub(crate) const EVAL: Parts = Parts {
+pub(crate) const EVAL: NameParts = NameParts {
     given: [
         "David", "Anna", "Peter", "Sarah", "Michael", "Jane", "Richard", "Ellen", "Joseph", "Diana", "Stephen",
         "Martha", "Kevin", "Amy", "Brian", "Lucy", "Simon", "Sophie", "Philip", "Judith", "Martin", "Hannah", "Gerald",

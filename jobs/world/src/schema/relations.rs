@@ -1,12 +1,12 @@
 //! The table of relations and their wordings.
 
-use super::{Class, Literal, Range, Relation, Role};
+use super::{EntityClass, LiteralKind, ObjectRange, Relation, PersonRole};
 
 /// Default fields, for most relations.
 const NONE: Relation = Relation {
     name: "",
-    subject: Class::Person,
-    range: Range::Spouse,
+    subject: EntityClass::Person,
+    range: ObjectRange::Spouse,
     held_out: false,
     says: ["", "", ""],
     says_back: None,
@@ -21,8 +21,8 @@ const NONE: Relation = Relation {
 pub(crate) const RELATIONS: [Relation; 27] = [
     Relation {
         name: "director",
-        subject: Class::Film,
-        range: Range::Role(Role::Director),
+        subject: EntityClass::Film,
+        range: ObjectRange::Role(PersonRole::Director),
         says: ["{s} was directed by {o}", "{o} directed {s}", "{s} was made under the direction of {o}"],
         says_back: Some([
             "{s} directed {o}",
@@ -40,8 +40,8 @@ pub(crate) const RELATIONS: [Relation; 27] = [
     },
     Relation {
         name: "starring",
-        subject: Class::Film,
-        range: Range::Role(Role::Actor),
+        subject: EntityClass::Film,
+        range: ObjectRange::Role(PersonRole::Actor),
         says: ["{s} stars {o} in the leading role", "the lead in {s} is played by {o}", "{o} heads the cast of {s}"],
         says_back: Some(["{s} played the lead in {o}", "{s} starred in {o}", "{s} headed the cast of {o}"]),
         phrase: Some([
@@ -59,8 +59,8 @@ pub(crate) const RELATIONS: [Relation; 27] = [
     },
     Relation {
         name: "publication date",
-        subject: Class::Film,
-        range: Range::Literal(Literal::WorkYear),
+        subject: EntityClass::Film,
+        range: ObjectRange::Literal(LiteralKind::WorkYear),
         says: ["{s} was released in {o}", "{s} came to cinemas in {o}", "{s} had its premiere in {o}"],
         asks: [
             "In what year was {x} released?",
@@ -86,8 +86,8 @@ pub(crate) const RELATIONS: [Relation; 27] = [
     },
     Relation {
         name: "composer",
-        subject: Class::Film,
-        range: Range::Role(Role::Musician),
+        subject: EntityClass::Film,
+        range: ObjectRange::Role(PersonRole::Musician),
         held_out: true,
         says: [
             "the score of {s} was composed by {o}",
@@ -118,8 +118,8 @@ pub(crate) const RELATIONS: [Relation; 27] = [
     },
     Relation {
         name: "author",
-        subject: Class::Book,
-        range: Range::Role(Role::Writer),
+        subject: EntityClass::Book,
+        range: ObjectRange::Role(PersonRole::Writer),
         says: ["{s} was written by {o}", "{o} is the author of {s}", "{s} came from the pen of {o}"],
         says_back: Some(["{s} wrote {o}", "{s} is the author of {o}", "{o} came from the pen of {s}"]),
         phrase: Some(["the author of {x}", "the writer of {x}", "the novelist who penned {x}"]),
@@ -133,8 +133,8 @@ pub(crate) const RELATIONS: [Relation; 27] = [
     },
     Relation {
         name: "publisher",
-        subject: Class::Book,
-        range: Range::Class(Class::Company),
+        subject: EntityClass::Book,
+        range: ObjectRange::Class(EntityClass::Company),
         held_out: true,
         says: ["{s} was published by {o}", "{o} is the publisher of {s}", "{s} was brought out by {o}"],
         says_back: Some(["{s} published {o}", "{s} is the publisher of {o}", "{s} brought out {o}"]),
@@ -149,8 +149,8 @@ pub(crate) const RELATIONS: [Relation; 27] = [
     },
     Relation {
         name: "performer",
-        subject: Class::Album,
-        range: Range::Class(Class::Band),
+        subject: EntityClass::Album,
+        range: ObjectRange::Class(EntityClass::Band),
         says: ["{s} is an album by {o}", "{s} was recorded by {o}", "{o} made {s} in a single session"],
         says_back: Some(["{s} recorded {o}", "{s} released {o}", "{s} made {o} in a single session"]),
         phrase: Some(["the band that recorded {x}", "the group behind {x}", "the act whose album is {x}"]),
@@ -164,8 +164,8 @@ pub(crate) const RELATIONS: [Relation; 27] = [
     },
     Relation {
         name: "record label",
-        subject: Class::Album,
-        range: Range::Class(Class::Company),
+        subject: EntityClass::Album,
+        range: ObjectRange::Class(EntityClass::Company),
         held_out: true,
         says: ["{s} was issued by {o}", "the label of {s} is {o}", "{o} put out {s}"],
         says_back: Some(["{s} issued {o}", "{s} is the label of {o}", "{s} put out {o}"]),
@@ -180,8 +180,8 @@ pub(crate) const RELATIONS: [Relation; 27] = [
     },
     Relation {
         name: "lead singer",
-        subject: Class::Band,
-        range: Range::Role(Role::Musician),
+        subject: EntityClass::Band,
+        range: ObjectRange::Role(PersonRole::Musician),
         says: ["{s} is fronted by {o}", "the lead singer of {s} is {o}", "{o} provides the voice of {s}"],
         says_back: Some(["{s} fronts {o}", "{s} is the lead singer of {o}", "{s} provides the voice of {o}"]),
         phrase: Some(["the lead singer of {x}", "the musician who fronts {x}", "the voice of {x}"]),
@@ -195,8 +195,8 @@ pub(crate) const RELATIONS: [Relation; 27] = [
     },
     Relation {
         name: "location of formation",
-        subject: Class::Band,
-        range: Range::Class(Class::City),
+        subject: EntityClass::Band,
+        range: ObjectRange::Class(EntityClass::City),
         held_out: true,
         says: ["{s} was formed in {o}", "{s} got together in {o}", "the members of {s} met in {o}"],
         says_back: Some(["{o} was formed in {s}", "the band {o} got together in {s}", "the members of {o} met in {s}"]),
@@ -219,8 +219,8 @@ pub(crate) const RELATIONS: [Relation; 27] = [
     },
     Relation {
         name: "founded by",
-        subject: Class::Company,
-        range: Range::Role(Role::Entrepreneur),
+        subject: EntityClass::Company,
+        range: ObjectRange::Role(PersonRole::Entrepreneur),
         says: ["{s} was founded by {o}", "the founder of {s} is {o}", "{s} goes back to a workshop set up by {o}"],
         says_back: Some(["{s} founded {o}", "{s} is the founder of {o}", "{s} set up the workshop that became {o}"]),
         phrase: Some(["the founder of {x}", "the person who founded {x}", "the entrepreneur who set up {x}"]),
@@ -234,8 +234,8 @@ pub(crate) const RELATIONS: [Relation; 27] = [
     },
     Relation {
         name: "headquarters location",
-        subject: Class::Company,
-        range: Range::Class(Class::City),
+        subject: EntityClass::Company,
+        range: ObjectRange::Class(EntityClass::City),
         says: ["{s} is headquartered in {o}", "the head office of {s} is in {o}", "{s} is run from {o}"],
         says_back: Some([
             "{o} is headquartered in {s}",
@@ -261,8 +261,8 @@ pub(crate) const RELATIONS: [Relation; 27] = [
     },
     Relation {
         name: "country",
-        subject: Class::City,
-        range: Range::CountryOfCity,
+        subject: EntityClass::City,
+        range: ObjectRange::CountryOfCity,
         says: ["{s} is a city in {o}", "{s} is located in {o}", "{s} belongs to {o}"],
         says_back: Some(["{o} is a city in {s}", "{o} is located in {s}", "among the towns that belong to {s} is {o}"]),
         phrase: Some(["the country of {x}", "the country where {x} is located", "the nation to which {x} belongs"]),
@@ -276,8 +276,8 @@ pub(crate) const RELATIONS: [Relation; 27] = [
     },
     Relation {
         name: "population",
-        subject: Class::City,
-        range: Range::Literal(Literal::Population),
+        subject: EntityClass::City,
+        range: ObjectRange::Literal(LiteralKind::Population),
         says: ["{s} has a population of {o}", "the population of {s} is {o}", "{o} people were counted in {s}"],
         asks: [
             "What is the population of {x}?",
@@ -298,8 +298,8 @@ pub(crate) const RELATIONS: [Relation; 27] = [
     },
     Relation {
         name: "mayor",
-        subject: Class::City,
-        range: Range::Role(Role::Politician),
+        subject: EntityClass::City,
+        range: ObjectRange::Role(PersonRole::Politician),
         held_out: true,
         says: ["the mayor of {s} is {o}", "{o} serves as mayor of {s}", "the town hall of {s} is led by {o}"],
         says_back: Some(["{s} is the mayor of {o}", "{s} serves as mayor of {o}", "{s} leads the town hall of {o}"]),
@@ -313,8 +313,8 @@ pub(crate) const RELATIONS: [Relation; 27] = [
     },
     Relation {
         name: "capital",
-        subject: Class::Country,
-        range: Range::CityOfCountry,
+        subject: EntityClass::Country,
+        range: ObjectRange::CityOfCountry,
         says: ["the capital of {s} is {o}", "{o} is the capital of {s}", "{s} is governed from {o}"],
         phrase: Some(["the capital of {x}", "the capital city of {x}", "the city from which {x} is governed"]),
         asks: ["What is the capital of {x}?", "Which city is the capital of {x}?", "From which city is {x} governed?"],
@@ -322,8 +322,8 @@ pub(crate) const RELATIONS: [Relation; 27] = [
     },
     Relation {
         name: "place of birth",
-        subject: Class::Person,
-        range: Range::Class(Class::City),
+        subject: EntityClass::Person,
+        range: ObjectRange::Class(EntityClass::City),
         says: ["{s} was born in {o}", "{o} is the birthplace of {s}", "{s} came into the world in {o}"],
         says_back: Some(["{o} was born in {s}", "{s} is the birthplace of {o}", "{o} came into the world in {s}"]),
         phrase: Some([
@@ -341,8 +341,8 @@ pub(crate) const RELATIONS: [Relation; 27] = [
     },
     Relation {
         name: "date of birth",
-        subject: Class::Person,
-        range: Range::Literal(Literal::BirthDate),
+        subject: EntityClass::Person,
+        range: ObjectRange::Literal(LiteralKind::BirthDate),
         says: ["{s} was born on {o}", "the birthday of {s} is {o}", "{s} first saw the light of day on {o}"],
         asks: ["When was {x} born?", "What is the date of birth of {x}?", "On what day did {x} first see the light?"],
         first: Some([
@@ -359,8 +359,8 @@ pub(crate) const RELATIONS: [Relation; 27] = [
     },
     Relation {
         name: "educated at",
-        subject: Class::Person,
-        range: Range::Class(Class::University),
+        subject: EntityClass::Person,
+        range: ObjectRange::Class(EntityClass::University),
         says: ["{s} was educated at {o}", "{s} studied at {o}", "{s} took a degree from {o}"],
         says_back: Some([
             "among those who were educated at {s} is {o}",
@@ -382,8 +382,8 @@ pub(crate) const RELATIONS: [Relation; 27] = [
     },
     Relation {
         name: "spouse",
-        subject: Class::Person,
-        range: Range::Spouse,
+        subject: EntityClass::Person,
+        range: ObjectRange::Spouse,
         says: ["{s} is married to {o}", "the spouse of {s} is {o}", "{s} and {o} are a married couple"],
         phrase: Some(["the spouse of {x}", "the person married to {x}", "the partner that {x} wedded"]),
         asks: ["Who is the spouse of {x}?", "Who is married to {x}?", "Whom did {x} wed?"],
@@ -391,8 +391,8 @@ pub(crate) const RELATIONS: [Relation; 27] = [
     },
     Relation {
         name: "award received",
-        subject: Class::Person,
-        range: Range::Class(Class::Award),
+        subject: EntityClass::Person,
+        range: ObjectRange::Class(EntityClass::Award),
         held_out: true,
         says: ["{s} received {o}", "{s} is a winner of {o}", "{s} was honoured with {o}"],
         says_back: Some(["{o} received {s}", "{o} is a winner of {s}", "{o} was honoured with {s}"]),
@@ -407,8 +407,8 @@ pub(crate) const RELATIONS: [Relation; 27] = [
     },
     Relation {
         name: "located in",
-        subject: Class::University,
-        range: Range::Class(Class::City),
+        subject: EntityClass::University,
+        range: ObjectRange::Class(EntityClass::City),
         says: ["{s} is located in {o}", "the campus of {s} is in {o}", "{s} has its lecture halls in {o}"],
         says_back: Some([
             "{o} is located in {s}",
@@ -434,8 +434,8 @@ pub(crate) const RELATIONS: [Relation; 27] = [
     },
     Relation {
         name: "inception",
-        subject: Class::University,
-        range: Range::Literal(Literal::FoundingYear),
+        subject: EntityClass::University,
+        range: ObjectRange::Literal(LiteralKind::FoundingYear),
         held_out: true,
         says: ["{s} was established in {o}", "{s} opened its doors in {o}", "the charter of {s} dates from {o}"],
         asks: [
@@ -457,8 +457,8 @@ pub(crate) const RELATIONS: [Relation; 27] = [
     },
     Relation {
         name: "flows through",
-        subject: Class::River,
-        range: Range::Class(Class::City),
+        subject: EntityClass::River,
+        range: ObjectRange::Class(EntityClass::City),
         says: ["{s} flows through {o}", "{s} runs through {o}", "the banks of {s} are lined by the houses of {o}"],
         says_back: Some(["{o} flows through {s}", "{o} runs through {s}", "the houses of {s} line the banks of {o}"]),
         phrase: Some([
@@ -480,8 +480,8 @@ pub(crate) const RELATIONS: [Relation; 27] = [
     },
     Relation {
         name: "length",
-        subject: Class::River,
-        range: Range::Literal(Literal::Length),
+        subject: EntityClass::River,
+        range: ObjectRange::Literal(LiteralKind::Length),
         held_out: true,
         says: ["{s} is {o} long", "the length of {s} is {o}", "from source to mouth {s} measures {o}"],
         asks: ["How long is {x}?", "What is the length of {x}?", "What does {x} measure from source to mouth?"],
@@ -499,8 +499,8 @@ pub(crate) const RELATIONS: [Relation; 27] = [
     },
     Relation {
         name: "presented in",
-        subject: Class::Award,
-        range: Range::Class(Class::City),
+        subject: EntityClass::Award,
+        range: ObjectRange::Class(EntityClass::City),
         says: ["{s} is presented in {o}", "the ceremony of {s} is held in {o}", "the winners of {s} gather in {o}"],
         says_back: Some([
             "{o} is presented in {s}",
@@ -526,8 +526,8 @@ pub(crate) const RELATIONS: [Relation; 27] = [
     },
     Relation {
         name: "sponsor",
-        subject: Class::Award,
-        range: Range::Class(Class::Company),
+        subject: EntityClass::Award,
+        range: ObjectRange::Class(EntityClass::Company),
         held_out: true,
         says: ["{s} is sponsored by {o}", "the sponsor of {s} is {o}", "{o} pays for {s}"],
         says_back: Some(["{s} sponsors {o}", "{s} is the sponsor of {o}", "{s} pays for {o}"]),

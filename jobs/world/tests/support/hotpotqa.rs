@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
-use hopeval_world::calibrate::Sample;
+use hopeval_world::calibrate::SampleQuestion;
 use serde_json::Value;
 
 fn values(path: &Path) -> Option<Vec<Value>> {
@@ -23,7 +23,7 @@ fn values(path: &Path) -> Option<Vec<Value>> {
 }
 
 /// Questions, and passages as (title, text).
-pub(crate) type Loaded = (Vec<Sample>, Vec<(String, String)>);
+pub(crate) type Loaded = (Vec<SampleQuestion>, Vec<(String, String)>);
 
 /// The questions with gold by title, and the passages; `None` if the folder is absent.
 pub(crate) fn load(folder: &Path) -> Option<Loaded> {
@@ -44,7 +44,7 @@ pub(crate) fn load(folder: &Path) -> Option<Loaded> {
                     gold.push(n);
                 }
             }
-            Sample { text: text(row, "question"), gold }
+            SampleQuestion { text: text(row, "question"), gold }
         })
         .collect();
     Some((samples, passages))

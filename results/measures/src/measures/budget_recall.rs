@@ -3,12 +3,12 @@
 use super::MeasureKey;
 use super::recall::recall_frac;
 use crate::answer::Profile;
-use crate::ranked::{Found, Gold};
+use crate::ranked::{GoldRanks, GoldGroups};
 use crate::registry::Column;
 
 /// The share of golds among the first `budget` distinct passages, in the order of gathering over all steps (IRCoT,
 /// Trivedi et al. 2023; its budget is 15 paragraphs).
-pub fn budget_recall(gathered: &[u32], gold: &Gold, budget: usize) -> Option<f64> {
+pub fn budget_recall(gathered: &[u32], gold: &GoldGroups, budget: usize) -> Option<f64> {
     let mut distinct: Vec<u32> = Vec::with_capacity(budget.min(gathered.len()));
     for &id in gathered {
         if distinct.len() == budget {
@@ -18,7 +18,7 @@ pub fn budget_recall(gathered: &[u32], gold: &Gold, budget: usize) -> Option<f64
             distinct.push(id);
         }
     }
-    recall_frac(u32::MAX).value(&Found::new(&distinct, gold))
+    recall_frac(u32::MAX).value(&GoldRanks::new(&distinct, gold))
 }
 
 pub(crate) struct BudgetRecall;
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn repeats_cost_no_budget() {
-        let gold = Gold { groups: vec![vec![1, 11], vec![2]] };
+        let gold = GoldGroups { groups: vec![vec![1, 11], vec![2]] };
         assert_eq!(budget_recall(&[5, 5, 5, 1, 6, 2], &gold, 3), Some(0.5));
     }
 }

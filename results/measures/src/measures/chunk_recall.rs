@@ -2,13 +2,13 @@
 
 use super::MeasureKey;
 use crate::answer::Profile;
-use crate::ranked::{Gold, position};
+use crate::ranked::{GoldGroups, position};
 use crate::registry::Column;
 
 /// EfficientRAG's chunk recall: the number of *distinct* chunks that hit a gold passage, over the number of golds. It
 /// counts chunks and not covered golds, so it exceeds 1 if two chunks hit one gold. It has no k; report it with the
 /// mean number of chunks. The paper's K counts repeats; they are in the paths of a configuration's outcomes.
-pub fn chunk_recall(chunks: &[u32], gold: &Gold) -> Option<f64> {
+pub fn chunk_recall(chunks: &[u32], gold: &GoldGroups) -> Option<f64> {
     if gold.is_empty() {
         return None;
     }
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn chunks_count_once_and_golds_may_have_several() {
-        let gold = Gold { groups: vec![vec![1, 11], vec![2]] };
+        let gold = GoldGroups { groups: vec![vec![1, 11], vec![2]] };
         assert_eq!(chunk_recall(&[11, 1, 1, 2, 5], &gold), Some(1.5));
         assert_eq!(chunk_recall(&[2, 2], &gold), Some(0.5));
     }

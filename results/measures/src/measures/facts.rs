@@ -8,7 +8,7 @@ use crate::registry::{Column, FactScores};
 
 const FIELDS: [&str; 4] = ["em", "f1", "precision", "recall"];
 
-type Part = fn(&FactScores) -> Option<SetScore>;
+type FactPart = fn(&FactScores) -> Option<SetScore>;
 
 pub(crate) struct Facts;
 
@@ -20,9 +20,9 @@ impl MeasureKey for Facts {
     }
 
     fn columns(_: &bool, profile: Profile) -> Vec<Column> {
-        let sentences: (Part, &str) = (|facts| facts.sentences, "sp");
-        let triples: (Part, &str) = (|facts| facts.evidences, "evidence");
-        let joint: (Part, &str) = (|facts| facts.joint, "joint");
+        let sentences: (FactPart, &str) = (|facts| facts.sentences, "sp");
+        let triples: (FactPart, &str) = (|facts| facts.evidences, "evidence");
+        let joint: (FactPart, &str) = (|facts| facts.joint, "joint");
         let parts = match profile {
             Profile::HotpotQa => vec![sentences, joint],
             Profile::TwoWiki => vec![sentences, triples, joint],

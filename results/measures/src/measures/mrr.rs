@@ -2,7 +2,7 @@
 
 use super::MeasureKey;
 use crate::answer::Profile;
-use crate::ranked::{Found, RankedMeasure};
+use crate::ranked::{GoldRanks, RankedMeasure};
 use crate::registry::Column;
 
 /// `mrr`: the reciprocal rank of the first gold, 0 without a found gold (trec_eval's `recip_rank`).
@@ -11,7 +11,7 @@ pub const fn mrr() -> RankedMeasure {
 }
 
 /// Of the first gold, or 0 if it comes after rank `k`.
-pub(crate) fn reciprocal_rank(found: &Found, k: u32) -> f64 {
+pub(crate) fn reciprocal_rank(found: &GoldRanks, k: u32) -> f64 {
     match found.ranks().first() {
         Some(&rank) if rank <= k => 1.0 / f64::from(rank),
         _ => 0.0,

@@ -2,8 +2,8 @@
 
 use std::io::Read;
 
-use super::{MeasureError, Official, Role, Sums, input};
-use crate::answer::{Profile, Scorer};
+use super::{MeasureError, OfficialFigures, FileRole, ScoreSums, input};
+use crate::answer::{Profile, AnswerScorer};
 use crate::facts::{SetScore, joint, supporting_facts};
 
 const NAMES: [&str; 12] = [
@@ -23,17 +23,17 @@ const NAMES: [&str; 12] = [
 
 /// The figures in the script's order. A question without prediction adds nothing and stays in the denominator; the
 /// joint figures need both parts.
-pub(super) fn score(predictions: impl Read, gold: impl Read) -> Result<Official, MeasureError> {
-    let predictions = input::object(Role::Predictions, predictions)?;
+pub(super) fn score(predictions: impl Read, gold: impl Read) -> Result<OfficialFigures, MeasureError> {
+    let predictions = input::object(FileRole::Predictions, predictions)?;
     let (answers, facts) = (predictions.object("answer")?, predictions.object("sp")?);
-    let gold = input::rows(Role::Gold, gold)?;
+    let gold = input::rows(FileRole::Gold, gold)?;
     if gold.is_empty() {
-        return Err(MeasureError::Empty { role: Role::Gold });
+        return Err(MeasureError::Empty { role: FileRole::Gold });
     }
     let (questions, n) = (gold.len() as u64, gold.len() as f64);
-    let mut scorer = Scorer::new();
+    let mut scorer = AnswerScorer::new();
     let (mut predicted_answers, mut predicted_facts) = (0, 0);
-    let mut sums = [Sums::default(); 3];
+    let mut sums = [ScoreSums::default(); 3];
     for mut question in gold {
         let id = question.id("_id")?;
         let golds = question.answers("answer")?;
@@ -59,7 +59,7 @@ pub(super) fn score(predictions: impl Read, gold: impl Read) -> Result<Official,
         }
     }
     let predicted = vec![("answer", predicted_answers), ("sp", predicted_facts)];
-    let values = sums.into_iter().flat_map(Sums::values);
+    let values = sums.into_iter().flat_map(ScoreSums::values);
     let figures = NAMES.into_iter().zip(values).map(|(name, sum)| (name, sum / n)).collect();
-    Ok(Official { figures, questions, predicted })
+    Ok(OfficialFigures { figures, questions, predicted })
 }

@@ -4,17 +4,17 @@ use std::io::Read;
 
 use serde_json::{Map, Value};
 
-use super::{MeasureError, Role};
+use super::{MeasureError, FileRole};
 
 /// One object of a file and its position.
-pub(super) struct Row {
-    role: Role,
+pub(super) struct FileRow {
+    role: FileRole,
     at: String,
     fields: Map<String, Value>,
 }
 
 /// The file's rows: the objects of a JSON array, or a sequence of JSON objects (JSON Lines).
-pub(super) fn rows(role: Role, mut reader: impl Read) -> Result<Vec<Row>, MeasureError> {
+pub(super) fn rows(role: FileRole, mut reader: impl Read) -> Result<Vec<FileRow>, MeasureError> {
     let mut bytes = Vec::new();
     reader.read_to_end(&mut bytes).map_err(|source| MeasureError::Read { role, source })?;
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
@@ -43,7 +43,7 @@ pub(super) fn rows(role: Role, mut reader: impl Read) -> Result<Vec<Row>, Measur
 }
 
 /// The file's one object (HotpotQA's and 2Wiki's predictions).
-pub(super) fn object(role: Role, reader: impl Read) -> Result<Row, MeasureError> {
+pub(super) fn object(role: FileRole, reader: impl Read) -> Result<FileRow, MeasureError> {
     let mut rows = rows(role, reader)?;
     match (rows.pop(), rows.is_empty()) {
         (Some(row), true) => Ok(row),
@@ -55,14 +55,14 @@ pub(super) fn object(role: Role, reader: impl Read) -> Result<Row, MeasureError>
 }
 
 /// One line that is one object.
-pub(super) fn line(role: Role, text: &str, line: u64) -> Result<Row, MeasureError> {
+pub(super) fn line(role: FileRole, text: &str, line: u64) -> Result<FileRow, MeasureError> {
     let value = serde_json::from_str(text).map_err(|source| MeasureError::Json { role, line, source })?;
     row(role, format!("line {line}"), value)
 }
 
-fn row(role: Role, at: String, value: Value) -> Result<Row, MeasureError> {
+fn row(role: FileRole, at: String, value: Value) -> Result<FileRow, MeasureError> {
     match value {
-        Value::Object(fields) => Ok(Row { role, at, fields }),
+        Value::Object(fields) => Ok(FileRow { role, at, fields }),
         other => Err(MeasureError::Field {
             role,
             at,
@@ -84,7 +84,7 @@ pub(super) fn kind(value: &Value) -> &'static str {
     }
 }
 
-impl Row {
+impl FileRow {
     /// An error about a field of this row.
     pub(super) fn problem(&self, field: &str, problem: impl Into<String>) -> MeasureError {
         MeasureError::Field { role: self.role, at: self.at.clone(), field: field.to_owned(), problem: problem.into() }
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn arrays_and_lines_alike_with_separators_in_strings() {
         for text in ["[{\"id\": \"a\"}, {\"id\": \"b\u{2028}\"}]", "{\"id\": \"a\"}\n\n{\"id\": \"b\u{2028}\"}\n"] {
-            let rows = rows(Role::Gold, text.as_bytes()).unwrap();
+            let rows = rows(FileRole::Gold, text.as_bytes()).unwrap();
             let ids: Vec<&str> = rows.iter().map(|row| row.text("id").unwrap()).collect();
             assert_eq!(ids, ["a", "b\u{2028}"]);
         }
@@ -211,12 +211,12 @@ mod tests {
     #[test]
     fn errors_name_line_and_field() {
         let lines = "{\"id\": \"a\"}\n\n{\"id\": 3}\n";
-        let mut rows_ = rows(Role::Gold, lines.as_bytes()).unwrap();
+        let mut rows_ = rows(FileRole::Gold, lines.as_bytes()).unwrap();
         let error = rows_[1].id("id").unwrap_err().to_string();
         assert_eq!(error, "gold, line 3: field \"id\" is a number, allowed is a string");
-        let error = rows(Role::Predictions, &b"{\"id\": \"a\"}\n{\"id\": "[..]).err().unwrap().to_string();
+        let error = rows(FileRole::Predictions, &b"{\"id\": \"a\"}\n{\"id\": "[..]).err().unwrap().to_string();
         assert_eq!(error, "predictions, line 2: not valid JSON");
-        let error = rows(Role::Gold, &b"[{}, 5]"[..]).err().unwrap().to_string();
+        let error = rows(FileRole::Gold, &b"[{}, 5]"[..]).err().unwrap().to_string();
         assert!(error.contains("row 2") && error.contains("a number"), "{error}");
     }
 }

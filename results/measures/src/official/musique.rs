@@ -4,14 +4,14 @@
 use std::collections::HashMap;
 use std::io::Read;
 
-use super::input::Row;
-use super::{MeasureError, Official, Role, input};
-use crate::answer::{Profile, Scorer};
+use super::input::FileRow;
+use super::{MeasureError, OfficialFigures, FileRole, input};
+use crate::answer::{Profile, AnswerScorer};
 use crate::facts::support_indices;
 
 /// A question of MuSiQue-Full. It comes twice: with and without the paragraphs needed to answer it.
 #[derive(Default)]
-struct Group {
+struct SufficiencyGroup {
     /// Answer and support F1 of its answerable side.
     answerable: Option<(f64, f64)>,
     predicted: Vec<bool>,
@@ -19,21 +19,21 @@ struct Group {
 }
 
 /// The figures in the script's order.
-pub(super) fn score(predictions: impl Read, gold: impl Read) -> Result<Official, MeasureError> {
-    let predictions = input::rows(Role::Predictions, predictions)?;
-    let gold = input::rows(Role::Gold, gold)?;
+pub(super) fn score(predictions: impl Read, gold: impl Read) -> Result<OfficialFigures, MeasureError> {
+    let predictions = input::rows(FileRole::Predictions, predictions)?;
+    let gold = input::rows(FileRole::Gold, gold)?;
     if gold.is_empty() {
-        return Err(MeasureError::Empty { role: Role::Gold });
+        return Err(MeasureError::Empty { role: FileRole::Gold });
     }
     if gold.len() != predictions.len() {
         let problem = format!("{} gold rows, {} predictions", gold.len(), predictions.len());
         return Err(MeasureError::Mismatch { problem });
     }
     let questions = gold.len() as u64;
-    let mut scorer = Scorer::new();
+    let mut scorer = AnswerScorer::new();
     let (mut em, mut f1, mut support_f1, mut answerable) = (0.0, 0.0, 0.0, 0u64);
     let mut unanswerable = false;
-    let mut groups: Vec<Group> = Vec::new();
+    let mut groups: Vec<SufficiencyGroup> = Vec::new();
     let mut group_of: HashMap<String, usize> = HashMap::new();
     for (mut question, mut prediction) in gold.into_iter().zip(predictions) {
         let id = question.id("id")?;
@@ -48,7 +48,7 @@ pub(super) fn score(predictions: impl Read, gold: impl Read) -> Result<Official,
         }
         let index = *group_of.entry(id).or_insert(groups.len());
         if index == groups.len() {
-            groups.push(Group::default());
+            groups.push(SufficiencyGroup::default());
         }
         let group = &mut groups[index];
         let is_answerable = question.optional("answerable").map_or(Ok(true), |v| question.truth_of("answerable", v))?;
@@ -78,11 +78,11 @@ pub(super) fn score(predictions: impl Read, gold: impl Read) -> Result<Official,
         figures.push(("group_support_sufficiency_f1", support));
     }
     // Every row has a prediction; otherwise the two files would not match row by row.
-    Ok(Official { figures, questions, predicted: vec![("answer", questions), ("support", questions)] })
+    Ok(OfficialFigures { figures, questions, predicted: vec![("answer", questions), ("support", questions)] })
 }
 
 /// The mean F1 of answer and support over questions, 0 if sufficiency was misjudged on either side.
-fn sufficiency(groups: &[Group]) -> Result<[f64; 2], MeasureError> {
+fn sufficiency(groups: &[SufficiencyGroup]) -> Result<[f64; 2], MeasureError> {
     let (mut answer, mut support) = (0.0, 0.0);
     for group in groups {
         let (true, Some((answer_f1, support_f1))) = (group.gold.len() == 2, group.answerable) else {
@@ -100,7 +100,7 @@ fn sufficiency(groups: &[Group]) -> Result<[f64; 2], MeasureError> {
 }
 
 /// The indices of the supporting paragraphs; paragraphs are a list of objects, or an object of lists.
-fn gold_support(question: &Row) -> Result<Vec<i64>, MeasureError> {
+fn gold_support(question: &FileRow) -> Result<Vec<i64>, MeasureError> {
     let paragraphs = question.required("paragraphs")?;
     let missing = |field: &str| question.problem(field, "is missing");
     let mut support = Vec::new();

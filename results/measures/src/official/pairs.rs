@@ -4,8 +4,8 @@ use std::io::BufRead;
 
 use serde::Serialize;
 
-use super::{MeasureError, Role, input};
-use crate::answer::{AnswerScore, Profile, Scorer};
+use super::{MeasureError, FileRole, input};
+use crate::answer::{AnswerScore, Profile, AnswerScorer};
 
 /// EM and F1, each the best over the golds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -35,18 +35,18 @@ pub struct PairScore {
 
 /// The scores of the pairs of a file, in order. Blank lines are skipped. Ends after the first error.
 #[derive(Debug)]
-pub struct Pairs<R> {
+pub struct PairScorer<R> {
     reader: R,
     line: u64,
     text: String,
-    scorer: Scorer,
+    scorer: AnswerScorer,
     ended: bool,
 }
 
-impl<R: BufRead> Pairs<R> {
+impl<R: BufRead> PairScorer<R> {
     /// Scores the lines of `reader`.
     pub fn new(reader: R) -> Self {
-        Self { reader, line: 0, text: String::new(), scorer: Scorer::new(), ended: false }
+        Self { reader, line: 0, text: String::new(), scorer: AnswerScorer::new(), ended: false }
     }
 
     fn next_line(&mut self) -> Result<Option<PairScore>, MeasureError> {
@@ -54,7 +54,7 @@ impl<R: BufRead> Pairs<R> {
             self.text.clear();
             self.line += 1;
             let read = self.reader.read_line(&mut self.text);
-            if read.map_err(|source| MeasureError::Read { role: Role::Pairs, source })? == 0 {
+            if read.map_err(|source| MeasureError::Read { role: FileRole::Pairs, source })? == 0 {
                 return Ok(None);
             }
             if !self.text.trim().is_empty() {
@@ -64,7 +64,7 @@ impl<R: BufRead> Pairs<R> {
     }
 }
 
-impl<R: BufRead> Iterator for Pairs<R> {
+impl<R: BufRead> Iterator for PairScorer<R> {
     type Item = Result<PairScore, MeasureError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -82,11 +82,11 @@ impl<R: BufRead> Iterator for Pairs<R> {
 /// # Errors
 /// The line is not an object with the string `prediction` and the non-empty list `golds` (or one string).
 pub fn score_pairs(line: &str) -> Result<PairScore, MeasureError> {
-    score_line(&mut Scorer::new(), line, 1)
+    score_line(&mut AnswerScorer::new(), line, 1)
 }
 
-fn score_line(scorer: &mut Scorer, text: &str, line: u64) -> Result<PairScore, MeasureError> {
-    let row = input::line(Role::Pairs, text, line)?;
+fn score_line(scorer: &mut AnswerScorer, text: &str, line: u64) -> Result<PairScore, MeasureError> {
+    let row = input::line(FileRole::Pairs, text, line)?;
     let prediction = row.text("prediction")?;
     let golds = row.answers("golds")?;
     if golds.is_empty() {
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn errors_name_the_line_and_end_the_stream() {
         let lines = "{\"prediction\": \"a\", \"golds\": \"a\"}\n\n{\"prediction\": \"a\", \"golds\": []}\n{}\n";
-        let scores: Vec<_> = Pairs::new(lines.as_bytes()).collect();
+        let scores: Vec<_> = PairScorer::new(lines.as_bytes()).collect();
         assert_eq!(scores.len(), 2);
         assert_eq!(scores[0].as_ref().unwrap().squad, EmF1 { em: 1.0, f1: 0.0 + 1.0 });
         let error = scores[1].as_ref().unwrap_err().to_string();

@@ -3,10 +3,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::io::Read;
 
-use super::input::Row;
-use super::{MeasureError, Official, Role, Sums, input};
-use crate::answer::{Profile, Scorer};
-use crate::facts::{Evidence, SetScore, evidences, joint, supporting_facts_lowered};
+use super::input::FileRow;
+use super::{MeasureError, OfficialFigures, FileRole, ScoreSums, input};
+use crate::answer::{Profile, AnswerScorer};
+use crate::facts::{EvidenceTriple, SetScore, evidences, joint, supporting_facts_lowered};
 
 const NAMES: [&str; 16] = [
     "em",
@@ -28,7 +28,7 @@ const NAMES: [&str; 16] = [
 ];
 
 /// Aliases and demonyms by Wikidata id.
-type Aliases = HashMap<String, BTreeSet<String>>;
+type AliasMap = HashMap<String, BTreeSet<String>>;
 
 /// The figures in the script's order. A question without prediction adds nothing and stays in the denominator; the
 /// joint figures need all three parts.
@@ -36,19 +36,19 @@ pub(super) fn score(
     predictions: impl Read,
     gold: impl Read,
     aliases: Option<impl Read>,
-) -> Result<Official, MeasureError> {
-    let predictions = input::object(Role::Predictions, predictions)?;
+) -> Result<OfficialFigures, MeasureError> {
+    let predictions = input::object(FileRole::Predictions, predictions)?;
     let answers = predictions.object("answer")?;
     let (facts, triples) = (predictions.object("sp")?, predictions.object("evidence")?);
-    let aliases = aliases.map_or(Ok(Aliases::new()), read_aliases)?;
-    let gold = input::rows(Role::Gold, gold)?;
+    let aliases = aliases.map_or(Ok(AliasMap::new()), read_aliases)?;
+    let gold = input::rows(FileRole::Gold, gold)?;
     if gold.is_empty() {
-        return Err(MeasureError::Empty { role: Role::Gold });
+        return Err(MeasureError::Empty { role: FileRole::Gold });
     }
     let (questions, n) = (gold.len() as u64, gold.len() as f64);
-    let mut scorer = Scorer::new();
+    let mut scorer = AnswerScorer::new();
     let (mut predicted_answers, mut predicted_facts, mut predicted_triples) = (0, 0, 0);
-    let mut sums = [Sums::default(); 4];
+    let mut sums = [ScoreSums::default(); 4];
     for mut question in gold {
         let id = question.id("_id")?;
         let golds = gold_answers(&question, &aliases)?;
@@ -83,14 +83,14 @@ pub(super) fn score(
         }
     }
     let predicted = vec![("answer", predicted_answers), ("sp", predicted_facts), ("evidence", predicted_triples)];
-    let values = sums.into_iter().flat_map(Sums::values);
+    let values = sums.into_iter().flat_map(ScoreSums::values);
     let figures = NAMES.into_iter().zip(values).map(|(name, sum)| (name, sum / n * 100.0)).collect();
-    Ok(Official { figures, questions, predicted })
+    Ok(OfficialFigures { figures, questions, predicted })
 }
 
-fn read_aliases(reader: impl Read) -> Result<Aliases, MeasureError> {
-    let mut aliases = Aliases::new();
-    for mut row in input::rows(Role::Aliases, reader)? {
+fn read_aliases(reader: impl Read) -> Result<AliasMap, MeasureError> {
+    let mut aliases = AliasMap::new();
+    for mut row in input::rows(FileRole::Aliases, reader)? {
         let id = row.id("Q_id")?;
         let mut names: BTreeSet<String> = row.texts("aliases")?.into_iter().collect();
         names.extend(row.texts("demonyms")?);
@@ -100,7 +100,7 @@ fn read_aliases(reader: impl Read) -> Result<Aliases, MeasureError> {
 }
 
 /// The answer, and the aliases and demonyms of `answer_id`.
-fn gold_answers(question: &Row, aliases: &Aliases) -> Result<Vec<String>, MeasureError> {
+fn gold_answers(question: &FileRow, aliases: &AliasMap) -> Result<Vec<String>, MeasureError> {
     let mut golds = question.answers("answer")?;
     if question.optional("answer_id").is_some()
         && let Some(names) = aliases.get(question.text("answer_id")?)
@@ -111,11 +111,11 @@ fn gold_answers(question: &Row, aliases: &Aliases) -> Result<Vec<String>, Measur
 }
 
 /// Every spelling of every gold triple: subject and object by name, or by an alias of their id.
-fn gold_evidences(question: &Row, aliases: &Aliases) -> Result<Vec<Vec<Evidence>>, MeasureError> {
-    let triples = |field: &str| -> Result<Vec<Evidence>, MeasureError> {
+fn gold_evidences(question: &FileRow, aliases: &AliasMap) -> Result<Vec<Vec<EvidenceTriple>>, MeasureError> {
+    let triples = |field: &str| -> Result<Vec<EvidenceTriple>, MeasureError> {
         let Some(value) = question.optional(field) else { return Ok(Vec::new()) };
         question.list_of(field, value, |triple| {
-            <Evidence>::try_from(question.texts_of(field, triple)?)
+            <EvidenceTriple>::try_from(question.texts_of(field, triple)?)
                 .map_err(|_| question.problem(field, "has an entry that is not [subject, relation, object]"))
         })
     };

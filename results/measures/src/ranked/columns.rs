@@ -1,6 +1,6 @@
 //! Evaluates many ranked lists from columns: offsets and values, as in Arrow's lists.
 
-use super::{Found, RankedMeasure};
+use super::{GoldRanks, RankedMeasure};
 
 /// An integer that counts into a column (Arrow's `List` has `i32`, `LargeList` `i64`).
 pub trait Offset: Copy {
@@ -57,7 +57,7 @@ pub fn evaluate<O: Offset>(
     let deepest =
         measures.iter().map(|m| m.cut()).collect::<Option<Vec<_>>>().map(|ks| ks.into_iter().max().unwrap_or(0));
     let mut columns: Vec<Vec<Option<f64>>> = measures.iter().map(|_| Vec::with_capacity(lists)).collect();
-    let mut found = Found::default();
+    let mut found = GoldRanks::default();
     for i in 0..lists {
         let list = &ranked.ids[ranked.offsets[i].index()..ranked.offsets[i + 1].index()];
         let list = deepest.map_or(list, |k| &list[..list.len().min(k as usize)]);
@@ -83,7 +83,7 @@ mod tests {
     use crate::measures::ndcg::ndcg;
     use crate::measures::precision::precision;
     use crate::measures::recall::{hit, recall_all, recall_frac};
-    use crate::ranked::Gold;
+    use crate::ranked::GoldGroups;
 
     #[test]
     fn columns_agree_with_single_lists() {
@@ -108,7 +108,7 @@ mod tests {
                 measures,
             );
             for (i, (list, groups)) in lists.iter().zip(&golds).enumerate() {
-                let found = Found::new(list, &Gold { groups: groups.clone() });
+                let found = GoldRanks::new(list, &GoldGroups { groups: groups.clone() });
                 for (column, measure) in columns.iter().zip(measures) {
                     assert_eq!(column[i], measure.value(&found), "{measure} of list {i}");
                 }
