@@ -6,7 +6,7 @@ mod harness;
 
 use harness::{document, hopeval, run, succeed};
 use hopeval_jobs::prepare::questions::row_strata;
-use hopeval_measures::paired::{PairedDifference, holm};
+use hopeval_measures::paired::{PairedDifference, holm_p_values};
 use hopeval_results::tables::{QuestionRow, ScoreRow, read_table};
 use hopeval_results::{Store, layout};
 use serde_json::Value;
@@ -110,7 +110,7 @@ fn differences_are_those_of_the_scores() {
                     let differences: Vec<f64> = own.iter().zip(other).map(|(own, other)| own - other).collect();
                     PairedDifference::of(&differences).unwrap()
                 });
-                let adjusted = holm(&expected.map(|expected| expected.p));
+                let adjusted = holm_p_values(&expected.map(|expected| expected.p));
                 for ((row, expected), adjusted) in of.iter().zip(expected).zip(adjusted) {
                     assert_eq!(row["n"].as_u64(), Some(questions(stratum) as u64));
                     let told = [

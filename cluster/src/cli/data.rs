@@ -25,7 +25,7 @@ pub(crate) enum DataCommand {
 
 pub(crate) fn data(command: DataCommand) -> Result<u8> {
     let DataCommand::Check { files, format, json } = command;
-    let report = hopeval_datasets::check(&DatasetSpec { format, paths: files, limit: None })?;
+    let report = hopeval_datasets::check_dataset(&DatasetSpec { format, paths: files, limit: None })?;
     print::line(&if json { serde_json::to_string(&report)? } else { report.to_string() });
     if report.bad_rows > 0 {
         print::note(&format!("error: {} of {} rows are bad", report.bad_rows, report.rows));

@@ -42,7 +42,7 @@ pub(crate) fn score(arguments: ScoreArguments) -> Result<u8> {
         bail!("--profile, --predictions and --gold belong together");
     };
     let aliases = arguments.aliases.as_ref().map(|path| InputStream::open(path)).transpose()?;
-    let scored = official::score(profile, InputStream::open(predictions)?, InputStream::open(gold)?, aliases)
+    let scored = official::score_files(profile, InputStream::open(predictions)?, InputStream::open(gold)?, aliases)
         .with_context(|| format!("{} against {}", predictions.display(), gold.display()))?;
     if arguments.json {
         print::line(&serde_json::to_string(&score_document(&scored))?);

@@ -36,7 +36,7 @@ pub(crate) fn world(arguments: WorldArguments) -> Result<u8> {
     let settings = WorldSettings::new(arguments.questions, arguments.passages, arguments.seed, arguments.split);
     let progress = CommandStages::new();
     if let Some(out) = &arguments.out {
-        let report = generate(&settings, out, |p| progress.tick(p.stage, p.done))?;
+        let report = generate_world(&settings, out, |p| progress.tick(p.stage, p.done))?;
         progress.clear();
         print::line(&format!("{}: {} questions, {} passages", out.display(), settings.questions, settings.passages));
         tracing::info!(?report, "the world is written");

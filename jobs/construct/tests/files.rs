@@ -139,7 +139,7 @@ fn check(folder: &Path, report: &ConstructReport) {
 fn world(questions: u64) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let settings = WorldSettings::new(questions, 400, 3, WorldSplit::Train);
-    generate(&settings, folder.path(), |_| ()).unwrap();
+    generate_world(&settings, folder.path(), |_| ()).unwrap();
     folder
 }
 

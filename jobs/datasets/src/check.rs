@@ -110,7 +110,7 @@ impl SpreadCounter {
 ///
 /// # Errors
 /// A file cannot be read to its end, or its format is unknown. Bad rows are not an error: the report lists them.
-pub fn check(spec: &DatasetSpec) -> Result<CheckReport, DatasetError> {
+pub fn check_dataset(spec: &DatasetSpec) -> Result<CheckReport, DatasetError> {
     let errors = Arc::new(Mutex::new(Vec::new()));
     let set_aside = {
         let errors = Arc::clone(&errors);
@@ -154,8 +154,8 @@ pub fn check(spec: &DatasetSpec) -> Result<CheckReport, DatasetError> {
         answers.add(question.answers.len());
         gold.add(question.gold.len());
         candidates.add(question.candidates.len());
-        report.repeated_texts += u64::from(!texts.insert(hash(&question.text)));
-        report.count(&question);
+        report.repeated_texts += u64::from(!texts.insert(hash_text(&question.text)));
+        report.count_question(&question);
     }
     report.bytes = questions.bytes();
     report.rows = questions.rows();
@@ -169,7 +169,7 @@ pub fn check(spec: &DatasetSpec) -> Result<CheckReport, DatasetError> {
 }
 
 impl CheckReport {
-    fn count(&mut self, question: &Question) {
+    fn count_question(&mut self, question: &Question) {
         self.questions += 1;
         let add = |counts: &mut BTreeMap<String, u64>, key: &Option<String>| {
             if let Some(key) = key {
@@ -215,7 +215,7 @@ impl CheckReport {
     }
 }
 
-fn hash(text: &str) -> u64 {
+fn hash_text(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(text.as_bytes());
     hasher.finish()

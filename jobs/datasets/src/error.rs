@@ -84,13 +84,13 @@ impl FieldError {
     }
 
     /// The same error, seen from the object that has the field under `key`.
-    pub(crate) fn under(mut self, key: &str) -> Self {
+    pub(crate) fn under_key(mut self, key: &str) -> Self {
         self.path.push(PathSegment::Key(key.to_owned()));
         self
     }
 
     /// The same error, seen from the list that has the item at `index`.
-    pub(crate) fn at(mut self, index: usize) -> Self {
+    pub(crate) fn at_index(mut self, index: usize) -> Self {
         self.path.push(PathSegment::Index(index));
         self
     }

@@ -19,12 +19,12 @@ const ROWS_TRIED: usize = 100;
 
 impl Format {
     /// The rule that makes a passage gold in datasets of this format, unless a job sets another.
-    pub fn gold(self) -> GoldMatch {
+    pub fn default_gold(self) -> GoldMatch {
         self.entry().gold
     }
 
     /// The script whose rules score answers to questions of this format, unless a job sets another.
-    pub fn scoring(self) -> ScoringScript {
+    pub fn default_scoring(self) -> ScoringScript {
         self.entry().scoring
     }
 
@@ -90,7 +90,7 @@ pub enum FormatError {
 ///
 /// # Errors
 /// The file cannot be read, or no format recognises it.
-pub fn detect(path: &Path) -> Result<Format, DatasetError> {
+pub fn detect_format(path: &Path) -> Result<Format, DatasetError> {
     if path.is_dir() {
         beir::queries_in(path)?;
         return Ok(Format::Beir);

@@ -29,9 +29,9 @@ mod scoring;
 mod table;
 mod value;
 
-pub use check::{CheckReport, CountSpread, check};
+pub use check::{CheckReport, CountSpread, check_dataset};
 pub use error::{DatasetError, RecordPosition, RowError};
-pub use format::{FormatError, detect};
+pub use format::{FormatError, detect_format};
 pub use formats::Format;
 pub use gold::GoldMatch;
 pub use passage::{LinkRecord, PassageRecord};

@@ -7,7 +7,7 @@ use std::iter::Peekable;
 use std::str::Chars;
 
 /// The strings of a list or tuple literal; `None` if `text` is not exactly one literal.
-pub(crate) fn strings(text: &str) -> Option<Vec<String>> {
+pub(crate) fn parse_strings(text: &str) -> Option<Vec<String>> {
     let text = text.trim();
     let inner = match (text.chars().next()?, text.chars().next_back()?) {
         ('[', ']') | ('(', ')') if text.len() >= 2 => &text[1..text.len() - 1],
@@ -19,7 +19,7 @@ pub(crate) fn strings(text: &str) -> Option<Vec<String>> {
         skip_blank(&mut chars);
         match chars.next() {
             None => return Some(items),
-            Some(quote @ ('"' | '\'')) => items.push(string(&mut chars, quote)?),
+            Some(quote @ ('"' | '\'')) => items.push(parse_string(&mut chars, quote)?),
             Some(_) => return None,
         }
         skip_blank(&mut chars);
@@ -36,7 +36,7 @@ fn skip_blank(chars: &mut Peekable<Chars<'_>>) {
 }
 
 /// The string up to its closing `quote`.
-fn string(chars: &mut Peekable<Chars<'_>>, quote: char) -> Option<String> {
+fn parse_string(chars: &mut Peekable<Chars<'_>>, quote: char) -> Option<String> {
     let mut out = String::new();
     loop {
         match chars.next()? {
@@ -48,9 +48,9 @@ fn string(chars: &mut Peekable<Chars<'_>>, quote: char) -> Option<String> {
                 'r' => out.push('\r'),
                 'b' => out.push('\u{8}'),
                 'f' => out.push('\u{c}'),
-                'x' => out.push(code(chars, 2)?),
-                'u' => out.push(code(chars, 4)?),
-                'U' => out.push(code(chars, 8)?),
+                'x' => out.push(parse_code_point(chars, 2)?),
+                'u' => out.push(parse_code_point(chars, 4)?),
+                'U' => out.push(parse_code_point(chars, 8)?),
                 // Python keeps an unknown escape.
                 other => out.extend(['\\', other]),
             },
@@ -60,19 +60,19 @@ fn string(chars: &mut Peekable<Chars<'_>>, quote: char) -> Option<String> {
 }
 
 /// The character encoded by the next `digits` hexadecimal digits, JSON's surrogate pairs included.
-fn code(chars: &mut Peekable<Chars<'_>>, digits: usize) -> Option<char> {
-    let unit = hexadecimal(chars, digits)?;
+fn parse_code_point(chars: &mut Peekable<Chars<'_>>, digits: usize) -> Option<char> {
+    let unit = parse_hexadecimal(chars, digits)?;
     if digits != 4 || !(0xd800..0xdc00).contains(&unit) {
         return char::from_u32(unit);
     }
     if chars.next()? != '\\' || chars.next()? != 'u' {
         return None;
     }
-    let low = hexadecimal(chars, 4)?;
+    let low = parse_hexadecimal(chars, 4)?;
     char::from_u32(0x10000 + ((unit - 0xd800) << 10) + low.checked_sub(0xdc00).filter(|&low| low < 0x400)?)
 }
 
-fn hexadecimal(chars: &mut Peekable<Chars<'_>>, digits: usize) -> Option<u32> {
+fn parse_hexadecimal(chars: &mut Peekable<Chars<'_>>, digits: usize) -> Option<u32> {
     let mut value = 0;
     for _ in 0..digits {
         value = value * 16 + chars.next()?.to_digit(16)?;
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn python_and_json_lists_are_read() {
-        let list = |text| strings(text).unwrap().join("|");
+        let list = |text| parse_strings(text).unwrap().join("|");
         assert_eq!(list(r#"["Linda Davis"]"#), "Linda Davis");
         assert_eq!(list(r#"['a', "it's", 'it\'s',]"#), "a|it's|it's");
         assert_eq!(list(r"('x\ty', '\u00e9\x41')"), "x\ty|éA");
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn what_is_no_list_of_strings_is_none() {
         for text in ["", "a", "[", "[1]", "['a' 'b']", "['a]", "['a'] x", r"['\ud83d']"] {
-            assert_eq!(strings(text), None, "{text}");
+            assert_eq!(parse_strings(text), None, "{text}");
         }
     }
 }

@@ -65,7 +65,7 @@ impl PassageRecord {
             title: value.optional("title", JsonValue::string)?.unwrap_or_default(),
             text: value.required("text", JsonValue::string)?,
             sentences: value.list("sentences", JsonValue::index)?,
-            links: value.optional("links", |links| links.each(LinkRecord::read))?,
+            links: value.optional("links", |links| links.read_each(LinkRecord::read))?,
         };
         if passage.offsets_hold() {
             Ok(passage)

@@ -79,7 +79,7 @@ impl Passages {
         };
         let mut passages = Self {
             format,
-            files: source::files(format, &spec.paths)?,
+            files: source::list_files(format, &spec.paths)?,
             source: None,
             refusals: Some(Refusals::new(policy)),
             pending: VecDeque::new(),
@@ -143,7 +143,7 @@ impl Passages {
             Some(PassageSource::Json(records)) => {
                 let path = records.path().to_owned();
                 let Some(record) = records.next()? else { return Ok(false) };
-                match JsonValue::parse(record.bytes).and_then(|row| passage(self.format, &row)) {
+                match JsonValue::parse(record.bytes).and_then(|row| read_passage(self.format, &row)) {
                     Ok(passage) => {
                         self.pending.push_back(passage);
                         return Ok(true);
@@ -166,12 +166,12 @@ impl Passages {
                         self.pending.push_back(passage);
                         return Ok(true);
                     }
-                    Err(error) => (error.in_row(table.path(), row.position), table.raw(&row)),
+                    Err(error) => (error.in_row(table.path(), row.position), table.raw_text(&row)),
                 }
             }
         };
         match &mut self.refusals {
-            Some(refusals) => refusals.refuse(error, || raw).map(|()| true),
+            Some(refusals) => refusals.refuse_row(error, || raw).map(|()| true),
             None => Err(error.into()),
         }
     }
@@ -223,16 +223,16 @@ impl Iterator for Passages {
     }
 }
 
-fn passage(format: PassageFormat, row: &JsonValue<'_>) -> FieldResult<PassageRecord> {
+fn read_passage(format: PassageFormat, row: &JsonValue<'_>) -> FieldResult<PassageRecord> {
     match format {
-        PassageFormat::Contents => contents(row),
-        PassageFormat::Abstracts => abstracts::passage(row),
+        PassageFormat::Contents => read_contents(row),
+        PassageFormat::Abstracts => abstracts::read_passage(row),
         _ => PassageRecord::read(row),
     }
 }
 
 /// Pyserini's `{id, contents}`: if `contents` has several lines, the first is the title, without the quotes around it.
-fn contents(row: &JsonValue<'_>) -> FieldResult<PassageRecord> {
+fn read_contents(row: &JsonValue<'_>) -> FieldResult<PassageRecord> {
     let id = row.required("id", JsonValue::id)?;
     let (title, text) = row.required("contents", |contents| {
         let contents = contents.str()?;
@@ -253,7 +253,7 @@ fn table_passage(row: &TableRow, [id, text, title]: [usize; 3]) -> FieldResult<P
         return Err(FieldError::new(format!("{} columns", row.fields.len()), "3 columns: id, text, title"));
     }
     if row.fields[id].is_empty() {
-        return Err(FieldError::new("an empty column", "a passage's id").under("id"));
+        return Err(FieldError::new("an empty column", "a passage's id").under_key("id"));
     }
     Ok(PassageRecord {
         id: Some(row.fields[id].clone()),

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{DatasetError, RecordPosition, RowError};
-use crate::format::{FormatError, detect};
+use crate::format::{FormatError, detect_format};
 use crate::formats::Format;
 use crate::formats::{beir, open};
 use crate::input::{Compression, InputError};
@@ -80,7 +80,7 @@ impl Refusals {
         self.count
     }
 
-    pub(crate) fn refuse(&mut self, error: RowError, raw: impl FnOnce() -> String) -> Result<(), DatasetError> {
+    pub(crate) fn refuse_row(&mut self, error: RowError, raw: impl FnOnce() -> String) -> Result<(), DatasetError> {
         match &mut self.policy {
             RowPolicy::Strict => Err(error.into()),
             RowPolicy::Quarantine(set_aside) => {
@@ -138,14 +138,14 @@ impl Questions {
         let first = spec.paths.first().ok_or(FormatError::NoFiles)?;
         let format = match spec.format {
             Some(format) => format,
-            None => detect(first)?,
+            None => detect_format(first)?,
         };
         let mut files: VecDeque<PathBuf> = spec.paths.iter().cloned().collect();
         let mut qrels = None;
         if format == Format::Beir {
-            let (queries, judgements) = beir::locate(&spec.paths)?;
+            let (queries, judgements) = beir::locate_files(&spec.paths)?;
             if let Some(path) = judgements {
-                let mut refuse = |error, raw| refusals.refuse(error, || raw);
+                let mut refuse = |error, raw| refusals.refuse_row(error, || raw);
                 qrels = Some(beir::Qrels::read(&path, &mut refuse)?);
             }
             files = VecDeque::from([queries]);
@@ -178,7 +178,7 @@ impl Questions {
     }
 
     /// The file and position of the last question's row.
-    pub fn place(&self) -> Option<(&Path, RecordPosition)> {
+    pub fn row_position(&self) -> Option<(&Path, RecordPosition)> {
         self.place.as_ref().map(|(path, position)| (path.as_path(), *position))
     }
 
@@ -242,9 +242,9 @@ impl Questions {
                     records.next()?.map(|record| {
                         self.place = Some((path.clone(), record.position));
                         let read = JsonValue::parse(record.bytes).and_then(|row| (self.format.entry().read)(&row, n));
-                        let error = self.seen.accept(read, self.qrels.as_mut(), record.position, &mut self.pending);
+                        let error = self.seen.accept_row(read, self.qrels.as_mut(), record.position, &mut self.pending);
                         error.map(|error| {
-                            self.refusals.refuse(error.in_row(&path, record.position), || {
+                            self.refusals.refuse_row(error.in_row(&path, record.position), || {
                                 String::from_utf8_lossy(record.bytes).into_owned()
                             })
                         })
@@ -258,9 +258,9 @@ impl Questions {
                     row.map(|row| {
                         self.place = Some((table.path().to_owned(), row.position));
                         let read = (*read)(&row, n).map(|question| vec![question]);
-                        let error = self.seen.accept(read, None, row.position, &mut self.pending);
+                        let error = self.seen.accept_row(read, None, row.position, &mut self.pending);
                         error.map(|error| {
-                            self.refusals.refuse(error.in_row(table.path(), row.position), || table.raw(&row))
+                            self.refusals.refuse_row(error.in_row(table.path(), row.position), || table.raw_text(&row))
                         })
                     })
                 }
@@ -285,8 +285,8 @@ impl Questions {
     }
 
     fn refuse_unused_judgements(&mut self) -> Result<(), DatasetError> {
-        for error in self.qrels.take().iter().flat_map(beir::Qrels::unused) {
-            self.refusals.refuse(error, String::new)?;
+        for error in self.qrels.take().iter().flat_map(beir::Qrels::unused_judgements) {
+            self.refusals.refuse_row(error, String::new)?;
         }
         Ok(())
     }

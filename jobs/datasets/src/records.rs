@@ -86,19 +86,19 @@ impl RecordReader {
             line: 1,
             closed: false,
         };
-        while records.end < WINDOW && records.fill()? {}
-        if records.unread().starts_with("\u{feff}".as_bytes()) {
+        while records.end < WINDOW && records.fill_buffer()? {}
+        if records.unread_bytes().starts_with("\u{feff}".as_bytes()) {
             records.start = 3;
         }
-        match layout::detect(records.unread(), records.exhausted) {
+        match layout::detect_layout(records.unread_bytes(), records.exhausted) {
             FileStart::Json { layout, skip } => {
                 records.layout = layout;
-                records.skip(skip);
+                records.skip_bytes(skip);
                 Ok(records)
             }
             FileStart::Empty => Ok(records),
             FileStart::Foreign => {
-                let head = records.unread();
+                let head = records.unread_bytes();
                 let head = String::from_utf8_lossy(&head[..head.len().min(80)]);
                 let head = head.lines().next().unwrap_or_default();
                 Err(InputError::Foreign {
@@ -154,7 +154,7 @@ impl RecordReader {
         self.record += 1;
         let position = RecordPosition { record: self.record, line: self.line };
         let from = self.start;
-        self.skip(length);
+        self.skip_bytes(length);
         Ok(Some(RawRecord { position, bytes: self.buffer[from..from + length].trim_ascii() }))
     }
 
@@ -168,8 +168,8 @@ impl RecordReader {
                     break searched + found + 1;
                 }
                 searched += rest.len();
-                self.limit(searched)?;
-                if !self.fill()? {
+                self.check_length(searched)?;
+                if !self.fill_buffer()? {
                     break searched;
                 }
             };
@@ -178,7 +178,7 @@ impl RecordReader {
             }
             let line = &self.buffer[self.start..self.start + length];
             if line.trim_ascii().is_empty() {
-                self.skip(length);
+                self.skip_bytes(length);
             } else {
                 return Ok(Some(length));
             }
@@ -192,23 +192,23 @@ impl RecordReader {
         }
         if self.record > 0 {
             match self.peek()? {
-                Some(b',') => self.skip(1),
+                Some(b',') => self.skip_bytes(1),
                 Some(b']') => {
-                    self.skip(1);
+                    self.skip_bytes(1);
                     self.closed = true;
                     return self.after_array();
                 }
-                _ => return Err(self.misplaced("`,` or `]`")),
+                _ => return Err(self.layout_error("`,` or `]`")),
             }
         }
         match self.peek()? {
             Some(b']') if self.record == 0 => {
-                self.skip(1);
+                self.skip_bytes(1);
                 self.closed = true;
                 self.after_array()
             }
-            None | Some(b',' | b']' | b'}') => Err(self.misplaced("a JSON value")),
-            Some(_) => self.scan(ValueScanner::in_array()),
+            None | Some(b',' | b']' | b'}') => Err(self.layout_error("a JSON value")),
+            Some(_) => self.scan_value(ValueScanner::in_array()),
         }
     }
 
@@ -218,14 +218,14 @@ impl RecordReader {
             // The object's other members are not used, but a truncated stream must be reported.
             loop {
                 self.start = self.end;
-                if !self.fill()? {
+                if !self.fill_buffer()? {
                     return Ok(None);
                 }
             }
         }
         match self.peek()? {
             None => Ok(None),
-            Some(_) => Err(self.misplaced("the end of the file")),
+            Some(_) => Err(self.layout_error("the end of the file")),
         }
     }
 
@@ -233,12 +233,12 @@ impl RecordReader {
     fn next_value(&mut self) -> Result<Option<usize>, InputError> {
         match self.peek()? {
             None => Ok(None),
-            Some(b'{' | b'[') => self.scan(ValueScanner::alone()),
-            Some(_) => Err(self.misplaced("an object")),
+            Some(b'{' | b'[') => self.scan_value(ValueScanner::alone()),
+            Some(_) => Err(self.layout_error("an object")),
         }
     }
 
-    fn scan(&mut self, mut scanner: ValueScanner) -> Result<Option<usize>, InputError> {
+    fn scan_value(&mut self, mut scanner: ValueScanner) -> Result<Option<usize>, InputError> {
         let mut searched = 0;
         loop {
             let rest = &self.buffer[self.start + searched..self.end];
@@ -246,50 +246,50 @@ impl RecordReader {
                 return Ok(Some(searched + found));
             }
             searched += rest.len();
-            self.limit(searched)?;
-            if !self.fill()? {
-                self.skip(searched);
-                return Err(self.misplaced("the rest of the record"));
+            self.check_length(searched)?;
+            if !self.fill_buffer()? {
+                self.skip_bytes(searched);
+                return Err(self.layout_error("the rest of the record"));
             }
         }
     }
 
     /// The bytes read but not yet returned.
-    fn unread(&self) -> &[u8] {
+    fn unread_bytes(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
 
     /// Refuses a record longer than `LONGEST`.
-    fn limit(&self, length: usize) -> Result<(), InputError> {
-        if length > LONGEST { Err(self.misplaced("records of at most 1 GiB")) } else { Ok(()) }
+    fn check_length(&self, length: usize) -> Result<(), InputError> {
+        if length > LONGEST { Err(self.layout_error("records of at most 1 GiB")) } else { Ok(()) }
     }
 
     /// The next byte that is not white space. It is not consumed.
     fn peek(&mut self) -> Result<Option<u8>, InputError> {
         loop {
-            let rest = self.unread();
+            let rest = self.unread_bytes();
             if let Some(blank) = rest.iter().position(|byte| !byte.is_ascii_whitespace()) {
                 let byte = rest[blank];
-                self.skip(blank);
+                self.skip_bytes(blank);
                 return Ok(Some(byte));
             }
             let blank = rest.len();
-            self.skip(blank);
-            if !self.fill()? {
+            self.skip_bytes(blank);
+            if !self.fill_buffer()? {
                 return Ok(None);
             }
         }
     }
 
     /// Moves over `length` bytes and counts their lines.
-    fn skip(&mut self, length: usize) {
+    fn skip_bytes(&mut self, length: usize) {
         let passed = &self.buffer[self.start..self.start + length];
         self.line += passed.iter().filter(|&&byte| byte == b'\n').count() as u64;
         self.start += length;
     }
 
     /// Reads more behind the unused bytes. False at the end of the input.
-    fn fill(&mut self) -> Result<bool, InputError> {
+    fn fill_buffer(&mut self) -> Result<bool, InputError> {
         if self.exhausted {
             return Ok(false);
         }
@@ -312,12 +312,12 @@ impl RecordReader {
                 self.read += taken as u64;
                 Ok(true)
             }
-            Err(source) => Err(self.broken(source)),
+            Err(source) => Err(self.read_error(source)),
         }
     }
 
-    fn broken(&self, source: std::io::Error) -> InputError {
-        let ahead = self.unread().iter().filter(|&&byte| byte == b'\n').count() as u64;
+    fn read_error(&self, source: std::io::Error) -> InputError {
+        let ahead = self.unread_bytes().iter().filter(|&&byte| byte == b'\n').count() as u64;
         let (path, bytes, line) = (self.path.clone(), self.read, self.line + ahead);
         match self.input.compression() {
             compression if compression != Compression::None && source.kind() == ErrorKind::UnexpectedEof => {
@@ -327,8 +327,8 @@ impl RecordReader {
         }
     }
 
-    fn misplaced(&self, allowed: &'static str) -> InputError {
-        let rest = self.unread();
+    fn layout_error(&self, allowed: &'static str) -> InputError {
+        let rest = self.unread_bytes();
         let found = match rest.len() {
             0 => "the end of the file".to_owned(),
             length => quoted(&String::from_utf8_lossy(&rest[..length.min(20)])),

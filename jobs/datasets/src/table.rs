@@ -71,7 +71,7 @@ impl DelimitedReader {
         match self.reader.read_byte_record(&mut self.record) {
             Ok(true) => {}
             Ok(false) => return Ok(None),
-            Err(error) => return Err(self.broken(error)),
+            Err(error) => return Err(self.read_error(error)),
         }
         self.rows += 1;
         let line = self.record.position().map_or(self.rows, csv::Position::line);
@@ -94,11 +94,11 @@ impl DelimitedReader {
     }
 
     /// A row as text again, for the quarantine.
-    pub(crate) fn raw(&self, row: &TableRow) -> String {
+    pub(crate) fn raw_text(&self, row: &TableRow) -> String {
         row.fields.join(&self.separator.to_string())
     }
 
-    fn broken(&self, error: csv::Error) -> InputError {
+    fn read_error(&self, error: csv::Error) -> InputError {
         let at = self.reader.position();
         let (path, bytes, line) = (self.path.clone(), at.byte(), at.line());
         let source = match error.into_kind() {

@@ -53,7 +53,7 @@ impl<'a> JsonValue<'a> {
         }
     }
 
-    fn not(&self, allowed: &str) -> FieldError {
+    fn type_error(&self, allowed: &str) -> FieldError {
         FieldError::new(self.describe(), allowed)
     }
 
@@ -75,56 +75,56 @@ impl<'a> JsonValue<'a> {
     /// Reads the required field `key`.
     pub(crate) fn required<'v, T>(&'v self, key: &str, read: impl FnOnce(&'v Self) -> FieldResult<T>) -> FieldResult<T> {
         match self.get(key) {
-            Some(value) => read(value).map_err(|error| error.under(key)),
+            Some(value) => read(value).map_err(|error| error.under_key(key)),
             None if matches!(self, Self::Object(_)) => {
-                Err(FieldError::new("nothing", "this field is required").under(key))
+                Err(FieldError::new("nothing", "this field is required").under_key(key))
             }
-            None => Err(self.not("an object")),
+            None => Err(self.type_error("an object")),
         }
     }
 
     /// Reads `key` if it is present and not null.
     pub(crate) fn optional<'v, T>(&'v self, key: &str, read: impl FnOnce(&'v Self) -> FieldResult<T>) -> FieldResult<Option<T>> {
-        self.get(key).map(|value| read(value).map_err(|error| error.under(key))).transpose()
+        self.get(key).map(|value| read(value).map_err(|error| error.under_key(key))).transpose()
     }
 
     /// Reads the list under `key`. An absent list is empty.
     pub(crate) fn list<T>(&self, key: &str, read: impl FnMut(&Self) -> FieldResult<T>) -> FieldResult<Vec<T>> {
-        Ok(self.optional(key, |value| value.each(read))?.unwrap_or_default())
+        Ok(self.optional(key, |value| value.read_each(read))?.unwrap_or_default())
     }
 
     /// Reads every item of this list.
-    pub(crate) fn each<T>(&self, mut read: impl FnMut(&Self) -> FieldResult<T>) -> FieldResult<Vec<T>> {
+    pub(crate) fn read_each<T>(&self, mut read: impl FnMut(&Self) -> FieldResult<T>) -> FieldResult<Vec<T>> {
         let items = self.items()?;
-        items.iter().enumerate().map(|(index, item)| read(item).map_err(|error| error.at(index))).collect()
+        items.iter().enumerate().map(|(index, item)| read(item).map_err(|error| error.at_index(index))).collect()
     }
 
     pub(crate) fn items(&self) -> FieldResult<&[Self]> {
         match self {
             Self::List(items) => Ok(items),
-            _ => Err(self.not("a list")),
+            _ => Err(self.type_error("a list")),
         }
     }
 
     pub(crate) fn entries(&self) -> FieldResult<&[(Cow<'a, str>, Self)]> {
         match self {
             Self::Object(entries) => Ok(entries),
-            _ => Err(self.not("an object")),
+            _ => Err(self.type_error("an object")),
         }
     }
 
     /// Reads this list of exactly `N` items as an array. `what` describes it in the error.
     pub(crate) fn tuple<const N: usize>(&self, what: &str) -> FieldResult<&[Self; N]> {
         match self {
-            Self::List(items) => items.as_slice().try_into().map_err(|_| self.not(what)),
-            _ => Err(self.not(what)),
+            Self::List(items) => items.as_slice().try_into().map_err(|_| self.type_error(what)),
+            _ => Err(self.type_error(what)),
         }
     }
 
     pub(crate) fn str(&self) -> FieldResult<&str> {
         match self {
             Self::String(value) => Ok(value),
-            _ => Err(self.not("a string")),
+            _ => Err(self.type_error("a string")),
         }
     }
 
@@ -136,7 +136,7 @@ impl<'a> JsonValue<'a> {
     pub(crate) fn text(&self) -> FieldResult<String> {
         match self {
             Self::String(value) if !value.trim().is_empty() => Ok(value.clone().into_owned()),
-            _ => Err(self.not("a string that is not empty")),
+            _ => Err(self.type_error("a string that is not empty")),
         }
     }
 
@@ -145,7 +145,7 @@ impl<'a> JsonValue<'a> {
         match self {
             Self::String(value) if !value.is_empty() => Ok(value.clone().into_owned()),
             Self::Number(value) if value.is_u64() || value.is_i64() => Ok(value.to_string()),
-            _ => Err(self.not("a string that is not empty, or a whole number")),
+            _ => Err(self.type_error("a string that is not empty, or a whole number")),
         }
     }
 
@@ -154,35 +154,35 @@ impl<'a> JsonValue<'a> {
             Self::Number(value) => value.as_u64().and_then(|value| u32::try_from(value).ok()),
             _ => None,
         }
-        .ok_or_else(|| self.not("a whole number from 0"))
+        .ok_or_else(|| self.type_error("a whole number from 0"))
     }
 
     pub(crate) fn bool(&self) -> FieldResult<bool> {
         match self {
             Self::Bool(value) => Ok(*value),
-            _ => Err(self.not("true or false")),
+            _ => Err(self.type_error("true or false")),
         }
     }
 
     /// A string as it is; any other value as JSON text.
-    pub(crate) fn note(&self) -> String {
+    pub(crate) fn note_text(&self) -> String {
         match self {
             Self::Null => "null".to_owned(),
             Self::Bool(value) => value.to_string(),
             Self::Number(value) => value.to_string(),
             Self::String(value) => value.clone().into_owned(),
-            Self::List(_) | Self::Object(_) => self.json().to_string(),
+            Self::List(_) | Self::Object(_) => self.to_json().to_string(),
         }
     }
 
-    fn json(&self) -> serde_json::Value {
+    fn to_json(&self) -> serde_json::Value {
         match self {
             Self::Null => serde_json::Value::Null,
             Self::Bool(value) => (*value).into(),
             Self::Number(value) => value.clone().into(),
             Self::String(value) => value.as_ref().into(),
-            Self::List(items) => items.iter().map(Self::json).collect(),
-            Self::Object(entries) => entries.iter().map(|(key, value)| (key.to_string(), value.json())).collect(),
+            Self::List(items) => items.iter().map(Self::to_json).collect(),
+            Self::Object(entries) => entries.iter().map(|(key, value)| (key.to_string(), value.to_json())).collect(),
         }
     }
 }

@@ -227,7 +227,7 @@ fn quarantine_sets_rows_aside_and_counts_them() {
     assert_eq!(rows, text.lines().skip(1).take(3).collect::<Vec<_>>());
     assert_eq!(aside.iter().map(|(error, _)| error.position.line).collect::<Vec<_>>(), [2, 3, 4]);
 
-    let report = check(&DatasetSpec::file(&path)).unwrap();
+    let report = check_dataset(&DatasetSpec::file(&path)).unwrap();
     assert_eq!((report.rows, report.questions, report.bad_rows, report.yes_no), (5, 2, 3, 1));
     assert_eq!(report.first_errors.len(), 3);
     let shown = files.message(&report);

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use hopeval_datasets::{
-    DatasetSpec, Format, GoldPassage, LinkRecord, PassageRecord, RowPolicy, Question, Questions, SubQuestion, detect,
+    DatasetSpec, Format, GoldPassage, LinkRecord, PassageRecord, RowPolicy, Question, Questions, SubQuestion, detect_format,
 };
 use tempfile::TempDir;
 
@@ -15,7 +15,7 @@ fn read(format: Format, name: &str, text: &str) -> Vec<Question> {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join(name);
     fs::write(&path, text).unwrap();
-    assert_eq!(detect(&path).unwrap(), format, "{text}");
+    assert_eq!(detect_format(&path).unwrap(), format, "{text}");
     Questions::open(&DatasetSpec::file(path), RowPolicy::Strict).unwrap().map(|question| question.unwrap()).collect()
 }
 

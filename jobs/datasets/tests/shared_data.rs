@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use hopeval_datasets::records::RecordReader;
 use hopeval_datasets::{
-    DatasetSpec, Format, PassageFormat, PassageRecord, PassageSpec, Passages, RowPolicy, Question, Questions, detect,
+    DatasetSpec, Format, PassageFormat, PassageRecord, PassageSpec, Passages, RowPolicy, Question, Questions, detect_format,
 };
 
 /// The folder of real data beside the repository. Prints a note if it is absent.
@@ -22,7 +22,7 @@ fn data() -> Option<PathBuf> {
 
 /// All questions of a file. The format must be detected from its content.
 fn read(path: &Path, format: Format) -> Vec<Question> {
-    assert_eq!(detect(path).unwrap(), format, "{}", path.display());
+    assert_eq!(detect_format(path).unwrap(), format, "{}", path.display());
     let mut questions = Questions::open(&DatasetSpec::file(path), RowPolicy::Strict).unwrap();
     let all: Vec<Question> = questions.by_ref().map(|question| question.unwrap()).collect();
     assert_eq!(questions.quarantined(), 0);

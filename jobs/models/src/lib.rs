@@ -53,7 +53,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// # Errors
 /// [`ModelsError::Unknown`].
 pub fn digest(name: &str) -> Result<String, ModelsError> {
-    Ok(find(name)?.digest())
+    Ok(find_model(name)?.digest())
 }
 
 /// Writes a model's folder below `cache_dir`, unless it already exists, and returns its path.
@@ -64,9 +64,9 @@ pub fn digest(name: &str) -> Result<String, ModelsError> {
 /// # Errors
 /// [`ModelsError::Unknown`]; [`ModelsError::Write`], naming the file.
 pub fn unpack(name: &str, cache_dir: &Path) -> Result<PathBuf, ModelsError> {
-    let model = find(name)?;
+    let model = find_model(name)?;
     let place = cache_dir.join(format!("{}-{}", model.name, &model.digest()[..16]));
-    model.put(cache_dir, &place, |_, bytes| bytes.into())?;
+    model.ensure_folder(cache_dir, &place, |_, bytes| bytes.into())?;
     Ok(place)
 }
 
@@ -76,11 +76,11 @@ pub fn unpack(name: &str, cache_dir: &Path) -> Result<PathBuf, ModelsError> {
 /// # Errors
 /// As [`unpack`].
 pub fn untrained(name: &str, seed: u64, cache_dir: &Path) -> Result<PathBuf, ModelsError> {
-    let model = find(name)?;
+    let model = find_model(name)?;
     let place = cache_dir.join(format!("{}-untrained-{seed}-{}", model.name, &model.digest()[..16]));
     let config = model.files.iter().find(|(name, _)| *name == "config.json").map_or(&b""[..], |(_, bytes)| bytes);
-    model.put(cache_dir, &place, |name, bytes| match name {
-        WEIGHTS => untrained::weights(bytes, config, seed).into(),
+    model.ensure_folder(cache_dir, &place, |name, bytes| match name {
+        WEIGHTS => untrained::random_weights(bytes, config, seed).into(),
         _ => bytes.into(),
     })?;
     Ok(place)
@@ -89,7 +89,7 @@ pub fn untrained(name: &str, seed: u64, cache_dir: &Path) -> Result<PathBuf, Mod
 /// The file with a model's weights.
 const WEIGHTS: &str = "model.safetensors";
 
-fn find(name: &str) -> Result<&'static Model, ModelsError> {
+fn find_model(name: &str) -> Result<&'static Model, ModelsError> {
     MODELS.iter().find(|model| model.name == name).ok_or_else(|| ModelsError::Unknown { name: name.to_owned() })
 }
 
@@ -115,17 +115,17 @@ impl Model {
     }
 
     /// Writes the folder unless it exists. `content` returns the content of each file.
-    fn put<'a>(
+    fn ensure_folder<'a>(
         &'a self,
         cache_dir: &Path,
         place: &Path,
         content: impl Fn(&str, &'a [u8]) -> Cow<'a, [u8]>,
     ) -> Result<(), ModelsError> {
         let files: Vec<_> = self.files.iter().map(|&(name, bytes)| (name, content(name, bytes))).collect();
-        if is_whole(place, &files) { Ok(()) } else { self.write(cache_dir, place, &files) }
+        if is_whole(place, &files) { Ok(()) } else { self.write_folder(cache_dir, place, &files) }
     }
 
-    fn write(&self, cache_dir: &Path, place: &Path, files: &FolderFiles<'_>) -> Result<(), ModelsError> {
+    fn write_folder(&self, cache_dir: &Path, place: &Path, files: &FolderFiles<'_>) -> Result<(), ModelsError> {
         static TURN: AtomicU64 = AtomicU64::new(0);
         let turn = TURN.fetch_add(1, Ordering::Relaxed);
         let beside = cache_dir.join(format!(".{}-{}-{turn}.partial", self.name, process::id()));

@@ -18,7 +18,7 @@ struct TensorHeader {
 }
 
 /// The tensors of a safetensors file: an eight-byte length, a JSON header of that length, numbers.
-fn tensors(file: &[u8]) -> Vec<TensorHeader> {
+fn read_headers(file: &[u8]) -> Vec<TensorHeader> {
     let (length, rest) = file.split_first_chunk::<8>().expect(BROKEN);
     let header = rest.get(..u64::from_le_bytes(*length) as usize).expect(BROKEN);
     let header: Map<String, Value> = serde_json::from_slice(header).expect(BROKEN);
@@ -32,18 +32,18 @@ fn tensors(file: &[u8]) -> Vec<TensorHeader> {
 }
 
 /// A file with the tensors of `file`, as 32-bit random numbers of `seed`.
-pub(crate) fn weights(file: &[u8], config: &[u8], seed: u64) -> Vec<u8> {
+pub(crate) fn random_weights(file: &[u8], config: &[u8], seed: u64) -> Vec<u8> {
     let config: Value = serde_json::from_slice(config).expect("an embedded model has a configuration; this is a bug");
     let head_width = config["d_kv"].as_u64();
     let (mut header, mut data) = (Map::new(), Vec::new());
     header.insert("__metadata__".to_owned(), json!({"format": "pt"}));
-    for tensor in tensors(file) {
+    for tensor in read_headers(file) {
         let begin = data.len();
         match tensor.shape.as_slice() {
             &[rows, columns] => {
                 let scaled = if tensor.name.ends_with("Attention.q.weight") { head_width.unwrap_or(1) } else { 1 };
                 let bound = (3.0 / (columns * scaled) as f64).sqrt();
-                let mut draws = draws(seed, &tensor.name);
+                let mut draws = uniform_draws(seed, &tensor.name);
                 data.extend((0..rows * columns).flat_map(|_| ((draws() * bound) as f32).to_le_bytes()));
             }
             other => {
@@ -64,7 +64,7 @@ pub(crate) fn weights(file: &[u8], config: &[u8], seed: u64) -> Vec<u8> {
 }
 
 /// Evenly distributed numbers from -1 to 1 for one tensor, independent of the other tensors.
-fn draws(seed: u64, tensor: &str) -> impl FnMut() -> f64 {
+fn uniform_draws(seed: u64, tensor: &str) -> impl FnMut() -> f64 {
     let mut bits = blake3::Hasher::new_derive_key("hopeval untrained weights 1")
         .update(&seed.to_le_bytes())
         .update(tensor.as_bytes())
@@ -91,21 +91,21 @@ mod tests {
         for model in MODELS {
             let file = |wanted: &str| model.files.iter().find(|(name, _)| *name == wanted).unwrap().1;
             let (trained, config) = (file("model.safetensors"), file("config.json"));
-            let untrained = weights(trained, config, 7);
-            let shapes = |file: &[u8]| tensors(file).into_iter().map(|t| (t.name, t.shape)).collect::<Vec<_>>();
+            let untrained = random_weights(trained, config, 7);
+            let shapes = |file: &[u8]| read_headers(file).into_iter().map(|t| (t.name, t.shape)).collect::<Vec<_>>();
             assert_eq!(shapes(&untrained), shapes(trained), "{}", model.name);
             let count: u64 = shapes(trained).iter().map(|(_, shape)| shape.iter().product::<u64>()).sum();
             let values = numbers(&untrained);
             assert_eq!(values.len() as u64, count);
             assert!(values.iter().all(|x| x.is_finite()));
-            assert_eq!(untrained, weights(trained, config, 7));
-            assert_ne!(untrained, weights(trained, config, 8));
+            assert_eq!(untrained, random_weights(trained, config, 7));
+            assert_ne!(untrained, random_weights(trained, config, 8));
         }
     }
 
     #[test]
     fn a_matrix_has_the_variance_of_its_inputs() {
-        let mut draw = draws(1, "a.weight");
+        let mut draw = uniform_draws(1, "a.weight");
         let drawn: Vec<f64> = (0..20_000).map(|_| draw()).collect();
         let mean = drawn.iter().sum::<f64>() / 20_000.0;
         let variance = drawn.iter().map(|x| x * x).sum::<f64>() / 20_000.0;

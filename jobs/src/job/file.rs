@@ -139,6 +139,6 @@ impl Default for RunSettings {
 impl Job {
     /// How gold passages are identified: the job's setting, else the default of the format.
     pub fn gold_by(&self, format: Format) -> GoldMatch {
-        self.dataset.gold.unwrap_or_else(|| format.gold())
+        self.dataset.gold.unwrap_or_else(|| format.default_gold())
     }
 }

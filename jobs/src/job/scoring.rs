@@ -5,7 +5,7 @@ use hopeval_measures::Profile;
 
 /// The profile of a dataset format, for jobs without an explicit profile.
 pub fn profile_of(format: Format) -> Profile {
-    match format.scoring() {
+    match format.default_scoring() {
         ScoringScript::HotpotQa => Profile::HotpotQa,
         ScoringScript::TwoWiki => Profile::TwoWiki,
         ScoringScript::Musique => Profile::Musique,
@@ -38,7 +38,7 @@ mod tests {
         ];
         for (name, gold, profile) in customs {
             let format: Format = name.parse().unwrap();
-            assert_eq!((format.gold(), profile_of(format).name()), (gold, profile), "{name}");
+            assert_eq!((format.default_gold(), profile_of(format).name()), (gold, profile), "{name}");
         }
     }
 }

@@ -217,7 +217,7 @@ pub fn prepare_questions(
     let limit = job.dataset.limit.unwrap_or(u64::MAX);
     while index < limit {
         let Some(question) = questions.next()? else { break };
-        if let Some((path, position)) = questions.reader.place() {
+        if let Some((path, position)) = questions.reader.row_position() {
             resolver.set_position(path, position.line);
         }
         match (resolver.resolve_row(index, &question), &quarantine) {

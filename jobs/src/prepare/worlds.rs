@@ -23,7 +23,7 @@ impl Cache {
         let dir = self.ensure_folder("worlds")?.join(&name);
         if !dir.is_dir() {
             let aside = self.ensure_folder("worlds")?.join(format!(".{name}.{}", std::process::id()));
-            generate(&settings, &aside, |progress| report(&format!("world {}", progress.stage), progress.done))?;
+            generate_world(&settings, &aside, |progress| report(&format!("world {}", progress.stage), progress.done))?;
             let moved = std::fs::rename(&aside, &dir);
             // Another process may have made the same world meanwhile, with the same bytes.
             if moved.is_err() && dir.is_dir() {

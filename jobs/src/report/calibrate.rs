@@ -8,7 +8,7 @@ use crate::prepare::questions;
 use crate::run::machines::machine_question;
 use hopeval_methods::{Answer, Request, ServiceName, request::RetrievePayload};
 use hopeval_world::WorldSettings;
-use hopeval_world::calibrate::{CalibrationTable, CalibrationColumn, SampleQuestion, column};
+use hopeval_world::calibrate::{CalibrationTable, CalibrationColumn, SampleQuestion, measure_column};
 use std::path::Path;
 
 /// The compared retrievers: Lucene's BM25 with its defaults here, and DrQA's TF-IDF.
@@ -63,5 +63,5 @@ fn measure_job(name: &str, job: &Job, cache: &Cache) -> Result<CalibrationColumn
     };
     let bm25 = |query: &str, k: usize| ask("bm25", query, k);
     let tfidf = |query: &str, k: usize| ask("tfidf", query, k);
-    Ok(column(name, &samples, &passages, &bm25, Some(&tfidf)))
+    Ok(measure_column(name, &samples, &passages, &bm25, Some(&tfidf)))
 }

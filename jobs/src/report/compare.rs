@@ -9,7 +9,7 @@ use crate::job::sweep::Configuration;
 use crate::report::replicates::ReplicateSpread;
 use crate::run::open::OpenRun;
 use hopeval_measures::aggregate::MeasureSummary;
-use hopeval_measures::paired::{PairedDifference, holm};
+use hopeval_measures::paired::{PairedDifference, holm_p_values};
 use hopeval_results::log::FinalRecord;
 use hopeval_results::tables::{Row, ScoreRow, TableReader};
 use hopeval_results::{Log, layout};
@@ -108,7 +108,7 @@ fn adjust_p_values(differences: &mut [Comparison]) {
         families.entry((found.measure.clone(), found.control.is_some())).or_default().push(found);
     }
     for family in families.values_mut() {
-        let adjusted = holm(&family.iter().filter_map(|found| found.p).collect::<Vec<_>>());
+        let adjusted = holm_p_values(&family.iter().filter_map(|found| found.p).collect::<Vec<_>>());
         family.iter_mut().zip(adjusted).for_each(|(found, p)| found.p_holm = Some(p));
     }
 }

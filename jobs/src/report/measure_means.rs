@@ -33,7 +33,7 @@ pub fn measure_row(names: (&str, &str, &str, &str, &str, &str), n: u64, ok: u64,
     let value = (n > 0).then(|| sum / count);
     // The standard error of a mean by the central limit theorem, with n - 1.
     let stderr = (n > 1).then(|| ((squares - sum * sum / count).max(0.0) / (count - 1.0) / count).sqrt());
-    let interval = value.zip(stderr).map(|(mean, stderr)| aggregate::normal(mean, stderr));
+    let interval = value.zip(stderr).map(|(mean, stderr)| aggregate::normal_interval(mean, stderr));
     MeasureRow {
         configuration: configuration.to_owned(),
         stratum: stratum.to_owned(),

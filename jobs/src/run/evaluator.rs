@@ -141,7 +141,7 @@ impl OutcomeEvaluator {
             gold_evidences: &question.evidences,
             text: self.set.needs_text().then_some(&texts as &dyn PassageText),
         };
-        self.set.score(&judged, scratch, values);
+        self.set.evaluate_outcome(&judged, scratch, values);
     }
 
     /// The changes of the live tallies for an outcome with these values; `sign` is 1 to add and -1 to take back.

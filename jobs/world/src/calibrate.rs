@@ -86,19 +86,19 @@ pub struct CalibrationColumn {
     pub title_in_question: f64,
 }
 
-fn words(text: &str) -> impl Iterator<Item = String> {
+fn split_words(text: &str) -> impl Iterator<Item = String> {
     text.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|w| !w.is_empty()).map(str::to_lowercase)
 }
 
-fn distinct(text: &str) -> Vec<String> {
-    let mut all: Vec<String> = words(text).collect();
+fn distinct_words(text: &str) -> Vec<String> {
+    let mut all: Vec<String> = split_words(text).collect();
     all.sort_unstable();
     all.dedup();
     all
 }
 
 /// The recall of a retriever over the samples.
-pub fn recall(samples: &[SampleQuestion], retrieve: RetrieveFn<'_>) -> RecallFigures {
+pub fn measure_recall(samples: &[SampleQuestion], retrieve: RetrieveFn<'_>) -> RecallFigures {
     let mut recall = RecallFigures::default();
     let mut asked = 0.0;
     for sample in samples.iter().filter(|s| !s.gold.is_empty()) {
@@ -118,7 +118,7 @@ pub fn recall(samples: &[SampleQuestion], retrieve: RetrieveFn<'_>) -> RecallFig
 }
 
 /// Measures one column. `passages` are (title, text), in the order of the numbers of gold and retrieval.
-pub fn column(
+pub fn measure_column(
     name: &str,
     samples: &[SampleQuestion],
     passages: &[(String, String)],
@@ -132,8 +132,8 @@ pub fn column(
         name: name.to_owned(),
         questions: samples.len(),
         passages: passages.len(),
-        bm25: recall(samples, bm25),
-        tfidf: tfidf.map(|retrieve| recall(samples, retrieve)),
+        bm25: measure_recall(samples, bm25),
+        tfidf: tfidf.map(|retrieve| measure_recall(samples, retrieve)),
         passage_words: MeanDeviation::of(passages.iter().map(|(_, text)| count(text))),
         question_words: MeanDeviation::of(samples.iter().map(|s| count(&s.text))),
         overlap: mean(words),
@@ -158,7 +158,7 @@ impl WordOverlaps {
     fn of(samples: &[SampleQuestion], passages: &[(String, String)]) -> Self {
         let mut frequency: HashMap<String, u32, FxBuildHasher> = HashMap::default();
         for (title, text) in passages {
-            for word in distinct(&format!("{title} {text}")) {
+            for word in distinct_words(&format!("{title} {text}")) {
                 *frequency.entry(word).or_default() += 1;
             }
         }
@@ -166,22 +166,22 @@ impl WordOverlaps {
         let mut overlaps = Self::default();
         for sample in samples {
             let golds: Vec<_> = sample.gold.iter().filter_map(|&g| passages.get(g as usize)).collect();
-            overlaps.add(&sample.text, &golds, is_content);
+            overlaps.add_question(&sample.text, &golds, is_content);
         }
         overlaps
     }
 
-    fn add(&mut self, question: &str, golds: &[&(String, String)], is_content: impl Fn(&String) -> bool) {
-        let words = distinct(question);
+    fn add_question(&mut self, question: &str, golds: &[&(String, String)], is_content: impl Fn(&String) -> bool) {
+        let words = distinct_words(question);
         if golds.is_empty() || words.is_empty() {
             return;
         }
-        let bags: Vec<Vec<String>> = golds.iter().map(|(title, text)| distinct(&format!("{title} {text}"))).collect();
-        self.words.push(share(&words.iter().collect::<Vec<_>>(), &bags));
+        let bags: Vec<Vec<String>> = golds.iter().map(|(title, text)| distinct_words(&format!("{title} {text}"))).collect();
+        self.words.push(shared_fraction(&words.iter().collect::<Vec<_>>(), &bags));
         let contents: Vec<&String> = words.iter().filter(|w| is_content(w)).collect();
         if !contents.is_empty() {
-            self.content.push(share(&contents, &bags));
-            let each = bags.iter().map(|bag| share(&contents, std::slice::from_ref(bag)));
+            self.content.push(shared_fraction(&contents, &bags));
+            let each = bags.iter().map(|bag| shared_fraction(&contents, std::slice::from_ref(bag)));
             self.best.push(each.clone().fold(0.0, f64::max));
             self.worst.push(each.fold(1.0, f64::min));
         }
@@ -192,7 +192,7 @@ impl WordOverlaps {
 }
 
 /// The share of words that occur in any of the bags. Each bag is sorted.
-fn share(words: &[&String], bags: &[Vec<String>]) -> f64 {
+fn shared_fraction(words: &[&String], bags: &[Vec<String>]) -> f64 {
     let hits = words.iter().filter(|w| bags.iter().any(|bag| bag.binary_search(w).is_ok())).count();
     hits as f64 / words.len() as f64
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::draw::RandomStream;
 use crate::entities::{Entities, Entity, FactObject};
-use crate::passage::{PassagePlan, plan};
+use crate::passage::{PassagePlan, plan_passage};
 use crate::schema::{HELD_OUT_WORDING, RelationId, Wordings};
 use crate::settings::{Difficulty, WorldSplit};
 
@@ -69,7 +69,7 @@ impl<'a> DraftContext<'a> {
     }
 
     /// Gives up requirements that this world or mix cannot meet.
-    pub(crate) fn relax(&mut self) {
+    pub(crate) fn relax_requirements(&mut self) {
         self.want_held_out_relation = false;
         self.want_held_out_template = false;
         self.want_reciprocal = false;
@@ -80,13 +80,13 @@ impl<'a> DraftContext<'a> {
     }
 
     /// Whether the draft meets the requirements on its relations and templates.
-    pub(crate) fn suits(&self, draft: &QuestionDraft) -> bool {
+    pub(crate) fn meets_requirements(&self, draft: &QuestionDraft) -> bool {
         let held_out = draft.facts.iter().any(|f| f.relation.relation().held_out);
         held_out == self.want_held_out_relation && self.used_held_out_template == self.want_held_out_template
     }
 
     /// One of the wordings allowed for this question.
-    pub(crate) fn wording(&mut self, wordings: &Wordings) -> &'static str {
+    pub(crate) fn choose_wording(&mut self, wordings: &Wordings) -> &'static str {
         let n = if self.want_held_out_template { self.draw.below(3) } else { self.draw.below(2) } as usize;
         self.used_held_out_template |= n == HELD_OUT_WORDING;
         wordings[n]
@@ -104,32 +104,32 @@ impl<'a> DraftContext<'a> {
             self.used_held_out_template |= fact.wording == HELD_OUT_WORDING;
             return wordings[fact.wording];
         }
-        self.wording(wordings)
+        self.choose_wording(wordings)
     }
 
-    pub(crate) fn plan(&self, entity: Entity) -> PassagePlan {
-        plan(self.world, self.difficulty, entity)
+    pub(crate) fn plan_passage(&self, entity: Entity) -> PassagePlan {
+        plan_passage(self.world, self.difficulty, entity)
     }
 
     /// A fact stated by the subject's passage.
-    pub(crate) fn fact(&self, subject: Entity, relation: RelationId) -> Option<StatedFact> {
-        let plan = self.plan(subject);
-        let (sentence, object, wording) = plan.fact(relation)?;
+    pub(crate) fn stated_fact(&self, subject: Entity, relation: RelationId) -> Option<StatedFact> {
+        let plan = self.plan_passage(subject);
+        let (sentence, object, wording) = plan.find_fact(relation)?;
         Some(StatedFact { subject, relation, object: object.clone(), sentence: sentence as u32, wording })
     }
 
     /// One of the relations stated by the subject's passage and accepted by `wanted`.
     pub(crate) fn any_fact(&mut self, subject: Entity, wanted: impl Fn(RelationId) -> bool) -> Option<StatedFact> {
-        let plan = self.plan(subject);
+        let plan = self.plan_passage(subject);
         let relations: Vec<RelationId> = plan
-            .relations()
+            .stated_relations()
             .filter(|r| (self.want_held_out_relation || !r.relation().held_out) && wanted(*r))
             .collect();
         if relations.is_empty() {
             return None;
         }
         let relation = relations[self.draw.below(relations.len() as u64) as usize];
-        let (sentence, object, wording) = plan.fact(relation)?;
+        let (sentence, object, wording) = plan.find_fact(relation)?;
         Some(StatedFact { subject, relation, object: object.clone(), sentence: sentence as u32, wording })
     }
 
@@ -141,12 +141,12 @@ impl<'a> DraftContext<'a> {
 
     /// The noun phrase for a fact's object, relative to a phrase for its subject. Sometimes it includes something that
     /// the object is known for.
-    pub(crate) fn phrase(&mut self, fact: &StatedFact, subject: &str, place: PhrasePosition) -> Option<String> {
+    pub(crate) fn object_phrase(&mut self, fact: &StatedFact, subject: &str, place: PhrasePosition) -> Option<String> {
         let mut phrase = self.wording_of(fact, fact.relation.relation().phrase.as_ref()?).replace("{x}", subject);
         if let FactObject::Entity(object) = fact.object
             && self.draw.chance(self.difficulty.overlap)
         {
-            let EntityDescription { qualities, crafts } = self.description(object);
+            let EntityDescription { qualities, crafts } = self.describe_entity(object);
             if let (Some(qualities), Some(rest)) = (qualities, phrase.strip_prefix("the ")) {
                 phrase = format!("the {qualities} {rest}");
             }
@@ -160,7 +160,7 @@ impl<'a> DraftContext<'a> {
     }
 
     /// Some of the things that an entity is known for, seldom as in its own passage.
-    fn description(&mut self, entity: Entity) -> EntityDescription {
+    fn describe_entity(&mut self, entity: Entity) -> EntityDescription {
         let [(quality, craft), (other_quality, other_craft)] = self.world.known_for(entity);
         let (qualities, crafts) = match self.draw.below(8) {
             0 => (None, Some(format!("{quality} {craft}"))),
@@ -189,13 +189,13 @@ pub(crate) enum PhrasePosition {
 }
 
 /// Removes double punctuation left by inserted phrases.
-pub(crate) fn tidy(text: &str) -> String {
+pub(crate) fn tidy_punctuation(text: &str) -> String {
     text.replace(",?", "?").replace(",,", ",").replace(", ,", ",")
 }
 
 impl QuestionDraft {
     /// The gold passages in path order.
-    pub(crate) fn gold(&self) -> Vec<Entity> {
+    pub(crate) fn gold_path(&self) -> Vec<Entity> {
         let mut gold = Vec::with_capacity(4);
         for fact in &self.facts {
             if !gold.contains(&fact.subject) {

@@ -9,21 +9,21 @@
 const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// SplitMix64's finaliser: a bijection of 64 bits.
-fn mix(mut z: u64) -> u64 {
+fn mix_bits(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)
 }
 
 /// The hash of a purpose and an index under a world's key.
-pub(crate) fn hash(key: u64, purpose: StreamPurpose, index: u64) -> u64 {
-    let z = mix(key.wrapping_add(GAMMA).wrapping_add(purpose.word()));
-    mix(z.wrapping_add(GAMMA).wrapping_add(index))
+pub(crate) fn hash_index(key: u64, purpose: StreamPurpose, index: u64) -> u64 {
+    let z = mix_bits(key.wrapping_add(GAMMA).wrapping_add(purpose.word()));
+    mix_bits(z.wrapping_add(GAMMA).wrapping_add(index))
 }
 
 /// The key of a world: its seed and its split.
 pub(crate) fn world_key(seed: u64, split: u64) -> u64 {
-    mix(mix(seed.wrapping_add(GAMMA)).wrapping_add(GAMMA.wrapping_mul(split + 1)))
+    mix_bits(mix_bits(seed.wrapping_add(GAMMA)).wrapping_add(GAMMA.wrapping_mul(split + 1)))
 }
 
 /// The purpose of a random number. Two purposes never share a stream.
@@ -68,18 +68,18 @@ pub(crate) struct RandomStream {
 impl RandomStream {
     /// The stream of `purpose` and `index` under the world's key.
     pub(crate) fn new(key: u64, purpose: StreamPurpose, index: u64) -> Self {
-        Self { state: hash(key, purpose, index) }
+        Self { state: hash_index(key, purpose, index) }
     }
 
     /// The next 64 bits.
-    pub(crate) fn bits(&mut self) -> u64 {
+    pub(crate) fn next_bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(GAMMA);
-        mix(self.state)
+        mix_bits(self.state)
     }
 
     /// A number below `bound`. `bound` is positive (multiply-shift: the bias is below 2^-40 for the bounds used here).
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
+        ((u128::from(self.next_bits()) * u128::from(bound)) >> 64) as u64
     }
 
     /// True with a probability in thousandths.
@@ -121,14 +121,14 @@ impl Permutation {
     /// The permutation of `0..size` for a purpose.
     pub(crate) fn new(world: u64, purpose: StreamPurpose, size: u64) -> Self {
         let bits = 64 - size.saturating_sub(1).leading_zeros();
-        Self { size, half_bits: bits.div_ceil(2).max(1), key: hash(world, purpose, u64::MAX) }
+        Self { size, half_bits: bits.div_ceil(2).max(1), key: hash_index(world, purpose, u64::MAX) }
     }
 
     fn round(&self, round: u64, half: u64) -> u64 {
-        mix(self.key.wrapping_add(GAMMA.wrapping_mul(round + 1)).wrapping_add(half)) & ((1 << self.half_bits) - 1)
+        mix_bits(self.key.wrapping_add(GAMMA.wrapping_mul(round + 1)).wrapping_add(half)) & ((1 << self.half_bits) - 1)
     }
 
-    fn split(&self, x: u64) -> (u64, u64) {
+    fn split_halves(&self, x: u64) -> (u64, u64) {
         (x >> self.half_bits, x & ((1 << self.half_bits) - 1))
     }
 
@@ -136,7 +136,7 @@ impl Permutation {
     pub(crate) fn apply(&self, mut x: u64) -> u64 {
         debug_assert!(x < self.size, "{x} is outside 0..{}", self.size);
         loop {
-            let (mut left, mut right) = self.split(x);
+            let (mut left, mut right) = self.split_halves(x);
             for round in 0..ROUNDS {
                 (left, right) = (right, left ^ self.round(round, right));
             }
@@ -151,7 +151,7 @@ impl Permutation {
     pub(crate) fn invert(&self, mut x: u64) -> u64 {
         debug_assert!(x < self.size, "{x} is outside 0..{}", self.size);
         loop {
-            let (mut left, mut right) = self.split(x);
+            let (mut left, mut right) = self.split_halves(x);
             for round in (0..ROUNDS).rev() {
                 (left, right) = (right ^ self.round(round, left), left);
             }
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn draws_are_pinned() {
         let mut draw = RandomStream::new(world_key(1, 0), StreamPurpose::Question, 3);
-        assert_eq!(draw.bits(), 6_573_024_879_480_747_023, "the generator is frozen");
+        assert_eq!(draw.next_bits(), 6_573_024_879_480_747_023, "the generator is frozen");
         let picked: Vec<u64> = (0..1000).map(|_| draw.below(10)).collect();
         assert!((0..10).all(|n| picked.contains(&n)));
     }

@@ -3,7 +3,7 @@
 //! An entity is a class and a number. A relation is a permutation of its subjects, folded onto its objects. So it can
 //! be followed in both directions without a table: a director's films are found from the director's number.
 
-use crate::draw::{RandomStream, Permutation, StreamPurpose, hash, world_key};
+use crate::draw::{RandomStream, Permutation, StreamPurpose, hash_index, world_key};
 use crate::names::{self, NameHolder, NameParts, PersonName, NamePool, capacity};
 use crate::schema::{EntityClass, LiteralKind, RELATIONS, ObjectRange, RelationId, PersonRole};
 use crate::settings::{WorldSplit, WorldSettings};
@@ -76,7 +76,7 @@ const PLAIN: [(EntityClass, u64); 6] = [
 ];
 
 /// Entities of each class in a world of `passages` passages.
-fn counts(passages: u64) -> [u64; 11] {
+fn class_counts(passages: u64) -> [u64; 11] {
     let mut counts = [0; 11];
     counts[EntityClass::Country as usize] = (passages / 120).clamp(6, 180);
     let rest = passages - counts[EntityClass::Country as usize];
@@ -88,7 +88,7 @@ fn counts(passages: u64) -> [u64; 11] {
 }
 
 /// The roles of `persons` persons: for each role its first person and its number of persons.
-fn roles(persons: u64) -> [(PersonRole, u64, u64); 7] {
+fn role_ranges(persons: u64) -> [(PersonRole, u64, u64); 7] {
     let mut roles = [(PersonRole::Director, 0, 0); 7];
     let (mut start, mut percent) = (0, 0);
     for (slot, (role, share)) in roles.iter_mut().zip(PersonRole::SHARES) {
@@ -103,7 +103,7 @@ fn roles(persons: u64) -> [(PersonRole, u64, u64); 7] {
 impl Entities {
     pub(crate) fn new(settings: &WorldSettings) -> Self {
         let key = world_key(settings.seed, settings.split as u64);
-        let counts = counts(settings.passages);
+        let counts = class_counts(settings.passages);
         let mut offsets = [0; 11];
         for class in 1..11 {
             offsets[class] = offsets[class - 1] + counts[class - 1];
@@ -119,10 +119,10 @@ impl Entities {
             NamePool::new(key, 3 + n as u8, count(class), 0, capacity)
         });
         let surnames =
-            (persons.bases() / u64::from(settings.difficulty.persons_per_surname)).clamp(8, capacity::SURNAMES);
+            (persons.name_count() / u64::from(settings.difficulty.persons_per_surname)).clamp(8, capacity::SURNAMES);
         let relations = std::array::from_fn(|n| {
             let size = match RELATIONS[n].range {
-                ObjectRange::CountryOfCity => cities.bases(),
+                ObjectRange::CountryOfCity => cities.name_count(),
                 _ => count(RELATIONS[n].subject),
             };
             Permutation::new(key, StreamPurpose::Relation(n as u16), size)
@@ -130,7 +130,7 @@ impl Entities {
         Self {
             key,
             split: settings.split,
-            parts: names::parts(settings.split),
+            parts: names::name_parts(settings.split),
             counts,
             offsets,
             persons,
@@ -138,7 +138,7 @@ impl Entities {
             works,
             plain,
             surnames,
-            roles: roles(count(EntityClass::Person)),
+            roles: role_ranges(count(EntityClass::Person)),
             relations,
         }
     }
@@ -147,7 +147,7 @@ impl Entities {
         self.counts.iter().sum()
     }
 
-    pub(crate) fn count(&self, class: EntityClass) -> u64 {
+    pub(crate) fn class_size(&self, class: EntityClass) -> u64 {
         self.counts[class as usize]
     }
 
@@ -157,7 +157,7 @@ impl Entities {
     }
 
     /// The entity with a number below [`Entities::len`].
-    pub(crate) fn numbered(&self, number: u64) -> Entity {
+    pub(crate) fn entity_at(&self, number: u64) -> Entity {
         let place = self.offsets.partition_point(|&offset| offset <= number) - 1;
         Entity { class: EntityClass::ALL[place], index: number - self.offsets[place] }
     }
@@ -184,7 +184,7 @@ impl Entities {
     }
 
     /// The pool of an entity's name, and its place among the holders of the name.
-    fn holder(&self, entity: Entity) -> (&NamePool, NameHolder) {
+    fn name_holder(&self, entity: Entity) -> (&NamePool, NameHolder) {
         let (pool, number) = match entity.class {
             EntityClass::Person => (&self.persons, entity.index),
             EntityClass::City => (&self.cities, entity.index),
@@ -201,26 +201,26 @@ impl Entities {
 
     /// Whether another entity has the same name.
     pub(crate) fn shares_name(&self, entity: Entity) -> bool {
-        let (pool, holder) = self.holder(entity);
-        pool.holders(holder.base) > 1
+        let (pool, holder) = self.name_holder(entity);
+        pool.holder_count(holder.base) > 1
     }
 
     /// The other entities of the same name.
     pub(crate) fn namesakes(&self, entity: Entity) -> Vec<Entity> {
-        let (pool, own) = self.holder(entity);
-        (0..pool.holders(own.base))
+        let (pool, own) = self.name_holder(entity);
+        (0..pool.holder_count(own.base))
             .filter(|&rank| rank != own.rank)
             .filter_map(|rank| pool.entity(NameHolder { base: own.base, rank }))
             .map(|n| match entity.class {
-                class if class.is_work() => self.numbered(self.offsets[EntityClass::Film as usize] + n),
+                class if class.is_work() => self.entity_at(self.offsets[EntityClass::Film as usize] + n),
                 class => Entity { class, index: n },
             })
             .collect()
     }
 
     pub(crate) fn person_name(&self, person: Entity) -> PersonName {
-        let (pool, holder) = self.holder(person);
-        names::person(self.parts, pool.spelling(holder.base), self.surnames)
+        let (pool, holder) = self.name_holder(person);
+        names::person(self.parts, pool.spelling_number(holder.base), self.surnames)
     }
 
     /// The name with the `n`-th middle name of the same sort. `None` if it already has initials.
@@ -233,8 +233,8 @@ impl Entities {
 
     /// The bare name, which others may share.
     pub(crate) fn name(&self, entity: Entity) -> String {
-        let (pool, holder) = self.holder(entity);
-        let n = pool.spelling(holder.base);
+        let (pool, holder) = self.name_holder(entity);
+        let n = pool.spelling_number(holder.base);
         match entity.class {
             EntityClass::Country => names::country(self.parts, n),
             EntityClass::City => names::place(self.parts, n),
@@ -251,7 +251,7 @@ impl Entities {
     /// The title of the entity's passage: unique in the corpus.
     pub(crate) fn title(&self, entity: Entity) -> String {
         let name = self.name(entity);
-        let (_, holder) = self.holder(entity);
+        let (_, holder) = self.name_holder(entity);
         if holder.rank == 0 {
             return name;
         }
@@ -292,20 +292,20 @@ impl Entities {
     // Facts.
 
     fn birth_year(&self, person: Entity) -> u64 {
-        let (_, holder) = self.holder(person);
+        let (_, holder) = self.name_holder(person);
         // 13 and 96 are coprime, so holders of one name differ.
-        1900 + (hash(self.key, StreamPurpose::Attribute(0), holder.base) % 96 + 13 * holder.rank) % 96
+        1900 + (hash_index(self.key, StreamPurpose::Attribute(0), holder.base) % 96 + 13 * holder.rank) % 96
     }
 
     fn work_year(&self, work: Entity) -> u64 {
-        let (_, holder) = self.holder(work);
-        1921 + (hash(self.key, StreamPurpose::Attribute(1), holder.base) % 99 + 10 * holder.rank) % 99
+        let (_, holder) = self.name_holder(work);
+        1921 + (hash_index(self.key, StreamPurpose::Attribute(1), holder.base) % 99 + 10 * holder.rank) % 99
     }
 
     fn country_of(&self, city: Entity) -> Entity {
-        let (_, holder) = self.holder(city);
+        let (_, holder) = self.name_holder(city);
         let order = self.permutation(ObjectRange::CountryOfCity);
-        Entity { class: EntityClass::Country, index: (order.apply(holder.base) + holder.rank) % self.count(EntityClass::Country) }
+        Entity { class: EntityClass::Country, index: (order.apply(holder.base) + holder.rank) % self.class_size(EntityClass::Country) }
     }
 
     fn permutation(&self, range: ObjectRange) -> &Permutation {
@@ -324,9 +324,9 @@ impl Entities {
     }
 
     /// The possible objects of a relation: a class, the first one and their number.
-    fn range(&self, range: ObjectRange) -> Option<(EntityClass, u64, u64)> {
+    fn object_range(&self, range: ObjectRange) -> Option<(EntityClass, u64, u64)> {
         match range {
-            ObjectRange::Class(class) => Some((class, 0, self.count(class))),
+            ObjectRange::Class(class) => Some((class, 0, self.class_size(class))),
             ObjectRange::Role(role) => {
                 let (start, size) = self.role_range(role);
                 Some((EntityClass::Person, start, size))
@@ -336,16 +336,16 @@ impl Entities {
     }
 
     /// The object of a relation. `None` only for the odd person out, who is unmarried.
-    pub(crate) fn object(&self, relation: RelationId, subject: Entity) -> Option<FactObject> {
+    pub(crate) fn object_of(&self, relation: RelationId, subject: Entity) -> Option<FactObject> {
         let schema = relation.relation();
         let order = &self.relations[relation.0 as usize];
-        if let Some((class, first, size)) = self.range(schema.range) {
+        if let Some((class, first, size)) = self.object_range(schema.range) {
             return Some(FactObject::Entity(Entity { class, index: first + order.apply(subject.index) % size }));
         }
         match schema.range {
             ObjectRange::Spouse => {
                 let other = order.apply(subject.index) ^ 1;
-                (other < self.count(EntityClass::Person))
+                (other < self.class_size(EntityClass::Person))
                     .then(|| FactObject::Entity(Entity { class: EntityClass::Person, index: order.invert(other) }))
             }
             ObjectRange::CountryOfCity => Some(FactObject::Entity(self.country_of(subject))),
@@ -354,12 +354,12 @@ impl Entities {
                 let index = self.cities.entity(NameHolder { base, rank: 0 })?;
                 Some(FactObject::Entity(Entity { class: EntityClass::City, index }))
             }
-            ObjectRange::Literal(literal) => Some(self.value(literal, subject)),
+            ObjectRange::Literal(literal) => Some(self.literal_value(literal, subject)),
             ObjectRange::Class(_) | ObjectRange::Role(_) => None,
         }
     }
 
-    fn value(&self, literal: LiteralKind, subject: Entity) -> FactObject {
+    fn literal_value(&self, literal: LiteralKind, subject: Entity) -> FactObject {
         let mut draw = RandomStream::new(self.key, StreamPurpose::Attribute(3), self.number(subject));
         match literal {
             LiteralKind::WorkYear => {
@@ -392,7 +392,7 @@ impl Entities {
             }
             LiteralKind::Population => {
                 let people = (10 + draw.below(90)) * [100, 1000, 10_000][draw.below(3) as usize] + draw.below(100);
-                FactObject::Value(grouped(people), people)
+                FactObject::Value(group_digits(people), people)
             }
             LiteralKind::Length => {
                 let km = 20 + draw.below(1500);
@@ -403,26 +403,26 @@ impl Entities {
 
     /// The `n`-th subject with `object` as its object, counting around if there are fewer; `None` if there are no
     /// subjects.
-    pub(crate) fn subject(&self, relation: RelationId, object: Entity, n: u64) -> Option<Entity> {
+    pub(crate) fn subject_of(&self, relation: RelationId, object: Entity, n: u64) -> Option<Entity> {
         let schema = relation.relation();
         let class = schema.subject;
         let order = &self.relations[relation.0 as usize];
         if schema.range == ObjectRange::CountryOfCity {
-            let bases = self.cities.bases();
-            let countries = self.count(EntityClass::Country);
+            let bases = self.cities.name_count();
+            let countries = self.class_size(EntityClass::Country);
             let base = object.index + n % (bases - object.index).div_ceil(countries) * countries;
             let index = self.cities.entity(NameHolder { base: order.invert(base), rank: 0 })?;
             return Some(Entity { class, index });
         }
-        let (_, first, size) = self.range(schema.range)?;
+        let (_, first, size) = self.object_range(schema.range)?;
         let place = object.index.checked_sub(first).filter(|&place| place < size)?;
-        let subjects = self.count(class).checked_sub(place).filter(|&left| left > 0)?.div_ceil(size);
+        let subjects = self.class_size(class).checked_sub(place).filter(|&left| left > 0)?.div_ceil(size);
         Some(Entity { class, index: order.invert(place + n % subjects * size) })
     }
 }
 
 /// Digits in groups of three, with commas.
-fn grouped(n: u64) -> String {
+fn group_digits(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + 2);
     for (i, c) in digits.chars().enumerate() {

@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use crate::draw::{Permutation, StreamPurpose};
 use crate::entities::Entities;
-use crate::passage::{plan, write};
-use crate::question::{IdPrefixes, question};
+use crate::passage::{plan_passage, write_passage};
+use crate::question::{IdPrefixes, draw_question};
 use crate::record::{Passage, Question};
 use crate::settings::{WorldError, WorldSettings};
 
@@ -65,10 +65,10 @@ impl World {
 
     /// The passage at a position of the corpus; `position` is below the number of passages.
     pub fn passage(&self, position: u64) -> Passage {
-        let entity = self.entities.numbered(self.order.apply(position));
+        let entity = self.entities.entity_at(self.order.apply(position));
         let difficulty = &self.settings.difficulty;
-        let plan = plan(&self.entities, difficulty, entity);
-        write(&self.entities, difficulty, &self.ids.passage, entity, &plan)
+        let plan = plan_passage(&self.entities, difficulty, entity);
+        write_passage(&self.entities, difficulty, &self.ids.passage, entity, &plan)
     }
 
     /// The passage with an id, if it belongs to this world.
@@ -82,7 +82,7 @@ impl World {
     /// # Errors
     /// If no question of the drawn kind was found. This happens if the world is too small for its mix.
     pub fn question(&self, index: u64) -> Result<Question, WorldError> {
-        question(&self.entities, &self.settings, &self.ids, index)
+        draw_question(&self.entities, &self.settings, &self.ids, index)
             .ok_or(WorldError::NoQuestion { index, passages: self.settings.passages })
     }
 
@@ -104,7 +104,7 @@ const REPORT_EVERY: u64 = 1000;
 ///
 /// # Errors
 /// If a setting is out of range, a question cannot be drawn, or a file cannot be written.
-pub fn generate(
+pub fn generate_world(
     settings: &WorldSettings,
     out: &Path,
     mut progress: impl FnMut(GenerationProgress),
@@ -115,21 +115,21 @@ pub fn generate(
 
     let mut corpus = JsonLinesWriter::create(out.join("corpus.jsonl"), &mut digest)?;
     for (done, passage) in (1..).zip(world.passages()) {
-        corpus.write(&passage)?;
+        corpus.write_line(&passage)?;
         if done % REPORT_EVERY == 0 || done == settings.passages {
             progress(GenerationProgress { stage: "corpus", done, total: settings.passages });
         }
     }
-    let (corpus, corpus_bytes) = corpus.finish()?;
+    let (corpus, corpus_bytes) = corpus.finish_file()?;
 
     let mut questions = JsonLinesWriter::create(out.join("questions.jsonl"), &mut digest)?;
     for (done, question) in (1..).zip(world.questions()) {
-        questions.write(&question?)?;
+        questions.write_line(&question?)?;
         if done % REPORT_EVERY == 0 || done == settings.questions {
             progress(GenerationProgress { stage: "questions", done, total: settings.questions });
         }
     }
-    let (questions, question_bytes) = questions.finish()?;
+    let (questions, question_bytes) = questions.finish_file()?;
     Ok(WorldReport {
         questions,
         corpus,
@@ -159,7 +159,7 @@ impl<'a> JsonLinesWriter<'a> {
         }
     }
 
-    fn write(&mut self, record: &impl Serialize) -> Result<(), WorldError> {
+    fn write_line(&mut self, record: &impl Serialize) -> Result<(), WorldError> {
         self.line.clear();
         serde_json::to_writer(&mut self.line, record)
             .map_err(|e| WorldError::Write { path: self.path.clone(), source: e.into() })?;
@@ -169,7 +169,7 @@ impl<'a> JsonLinesWriter<'a> {
         self.file.write_all(&self.line).map_err(|source| WorldError::Write { path: self.path.clone(), source })
     }
 
-    fn finish(mut self) -> Result<(PathBuf, u64), WorldError> {
+    fn finish_file(mut self) -> Result<(PathBuf, u64), WorldError> {
         match self.file.flush() {
             Ok(()) => Ok((self.path, self.bytes)),
             Err(source) => Err(WorldError::Write { path: self.path, source }),

@@ -3,7 +3,7 @@
 //! Each function makes one attempt and returns `None` if the draw leads nowhere: an unmarried person, a passage too
 //! short to state the fact, a name that would give the answer away.
 
-use crate::draft::{DraftAnswer, QuestionDraft, DraftContext, StatedFact, PhrasePosition, tidy};
+use crate::draft::{DraftAnswer, QuestionDraft, DraftContext, StatedFact, PhrasePosition, tidy_punctuation};
 use crate::entities::{Entities, Entity, FactObject};
 use crate::schema::{EntityClass, ObjectRange, RelationId, Wordings};
 
@@ -33,7 +33,7 @@ const COMPARED: [(EntityClass, u64); 9] = [
     (EntityClass::River, 5),
 ];
 
-fn start(drawing: &mut DraftContext<'_>, weights: &[(EntityClass, u64)]) -> Entity {
+fn draw_start(drawing: &mut DraftContext<'_>, weights: &[(EntityClass, u64)]) -> Entity {
     let mut left = drawing.draw.below(weights.iter().map(|(_, w)| w).sum());
     let mut class = weights[0].0;
     for &(candidate, weight) in weights {
@@ -43,23 +43,23 @@ fn start(drawing: &mut DraftContext<'_>, weights: &[(EntityClass, u64)]) -> Enti
         }
         left -= weight;
     }
-    any(drawing, class)
+    draw_entity(drawing, class)
 }
 
 /// An entity of a class, of the well-known ones more often than not.
-fn any(drawing: &mut DraftContext<'_>, class: EntityClass) -> Entity {
-    let entity = Entity { class, index: drawing.draw.below(drawing.world.count(class)) };
+fn draw_entity(drawing: &mut DraftContext<'_>, class: EntityClass) -> Entity {
+    let entity = Entity { class, index: drawing.draw.below(drawing.world.class_size(class)) };
     if drawing.draw.chance(drawing.difficulty.fame) { drawing.world.well_known(entity) } else { entity }
 }
 
 /// A chain of `hops` passages: each links to the next, and the last states the answer.
-pub(crate) fn chain(drawing: &mut DraftContext<'_>, hops: usize) -> Option<QuestionDraft> {
-    let mut path = vec![start(drawing, &STARTS)];
+pub(crate) fn draw_chain(drawing: &mut DraftContext<'_>, hops: usize) -> Option<QuestionDraft> {
+    let mut path = vec![draw_start(drawing, &STARTS)];
     let mut facts: Vec<StatedFact> = Vec::with_capacity(hops);
     while facts.len() < hops {
         let at = path[facts.len()];
         let is_last = facts.len() + 1 == hops;
-        if facts.len() == 1 && drawing.want_reciprocal && !drawing.plan(at).mentions(path[0]) {
+        if facts.len() == 1 && drawing.want_reciprocal && !drawing.plan_passage(at).mentions(path[0]) {
             return None;
         }
         let fact = drawing.any_fact(at, |r| is_last || r.relation().phrase.is_some())?;
@@ -80,10 +80,10 @@ pub(crate) fn chain(drawing: &mut DraftContext<'_>, hops: usize) -> Option<Quest
     let mut subject = drawing.pinpoint(path[0]);
     for (n, fact) in facts[..hops - 1].iter().enumerate() {
         let place = if n + 2 == hops { PhrasePosition::Last } else { PhrasePosition::Inner };
-        subject = drawing.phrase(fact, &subject, place)?;
+        subject = drawing.object_phrase(fact, &subject, place)?;
     }
     let last = &facts[hops - 1];
-    let text = tidy(&drawing.wording_of(last, &last.relation.relation().asks).replace("{x}", &subject));
+    let text = tidy_punctuation(&drawing.wording_of(last, &last.relation.relation().asks).replace("{x}", &subject));
     let answer = DraftAnswer::Object(facts[hops - 1].object.clone());
     let follows = (0..hops).map(|n| n.checked_sub(1)).collect();
     Some(QuestionDraft { kind: "bridge", comparison: None, text, answer, facts, follows })
@@ -128,7 +128,7 @@ impl ComparisonKind {
     }
 
     /// The answer, given both facts and the entity that names each side. `None` if they do not decide it as wanted.
-    fn decide(self, a: (&FactObject, Entity), b: (&FactObject, Entity)) -> Option<DraftAnswer> {
+    fn decide_answer(self, a: (&FactObject, Entity), b: (&FactObject, Entity)) -> Option<DraftAnswer> {
         match (self, a.0, b.0) {
             (Self::Same { wanted }, x, y) => ((x == y) == wanted).then_some(DraftAnswer::YesNo(wanted)),
             (_, FactObject::Value(_, x), FactObject::Value(_, y)) if x == y => None,
@@ -144,29 +144,29 @@ impl ComparisonKind {
 }
 
 /// A second subject beside `fact`'s: one with the same object if wanted and possible, otherwise any of the class.
-fn other(drawing: &mut DraftContext<'_>, fact: &StatedFact, comparison: ComparisonKind) -> Option<Entity> {
+fn second_subject(drawing: &mut DraftContext<'_>, fact: &StatedFact, comparison: ComparisonKind) -> Option<Entity> {
     let class = fact.subject.class;
     if let (ComparisonKind::Same { wanted: true }, FactObject::Entity(object)) = (comparison, &fact.object) {
-        let n = drawing.draw.bits() >> 1;
-        return drawing.world.subject(fact.relation, *object, n);
+        let n = drawing.draw.next_bits() >> 1;
+        return drawing.world.subject_of(fact.relation, *object, n);
     }
-    Some(any(drawing, class))
+    Some(draw_entity(drawing, class))
 }
 
 /// Two entities of a class compared by one relation.
-pub(crate) fn comparison(drawing: &mut DraftContext<'_>) -> Option<QuestionDraft> {
-    let a = start(drawing, &COMPARED);
+pub(crate) fn draw_comparison(drawing: &mut DraftContext<'_>) -> Option<QuestionDraft> {
+    let a = draw_start(drawing, &COMPARED);
     let fact_a = drawing.any_fact(a, |r| r.relation().same.is_some() || r.relation().first.is_some())?;
     let relation = fact_a.relation;
     let comparison = ComparisonKind::draw(drawing, relation)?;
-    let b = other(drawing, &fact_a, comparison)?;
-    let fact_b = drawing.fact(b, relation)?;
+    let b = second_subject(drawing, &fact_a, comparison)?;
+    let fact_b = drawing.stated_fact(b, relation)?;
     let world = drawing.world;
     // A disambiguator would contain the compared year or country.
     if a == b || world.name(a) == world.name(b) || world.shares_name(a) || world.shares_name(b) {
         return None;
     }
-    let answer = comparison.decide((&fact_a.object, a), (&fact_b.object, b))?;
+    let answer = comparison.decide_answer((&fact_a.object, a), (&fact_b.object, b))?;
     let (name_a, name_b) = (drawing.pinpoint(a), drawing.pinpoint(b));
     let pattern = drawing.wording_of(&fact_a, comparison.wordings(relation)?);
     let text = pattern.replace("{a}", &name_a).replace("{b}", &name_b);
@@ -194,7 +194,7 @@ const BY_AGE_LAST: Wordings = [
 ];
 
 /// The part played by a relation's person.
-fn part(relation: RelationId) -> Option<&'static str> {
+fn person_part(relation: RelationId) -> Option<&'static str> {
     match relation.relation().name {
         "director" => Some("director"),
         "starring" => Some("star"),
@@ -207,7 +207,7 @@ fn part(relation: RelationId) -> Option<&'static str> {
 }
 
 /// True if two of a comparison's passages are the same, or if its beginnings `a` and `b` have no distinct names.
-fn confuses(world: &Entities, bridge: RelationId, [a, end_a, b, end_b]: [Entity; 4]) -> bool {
+fn is_ambiguous(world: &Entities, bridge: RelationId, [a, end_a, b, end_b]: [Entity; 4]) -> bool {
     let mut four = vec![a, end_a, b, end_b];
     four.sort();
     four.dedup();
@@ -216,49 +216,49 @@ fn confuses(world: &Entities, bridge: RelationId, [a, end_a, b, end_b]: [Entity;
 }
 
 /// Two chains of two passages, compared at their ends.
-pub(crate) fn bridge_comparison(drawing: &mut DraftContext<'_>) -> Option<QuestionDraft> {
-    let a = start(drawing, &COMPARED);
+pub(crate) fn draw_bridge_comparison(drawing: &mut DraftContext<'_>) -> Option<QuestionDraft> {
+    let a = draw_start(drawing, &COMPARED);
     let bridge_a = drawing.any_fact(a, |r| r.relation().phrase.is_some())?;
     let FactObject::Entity(end_a) = bridge_a.object else { return None };
     let fact_a = drawing.any_fact(end_a, |r| {
-        r.relation().same.is_some() || part(bridge_a.relation).is_some() && r.relation().first.is_some()
+        r.relation().same.is_some() || person_part(bridge_a.relation).is_some() && r.relation().first.is_some()
     })?;
     let relation = fact_a.relation;
     let comparison = ComparisonKind::draw(drawing, relation)?;
     let by_age = matches!(comparison, ComparisonKind::First | ComparisonKind::Last);
-    if by_age && part(bridge_a.relation).is_none() {
+    if by_age && person_part(bridge_a.relation).is_none() {
         return None;
     }
     let wants_same = matches!(comparison, ComparisonKind::Same { wanted: true });
     let b = if wants_same {
-        let end_b = other(drawing, &fact_a, comparison)?;
-        let n = drawing.draw.bits() >> 1;
-        drawing.world.subject(bridge_a.relation, end_b, n)?
+        let end_b = second_subject(drawing, &fact_a, comparison)?;
+        let n = drawing.draw.next_bits() >> 1;
+        drawing.world.subject_of(bridge_a.relation, end_b, n)?
     } else {
-        any(drawing, a.class)
+        draw_entity(drawing, a.class)
     };
-    let bridge_b = drawing.fact(b, bridge_a.relation)?;
+    let bridge_b = drawing.stated_fact(b, bridge_a.relation)?;
     let FactObject::Entity(end_b) = bridge_b.object else { return None };
-    let fact_b = drawing.fact(end_b, relation)?;
-    if confuses(drawing.world, bridge_a.relation, [a, end_a, b, end_b]) {
+    let fact_b = drawing.stated_fact(end_b, relation)?;
+    if is_ambiguous(drawing.world, bridge_a.relation, [a, end_a, b, end_b]) {
         return None;
     }
-    let answer = comparison.decide((&fact_a.object, a), (&fact_b.object, b))?;
+    let answer = comparison.decide_answer((&fact_a.object, a), (&fact_b.object, b))?;
     let (name_a, name_b) = (drawing.pinpoint(a), drawing.pinpoint(b));
     let text = if by_age {
         let wordings = if matches!(comparison, ComparisonKind::First) { &BY_AGE_FIRST } else { &BY_AGE_LAST };
-        let pattern = drawing.wording(wordings).replace("{n}", a.class.noun()).replace("{r}", part(bridge_a.relation)?);
+        let pattern = drawing.choose_wording(wordings).replace("{n}", a.class.noun()).replace("{r}", person_part(bridge_a.relation)?);
         pattern.replace("{a}", &name_a).replace("{b}", &name_b)
     } else {
-        let phrase_a = drawing.phrase(&bridge_a, &name_a, PhrasePosition::Inner)?;
-        let phrase_b = drawing.phrase(&bridge_b, &name_b, PhrasePosition::Inner)?;
+        let phrase_a = drawing.object_phrase(&bridge_a, &name_a, PhrasePosition::Inner)?;
+        let phrase_b = drawing.object_phrase(&bridge_b, &name_b, PhrasePosition::Inner)?;
         let pattern = drawing.wording_of(&fact_a, comparison.wordings(relation)?);
         pattern.replace("{a}", &phrase_a).replace("{b}", &phrase_b)
     };
     Some(QuestionDraft {
         kind: "bridge_comparison",
         comparison: Some(comparison.name()),
-        text: tidy(&text),
+        text: tidy_punctuation(&text),
         answer,
         facts: vec![bridge_a, fact_a, bridge_b, fact_b],
         follows: vec![None, Some(0), None, Some(2)],

@@ -23,6 +23,6 @@ mod settings;
 mod verify;
 mod wordlists;
 
-pub use generate::{GenerationProgress, World, WorldReport, generate};
+pub use generate::{GenerationProgress, World, WorldReport, generate_world};
 pub use settings::{Difficulty, QuestionMix, WorldSplit, WorldError, WorldSettings};
-pub use verify::{QuestionFlaw, verify};
+pub use verify::{QuestionFlaw, verify_question};

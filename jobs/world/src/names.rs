@@ -17,7 +17,7 @@ use parts::{
 pub(crate) use parts::{EVAL, NameParts, TRAIN};
 
 /// The parts of a split's names.
-pub(crate) fn parts(split: WorldSplit) -> &'static NameParts {
+pub(crate) fn name_parts(split: WorldSplit) -> &'static NameParts {
     match split {
         WorldSplit::Train => &TRAIN,
         WorldSplit::Eval => &EVAL,
@@ -54,7 +54,7 @@ impl NamePool {
         }
     }
 
-    pub(crate) fn bases(&self) -> u64 {
+    pub(crate) fn name_count(&self) -> u64 {
         self.bases
     }
 
@@ -70,12 +70,12 @@ impl NamePool {
     }
 
     /// The number of entities with this name.
-    pub(crate) fn holders(&self, base: u64) -> u64 {
+    pub(crate) fn holder_count(&self, base: u64) -> u64 {
         (self.size - base).div_ceil(self.bases)
     }
 
     /// A number below [`Pool::bases`] for a name. Neighbours in number get distant spellings.
-    pub(crate) fn spelling(&self, base: u64) -> u64 {
+    pub(crate) fn spelling_number(&self, base: u64) -> u64 {
         self.spread.apply(base)
     }
 }
@@ -201,12 +201,12 @@ pub(crate) fn band(parts: &NameParts, n: u64) -> String {
     let adjective = parts.adjectives[(n % ADJECTIVES) as usize];
     let noun = parts.nouns[((n / ADJECTIVES + 5 * (n % ADJECTIVES)) % NOUNS) as usize];
     match n / (ADJECTIVES * NOUNS) {
-        0 => format!("The {adjective} {}", plural(noun)),
-        second => format!("The {adjective} {noun} {}", plural(parts.nouns[second as usize])),
+        0 => format!("The {adjective} {}", plural_noun(noun)),
+        second => format!("The {adjective} {noun} {}", plural_noun(parts.nouns[second as usize])),
     }
 }
 
-fn plural(noun: &str) -> String {
+fn plural_noun(noun: &str) -> String {
     match noun.strip_suffix('y') {
         Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{stem}ies"),
         _ if noun.ends_with(['s', 'x']) || noun.ends_with("ch") || noun.ends_with("sh") => format!("{noun}es"),
@@ -272,9 +272,9 @@ mod tests {
         for e in 0..1000 {
             let holder = pool.holder(e);
             assert_eq!(pool.entity(holder), Some(e));
-            assert!(holder.rank < pool.holders(holder.base));
+            assert!(holder.rank < pool.holder_count(holder.base));
             shared += u64::from(holder.rank > 0);
         }
-        assert_eq!(shared, 1000 - pool.bases());
+        assert_eq!(shared, 1000 - pool.name_count());
     }
 }

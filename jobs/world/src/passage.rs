@@ -38,7 +38,7 @@ pub(crate) struct PassagePlan {
 
 impl PassagePlan {
     /// The sentence, the object and the wording of a fact, if the passage states it.
-    pub(crate) fn fact(&self, wanted: RelationId) -> Option<(usize, &FactObject, usize)> {
+    pub(crate) fn find_fact(&self, wanted: RelationId) -> Option<(usize, &FactObject, usize)> {
         self.sentences.iter().enumerate().find_map(|(n, sentence)| match sentence {
             PlannedSentence::Fact { relation, object, wording } if *relation == wanted => Some((n, object, *wording)),
             _ => None,
@@ -51,7 +51,7 @@ impl PassagePlan {
     }
 
     /// The stated relations.
-    pub(crate) fn relations(&self) -> impl Iterator<Item = RelationId> {
+    pub(crate) fn stated_relations(&self) -> impl Iterator<Item = RelationId> {
         self.sentences.iter().filter_map(|sentence| match sentence {
             PlannedSentence::Fact { relation, .. } => Some(*relation),
             _ => None,
@@ -73,7 +73,7 @@ fn exp_permille(x: i64) -> i64 {
 }
 
 /// Plans the passage of an entity.
-pub(crate) fn plan(world: &Entities, difficulty: &Difficulty, entity: Entity) -> PassagePlan {
+pub(crate) fn plan_passage(world: &Entities, difficulty: &Difficulty, entity: Entity) -> PassagePlan {
     let mut draw = RandomStream::new(world.key, StreamPurpose::Passage, world.number(entity));
     let all = world.split == WorldSplit::Eval;
     let held_out = all && draw.below(3) == 0;
@@ -82,9 +82,9 @@ pub(crate) fn plan(world: &Entities, difficulty: &Difficulty, entity: Entity) ->
         / 1000;
     let (left, sentences) = (target - LEAD_WORDS, Vec::with_capacity(8));
     let mut planner = PassagePlanner { world, difficulty, entity, all, held_out, draw, left, sentences };
-    planner.facts();
-    planner.backs();
-    planner.asides();
+    planner.plan_facts();
+    planner.plan_back_links();
+    planner.plan_asides();
     let PassagePlanner { mut draw, mut sentences, .. } = planner;
     draw.shuffle(&mut sentences);
     sentences.insert(0, PlannedSentence::Lead);
@@ -106,12 +106,12 @@ struct PassagePlanner<'a> {
 }
 
 impl PassagePlanner<'_> {
-    fn wording(&mut self) -> usize {
+    fn choose_wording(&mut self) -> usize {
         if self.held_out { HELD_OUT_WORDING } else { self.draw.below(2) as usize }
     }
 
     /// Facts of the entity, while there is room.
-    fn facts(&mut self) {
+    fn plan_facts(&mut self) {
         let mut relations: Vec<RelationId> = relations_of(self.entity.class, self.all).collect();
         self.draw.shuffle(&mut relations);
         for (n, relation) in relations.into_iter().enumerate() {
@@ -119,8 +119,8 @@ impl PassagePlanner<'_> {
             if n > 0 && self.left < FACT_WORDS / 2 {
                 break;
             }
-            if let Some(object) = self.world.object(relation, self.entity) {
-                let wording = self.wording();
+            if let Some(object) = self.world.object_of(relation, self.entity) {
+                let wording = self.choose_wording();
                 self.sentences.push(PlannedSentence::Fact { relation, object, wording });
                 self.left -= FACT_WORDS;
             }
@@ -128,7 +128,7 @@ impl PassagePlanner<'_> {
     }
 
     /// Mentions of subjects of relations with the entity as object: at most two by each relation.
-    fn backs(&mut self) {
+    fn plan_back_links(&mut self) {
         let role = (self.entity.class == EntityClass::Person).then(|| self.world.role(self.entity));
         let mut into: Vec<RelationId> = relations_into(self.entity.class, role, self.all).collect();
         self.draw.shuffle(&mut into);
@@ -136,10 +136,10 @@ impl PassagePlanner<'_> {
             for &relation in &into {
                 if self.left >= FACT_WORDS / 2
                     && self.draw.chance(self.difficulty.back_links)
-                    && let Some(subject) = self.world.subject(relation, self.entity, turn)
+                    && let Some(subject) = self.world.subject_of(relation, self.entity, turn)
                     && !self.mentions(subject)
                 {
-                    let wording = self.wording();
+                    let wording = self.choose_wording();
                     self.sentences.push(PlannedSentence::Back { relation, subject, wording });
                     self.left -= FACT_WORDS;
                 }
@@ -152,11 +152,11 @@ impl PassagePlanner<'_> {
     }
 
     /// Asides and fillers, until the passage is long enough.
-    fn asides(&mut self) {
+    fn plan_asides(&mut self) {
         let mut spoken_of = None;
         while self.left > FILLER_WORDS / 2 {
             let sentence = match self.draw.chance(self.difficulty.asides) {
-                true => self.aside(&mut spoken_of),
+                true => self.draw_aside(&mut spoken_of),
                 false => PlannedSentence::Filler,
             };
             self.sentences.push(sentence);
@@ -165,31 +165,31 @@ impl PassagePlanner<'_> {
     }
 
     /// Mentions an unrelated entity, perhaps the same as the last aside.
-    fn aside(&mut self, spoken_of: &mut Option<Entity>) -> PlannedSentence {
+    fn draw_aside(&mut self, spoken_of: &mut Option<Entity>) -> PlannedSentence {
         let Self { world, difficulty, entity, .. } = *self;
         let other = match *spoken_of {
             Some(other) if self.draw.chance(difficulty.dwelling) => other,
-            _ => unrelated(world, difficulty, &mut self.draw, entity),
+            _ => unrelated_entity(world, difficulty, &mut self.draw, entity),
         };
         *spoken_of = Some(other);
-        let of = self.draw.chance(difficulty.oblique).then(|| phrase(world, &mut self.draw, other)).flatten();
-        let of = of.map(|relation| (relation, self.wording()));
+        let of = self.draw.chance(difficulty.oblique).then(|| phrase_relation(world, &mut self.draw, other)).flatten();
+        let of = of.map(|relation| (relation, self.choose_wording()));
         if other == entity { PlannedSentence::Filler } else { PlannedSentence::Aside { entity: other, of } }
     }
 }
 
 /// The entity for an aside in an entity's passage.
-fn unrelated(world: &Entities, difficulty: &Difficulty, draw: &mut RandomStream, entity: Entity) -> Entity {
+fn unrelated_entity(world: &Entities, difficulty: &Difficulty, draw: &mut RandomStream, entity: Entity) -> Entity {
     let class = entity.class;
     let other = match draw.chance(500) {
-        true => Entity { class, index: draw.below(world.count(class)) },
-        false => world.numbered(draw.below(world.len())),
+        true => Entity { class, index: draw.below(world.class_size(class)) },
+        false => world.entity_at(draw.below(world.len())),
     };
     if draw.chance(difficulty.fame) { world.well_known(other) } else { other }
 }
 
 /// One of the relations with a noun phrase for the objects of an entity's class.
-fn phrase(world: &Entities, draw: &mut RandomStream, entity: Entity) -> Option<RelationId> {
+fn phrase_relation(world: &Entities, draw: &mut RandomStream, entity: Entity) -> Option<RelationId> {
     let all = world.split == WorldSplit::Eval;
     let relations: Vec<RelationId> =
         relations_of(entity.class, all).filter(|r| r.relation().phrase.is_some()).collect();
@@ -197,7 +197,7 @@ fn phrase(world: &Entities, draw: &mut RandomStream, entity: Entity) -> Option<R
 }
 
 /// Writes the passage of an entity according to `plan`.
-pub(crate) fn write(
+pub(crate) fn write_passage(
     world: &Entities,
     difficulty: &Difficulty,
     id_prefix: &str,
@@ -209,18 +209,18 @@ pub(crate) fn write(
         TextBuilder { text: String::with_capacity(800), sentences: Vec::with_capacity(plan.sentences.len()), links: vec![] };
     let mut writer = PassageWriter { world, difficulty, entity, voice, draw: plan.draw.clone(), text };
     for sentence in &plan.sentences {
-        writer.text.begin();
+        writer.text.begin_sentence();
         match sentence {
-            PlannedSentence::Lead => writer.lead(),
-            PlannedSentence::Fact { relation, object, wording } => writer.fact(relation.relation().says[*wording], object),
+            PlannedSentence::Lead => writer.write_lead(),
+            PlannedSentence::Fact { relation, object, wording } => writer.write_fact(relation.relation().says[*wording], object),
             PlannedSentence::Back { relation, subject, wording } => {
                 let Some(wordings) = relation.relation().says_back else { continue };
-                writer.back(wordings[*wording], *subject);
+                writer.write_back_link(wordings[*wording], *subject);
             }
-            PlannedSentence::Aside { entity, of } => writer.aside(*entity, *of),
-            PlannedSentence::Filler => writer.filler(),
+            PlannedSentence::Aside { entity, of } => writer.write_aside(*entity, *of),
+            PlannedSentence::Filler => writer.write_filler(),
         }
-        writer.text.end();
+        writer.text.end_sentence();
     }
     let TextBuilder { text, sentences, links } = writer.text;
     Passage { id: format!("{id_prefix}{}", world.number(entity)), title: world.title(entity), text, sentences, links }
@@ -237,7 +237,7 @@ struct PassageWriter<'a> {
 }
 
 impl PassageWriter<'_> {
-    fn lead(&mut self) {
+    fn write_lead(&mut self) {
         let Self { world, difficulty, voice, draw, text, .. } = self;
         let entity = self.entity;
         let known_for = world.known_for(entity);
@@ -262,7 +262,7 @@ impl PassageWriter<'_> {
             EntityClass::Person if draw.chance(difficulty.middle_names) => world.long_name(entity, draw.below(32)),
             _ => None,
         };
-        text.pattern(form, |slot, text| match slot {
+        text.push_pattern(form, |slot, text| match slot {
             "s" => text.push(long.as_ref().unwrap_or(&voice.full)),
             "h" => text.push(&voice.short),
             "n" => {
@@ -273,39 +273,39 @@ impl PassageWriter<'_> {
         });
     }
 
-    fn fact(&mut self, pattern: &str, object: &FactObject) {
-        let subject = self.voice.subject(&mut self.draw, pattern);
-        self.text.pattern(pattern, |slot, text| match slot {
+    fn write_fact(&mut self, pattern: &str, object: &FactObject) {
+        let subject = self.voice.subject_words(&mut self.draw, pattern);
+        self.text.push_pattern(pattern, |slot, text| match slot {
             "s" => text.push(subject),
             _ => push_object(self.world, object, text),
         });
     }
 
-    fn back(&mut self, pattern: &str, subject: Entity) {
-        let own = self.voice.subject(&mut self.draw, pattern);
+    fn write_back_link(&mut self, pattern: &str, subject: Entity) {
+        let own = self.voice.subject_words(&mut self.draw, pattern);
         let short = self.draw.chance(self.difficulty.initials);
-        self.text.pattern(pattern, |slot, text| match slot {
+        self.text.push_pattern(pattern, |slot, text| match slot {
             "s" => text.push(own),
             _ if short => push_in_short(self.world, subject, text),
             _ => push_entity(self.world, subject, text),
         });
     }
 
-    fn aside(&mut self, entity: Entity, of: Option<(RelationId, usize)>) {
+    fn write_aside(&mut self, entity: Entity, of: Option<(RelationId, usize)>) {
         let Self { world, difficulty, voice, draw, text, .. } = self;
         let pattern = draw.pick(&ASIDES);
         let short = draw.chance(difficulty.initials);
         let of = of.and_then(|(relation, wording)| Some(relation.relation().phrase?[wording]));
-        text.pattern(pattern, |slot, text| match slot {
-            "o" if let Some(phrase) = of => text.pattern(phrase, |_, text| push_entity(world, entity, text)),
+        text.push_pattern(pattern, |slot, text| match slot {
+            "o" if let Some(phrase) = of => text.push_pattern(phrase, |_, text| push_entity(world, entity, text)),
             "o" if short => push_in_short(world, entity, text),
             "o" => push_entity(world, entity, text),
-            "s" => text.push(voice.subject(draw, pattern)),
+            "s" => text.push(voice.subject_words(draw, pattern)),
             slot => push_word(slot, draw, text),
         });
     }
 
-    fn filler(&mut self) {
+    fn write_filler(&mut self) {
         let Self { voice, draw, text, .. } = self;
         let patterns = match self.entity.class {
             EntityClass::Person => &PERSON_FILLERS,
@@ -314,8 +314,8 @@ impl PassageWriter<'_> {
             EntityClass::University | EntityClass::Company | EntityClass::Award | EntityClass::Band => &BODY_FILLERS,
         };
         let pattern = patterns[draw.below(patterns.len() as u64) as usize];
-        text.pattern(pattern, |slot, text| match slot {
-            "s" => text.push(voice.subject(draw, pattern)),
+        text.push_pattern(pattern, |slot, text| match slot {
+            "s" => text.push(voice.subject_words(draw, pattern)),
             slot => push_word(slot, draw, text),
         });
     }
@@ -344,7 +344,7 @@ impl SubjectNames {
     }
 
     /// A name, or perhaps a pronoun if the pattern begins with the subject.
-    fn subject(&self, draw: &mut RandomStream, pattern: &str) -> &str {
+    fn subject_words(&self, draw: &mut RandomStream, pattern: &str) -> &str {
         match draw.below(1000) {
             n if n < self.in_full => &self.full,
             n if n % 3 > 0 && pattern.starts_with("{s}") => self.pronoun,
@@ -406,7 +406,7 @@ struct TextBuilder {
 }
 
 impl TextBuilder {
-    fn begin(&mut self) {
+    fn begin_sentence(&mut self) {
         if !self.text.is_empty() {
             self.text.push(' ');
         }
@@ -417,7 +417,7 @@ impl TextBuilder {
     }
 
     /// Pushes a pattern. `fill` writes the words of each slot.
-    fn pattern(&mut self, pattern: &str, mut fill: impl FnMut(&str, &mut Self)) {
+    fn push_pattern(&mut self, pattern: &str, mut fill: impl FnMut(&str, &mut Self)) {
         let mut rest = pattern;
         while let Some(open) = rest.find('{') {
             self.push(&rest[..open]);
@@ -429,7 +429,7 @@ impl TextBuilder {
     }
 
     /// Closes the sentence: a capital and a full stop.
-    fn end(&mut self) {
+    fn end_sentence(&mut self) {
         self.text.push('.');
         let last = self.sentences.last().map_or(0, |&end| end as usize);
         let first = if last == 0 { 0 } else { last + 1 };

@@ -3,8 +3,8 @@
 use crate::draft::{DraftAnswer, QuestionDraft, DraftContext};
 use crate::draw::{RandomStream, StreamPurpose};
 use crate::entities::{Entities, Entity, FactObject};
-use crate::kinds::{bridge_comparison, chain, comparison};
-use crate::passage::{PlannedSentence, plan, write};
+use crate::kinds::{draw_bridge_comparison, draw_chain, draw_comparison};
+use crate::passage::{PlannedSentence, plan_passage, write_passage};
 use crate::record::{Candidate, GoldReference, Question, SubQuestion};
 use crate::settings::WorldSettings;
 
@@ -12,7 +12,7 @@ use crate::settings::WorldSettings;
 const PATIENCE: usize = 2_000;
 
 /// Question `index`, or `None` if every draw failed (a world too small for its mix).
-pub(crate) fn question(world: &Entities, settings: &WorldSettings, ids: &IdPrefixes, index: u64) -> Option<Question> {
+pub(crate) fn draw_question(world: &Entities, settings: &WorldSettings, ids: &IdPrefixes, index: u64) -> Option<Question> {
     let mut draw = RandomStream::new(world.key, StreamPurpose::Question, index);
     let mix = &settings.mix;
     let mut left = draw.below(mix.total());
@@ -25,15 +25,15 @@ pub(crate) fn question(world: &Entities, settings: &WorldSettings, ids: &IdPrefi
     let mut drawing = DraftContext::new(world, &settings.difficulty, draw);
     for attempt in 0..2 * PATIENCE {
         if attempt == PATIENCE {
-            drawing.relax();
+            drawing.relax_requirements();
         }
         drawing.restart();
         let draft = match kind {
-            0..3 => chain(&mut drawing, kind + 2),
-            3 => comparison(&mut drawing),
-            _ => bridge_comparison(&mut drawing),
+            0..3 => draw_chain(&mut drawing, kind + 2),
+            3 => draw_comparison(&mut drawing),
+            _ => draw_bridge_comparison(&mut drawing),
         };
-        if let Some(draft) = draft.filter(|draft| drawing.suits(draft)) {
+        if let Some(draft) = draft.filter(|draft| drawing.meets_requirements(draft)) {
             return Some(write_down(world, settings, ids, index, &draft, drawing.used_held_out_template));
         }
     }
@@ -66,10 +66,10 @@ fn write_down(
     draft: &QuestionDraft,
     held_out_template: bool,
 ) -> Question {
-    let gold = draft.gold();
-    let candidates = candidates(world, settings, &gold, index);
+    let gold = draft.gold_path();
+    let candidates = draw_candidates(world, settings, &gold, index);
     let reference = |e: Entity| GoldReference { id: ids.passage_of(world, e), title: world.title(e) };
-    let answers = answers(world, &draft.answer);
+    let answers = answer_spellings(world, &draft.answer);
     Question {
         id: format!("{}{index}", ids.question),
         text: draft.text.clone(),
@@ -78,10 +78,10 @@ fn write_down(
         evidences: draft
             .facts
             .iter()
-            .map(|f| [world.title(f.subject), f.relation.relation().name.to_owned(), title(world, &f.object)])
+            .map(|f| [world.title(f.subject), f.relation.relation().name.to_owned(), object_title(world, &f.object)])
             .collect(),
-        decomposition: decomposition(world, ids, draft, &candidates),
-        rationale: rationale(world, draft, &answers[0]),
+        decomposition: sub_questions(world, ids, draft, &candidates),
+        rationale: write_rationale(world, draft, &answers[0]),
         answers,
         kind: draft.kind.to_owned(),
         hops: gold.len() as u32,
@@ -90,8 +90,8 @@ fn write_down(
             .iter()
             .map(|&e| match settings.candidate_texts {
                 true => {
-                    let plan = plan(world, &settings.difficulty, e);
-                    Candidate::Whole(write(world, &settings.difficulty, &ids.passage, e, &plan))
+                    let plan = plan_passage(world, &settings.difficulty, e);
+                    Candidate::Whole(write_passage(world, &settings.difficulty, &ids.passage, e, &plan))
                 }
                 false => Candidate::Reference(reference(e)),
             })
@@ -100,7 +100,7 @@ fn write_down(
 }
 
 /// One sub-question per fact. It names its subject, or refers to the earlier sub-question with that answer.
-fn decomposition(world: &Entities, ids: &IdPrefixes, draft: &QuestionDraft, candidates: &[Entity]) -> Vec<SubQuestion> {
+fn sub_questions(world: &Entities, ids: &IdPrefixes, draft: &QuestionDraft, candidates: &[Entity]) -> Vec<SubQuestion> {
     let support = |entity: Entity| candidates.iter().position(|&c| c == entity).map_or(0, |p| p as u32);
     let facts = draft.facts.iter().zip(&draft.follows);
     facts
@@ -108,7 +108,7 @@ fn decomposition(world: &Entities, ids: &IdPrefixes, draft: &QuestionDraft, cand
             let subject = follows.map_or_else(|| world.pinpoint(fact.subject, false), |n| format!("#{}", n + 1));
             SubQuestion {
                 question: fact.relation.relation().asks[0].replace("{x}", &subject),
-                answer: name(world, &fact.object),
+                answer: object_name(world, &fact.object),
                 support: support(fact.subject),
                 evidence: vec![ids.passage_of(world, fact.subject)],
             }
@@ -117,7 +117,7 @@ fn decomposition(world: &Entities, ids: &IdPrefixes, draft: &QuestionDraft, cand
 }
 
 /// The name of an object in sentences.
-fn name(world: &Entities, object: &FactObject) -> String {
+fn object_name(world: &Entities, object: &FactObject) -> String {
     match object {
         FactObject::Entity(entity) => world.mention(*entity).name,
         FactObject::Value(value, _) => value.clone(),
@@ -125,7 +125,7 @@ fn name(world: &Entities, object: &FactObject) -> String {
 }
 
 /// The name of an object in evidences.
-fn title(world: &Entities, object: &FactObject) -> String {
+fn object_title(world: &Entities, object: &FactObject) -> String {
     match object {
         FactObject::Entity(entity) => world.title(*entity),
         FactObject::Value(value, _) => value.clone(),
@@ -133,7 +133,7 @@ fn title(world: &Entities, object: &FactObject) -> String {
 }
 
 /// The answer as in passages, then the bare name and the title if they differ.
-fn answers(world: &Entities, answer: &DraftAnswer) -> Vec<String> {
+fn answer_spellings(world: &Entities, answer: &DraftAnswer) -> Vec<String> {
     match answer {
         DraftAnswer::YesNo(yes) => vec![if *yes { "yes" } else { "no" }.to_owned()],
         DraftAnswer::Object(FactObject::Value(value, _)) => vec![value.clone()],
@@ -150,7 +150,7 @@ fn answers(world: &Entities, answer: &DraftAnswer) -> Vec<String> {
 }
 
 /// Each fact in its plainest wording, then the answer.
-fn rationale(world: &Entities, draft: &QuestionDraft, answer: &str) -> String {
+fn write_rationale(world: &Entities, draft: &QuestionDraft, answer: &str) -> String {
     let mut out = String::new();
     let full = |entity: Entity| {
         let mention = world.mention(entity);
@@ -176,17 +176,17 @@ fn rationale(world: &Entities, draft: &QuestionDraft, answer: &str) -> String {
 
 /// The gold passages among similar distractors: namesakes, linked entities, others with the same object, others of the
 /// class.
-fn candidates(world: &Entities, settings: &WorldSettings, gold: &[Entity], index: u64) -> Vec<Entity> {
+fn draw_candidates(world: &Entities, settings: &WorldSettings, gold: &[Entity], index: u64) -> Vec<Entity> {
     let wanted = (settings.candidates as usize).max(gold.len());
     let mut draw = RandomStream::new(world.key, StreamPurpose::Candidates, index);
     let mut near: Vec<Entity> = Vec::with_capacity(32);
     for &entity in gold {
         near.extend(world.namesakes(entity));
-        for sentence in &plan(world, &settings.difficulty, entity).sentences {
+        for sentence in &plan_passage(world, &settings.difficulty, entity).sentences {
             match sentence {
                 PlannedSentence::Fact { relation, object: FactObject::Entity(object), .. } => {
                     near.push(*object);
-                    near.extend(world.subject(*relation, *object, draw.bits() >> 1));
+                    near.extend(world.subject_of(*relation, *object, draw.next_bits() >> 1));
                 }
                 PlannedSentence::Back { subject, .. } => near.push(*subject),
                 _ => {}
@@ -201,8 +201,8 @@ fn candidates(world: &Entities, settings: &WorldSettings, gold: &[Entity], index
             let class = gold[draw.below(gold.len() as u64) as usize].class;
             // A small class may run out.
             match draw.chance(800) {
-                true => Entity { class, index: draw.below(world.count(class)) },
-                false => world.numbered(draw.below(world.len())),
+                true => Entity { class, index: draw.below(world.class_size(class)) },
+                false => world.entity_at(draw.below(world.len())),
             }
         });
         if !candidates.contains(&next) {

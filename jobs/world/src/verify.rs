@@ -74,7 +74,7 @@ pub enum QuestionFlaw {
 ///
 /// # Errors
 /// The first [`Flaw`] found.
-pub fn verify(question: &Question, gold: &[Passage]) -> Result<(), QuestionFlaw> {
+pub fn verify_question(question: &Question, gold: &[Passage]) -> Result<(), QuestionFlaw> {
     for (index, wanted) in question.gold.iter().enumerate() {
         let found = gold.get(index).map_or("", |p| p.id.as_str());
         if found != wanted.id || question.gold.len() != gold.len() {
@@ -97,7 +97,7 @@ pub fn verify(question: &Question, gold: &[Passage]) -> Result<(), QuestionFlaw>
         let (Some(passage), Some(known)) = (passage, known) else {
             return Err(QuestionFlaw::StrayEvidence { index, what: format!("{subject}: {relation}") });
         };
-        if !states(passage, *sentence as usize, known, object) {
+        if !states_fact(passage, *sentence as usize, known, object) {
             let sentence = passage.sentence(*sentence as usize).unwrap_or_default().to_owned();
             return Err(QuestionFlaw::NotStated { sentence, relation: relation.clone(), object: object.clone() });
         }
@@ -107,8 +107,8 @@ pub fn verify(question: &Question, gold: &[Passage]) -> Result<(), QuestionFlaw>
             return Err(QuestionFlaw::Candidates { id: passage.id.clone() });
         }
     }
-    linked(question, gold)?;
-    let says = conclusion(question);
+    check_links(question, gold)?;
+    let says = derive_answer(question);
     let decided = question.answers.contains(&says);
     let shown = match question.kind.as_str() {
         "bridge" => gold.last().is_some_and(|p| p.text.contains(&question.answers[0])),
@@ -118,7 +118,7 @@ pub fn verify(question: &Question, gold: &[Passage]) -> Result<(), QuestionFlaw>
 }
 
 /// Whether a sentence states the relation with the object, in one of the relation's wordings.
-fn states(passage: &Passage, sentence: usize, relation: &Relation, object: &str) -> bool {
+fn states_fact(passage: &Passage, sentence: usize, relation: &Relation, object: &str) -> bool {
     let (Some((start, end)), Some(text)) = (passage.sentence_span(sentence), passage.sentence(sentence)) else {
         return false;
     };
@@ -145,7 +145,7 @@ fn states(passage: &Passage, sentence: usize, relation: &Relation, object: &str)
 }
 
 /// Chains, and each half of a bridge comparison, are links from passage to passage.
-fn linked(question: &Question, gold: &[Passage]) -> Result<(), QuestionFlaw> {
+fn check_links(question: &Question, gold: &[Passage]) -> Result<(), QuestionFlaw> {
     let steps: &[(usize, usize)] = match question.kind.as_str() {
         "bridge" => &[(0, 1), (1, 2), (2, 3)][..gold.len().saturating_sub(1)],
         "bridge_comparison" => &[(0, 1), (2, 3)],
@@ -161,7 +161,7 @@ fn linked(question: &Question, gold: &[Passage]) -> Result<(), QuestionFlaw> {
 }
 
 /// The answer that follows from the evidences: the last object of a chain, or the result of the comparison.
-fn conclusion(question: &Question) -> String {
+fn derive_answer(question: &Question) -> String {
     let evidences = &question.evidences;
     let side = |n: usize| evidences.get(n).map(|e| e[2].as_str()).unwrap_or_default();
     let name = |n: usize| evidences.get(n).map(|e| e[0].clone()).unwrap_or_default();
@@ -174,14 +174,14 @@ fn conclusion(question: &Question) -> String {
     let (name_a, name_b) = (name(0), name(if b == 3 { 2 } else { 1 }));
     match question.strata.get("comparison").map(String::as_str) {
         Some("same") => if side(a) == side(b) { "yes" } else { "no" }.to_owned(),
-        Some("first") if value(side(a)) < value(side(b)) => name_a,
-        Some("last") if value(side(a)) > value(side(b)) => name_a,
+        Some("first") if sort_key(side(a)) < sort_key(side(b)) => name_a,
+        Some("last") if sort_key(side(a)) > sort_key(side(b)) => name_a,
         _ => name_b,
     }
 }
 
 /// A sort key for dates (`12 March 1956`), years, counts (`48,213`) or lengths (`213 kilometres`) of one kind.
-fn value(text: &str) -> Vec<u64> {
+fn sort_key(text: &str) -> Vec<u64> {
     const MONTHS: [&str; 12] = [
         "January",
         "February",

@@ -10,7 +10,7 @@ mod support {
 
 use std::path::Path;
 
-use hopeval_world::calibrate::{CalibrationTable, CalibrationColumn, RecallFigures, SampleQuestion, column};
+use hopeval_world::calibrate::{CalibrationTable, CalibrationColumn, RecallFigures, SampleQuestion, measure_column};
 use hopeval_world::record::Question;
 use hopeval_world::{WorldSplit, World, WorldSettings};
 use support::retrieval::{Bm25, TfIdf};
@@ -22,7 +22,7 @@ const REAL_TFIDF: RecallFigures = RecallFigures { fraction: [0.539, 0.673, 0.815
 
 fn measure(name: &str, samples: &[SampleQuestion], passages: &[(String, String)]) -> CalibrationColumn {
     let (bm25, tfidf) = (Bm25::new(passages), TfIdf::new(passages));
-    column(name, samples, passages, &|text, k| bm25.search(text, k), Some(&|text, k| tfidf.search(text, k)))
+    measure_column(name, samples, passages, &|text, k| bm25.search(text, k), Some(&|text, k| tfidf.search(text, k)))
 }
 
 /// Every figure within `tolerance` of the real one.

@@ -24,7 +24,7 @@ fn the_generator_is_frozen() {
         let folder = tempfile::tempdir().unwrap();
         let mut last = None;
         let settings = WorldSettings::new(50, 400, 3, split);
-        let report = generate(&settings, folder.path(), |progress| last = Some(progress)).unwrap();
+        let report = generate_world(&settings, folder.path(), |progress| last = Some(progress)).unwrap();
         assert_eq!(last.map(|p| (p.stage, p.done, p.total)), Some(("questions", 50, 50)));
         let questions = std::fs::read_to_string(&report.questions).unwrap();
         let corpus = std::fs::read_to_string(&report.corpus).unwrap();
@@ -51,7 +51,7 @@ fn questions_are_answerable_and_annotated_truly() {
         for question in world.questions() {
             let question = question.unwrap();
             let gold: Vec<Passage> = question.gold.iter().map(|g| world.passage_by_id(&g.id).unwrap()).collect();
-            if let Err(flaw) = verify(&question, &gold) {
+            if let Err(flaw) = verify_question(&question, &gold) {
                 panic!("{flaw}\n{question:#?}\n{gold:#?}");
             }
             assert_eq!(question.hops as usize, gold.len());
@@ -176,5 +176,5 @@ fn the_largest_world_still_makes_any_passage_and_question() {
     assert_eq!(titles.len(), 300);
     let question = world.question(123_456_789_012).unwrap();
     let gold: Vec<Passage> = question.gold.iter().map(|g| world.passage_by_id(&g.id).unwrap()).collect();
-    assert_eq!(verify(&question, &gold), Ok(()));
+    assert_eq!(verify_question(&question, &gold), Ok(()));
 }

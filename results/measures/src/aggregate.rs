@@ -41,7 +41,7 @@ impl MeasureSummary {
         }
         let mean = sum / n as f64;
         let stderr = standard_error(values.iter().flatten().copied(), mean, n);
-        let interval = if binary { Some(wilson(sum, n)) } else { stderr.map(|se| normal(mean, se)) };
+        let interval = if binary { Some(wilson_interval(sum, n)) } else { stderr.map(|se| normal_interval(mean, se)) };
         Self { n, mean: Some(mean), stderr, interval, coverage: Some(answered as f64 / n as f64) }
     }
 }
@@ -89,12 +89,12 @@ pub fn clustered_standard_error<K: Hash + Eq>(values: &[Option<f64>], clusters: 
 }
 
 /// The 95 % normal interval of a mean.
-pub fn normal(mean: f64, stderr: f64) -> (f64, f64) {
+pub fn normal_interval(mean: f64, stderr: f64) -> (f64, f64) {
     (mean - Z_95 * stderr, mean + Z_95 * stderr)
 }
 
 /// Wilson's 95 % score interval of a share (Wilson 1927), without continuity correction. (0, 1) for n = 0.
-pub fn wilson(successes: f64, n: u64) -> (f64, f64) {
+pub fn wilson_interval(successes: f64, n: u64) -> (f64, f64) {
     if n == 0 {
         return (0.0, 1.0);
     }
@@ -138,10 +138,10 @@ mod tests {
     #[test]
     fn wilson_on_a_textbook_case() {
         // 8 of 10: 0.4902 to 0.9433 (R: prop.test(8, 10, correct = FALSE)).
-        let (low, high) = wilson(8.0, 10);
+        let (low, high) = wilson_interval(8.0, 10);
         assert!((low - 0.490_162).abs() < 1e-5 && (high - 0.943_318).abs() < 1e-5, "{low} {high}");
-        assert_eq!(wilson(0.0, 5).0, 0.0);
-        assert_eq!(wilson(5.0, 5).1, 1.0);
+        assert_eq!(wilson_interval(0.0, 5).0, 0.0);
+        assert_eq!(wilson_interval(5.0, 5).1, 1.0);
     }
 
     #[test]

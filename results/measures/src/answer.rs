@@ -171,7 +171,7 @@ impl AnswerScorer {
                 AnswerScore::uniform(f64::from(u8::from(self.matcher.is_in(prediction))))
             }
             Profile::Drop => self.drop.score_best(prediction, golds),
-            Profile::StrategyQa => self.accuracy(prediction, golds),
+            Profile::StrategyQa => self.score_accuracy(prediction, golds),
             Profile::HotpotQa | Profile::TwoWiki | Profile::Musique | Profile::Squad | Profile::TriviaQa => {
                 self.score_tokens(profile, prediction, golds)
             }
@@ -180,16 +180,16 @@ impl AnswerScorer {
 
     /// [`Rules::Squad`] of `text`, in this scorer's buffer.
     pub fn normalize(&mut self, text: &str) -> &str {
-        self.prediction.set(NormalizationRules::Squad, text);
+        self.prediction.set_text(NormalizationRules::Squad, text);
         self.prediction.text()
     }
 
     fn score_tokens<S: AsRef<str>>(&mut self, profile: Profile, prediction: &str, golds: &[S]) -> AnswerScore {
         let rules = if profile == Profile::TriviaQa { NormalizationRules::TriviaQa } else { NormalizationRules::Squad };
-        self.prediction.set(rules, prediction);
+        self.prediction.set_text(rules, prediction);
         let mut best = AnswerScore::default();
         for gold in golds {
-            self.gold.set(rules, gold.as_ref());
+            self.gold.set_text(rules, gold.as_ref());
             let score = self.score_normalized(profile);
             best.em = best.em.max(score.em);
             if profile == Profile::TwoWiki {
@@ -229,11 +229,11 @@ impl AnswerScorer {
     }
 
     /// StrategyQA: whether both are yes, or both no. An answer that is neither is wrong.
-    fn accuracy<S: AsRef<str>>(&mut self, prediction: &str, golds: &[S]) -> AnswerScore {
-        self.prediction.set(NormalizationRules::Squad, prediction);
+    fn score_accuracy<S: AsRef<str>>(&mut self, prediction: &str, golds: &[S]) -> AnswerScore {
+        self.prediction.set_text(NormalizationRules::Squad, prediction);
         let Some(said) = yes_or_no(self.prediction.text()) else { return AnswerScore::default() };
         let right = golds.iter().any(|gold| {
-            self.gold.set(NormalizationRules::Squad, gold.as_ref());
+            self.gold.set_text(NormalizationRules::Squad, gold.as_ref());
             yes_or_no(self.gold.text()) == Some(said)
         });
         AnswerScore::uniform(f64::from(u8::from(right)))

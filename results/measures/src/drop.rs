@@ -12,7 +12,7 @@ use rustc_hash::FxHashSet;
 
 use crate::answer::AnswerScore;
 use assignment::best_assignment;
-use number::{parse_float, repr};
+use number::{parse_float, python_repr};
 
 /// Scores under DROP's rules.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +25,7 @@ struct SpanBags {
 }
 
 /// The spans of a flat answer: a JSON array's strings, or the text itself.
-pub fn spans(answer: &str) -> Vec<String> {
+pub fn answer_spans(answer: &str) -> Vec<String> {
     let trimmed = answer.trim();
     if trimmed.starts_with('[')
         && let Ok(spans) = serde_json::from_str::<Vec<String>>(trimmed)
@@ -44,10 +44,10 @@ impl DropScorer {
     /// The best over the alternatives in `golds`: the highest (EM, F1, precision, recall) in this order, as in IRCoT's
     /// `metric_max_over_ground_truths`.
     pub fn score_best<S: AsRef<str>>(&mut self, prediction: &str, golds: &[S]) -> AnswerScore {
-        let predicted = SpanBags::new(&spans(prediction));
+        let predicted = SpanBags::new(&answer_spans(prediction));
         let mut best = AnswerScore::default();
         for gold in golds {
-            let score = score_bags(&predicted, &SpanBags::new(&spans(gold.as_ref())));
+            let score = score_bags(&predicted, &SpanBags::new(&answer_spans(gold.as_ref())));
             let order = |s: &AnswerScore| [s.em, s.f1, s.precision, s.recall];
             if order(&score) > order(&best) {
                 best = score;
@@ -59,7 +59,7 @@ impl DropScorer {
 
 impl SpanBags {
     fn new<S: AsRef<str>>(answer: &[S]) -> Self {
-        let spans: Vec<String> = answer.iter().map(|span| normalize(span.as_ref())).collect();
+        let spans: Vec<String> = answer.iter().map(|span| normalize_answer(span.as_ref())).collect();
         let tokens = spans.iter().map(|span| hopeval_pytext::split(span).map(str::to_owned).collect()).collect();
         Self { spans, tokens }
     }
@@ -103,7 +103,7 @@ fn score_bag(predicted: &FxHashSet<String>, gold: &FxHashSet<String>) -> AnswerS
 }
 
 /// `_normalize_answer`: each part between spaces and hyphens on its own.
-pub fn normalize(text: &str) -> String {
+pub fn normalize_answer(text: &str) -> String {
     let mut parts = Vec::new();
     for token in text.split([' ', '-']) {
         let mut lowered = String::with_capacity(token.len());
@@ -114,7 +114,7 @@ pub fn normalize(text: &str) -> String {
         });
         let part = match number {
             // `repr` gives no articles and no spaces, so the later steps would not change it.
-            Some(number) => repr(number),
+            Some(number) => python_repr(number),
             None => crate::normalize::normalize(&lowered),
         };
         if !part.is_empty() {
@@ -135,9 +135,9 @@ mod tests {
 
     #[test]
     fn numbers_are_floats_and_hyphens_split() {
-        assert_eq!(normalize("5"), "5.0");
-        assert_eq!(normalize("The 1,000 Jean-Luc"), "1000.0 jean luc");
-        assert_eq!(normalize("-3.50%"), "350.0");
+        assert_eq!(normalize_answer("5"), "5.0");
+        assert_eq!(normalize_answer("The 1,000 Jean-Luc"), "1000.0 jean luc");
+        assert_eq!(normalize_answer("-3.50%"), "350.0");
         assert_eq!(score_spans(&["5"], &["5.0"]).em, 1.0);
         assert_eq!(score_spans(&["U.S."], &["US"]).em, 1.0);
     }
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!((s.em, s.f1), (0.0, 0.33));
         let s = DropScorer::default().score_best("[\"b c\", \"a\"]", &["z", "[\"a\", \"b\"]"]);
         assert_eq!((s.em, s.f1, s.recall), (0.0, 0.83, 1.0));
-        assert_eq!(spans("[not json"), ["[not json"]);
+        assert_eq!(answer_spans("[not json"), ["[not json"]);
     }
 
     #[test]

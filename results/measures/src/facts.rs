@@ -33,7 +33,7 @@ impl SetScore {
     fn of_counts(tp: usize, fp: usize, fn_: usize) -> Self {
         let ratio = |of: usize| if tp + of > 0 { tp as f64 / (tp + of) as f64 } else { 0.0 };
         let (precision, recall) = (ratio(fp), ratio(fn_));
-        Self { em: f64::from(u8::from(fp + fn_ == 0)), f1: harmonic(precision, recall), precision, recall }
+        Self { em: f64::from(u8::from(fp + fn_ == 0)), f1: harmonic_mean(precision, recall), precision, recall }
     }
 
     /// EM, F1, precision and recall, as tables order them.
@@ -48,7 +48,7 @@ impl From<AnswerScore> for SetScore {
     }
 }
 
-fn harmonic(precision: f64, recall: f64) -> f64 {
+fn harmonic_mean(precision: f64, recall: f64) -> f64 {
     if precision + recall > 0.0 { 2.0 * precision * recall / (precision + recall) } else { 0.0 }
 }
 
@@ -57,10 +57,10 @@ pub type SupportingFact = (String, u32);
 
 /// HotpotQA's supporting facts: sets of (title, sentence).
 pub fn supporting_facts<F: Ord>(predicted: &[F], gold: &[F]) -> SetScore {
-    compare(&predicted.iter().collect(), &gold.iter().collect())
+    compare_sets(&predicted.iter().collect(), &gold.iter().collect())
 }
 
-fn compare<T: Ord>(predicted: &BTreeSet<T>, gold: &BTreeSet<T>) -> SetScore {
+fn compare_sets<T: Ord>(predicted: &BTreeSet<T>, gold: &BTreeSet<T>) -> SetScore {
     let tp = predicted.intersection(gold).count();
     SetScore::of_counts(tp, predicted.len() - tp, gold.len() - tp)
 }
@@ -74,7 +74,7 @@ where
 {
     let lower = |facts: &[(T, I)]| -> Vec<(String, I)> {
         let facts: BTreeSet<&(T, I)> = facts.iter().collect();
-        facts.into_iter().map(|(title, sentence)| (lowered(title.as_ref()), *sentence)).collect()
+        facts.into_iter().map(|(title, sentence)| (lower_title(title.as_ref()), *sentence)).collect()
     };
     let (predicted, gold) = (lower(predicted), lower(gold));
     let tp = predicted.iter().filter(|fact| gold.contains(fact)).count();
@@ -82,7 +82,7 @@ where
     SetScore::of_counts(tp, predicted.len() - tp, missed)
 }
 
-fn lowered(title: &str) -> String {
+fn lower_title(title: &str) -> String {
     let mut out = String::with_capacity(title.len());
     hopeval_pytext::lower_into(title, &mut out);
     out
@@ -92,7 +92,7 @@ fn lowered(title: &str) -> String {
 pub fn support_indices(predicted: &[i64], gold: &[i64]) -> SetScore {
     let (predicted, gold): (BTreeSet<i64>, BTreeSet<i64>) =
         (predicted.iter().copied().collect(), gold.iter().copied().collect());
-    let mut score = compare(&predicted, &gold);
+    let mut score = compare_sets(&predicted, &gold);
     if predicted.is_empty() && gold.is_empty() {
         score.f1 = 1.0;
     }
@@ -115,7 +115,7 @@ pub fn evidences<P: AsRef<[String]>>(predicted: &[P], gold: &[Vec<EvidenceTriple
     let share = |of: usize| if of > 0 { matches as f64 / of as f64 } else { 0.0 };
     let (precision, recall) = (share(predicted.len()), share(gold.len()));
     let em = matches == predicted.len() && matches == gold.len();
-    SetScore { em: f64::from(u8::from(em)), f1: harmonic(precision, recall), precision, recall }
+    SetScore { em: f64::from(u8::from(em)), f1: harmonic_mean(precision, recall), precision, recall }
 }
 
 /// The joint figures: products of exact matches, precisions and recalls, and the F1 of the latter two products.
@@ -123,7 +123,7 @@ pub fn evidences<P: AsRef<[String]>>(predicted: &[P], gold: &[Vec<EvidenceTriple
 pub fn joint(parts: &[SetScore]) -> SetScore {
     let product = |field: fn(&SetScore) -> f64| parts.iter().map(field).reduce(|a, b| a * b).unwrap_or(0.0);
     let (precision, recall) = (product(|s| s.precision), product(|s| s.recall));
-    SetScore { em: product(|s| s.em), f1: harmonic(precision, recall), precision, recall }
+    SetScore { em: product(|s| s.em), f1: harmonic_mean(precision, recall), precision, recall }
 }
 
 #[cfg(test)]

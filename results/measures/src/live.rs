@@ -44,7 +44,7 @@ pub struct LiveSummary {
 
 impl LiveSummary {
     /// One score; `None` if [`FixedPoint::from_score`] returns `None`, or its square is beyond 2³⁰.
-    pub fn of(score: f64, ok: bool) -> Option<Self> {
+    pub fn from_score(score: f64, ok: bool) -> Option<Self> {
         let sum = FixedPoint::from_score(score)?.0;
         let sum_sq = (score * score * ONE).round() as i64;
         Some(Self { count: 1, ok: i64::from(ok), sum, sum_sq })
@@ -101,8 +101,8 @@ mod tests {
     fn scores_beyond_the_range_are_refused() {
         assert_eq!(FixedPoint::from_score(0.5), Some(FixedPoint(1 << 31)));
         assert_eq!(FixedPoint::from_score(f64::NAN), None);
-        assert_eq!(LiveSummary::of(1025.0, true), None);
-        assert!(LiveSummary::of(-1024.0, true).is_some());
+        assert_eq!(LiveSummary::from_score(1025.0, true), None);
+        assert!(LiveSummary::from_score(-1024.0, true).is_some());
         assert_eq!((LiveSummary::default().mean(), LiveSummary::default().stderr()), (None, None));
     }
 
@@ -113,10 +113,10 @@ mod tests {
         ) {
             let (mut forward, mut backward) = (LiveSummary::default(), LiveSummary::default());
             for &(score, ok) in &scores {
-                forward += LiveSummary::of(score, ok).unwrap();
+                forward += LiveSummary::from_score(score, ok).unwrap();
             }
             for &(score, ok) in scores.iter().rev() {
-                backward += LiveSummary::of(score, ok).unwrap();
+                backward += LiveSummary::from_score(score, ok).unwrap();
             }
             prop_assert_eq!(forward, backward);
             prop_assert_eq!(LiveSummary::from(<(i64, i64, i64, i64)>::from(forward)), forward);

@@ -26,7 +26,7 @@ pub(crate) trait MeasureKey {
     }
 
     /// The measures in the order of tables. Called only if the key is on.
-    fn columns(value: &Self::Value, profile: Profile) -> Vec<Column>;
+    fn build_columns(value: &Self::Value, profile: Profile) -> Vec<Column>;
 }
 
 /// A possible value of a key.
@@ -35,7 +35,7 @@ pub(crate) trait KeyValue: Default {
     fn is_off(&self) -> bool;
 
     /// The first entry that is not allowed.
-    fn wrong(&self) -> Option<u32>;
+    fn first_invalid(&self) -> Option<u32>;
 }
 
 impl KeyValue for Vec<u32> {
@@ -43,7 +43,7 @@ impl KeyValue for Vec<u32> {
         self.is_empty()
     }
 
-    fn wrong(&self) -> Option<u32> {
+    fn first_invalid(&self) -> Option<u32> {
         let twice = |(at, k): (usize, &u32)| *k == 0 || self[..at].contains(k);
         self.iter().enumerate().find(|&entry| twice(entry)).map(|(_, &k)| k)
     }
@@ -54,7 +54,7 @@ impl KeyValue for bool {
         !self
     }
 
-    fn wrong(&self) -> Option<u32> {
+    fn first_invalid(&self) -> Option<u32> {
         None
     }
 }
@@ -123,10 +123,10 @@ measures! {
 }
 
 fn checked<K: MeasureKey>(field: &'static str, value: &K::Value, profile: Profile) -> Result<Vec<Column>, BadSetting> {
-    match value.wrong() {
+    match value.first_invalid() {
         Some(value) => Err(BadSetting { field, value }),
         None if value.is_off() => Ok(Vec::new()),
-        None => Ok(K::columns(value, profile)),
+        None => Ok(K::build_columns(value, profile)),
     }
 }
 
@@ -156,6 +156,6 @@ mod tests {
 
     #[test]
     fn depths_are_positive_and_occur_once() {
-        assert_eq!((vec![5, 0].wrong(), vec![5, 2, 5].wrong(), vec![1, 2].wrong()), (Some(0), Some(5), None));
+        assert_eq!((vec![5, 0].first_invalid(), vec![5, 2, 5].first_invalid(), vec![1, 2].first_invalid()), (Some(0), Some(5), None));
     }
 }

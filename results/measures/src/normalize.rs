@@ -37,13 +37,13 @@ pub fn normalize(text: &str) -> String {
 /// Normalises by the given rules into a new string.
 pub fn normalize_by(rules: NormalizationRules, text: &str) -> String {
     let mut out = NormalizedText::default();
-    out.set(rules, text);
+    out.set_text(rules, text);
     out.text
 }
 
 impl NormalizedText {
     /// Replaces the content by `text`, normalised.
-    pub fn set(&mut self, rules: NormalizationRules, text: &str) {
+    pub fn set_text(&mut self, rules: NormalizationRules, text: &str) {
         if !self.set_ascii(rules, text) {
             self.set_unicode(rules, text);
         }
@@ -266,8 +266,8 @@ mod tests {
     fn long_and_short_intersections_agree() {
         let (mut a, mut b) = (NormalizedText::default(), NormalizedText::default());
         let long: String = (0..200).map(|i| format!("w{} ", i % 37)).collect();
-        a.set(NormalizationRules::Squad, &long);
-        b.set(NormalizationRules::Squad, "w1 w1 w2 w40 w36 w36 w36 w36 w36 w36 w36");
+        a.set_text(NormalizationRules::Squad, &long);
+        b.set_text(NormalizationRules::Squad, "w1 w1 w2 w40 w36 w36 w36 w36 w36 w36 w36");
         // w36 occurs five times in 0..200 step 37.
         assert_eq!(common_tokens(&a, &b, &mut Vec::new()), 3 + 5);
         assert_eq!(common_tokens(&b, &a, &mut Vec::new()), 3 + 5);
@@ -288,7 +288,7 @@ mod tests {
         #[test]
         fn tokens_are_the_split_text(text in any::<String>()) {
             let mut out = NormalizedText::default();
-            out.set(NormalizationRules::Squad, &text);
+            out.set_text(NormalizationRules::Squad, &text);
             let split: Vec<&str> = hopeval_pytext::split(out.text()).collect();
             prop_assert_eq!(out.tokens().collect::<Vec<_>>(), split);
         }

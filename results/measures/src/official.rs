@@ -125,7 +125,7 @@ pub struct OfficialFigures {
 ///
 /// # Errors
 /// The file cannot be read, or the script does not accept it, see [`MeasureError`].
-pub fn score(
+pub fn score_files(
     profile: Profile,
     predictions: impl Read,
     gold: impl Read,
@@ -135,9 +135,9 @@ pub fn score(
         return Err(MeasureError::NoAliases { profile });
     }
     match profile {
-        Profile::HotpotQa => hotpotqa::score(predictions, gold),
-        Profile::TwoWiki => two_wiki::score(predictions, gold, aliases),
-        Profile::Musique => musique::score(predictions, gold),
+        Profile::HotpotQa => hotpotqa::score_files(predictions, gold),
+        Profile::TwoWiki => two_wiki::score_files(predictions, gold, aliases),
+        Profile::Musique => musique::score_files(predictions, gold),
         _ => Err(MeasureError::NoScript { profile }),
     }
 }

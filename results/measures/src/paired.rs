@@ -38,19 +38,19 @@ impl PairedDifference {
         }
         let n = differences.len() as f64;
         let mean = differences.iter().sum::<f64>() / n;
-        let (low, high) = interval(differences);
-        Some(Self { n: differences.len() as u64, mean, low, high, p: exchanged(differences) })
+        let (low, high) = bootstrap_interval(differences);
+        Some(Self { n: differences.len() as u64, mean, low, high, p: exchange_p_value(differences) })
     }
 }
 
 /// The 95 % percentile interval of the mean.
-fn interval(values: &[f64]) -> (f64, f64) {
+fn bootstrap_interval(values: &[f64]) -> (f64, f64) {
     let n = values.len() as u64;
     let mut counter = 0u64;
     let mut draw = || {
         counter += 1;
         // The upper half of 64 bits, scaled: the probabilities of two values differ by at most n in 2³².
-        values[(((splitmix(counter) >> 32) * n) >> 32) as usize]
+        values[(((splitmix_number(counter) >> 32) * n) >> 32) as usize]
     };
     let mut means: Vec<f64> = (0..DRAWS).map(|_| (0..n).map(|_| draw()).sum::<f64>() / n as f64).collect();
     means.sort_unstable_by(f64::total_cmp);
@@ -59,7 +59,7 @@ fn interval(values: &[f64]) -> (f64, f64) {
 }
 
 /// The p value of the mean under exchanges of the two within each question.
-fn exchanged(differences: &[f64]) -> f64 {
+fn exchange_p_value(differences: &[f64]) -> f64 {
     // If both are equal, an exchange changes nothing.
     let told: Vec<f64> = differences.iter().copied().filter(|&difference| difference != 0.0).collect();
     let seen = told.iter().sum::<f64>().abs();
@@ -71,7 +71,7 @@ fn exchanged(differences: &[f64]) -> f64 {
         let mut sum = 0.0;
         for part in told.chunks(64) {
             counter += 1;
-            let signs = splitmix(counter);
+            let signs = splitmix_number(counter);
             let signed =
                 |(bit, &difference): (usize, &f64)| if (signs >> bit) & 1 == 0 { difference } else { -difference };
             sum += part.iter().enumerate().map(signed).sum::<f64>();
@@ -82,7 +82,7 @@ fn exchanged(differences: &[f64]) -> f64 {
 }
 
 /// The `counter`-th number of SplitMix64 (Steele, Lea and Flood 2014).
-fn splitmix(counter: u64) -> u64 {
+fn splitmix_number(counter: u64) -> u64 {
     let mut z = counter.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -91,7 +91,7 @@ fn splitmix(counter: u64) -> u64 {
 
 /// Holm's p values (1979), in the given order. The chance of rejecting any of several true null hypotheses stays below
 /// the level, for any dependence between them.
-pub fn holm(p: &[f64]) -> Vec<f64> {
+pub fn holm_p_values(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|&a, &b| p[a].total_cmp(&p[b]));
     let mut adjusted = vec![0.0; p.len()];
@@ -106,7 +106,7 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::aggregate::{MeasureSummary, normal};
+    use crate::aggregate::{MeasureSummary, normal_interval};
 
     /// A hundred differences: 30 questions won, 12 lost.
     fn won_and_lost() -> Vec<f64> {
@@ -118,7 +118,7 @@ mod tests {
         let values: Vec<f64> = (0..400).map(|n| f64::from(n * 37 % 101) / 101.0 - 0.4).collect();
         let found = PairedDifference::of(&values).unwrap();
         let plain = MeasureSummary::of(&values.iter().copied().map(Some).collect::<Vec<_>>(), values.iter().map(|_| true));
-        let (low, high) = normal(plain.mean.unwrap(), plain.stderr.unwrap());
+        let (low, high) = normal_interval(plain.mean.unwrap(), plain.stderr.unwrap());
         assert_eq!((found.n, Some(found.mean)), (400, plain.mean));
         // The ends of 10,000 draws wander by about 3 % of a standard error.
         let near = 0.12 * plain.stderr.unwrap();
@@ -158,11 +158,11 @@ mod tests {
     #[test]
     fn holm_on_a_textbook_case() {
         // R: p.adjust(c(.01, .04, .03, .005), "holm").
-        let found = holm(&[0.01, 0.04, 0.03, 0.005]);
+        let found = holm_p_values(&[0.01, 0.04, 0.03, 0.005]);
         for (found, wanted) in found.iter().zip([0.03, 0.06, 0.06, 0.02]) {
             assert!((found - wanted).abs() < 1e-12, "{found} {wanted}");
         }
-        assert_eq!(holm(&[0.7, 0.6]), [1.0, 1.0]);
-        assert!(holm(&[]).is_empty());
+        assert_eq!(holm_p_values(&[0.7, 0.6]), [1.0, 1.0]);
+        assert!(holm_p_values(&[]).is_empty());
     }
 }

@@ -94,12 +94,12 @@ impl GoldRanks {
     /// Scans a ranked list.
     pub fn new(ranked: &[u32], gold: &GoldGroups) -> Self {
         let mut found = Self::default();
-        found.set(ranked, gold.groups.iter().map(Vec::as_slice));
+        found.set_ranking(ranked, gold.groups.iter().map(Vec::as_slice));
         found
     }
 
     /// Scans another list into the same buffers.
-    pub fn set<'a>(&mut self, ranked: &[u32], groups: impl Iterator<Item = &'a [u32]>) {
+    pub fn set_ranking<'a>(&mut self, ranked: &[u32], groups: impl Iterator<Item = &'a [u32]>) {
         self.ranks.clear();
         self.golds = 0;
         for group in groups {
@@ -107,7 +107,7 @@ impl GoldRanks {
             // Golds are few and lists are short: one vectorised scan for each id beats any set.
             let mut first = ranked.len();
             for &id in group {
-                first = position(&ranked[..first], id).unwrap_or(first);
+                first = find_position(&ranked[..first], id).unwrap_or(first);
             }
             if first < ranked.len() {
                 self.ranks.push(first as u32 + 1);
@@ -122,18 +122,18 @@ impl GoldRanks {
     }
 
     /// The number of golds.
-    pub fn golds(&self) -> usize {
+    pub fn gold_count(&self) -> usize {
         self.golds
     }
 
     /// The number of golds in the top `k`.
-    pub fn within(&self, k: u32) -> usize {
+    pub fn golds_within(&self, k: u32) -> usize {
         self.ranks.iter().take_while(|&&rank| rank <= k).count()
     }
 }
 
 /// The first place of `id` in `list`. Eight places at a time, so that the compiler compares them in one register.
-pub(crate) fn position(list: &[u32], id: u32) -> Option<usize> {
+pub(crate) fn find_position(list: &[u32], id: u32) -> Option<usize> {
     let (chunks, rest) = list.as_chunks::<8>();
     for (i, chunk) in chunks.iter().enumerate() {
         let mut any = false;
@@ -227,7 +227,7 @@ mod tests {
 
         #[test]
         fn the_wide_search_finds_the_first(list in proptest::collection::vec(0..9u32, 0..40), id in 0..9u32) {
-            prop_assert_eq!(position(&list, id), list.iter().position(|&c| c == id));
+            prop_assert_eq!(find_position(&list, id), list.iter().position(|&c| c == id));
         }
     }
 }

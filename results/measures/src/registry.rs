@@ -155,7 +155,7 @@ impl Column {
         Self { none_if_failed: true, ..self }
     }
 
-    fn of(&self, scored: &MeasureInput<'_>) -> Option<f64> {
+    fn value_for(&self, scored: &MeasureInput<'_>) -> Option<f64> {
         let value = (self.value)(scored);
         match (scored.judged.ok, self.none_if_failed) {
             (true, _) => value,
@@ -188,7 +188,7 @@ impl MeasureSet {
     /// A k of 0, or one that occurs twice.
     pub fn new(settings: &Settings, default_profile: Profile) -> Result<Self, BadSetting> {
         let profile = settings.profile.unwrap_or(default_profile);
-        let mut columns = answers::columns(profile);
+        let mut columns = answers::answer_columns(profile);
         columns.extend(settings.columns(profile)?);
         let names = columns.iter().map(|column| column.name.clone()).collect();
         let text_depth = columns.iter().map(|column| column.text_depth).max().unwrap_or(0);
@@ -216,20 +216,20 @@ impl MeasureSet {
     }
 
     /// Writes the values of one outcome into `out`, in the order of [`Self::names`].
-    pub fn score(&self, judged: &OutcomeWithGold<'_>, scratch: &mut MeasureBuffers, out: &mut Vec<Option<f64>>) {
+    pub fn evaluate_outcome(&self, judged: &OutcomeWithGold<'_>, scratch: &mut MeasureBuffers, out: &mut Vec<Option<f64>>) {
         out.clear();
-        let answer = self.answer(judged, &mut scratch.scorer);
-        let facts = self.facts(judged, answer);
+        let answer = self.answer_score(judged, &mut scratch.scorer);
+        let facts = self.fact_scores(judged, answer);
         let ranks = judged.ranking_expected && !judged.gold.is_empty();
         if ranks {
-            scratch.found.set(judged.ranked, judged.gold.groups.iter().map(Vec::as_slice));
+            scratch.found.set_ranking(judged.ranked, judged.gold.groups.iter().map(Vec::as_slice));
         }
         let answer_ranks = self.answer_ranks(judged, &mut scratch.matcher);
         let scored = MeasureInput { judged, answer, found: ranks.then_some(&scratch.found), facts, answer_ranks };
-        out.extend(self.columns.iter().map(|column| column.of(&scored)));
+        out.extend(self.columns.iter().map(|column| column.value_for(&scored)));
     }
 
-    fn answer(&self, judged: &OutcomeWithGold<'_>, scorer: &mut AnswerScorer) -> Option<SetScore> {
+    fn answer_score(&self, judged: &OutcomeWithGold<'_>, scorer: &mut AnswerScorer) -> Option<SetScore> {
         if !judged.answers_expected || judged.answers.is_empty() {
             return None;
         }
@@ -238,7 +238,7 @@ impl MeasureSet {
         Some(scorer.score(self.profile, answer, judged.answers).into())
     }
 
-    fn facts(&self, judged: &OutcomeWithGold<'_>, answer: Option<SetScore>) -> FactScores {
+    fn fact_scores(&self, judged: &OutcomeWithGold<'_>, answer: Option<SetScore>) -> FactScores {
         let two_wiki = self.profile == Profile::TwoWiki;
         let sentences = judged.predicted_facts.filter(|_| !judged.gold_facts.is_empty()).map(|predicted| {
             if two_wiki {
@@ -286,7 +286,7 @@ mod tests {
 
     fn value(set: &MeasureSet, judged: &OutcomeWithGold<'_>, name: &str) -> Option<f64> {
         let mut out = Vec::new();
-        set.score(judged, &mut MeasureBuffers::default(), &mut out);
+        set.evaluate_outcome(judged, &mut MeasureBuffers::default(), &mut out);
         assert_eq!(out.len(), set.names().len());
         out[set.names().iter().position(|n| n == name).unwrap_or_else(|| panic!("no {name} in {:?}", set.names()))]
     }
@@ -385,8 +385,8 @@ mod tests {
         let good = judged(&q, Some("Paris"), &[1, 2]);
         let failed = OutcomeWithGold { ok: false, ..good };
         let (mut a, mut b) = (Vec::new(), Vec::new());
-        set.score(&good, &mut MeasureBuffers::default(), &mut a);
-        set.score(&failed, &mut MeasureBuffers::default(), &mut b);
+        set.evaluate_outcome(&good, &mut MeasureBuffers::default(), &mut a);
+        set.evaluate_outcome(&failed, &mut MeasureBuffers::default(), &mut b);
         for ((name, good), failed) in set.names().iter().zip(a).zip(b) {
             let expected = if name.ends_with("_answered") || name == "chunks" { None } else { good.map(|_| 0.0) };
             assert_eq!(failed, expected, "{name}");

@@ -7,7 +7,7 @@ use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
-use hopeval_measures::official::{PairScorer, score};
+use hopeval_measures::official::{PairScorer, score_files};
 use hopeval_measures::{Profile, drop};
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ fn gzip(path: &Path) -> GzDecoder<File> {
 fn golden(profile: Profile, stem: &str, predictions: &str, gold: &str) -> Option<Vec<(&'static str, f64, f64)>> {
     let (predictions, expected, gold) =
         (shared(predictions)?, shared(&format!("golden/{stem}_expected.json"))?, shared(gold)?);
-    let figures = score(profile, gzip(&predictions), gzip(&gold), None::<&[u8]>).unwrap().figures;
+    let figures = score_files(profile, gzip(&predictions), gzip(&gold), None::<&[u8]>).unwrap().figures;
     let expected: serde_json::Map<String, Value> = serde_json::from_reader(File::open(expected).unwrap()).unwrap();
     assert_eq!(figures.len(), expected.len());
     Some(

@@ -4,12 +4,12 @@
 #![expect(clippy::unwrap_used, reason = "a panic in a test is its report")]
 
 use hopeval_measures::Profile;
-use hopeval_measures::official::{MeasureError, score};
+use hopeval_measures::official::{MeasureError, score_files};
 
 const NO_ALIASES: Option<&[u8]> = None;
 
 fn figures(profile: Profile, predictions: &str, gold: &str, aliases: Option<&str>) -> Vec<(&'static str, f64)> {
-    score(profile, predictions.as_bytes(), gold.as_bytes(), aliases.map(str::as_bytes)).unwrap().figures
+    score_files(profile, predictions.as_bytes(), gold.as_bytes(), aliases.map(str::as_bytes)).unwrap().figures
 }
 
 fn figure(figures: &[(&str, f64)], name: &str) -> f64 {
@@ -17,7 +17,7 @@ fn figure(figures: &[(&str, f64)], name: &str) -> f64 {
 }
 
 fn failure(profile: Profile, predictions: &str, gold: &str) -> String {
-    score(profile, predictions.as_bytes(), gold.as_bytes(), NO_ALIASES).unwrap_err().to_string()
+    score_files(profile, predictions.as_bytes(), gold.as_bytes(), NO_ALIASES).unwrap_err().to_string()
 }
 
 const HOTPOT_GOLD: &str = r#"[
@@ -51,7 +51,7 @@ fn hotpotqa_by_hand() {
         ("joint_recall", 0.5 / 4.0),
     ];
     assert_eq!(got, expected);
-    let scored = score(Profile::HotpotQa, predictions.as_bytes(), HOTPOT_GOLD.as_bytes(), NO_ALIASES).unwrap();
+    let scored = score_files(Profile::HotpotQa, predictions.as_bytes(), HOTPOT_GOLD.as_bytes(), NO_ALIASES).unwrap();
     assert_eq!((scored.questions, scored.predicted), (4, vec![("answer", 3), ("sp", 3)]));
 }
 
@@ -144,6 +144,6 @@ fn bad_files_say_where_and_what_is_allowed() {
     for (got, expected) in cases {
         assert_eq!(got, expected);
     }
-    let aliases = score(Profile::HotpotQa, good.as_bytes(), HOTPOT_GOLD.as_bytes(), Some(&b""[..])).unwrap_err();
+    let aliases = score_files(Profile::HotpotQa, good.as_bytes(), HOTPOT_GOLD.as_bytes(), Some(&b""[..])).unwrap_err();
     assert!(matches!(aliases, MeasureError::NoAliases { profile: Profile::HotpotQa }));
 }

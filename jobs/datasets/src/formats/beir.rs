@@ -30,11 +30,11 @@ pub(super) const ENTRY: FormatEntry = FormatEntry {
     scoring: ScoringScript::Squad,
     asked: 100,
     recognises: |row, _| row.has("_id") && row.has("text") && !row.has("title"),
-    read: |row, _| Ok(vec![question(row)?]),
+    read: |row, _| Ok(vec![read_question(row)?]),
     read_table: None,
 };
 
-pub(super) fn question(row: &JsonValue<'_>) -> FieldResult<Question> {
+pub(super) fn read_question(row: &JsonValue<'_>) -> FieldResult<Question> {
     let mut question = Question {
         id: row.required("_id", JsonValue::id)?,
         text: row.required("text", JsonValue::text)?,
@@ -47,7 +47,7 @@ pub(super) fn question(row: &JsonValue<'_>) -> FieldResult<Question> {
                 ("answer", _) => {}
                 ("type", JsonValue::String(kind)) => question.kind = Some(kind.clone().into_owned()),
                 ("level", JsonValue::String(level)) => question.level = Some(level.clone().into_owned()),
-                _ => drop(question.notes.insert(key.clone().into_owned(), value.note())),
+                _ => drop(question.notes.insert(key.clone().into_owned(), value.note_text())),
             }
         }
         Ok(())
@@ -65,7 +65,7 @@ pub(crate) fn queries_in(folder: &Path) -> Result<PathBuf, FormatError> {
 }
 
 /// The queries and the judgements named by a specification's paths.
-pub(crate) fn locate(paths: &[PathBuf]) -> Result<(PathBuf, Option<PathBuf>), DatasetError> {
+pub(crate) fn locate_files(paths: &[PathBuf]) -> Result<(PathBuf, Option<PathBuf>), DatasetError> {
     match paths {
         [folder] if folder.is_dir() => Ok((queries_in(folder)?, Some(qrels_in(folder)?))),
         [queries] => Ok((queries.clone(), None)),
@@ -127,7 +127,7 @@ impl Qrels {
             if is_header && row.fields.len() > 1 {
                 continue;
             }
-            match judgement(&row) {
+            match read_judgement(&row) {
                 Ok((query, passage, grade)) => {
                     let position = row.position;
                     let entry =
@@ -136,7 +136,7 @@ impl Qrels {
                         entry.passages.push((passage, grade));
                     }
                 }
-                Err(error) => refuse(error.in_row(path, row.position), table.raw(&row))?,
+                Err(error) => refuse(error.in_row(path, row.position), table.raw_text(&row))?,
             }
         }
         if judged.is_empty() {
@@ -146,7 +146,7 @@ impl Qrels {
     }
 
     /// Gives `question` its gold passages. False if no judgement names it.
-    pub(crate) fn apply(&mut self, question: &mut Question) -> bool {
+    pub(crate) fn add_gold(&mut self, question: &mut Question) -> bool {
         let Some(judged) = self.judged.get_mut(&question.id) else { return false };
         judged.used = true;
         let mut passages = judged.passages.clone();
@@ -159,21 +159,21 @@ impl Qrels {
     }
 
     /// Judgements of queries that are not in the file of queries, in the order of the file.
-    pub(crate) fn unused(&self) -> Vec<RowError> {
+    pub(crate) fn unused_judgements(&self) -> Vec<RowError> {
         let mut unused: Vec<_> = self.judged.iter().filter(|(_, judged)| !judged.used).collect();
         unused.sort_by_key(|(_, judged)| judged.position);
         unused
             .into_iter()
             .map(|(query, judged)| {
                 let error =
-                    FieldError::new(quoted(query), "the `_id` of a query in the queries file").under("query-id");
+                    FieldError::new(quoted(query), "the `_id` of a query in the queries file").under_key("query-id");
                 error.in_row(&self.path, judged.position)
             })
             .collect()
     }
 }
 
-fn judgement(row: &TableRow) -> FieldResult<(String, String, i64)> {
+fn read_judgement(row: &TableRow) -> FieldResult<(String, String, i64)> {
     let split: Vec<&str>;
     let fields: Vec<&str> = match row.fields.as_slice() {
         [one] => {
@@ -187,13 +187,13 @@ fn judgement(row: &TableRow) -> FieldResult<(String, String, i64)> {
         _ => return Err(FieldError::new(format!("{} columns", fields.len()), "3 columns: query-id, corpus-id, score")),
     };
     if query.is_empty() {
-        return Err(FieldError::new("an empty column", "the id of a query").under("query-id"));
+        return Err(FieldError::new("an empty column", "the id of a query").under_key("query-id"));
     }
     if passage.is_empty() {
-        return Err(FieldError::new("an empty column", "the id of a passage").under("corpus-id"));
+        return Err(FieldError::new("an empty column", "the id of a passage").under_key("corpus-id"));
     }
     match grade.trim().parse() {
         Ok(grade) => Ok((query.to_owned(), passage.to_owned(), grade)),
-        Err(_) => Err(FieldError::new(quoted(grade), "a whole number").under("score")),
+        Err(_) => Err(FieldError::new(quoted(grade), "a whole number").under_key("score")),
     }
 }

@@ -18,11 +18,11 @@ pub(super) const ENTRY: FormatEntry = FormatEntry {
     scoring: ScoringScript::Squad,
     asked: 50,
     recognises: |row, _| row.has("golden_answers"),
-    read: |row, _| Ok(vec![question(row)?]),
+    read: |row, _| Ok(vec![read_question(row)?]),
     read_table: None,
 };
 
-pub(super) fn question(row: &JsonValue<'_>) -> FieldResult<Question> {
+pub(super) fn read_question(row: &JsonValue<'_>) -> FieldResult<Question> {
     let mut question = Question {
         id: row.required("id", JsonValue::id)?,
         text: row.required("question", JsonValue::text)?,
@@ -48,7 +48,7 @@ pub(super) fn question(row: &JsonValue<'_>) -> FieldResult<Question> {
         question.notes = entries
             .iter()
             .filter(|(key, _)| !is_read(key))
-            .map(|(key, value)| (key.clone().into_owned(), value.note()))
+            .map(|(key, value)| (key.clone().into_owned(), value.note_text()))
             .collect();
         Ok(())
     })?;

@@ -30,16 +30,16 @@ pub(super) const ENTRY: FormatEntry = FormatEntry {
         let is_official = || row.has("context") && (row.has("_id") || row.has("supporting_facts"));
         row.has("question") && (row.has("gold_titles") || is_official())
     },
-    read: |row, _| Ok(vec![question(row)?]),
+    read: |row, _| Ok(vec![read_question(row)?]),
     read_table: None,
 };
 
-pub(super) fn question(row: &JsonValue<'_>) -> FieldResult<Question> {
-    supported(row, SentenceJoin::With(""))
+pub(super) fn read_question(row: &JsonValue<'_>) -> FieldResult<Question> {
+    read_common_fields(row, SentenceJoin::With(""))
 }
 
 /// The common part of HotpotQA and 2WikiMultihopQA.
-pub(super) fn supported(row: &JsonValue<'_>, join: SentenceJoin) -> FieldResult<Question> {
+pub(super) fn read_common_fields(row: &JsonValue<'_>, join: SentenceJoin) -> FieldResult<Question> {
     let id = if row.has("_id") { "_id" } else { "id" };
     let mut question = Question {
         id: row.required(id, JsonValue::id)?,
@@ -55,7 +55,7 @@ pub(super) fn supported(row: &JsonValue<'_>, join: SentenceJoin) -> FieldResult<
 
 /// Fills candidates, supporting facts, gold and hops from `context`, `supporting_facts` and `gold_titles`.
 pub(super) fn read_context(row: &JsonValue<'_>, join: SentenceJoin, question: &mut Question) -> FieldResult<()> {
-    question.candidates = row.optional("context", |value| contexts(value, join))?.unwrap_or_default();
+    question.candidates = row.optional("context", |value| read_passages(value, join))?.unwrap_or_default();
     question.supporting_facts = row.optional("supporting_facts", supporting_facts)?.unwrap_or_default();
     let mut titles: Vec<String> = Vec::new();
     extend_distinct(&mut titles, question.supporting_facts.iter().map(|(title, _)| title.clone()));
@@ -78,28 +78,28 @@ pub(super) fn read_context(row: &JsonValue<'_>, join: SentenceJoin, question: &m
 }
 
 /// `[[title, [sentence, …]], …]`, or `{"title": […], "sentences": [[…], …]}`.
-fn contexts(value: &JsonValue<'_>, join: SentenceJoin) -> FieldResult<Vec<PassageRecord>> {
+fn read_passages(value: &JsonValue<'_>, join: SentenceJoin) -> FieldResult<Vec<PassageRecord>> {
     if let JsonValue::Object(_) = value {
-        let columns = NestedTable::of(value)?;
+        let columns = NestedTable::from_value(value)?;
         return (0..columns.len())
             .map(|index| {
-                let title = columns.required(index, "title", JsonValue::string)?;
-                columns.required(index, "sentences", |sentences| passage(title, sentences, join))
+                let title = columns.required_cell(index, "title", JsonValue::string)?;
+                columns.required_cell(index, "sentences", |sentences| read_passage(title, sentences, join))
             })
             .collect();
     }
-    value.each(|item| {
+    value.read_each(|item| {
         let [title, sentences] = item.tuple("a pair [title, [sentence, ...]]")?;
-        let title = title.string().map_err(|error| error.at(0))?;
-        passage(title, sentences, join).map_err(|error| error.at(1))
+        let title = title.string().map_err(|error| error.at_index(0))?;
+        read_passage(title, sentences, join).map_err(|error| error.at_index(1))
     })
 }
 
-fn passage(title: String, sentences: &JsonValue<'_>, join: SentenceJoin) -> FieldResult<PassageRecord> {
+fn read_passage(title: String, sentences: &JsonValue<'_>, join: SentenceJoin) -> FieldResult<PassageRecord> {
     let items = sentences.items()?;
     let mut texts = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
-        texts.push(item.str().map_err(|error| error.at(index))?);
+        texts.push(item.str().map_err(|error| error.at_index(index))?);
     }
     let separator = match join {
         SentenceJoin::With(separator) => separator,
@@ -112,16 +112,16 @@ fn passage(title: String, sentences: &JsonValue<'_>, join: SentenceJoin) -> Fiel
 /// `[[title, index], …]`, or `{"title": […], "sent_id": […]}`.
 fn supporting_facts(value: &JsonValue<'_>) -> FieldResult<Vec<(String, u32)>> {
     if let JsonValue::Object(_) = value {
-        let columns = NestedTable::of(value)?;
+        let columns = NestedTable::from_value(value)?;
         return (0..columns.len())
             .map(|index| {
-                let title = columns.required(index, "title", JsonValue::string)?;
-                Ok((title, columns.required(index, "sent_id", JsonValue::index)?))
+                let title = columns.required_cell(index, "title", JsonValue::string)?;
+                Ok((title, columns.required_cell(index, "sent_id", JsonValue::index)?))
             })
             .collect();
     }
-    value.each(|item| {
+    value.read_each(|item| {
         let [title, index] = item.tuple("a pair [title, index of a sentence]")?;
-        Ok((title.string().map_err(|error| error.at(0))?, index.index().map_err(|error| error.at(1))?))
+        Ok((title.string().map_err(|error| error.at_index(0))?, index.index().map_err(|error| error.at_index(1))?))
     })
 }

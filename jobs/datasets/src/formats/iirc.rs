@@ -10,7 +10,7 @@
 //! original_paragraph, link_prediction.gold_question_links, context_retrieval.gold_link_name_sent_list,
 //! qa.{gold_answer_type, gold_answer}}`. Its answers are DROP's (`spans`, `number`). The predictions are not read.
 
-use super::{FormatEntry, answer, extend_distinct};
+use super::{FormatEntry, answer_text, extend_distinct};
 use crate::error::FieldError;
 use crate::gold::GoldMatch;
 use crate::passage::{LinkRecord, PassageRecord};
@@ -23,28 +23,28 @@ pub(super) const ENTRY: FormatEntry = FormatEntry {
     scoring: ScoringScript::Drop,
     asked: 40,
     recognises: |row, _| row.has("original_paragraph") || row.has("questions") && (row.has("links") || row.has("text")),
-    read: questions,
+    read: read_questions,
     read_table: None,
 };
 
-pub(super) fn questions(row: &JsonValue<'_>, n: u64) -> FieldResult<Vec<Question>> {
+pub(super) fn read_questions(row: &JsonValue<'_>, n: u64) -> FieldResult<Vec<Question>> {
     if row.has("original_paragraph") {
-        return Ok(vec![pipeline(row, n)?]);
+        return Ok(vec![read_pipeline(row, n)?]);
     }
-    let context = introduction(row)?;
+    let context = read_introduction(row)?;
     let row_id = row.optional("pid", JsonValue::id)?.unwrap_or_else(|| format!("iirc-{n}"));
     let mut number = 0;
     let questions = row.required("questions", |questions| {
-        questions.each(|question| {
+        questions.read_each(|question| {
             let position = number;
             number += 1;
-            official(question, &context, || format!("{row_id}-{position}"))
+            read_official(question, &context, || format!("{row_id}-{position}"))
         })
     })?;
     Ok(questions.into_iter().flatten().collect())
 }
 
-fn introduction(row: &JsonValue<'_>) -> FieldResult<PassageRecord> {
+fn read_introduction(row: &JsonValue<'_>) -> FieldResult<PassageRecord> {
     let text = row.required("text", JsonValue::string)?;
     // `indices` count characters, as in Python.
     let byte_of = |character: u32| {
@@ -52,7 +52,7 @@ fn introduction(row: &JsonValue<'_>) -> FieldResult<PassageRecord> {
         offset.unwrap_or(text.len()) as u32
     };
     let links = row.optional("links", |links| {
-        links.each(|link| {
+        links.read_each(|link| {
             let span = link.optional("indices", |value| {
                 let [start, end] = value.tuple("a pair [start, end]")?;
                 Ok((start.index()?, end.index()?))
@@ -67,7 +67,7 @@ fn introduction(row: &JsonValue<'_>) -> FieldResult<PassageRecord> {
 }
 
 /// A question of the official schema; `None` if it is marked bad.
-fn official(row: &JsonValue<'_>, context: &PassageRecord, id: impl FnOnce() -> String) -> FieldResult<Option<Question>> {
+fn read_official(row: &JsonValue<'_>, context: &PassageRecord, id: impl FnOnce() -> String) -> FieldResult<Option<Question>> {
     let mut question = Question {
         id: row.optional("qid", JsonValue::id)?.unwrap_or_else(id),
         text: row.required("question", JsonValue::text)?,
@@ -81,7 +81,7 @@ fn official(row: &JsonValue<'_>, context: &PassageRecord, id: impl FnOnce() -> S
     }
     let mut gold: Vec<GoldPassage> = Vec::new();
     row.optional("context", |snippets| {
-        snippets.each(|snippet| {
+        snippets.read_each(|snippet| {
             let passage = snippet.required("passage", JsonValue::string)?;
             let text = snippet.required("text", JsonValue::string)?;
             if !passage.eq_ignore_ascii_case("main") {
@@ -99,25 +99,25 @@ fn official_answer(value: &JsonValue<'_>, question: &mut Question) -> FieldResul
     let kind = value.required("type", JsonValue::string)?;
     let parts = match kind.as_str() {
         "span" => value.required("answer_spans", |spans| {
-            spans.each(|span| span.required("text", |text| Ok(text.str()?.trim().to_owned())))
+            spans.read_each(|span| span.required("text", |text| Ok(text.str()?.trim().to_owned())))
         })?,
-        "binary" => vec![value.required("answer_value", answer)?],
+        "binary" => vec![value.required("answer_value", answer_text)?],
         "value" => {
-            let number = value.required("answer_value", answer)?;
+            let number = value.required("answer_value", answer_text)?;
             let unit = value.optional("answer_unit", JsonValue::string)?.unwrap_or_default();
             vec![format!("{} {}", number.trim(), unit.trim()).trim().to_owned()]
         }
         "none" | "bad" => Vec::new(),
         _ => {
             let found = format!("the string {kind:?}");
-            return Err(FieldError::new(found, "`span`, `binary`, `value`, `none` or `bad`").under("type"));
+            return Err(FieldError::new(found, "`span`, `binary`, `value`, `none` or `bad`").under_key("type"));
         }
     };
     set_answer(question, &kind, parts);
     Ok(kind)
 }
 
-fn pipeline(row: &JsonValue<'_>, n: u64) -> FieldResult<Question> {
+fn read_pipeline(row: &JsonValue<'_>, n: u64) -> FieldResult<Question> {
     let text = row.required("original_paragraph", JsonValue::string)?;
     let mut question = Question {
         id: format!("iirc-{n}"),
@@ -140,8 +140,8 @@ fn pipeline(row: &JsonValue<'_>, n: u64) -> FieldResult<Question> {
     row.required("qa", |qa| {
         let kind = qa.required("gold_answer_type", JsonValue::string)?;
         let parts = qa.required("gold_answer", |answers| {
-            answers.each(|answer| {
-                let number = answer.optional("number", super::answer)?.filter(|number| !number.is_empty());
+            answers.read_each(|answer| {
+                let number = answer.optional("number", super::answer_text)?.filter(|number| !number.is_empty());
                 let mut parts = answer.list("spans", JsonValue::string)?;
                 parts.extend(number);
                 Ok(parts)

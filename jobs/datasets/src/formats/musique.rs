@@ -20,15 +20,15 @@ pub(super) const ENTRY: FormatEntry = FormatEntry {
     scoring: ScoringScript::Musique,
     asked: 30,
     recognises: |row, _| row.has("question") && row.has("paragraphs"),
-    read: |row, _| Ok(vec![question(row)?]),
+    read: |row, _| Ok(vec![read_question(row)?]),
     read_table: None,
 };
 
-pub(super) fn question(row: &JsonValue<'_>) -> FieldResult<Question> {
+pub(super) fn read_question(row: &JsonValue<'_>) -> FieldResult<Question> {
     let id = row.required("id", JsonValue::id)?;
-    let paragraphs = row.required("paragraphs", paragraphs)?;
+    let paragraphs = row.required("paragraphs", read_paragraphs)?;
     let decomposition =
-        row.optional("question_decomposition", |value| decomposition(value, &paragraphs.idx))?.unwrap_or_default();
+        row.optional("question_decomposition", |value| read_decomposition(value, &paragraphs.idx))?.unwrap_or_default();
 
     // The path's passages in its order, then the other marked ones.
     let mut support: Vec<usize> = Vec::new();
@@ -68,28 +68,28 @@ struct ParagraphTable {
     supporting: Vec<usize>,
 }
 
-fn paragraphs(value: &JsonValue<'_>) -> FieldResult<ParagraphTable> {
-    let table = NestedTable::of(value)?;
+fn read_paragraphs(value: &JsonValue<'_>) -> FieldResult<ParagraphTable> {
+    let table = NestedTable::from_value(value)?;
     let mut read = ParagraphTable { passages: Vec::with_capacity(table.len()), idx: Vec::new(), supporting: Vec::new() };
     for at in 0..table.len() {
-        read.idx.push(table.optional(at, "idx", JsonValue::index)?.unwrap_or(at as u32));
+        read.idx.push(table.optional_cell(at, "idx", JsonValue::index)?.unwrap_or(at as u32));
         read.passages.push(PassageRecord {
-            title: table.required(at, "title", JsonValue::string)?,
-            text: table.required(at, "paragraph_text", JsonValue::string)?,
+            title: table.required_cell(at, "title", JsonValue::string)?,
+            text: table.required_cell(at, "paragraph_text", JsonValue::string)?,
             ..PassageRecord::default()
         });
-        if table.optional(at, "is_supporting", JsonValue::bool)? == Some(true) {
+        if table.optional_cell(at, "is_supporting", JsonValue::bool)? == Some(true) {
             read.supporting.push(at);
         }
     }
     Ok(read)
 }
 
-fn decomposition(value: &JsonValue<'_>, idx: &[u32]) -> FieldResult<Vec<SubQuestion>> {
-    let table = NestedTable::of(value)?;
+fn read_decomposition(value: &JsonValue<'_>, idx: &[u32]) -> FieldResult<Vec<SubQuestion>> {
+    let table = NestedTable::from_value(value)?;
     (0..table.len())
         .map(|at| {
-            let support = table.optional(at, "paragraph_support_idx", |value| {
+            let support = table.optional_cell(at, "paragraph_support_idx", |value| {
                 let named = value.index()?;
                 let position = idx.iter().position(|&idx| idx == named);
                 position
@@ -97,8 +97,8 @@ fn decomposition(value: &JsonValue<'_>, idx: &[u32]) -> FieldResult<Vec<SubQuest
                     .ok_or_else(|| FieldError::new(value.describe(), "the `idx` of one of the paragraphs, or null"))
             })?;
             Ok(SubQuestion {
-                question: table.required(at, "question", JsonValue::string)?,
-                answer: table.optional(at, "answer", JsonValue::string)?,
+                question: table.required_cell(at, "question", JsonValue::string)?,
+                answer: table.optional_cell(at, "answer", JsonValue::string)?,
                 support,
                 evidence: Vec::new(),
             })

@@ -13,6 +13,6 @@ pub(super) const ENTRY: FormatEntry = FormatEntry {
     scoring: ScoringScript::Squad,
     asked: 80,
     recognises: |row, _| open::is_row(row),
-    read: |row, n| Ok(vec![open::question(row, NAME, n)?]),
+    read: |row, n| Ok(vec![open::read_question(row, NAME, n)?]),
     read_table: Some(|row, n| open::table_question(row, NAME, n)),
 };

@@ -38,22 +38,22 @@ pub(crate) fn is_named_trivia(path: &Path) -> bool {
 }
 
 /// The question of a row. `format` begins the id of a row without one.
-pub(super) fn question(row: &JsonValue<'_>, format: &str, n: u64) -> FieldResult<Question> {
+pub(super) fn read_question(row: &JsonValue<'_>, format: &str, n: u64) -> FieldResult<Question> {
     let id = row.optional(first_of(row, &IDS), JsonValue::id)?;
     Ok(Question {
         id: id.unwrap_or_else(|| format!("{format}-{n}")),
         text: row.required(first_of(row, &QUESTIONS), JsonValue::text)?,
-        answers: row.optional(first_of(row, &ANSWERS), answers)?.unwrap_or_default(),
+        answers: row.optional(first_of(row, &ANSWERS), read_answers)?.unwrap_or_default(),
         gold: row.list("positive_ctxs", |value| {
-            let PassageRecord { id, title, text, .. } = retrieved(value)?;
+            let PassageRecord { id, title, text, .. } = read_passage(value)?;
             Ok(GoldPassage { id, title: Some(title), text: Some(text), ..GoldPassage::default() })
         })?,
-        candidates: row.list("ctxs", retrieved)?,
+        candidates: row.list("ctxs", read_passage)?,
         ..Question::default()
     })
 }
 
-fn answers(value: &JsonValue<'_>) -> FieldResult<Vec<String>> {
+fn read_answers(value: &JsonValue<'_>) -> FieldResult<Vec<String>> {
     let JsonValue::Object(_) = value else { return answer_list(value) };
     let [value_key, aliases] = if value.has("Value") { ["Value", "Aliases"] } else { ["value", "aliases"] };
     let mut answers = vec![value.required(value_key, JsonValue::string)?];
@@ -61,7 +61,7 @@ fn answers(value: &JsonValue<'_>) -> FieldResult<Vec<String>> {
     Ok(answers)
 }
 
-fn retrieved(value: &JsonValue<'_>) -> FieldResult<PassageRecord> {
+fn read_passage(value: &JsonValue<'_>) -> FieldResult<PassageRecord> {
     let id = ["id", "passage_id", "psg_id"].into_iter().find(|key| value.has(key)).unwrap_or("id");
     Ok(PassageRecord {
         id: value.optional(id, JsonValue::id)?,
@@ -74,7 +74,7 @@ fn retrieved(value: &JsonValue<'_>) -> FieldResult<PassageRecord> {
 /// Whether a table's first row is a question with its answers, or the header of such a table.
 pub(crate) fn is_table_row(row: &TableRow) -> bool {
     match row.fields.as_slice() {
-        [question, answers] => !question.is_empty() && (literal::strings(answers).is_some() || is_header(row)),
+        [question, answers] => !question.is_empty() && (literal::parse_strings(answers).is_some() || is_header(row)),
         _ => false,
     }
 }
@@ -95,9 +95,9 @@ pub(super) fn table_question(row: &TableRow, format: &str, n: u64) -> FieldResul
         return Err(FieldError::new(format!("{} columns", row.fields.len()), "2 columns: question, list of answers"));
     };
     if question.trim().is_empty() {
-        return Err(FieldError::new("an empty column", "a question").under("question"));
+        return Err(FieldError::new("an empty column", "a question").under_key("question"));
     }
-    let answers = literal::strings(answers)
-        .ok_or_else(|| FieldError::new(quoted(answers), r#"a list of strings such as ["a", 'b']"#).under("answers"))?;
+    let answers = literal::parse_strings(answers)
+        .ok_or_else(|| FieldError::new(quoted(answers), r#"a list of strings such as ["a", 'b']"#).under_key("answers"))?;
     Ok(Question { id: format!("{format}-{n}"), text: question.clone(), answers, ..Question::default() })
 }

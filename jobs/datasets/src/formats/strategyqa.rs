@@ -20,17 +20,17 @@ pub(super) const ENTRY: FormatEntry = FormatEntry {
     scoring: ScoringScript::StrategyQa,
     asked: 60,
     recognises: |row, _| row.has("qid") && row.has("question") && !row.has("answers"),
-    read: |row, _| Ok(vec![question(row)?]),
+    read: |row, _| Ok(vec![read_question(row)?]),
     read_table: None,
 };
 
-pub(super) fn question(row: &JsonValue<'_>) -> FieldResult<Question> {
+pub(super) fn read_question(row: &JsonValue<'_>) -> FieldResult<Question> {
     let steps = row.list("decomposition", JsonValue::string)?;
     let mut decomposition: Vec<SubQuestion> =
         steps.into_iter().map(|question| SubQuestion { question, ..SubQuestion::default() }).collect();
     let mut ids: Vec<String> = Vec::new();
     let mut gold_sets = Vec::new();
-    for annotator in row.list("evidence", |annotator| annotator.each(paragraph_ids))? {
+    for annotator in row.list("evidence", |annotator| annotator.read_each(paragraph_ids))? {
         let mut set = Vec::new();
         for (step, evidence) in annotator.into_iter().enumerate() {
             extend_distinct(&mut ids, evidence.iter().cloned());
@@ -42,13 +42,13 @@ pub(super) fn question(row: &JsonValue<'_>) -> FieldResult<Question> {
         }
         gold_sets.push(set);
     }
-    let notes = ["term", "description"].into_iter().filter_map(|key| Some((key.to_owned(), row.get(key)?.note())));
+    let notes = ["term", "description"].into_iter().filter_map(|key| Some((key.to_owned(), row.get(key)?.note_text())));
     let id = if row.has("qid") { "qid" } else { "id" };
     Ok(Question {
         id: row.required(id, JsonValue::id)?,
         text: row.required("question", JsonValue::text)?,
         answers: row.optional("answer", yes_or_no)?.into_iter().collect(),
-        gold: ids.into_iter().map(gold).collect(),
+        gold: ids.into_iter().map(gold_passage).collect(),
         gold_sets,
         hops: (!decomposition.is_empty()).then_some(decomposition.len() as u32),
         decomposition,
@@ -67,12 +67,12 @@ fn paragraph_ids(value: &JsonValue<'_>) -> FieldResult<Vec<String>> {
     match value {
         JsonValue::String(mark) if MARKS.contains(&mark.as_ref()) => Ok(Vec::new()),
         JsonValue::String(id) => Ok(vec![id.clone().into_owned()]),
-        JsonValue::List(_) => Ok(value.each(paragraph_ids)?.into_iter().flatten().collect()),
+        JsonValue::List(_) => Ok(value.read_each(paragraph_ids)?.into_iter().flatten().collect()),
         _ => Err(FieldError::new(value.describe(), "a paragraph id, `operation`, `no_evidence`, or a list of them")),
     }
 }
 
-fn gold(id: String) -> GoldPassage {
+fn gold_passage(id: String) -> GoldPassage {
     let title = id.rsplit_once('-').map(|(title, _)| title.to_owned());
     GoldPassage { id: Some(id), title, ..GoldPassage::default() }
 }

@@ -14,7 +14,7 @@ pub(super) const ENTRY: FormatEntry = FormatEntry {
     scoring: ScoringScript::TriviaQa,
     asked: 70,
     recognises: |row, path| open::is_row(row) && (has_marks(row) || open::is_named_trivia(path)),
-    read: |row, n| Ok(vec![open::question(row, NAME, n)?]),
+    read: |row, n| Ok(vec![open::read_question(row, NAME, n)?]),
     read_table: Some(|row, n| open::table_question(row, NAME, n)),
 };
 

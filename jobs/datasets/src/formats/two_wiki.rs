@@ -24,46 +24,46 @@ pub(super) const ENTRY: FormatEntry = FormatEntry {
         let marks = ["evidences", "entity_ids", "evidences_id"];
         row.has("question") && row.has("context") && marks.into_iter().any(|mark| row.has(mark))
     },
-    read: |row, _| Ok(vec![question(row)?]),
+    read: |row, _| Ok(vec![read_question(row)?]),
     read_table: None,
 };
 
-pub(super) fn question(row: &JsonValue<'_>) -> FieldResult<Question> {
+pub(super) fn read_question(row: &JsonValue<'_>) -> FieldResult<Question> {
     let is_text = |key: &&str| matches!(row.get(key), Some(JsonValue::String(_)));
     if !NESTED.iter().any(is_text) {
-        return read(row);
+        return read_fields(row);
     }
     let mut unpacked = row.entries()?.to_vec();
     for (key, value) in &mut unpacked {
         if let Some(name) = NESTED.iter().find(|name| *name == key)
             && let Some(JsonValue::String(text)) = row.get(name)
         {
-            *value = JsonValue::parse(text.as_bytes()).map_err(|error| error.under(name))?;
+            *value = JsonValue::parse(text.as_bytes()).map_err(|error| error.under_key(name))?;
         }
     }
-    read(&JsonValue::Object(unpacked))
+    read_fields(&JsonValue::Object(unpacked))
 }
 
-fn read(row: &JsonValue<'_>) -> FieldResult<Question> {
+fn read_fields(row: &JsonValue<'_>) -> FieldResult<Question> {
     let entity_ids = row.optional("entity_ids", |value| match value {
         JsonValue::String(ids) => Ok(ids.split('_').filter(|id| !id.is_empty()).map(str::to_owned).collect()),
-        JsonValue::List(_) => value.each(JsonValue::string),
+        JsonValue::List(_) => value.read_each(JsonValue::string),
         _ => Err(FieldError::new(value.describe(), "ids joined by `_`, or a list of ids")),
     })?;
     Ok(Question {
         answer_id: row.optional("answer_id", JsonValue::string)?,
-        evidences: row.list("evidences", triple)?,
-        evidences_id: row.list("evidences_id", triple)?,
+        evidences: row.list("evidences", read_triple)?,
+        evidences_id: row.list("evidences_id", read_triple)?,
         entity_ids: entity_ids.unwrap_or_default(),
-        ..hotpotqa::supported(row, SentenceJoin::With(" "))?
+        ..hotpotqa::read_common_fields(row, SentenceJoin::With(" "))?
     })
 }
 
-pub(super) fn triple(value: &JsonValue<'_>) -> FieldResult<[String; 3]> {
+pub(super) fn read_triple(value: &JsonValue<'_>) -> FieldResult<[String; 3]> {
     let [subject, relation, object] = value.tuple("a triple [subject, relation, object]")?;
     Ok([
-        subject.string().map_err(|error| error.at(0))?,
-        relation.string().map_err(|error| error.at(1))?,
-        object.string().map_err(|error| error.at(2))?,
+        subject.string().map_err(|error| error.at_index(0))?,
+        relation.string().map_err(|error| error.at_index(1))?,
+        object.string().map_err(|error| error.at_index(2))?,
     ])
 }

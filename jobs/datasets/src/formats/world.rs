@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{FormatEntry, two_wiki::triple};
+use super::{FormatEntry, two_wiki::read_triple};
 use crate::error::FieldError;
 use crate::gold::GoldMatch;
 use crate::passage::PassageRecord;
@@ -18,11 +18,11 @@ pub(super) const ENTRY: FormatEntry = FormatEntry {
     scoring: ScoringScript::HotpotQa,
     asked: 90,
     recognises: |row, _| row.has("text") && row.has("answers") && row.has("gold"),
-    read: |row, _| Ok(vec![question(row)?]),
+    read: |row, _| Ok(vec![read_question(row)?]),
     read_table: None,
 };
 
-pub(super) fn question(row: &JsonValue<'_>) -> FieldResult<Question> {
+pub(super) fn read_question(row: &JsonValue<'_>) -> FieldResult<Question> {
     let question = Question {
         id: row.required("id", JsonValue::id)?,
         text: row.required("text", JsonValue::text)?,
@@ -31,15 +31,15 @@ pub(super) fn question(row: &JsonValue<'_>) -> FieldResult<Question> {
         answer_id: row.optional("answer_id", JsonValue::string)?,
         answer_kind: row.optional("answer_kind", JsonValue::string)?,
         answerable: row.optional("answerable", JsonValue::bool)?,
-        gold: row.list("gold", gold)?,
+        gold: row.list("gold", read_gold)?,
         gold_sets: Vec::new(),
         candidates: row.list("candidates", PassageRecord::read)?,
         supporting_facts: row.list("supporting_facts", |value| {
             let [title, index] = value.tuple("a pair [title, index of a sentence]")?;
-            Ok((title.string().map_err(|error| error.at(0))?, index.index().map_err(|error| error.at(1))?))
+            Ok((title.string().map_err(|error| error.at_index(0))?, index.index().map_err(|error| error.at_index(1))?))
         })?,
-        evidences: row.list("evidences", triple)?,
-        evidences_id: row.list("evidences_id", triple)?,
+        evidences: row.list("evidences", read_triple)?,
+        evidences_id: row.list("evidences_id", read_triple)?,
         entity_ids: row.list("entity_ids", JsonValue::string)?,
         decomposition: Vec::new(),
         facts: row.list("facts", JsonValue::string)?,
@@ -47,24 +47,24 @@ pub(super) fn question(row: &JsonValue<'_>) -> FieldResult<Question> {
         kind: row.optional("kind", JsonValue::string)?,
         level: row.optional("level", JsonValue::string)?,
         hops: row.optional("hops", JsonValue::index)?,
-        strata: texts(row, "strata")?,
+        strata: read_texts(row, "strata")?,
         context: row.optional("context", PassageRecord::read)?,
         links: row.list("links", JsonValue::string)?,
-        notes: texts(row, "notes")?,
+        notes: read_texts(row, "notes")?,
     };
-    let gold_sets = row.list("gold_sets", |set| set.each(|index| below(index, question.gold.len(), "`gold`")))?;
+    let gold_sets = row.list("gold_sets", |set| set.read_each(|index| index_below(index, question.gold.len(), "`gold`")))?;
     let decomposition = row.list("decomposition", |step| {
         Ok(SubQuestion {
             question: step.required("question", JsonValue::string)?,
             answer: step.optional("answer", JsonValue::string)?,
-            support: step.optional("support", |index| below(index, question.candidates.len(), "`candidates`"))?,
+            support: step.optional("support", |index| index_below(index, question.candidates.len(), "`candidates`"))?,
             evidence: step.list("evidence", JsonValue::string)?,
         })
     })?;
     Ok(Question { gold_sets, decomposition, ..question })
 }
 
-fn gold(value: &JsonValue<'_>) -> FieldResult<GoldPassage> {
+fn read_gold(value: &JsonValue<'_>) -> FieldResult<GoldPassage> {
     Ok(GoldPassage {
         id: value.optional("id", JsonValue::id)?,
         title: value.optional("title", JsonValue::string)?,
@@ -74,7 +74,7 @@ fn gold(value: &JsonValue<'_>) -> FieldResult<GoldPassage> {
 }
 
 /// An index into a list of `length`.
-fn below(value: &JsonValue<'_>, length: usize, list: &str) -> FieldResult<u32> {
+fn index_below(value: &JsonValue<'_>, length: usize, list: &str) -> FieldResult<u32> {
     let index = value.index()?;
     if (index as usize) < length {
         Ok(index)
@@ -83,12 +83,12 @@ fn below(value: &JsonValue<'_>, length: usize, list: &str) -> FieldResult<u32> {
     }
 }
 
-fn texts(row: &JsonValue<'_>, key: &str) -> FieldResult<BTreeMap<String, String>> {
+fn read_texts(row: &JsonValue<'_>, key: &str) -> FieldResult<BTreeMap<String, String>> {
     let texts = row.optional(key, |value| {
         value
             .entries()?
             .iter()
-            .map(|(key, value)| Ok((key.clone().into_owned(), value.string().map_err(|error| error.under(key))?)))
+            .map(|(key, value)| Ok((key.clone().into_owned(), value.string().map_err(|error| error.under_key(key))?)))
             .collect()
     })?;
     Ok(texts.unwrap_or_default())

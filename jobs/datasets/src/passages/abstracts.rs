@@ -9,19 +9,19 @@ use crate::error::FieldError;
 use crate::passage::PassageRecord;
 use crate::value::{FieldResult, JsonValue};
 
-pub(super) fn passage(row: &JsonValue<'_>) -> FieldResult<PassageRecord> {
-    let sentences = row.required("text", sentences)?;
+pub(super) fn read_passage(row: &JsonValue<'_>) -> FieldResult<PassageRecord> {
+    let sentences = row.required("text", read_sentences)?;
     let mut passage = PassageRecord::from_sentences(row.required("title", JsonValue::string)?, &sentences, "");
     passage.id = row.optional("id", JsonValue::id)?;
-    if let Some(linked) = row.optional("text_with_links", self::sentences)? {
+    if let Some(linked) = row.optional("text_with_links", self::read_sentences)? {
         if linked.len() != sentences.len() {
             let found = format!("{} sentences", linked.len());
-            return Err(FieldError::new(found, format!("{}, as in `text`", sentences.len())).under("text_with_links"));
+            return Err(FieldError::new(found, format!("{}, as in `text`", sentences.len())).under_key("text_with_links"));
         }
         let mut links = Vec::new();
         let mut start = 0;
         for (plain, marked) in sentences.iter().zip(&linked) {
-            anchors::links(plain, marked, start, &mut links);
+            anchors::find_links(plain, marked, start, &mut links);
             start += plain.len();
         }
         passage.links = Some(links);
@@ -30,17 +30,17 @@ pub(super) fn passage(row: &JsonValue<'_>) -> FieldResult<PassageRecord> {
 }
 
 /// The sentences of a list of sentences, or of a list of such lists.
-fn sentences<'v>(value: &'v JsonValue<'_>) -> FieldResult<Vec<&'v str>> {
+fn read_sentences<'v>(value: &'v JsonValue<'_>) -> FieldResult<Vec<&'v str>> {
     let mut sentences = Vec::new();
     for (index, item) in value.items()?.iter().enumerate() {
         match item {
             JsonValue::String(sentence) => sentences.push(sentence.as_ref()),
             JsonValue::List(paragraph) => {
                 for (inner, sentence) in paragraph.iter().enumerate() {
-                    sentences.push(sentence.str().map_err(|error| error.at(inner).at(index))?);
+                    sentences.push(sentence.str().map_err(|error| error.at_index(inner).at_index(index))?);
                 }
             }
-            _ => return Err(FieldError::new(item.describe(), "a sentence, or a list of sentences").at(index)),
+            _ => return Err(FieldError::new(item.describe(), "a sentence, or a list of sentences").at_index(index)),
         }
     }
     Ok(sentences)

@@ -7,11 +7,11 @@
 use crate::passage::LinkRecord;
 
 /// Appends the links of `marked`. `plain` is its text and stands at byte `offset` of the passage.
-pub(super) fn links(plain: &str, marked: &str, offset: usize, links: &mut Vec<LinkRecord>) {
+pub(super) fn find_links(plain: &str, marked: &str, offset: usize, links: &mut Vec<LinkRecord>) {
     let mut reached = 0;
     let mut rest = marked;
     while let Some(open) = rest.find("<a ") {
-        reached = advance(plain, reached, &rest[..open]);
+        reached = advance_over(plain, reached, &rest[..open]);
         let Some(tag_end) = rest[open..].find('>').map(|end| open + end + 1) else { break };
         let tag = &rest[open..tag_end];
         let (anchor, after) = match rest[tag_end..].find("</a>") {
@@ -20,20 +20,20 @@ pub(super) fn links(plain: &str, marked: &str, offset: usize, links: &mut Vec<Li
             None => (&rest[tag_end..], rest.len()),
         };
         rest = &rest[after..];
-        let (start, end) = place(plain, reached, anchor);
+        let (start, end) = place_anchor(plain, reached, anchor);
         reached = end;
-        if let Some(title) = target(tag) {
+        if let Some(title) = target_title(tag) {
             links.push(LinkRecord { title, start: (offset + start) as u32, end: (offset + end) as u32 });
         }
     }
 }
 
 /// The point behind `text`, if `text` stands at `reached`; otherwise `reached`.
-fn advance(plain: &str, reached: usize, text: &str) -> usize {
+fn advance_over(plain: &str, reached: usize, text: &str) -> usize {
     if plain[reached..].starts_with(text) { reached + text.len() } else { reached }
 }
 
-fn place(plain: &str, reached: usize, anchor: &str) -> (usize, usize) {
+fn place_anchor(plain: &str, reached: usize, anchor: &str) -> (usize, usize) {
     let decoded = decode_entities(anchor);
     for text in [anchor, decoded.as_str()] {
         if let Some(found) = plain[reached..].find(text) {
@@ -44,7 +44,7 @@ fn place(plain: &str, reached: usize, anchor: &str) -> (usize, usize) {
 }
 
 /// The title named by a tag's `href`; `None` for an external address, a file or an empty title.
-fn target(tag: &str) -> Option<String> {
+fn target_title(tag: &str) -> Option<String> {
     let href = tag.split_once("href=\"")?.1.split('"').next()?;
     let title = decode_entities(&percent_decode(href));
     let title = title.split('#').next().unwrap_or_default().replace('_', " ");
@@ -95,7 +95,7 @@ mod tests {
 
     fn found(plain: &str, marked: &str) -> Vec<(String, String)> {
         let mut out = Vec::new();
-        links(plain, marked, 0, &mut out);
+        find_links(plain, marked, 0, &mut out);
         out.into_iter().map(|link| (link.title, plain[link.start as usize..link.end as usize].to_owned())).collect()
     }
 
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn the_second_of_two_equal_words_is_the_anchor() {
         let mut out = Vec::new();
-        links("tea tea", r#"tea <a href="Tea">tea</a>"#, 10, &mut out);
+        find_links("tea tea", r#"tea <a href="Tea">tea</a>"#, 10, &mut out);
         assert_eq!(out, [LinkRecord { title: "Tea".into(), start: 14, end: 17 }]);
     }
 

@@ -156,7 +156,7 @@ fn beir_corpus(folder: &Path) -> Option<PathBuf> {
 }
 
 /// The files behind `paths`, in order.
-pub(super) fn files(format: PassageFormat, paths: &[PathBuf]) -> Result<VecDeque<PathBuf>, DatasetError> {
+pub(super) fn list_files(format: PassageFormat, paths: &[PathBuf]) -> Result<VecDeque<PathBuf>, DatasetError> {
     let mut files = VecDeque::new();
     for path in paths {
         match format {

@@ -25,7 +25,7 @@ impl SeenIds {
 
     /// Moves a row's questions to `accepted` if they were read and have new ids. With judgements, only questions named
     /// by them are moved. Returns the error otherwise.
-    pub(super) fn accept(
+    pub(super) fn accept_row(
         &mut self,
         read: FieldResult<Vec<Question>>,
         mut qrels: Option<&mut Qrels>,
@@ -39,18 +39,18 @@ impl SeenIds {
         for (index, question) in questions.iter().enumerate() {
             if questions[..index].iter().any(|earlier| earlier.id == question.id) {
                 let found = format!("{} twice", quoted(&question.id));
-                return Some(FieldError::new(found, "an id that no other question of the row has").under("id"));
+                return Some(FieldError::new(found, "an id that no other question of the row has").under_key("id"));
             }
-            if let Some(&(file, first)) = self.ids.get(&hash(&question.id)) {
+            if let Some(&(file, first)) = self.ids.get(&hash_id(&question.id)) {
                 let place = format!("{}:{} (record {})", self.files[file as usize].display(), first.line, first.record);
                 let found = format!("{}, which {place} has too", quoted(&question.id));
-                return Some(FieldError::new(found, "an id that no other row has").under("id"));
+                return Some(FieldError::new(found, "an id that no other row has").under_key("id"));
             }
         }
         let file = self.files.len().saturating_sub(1) as u32;
-        self.ids.extend(questions.iter().map(|question| (hash(&question.id), (file, position))));
+        self.ids.extend(questions.iter().map(|question| (hash_id(&question.id), (file, position))));
         if let Some(qrels) = &mut qrels {
-            questions.retain_mut(|question| qrels.apply(question));
+            questions.retain_mut(|question| qrels.add_gold(question));
         }
         accepted.extend(questions);
         None
@@ -58,7 +58,7 @@ impl SeenIds {
 }
 
 /// Two SipHashes with different salts. A collision in both does not occur in practice.
-fn hash(id: &str) -> (u64, u64) {
+fn hash_id(id: &str) -> (u64, u64) {
     let with = |salt: u8| {
         let mut hasher = DefaultHasher::new();
         hasher.write_u8(salt);

@@ -46,7 +46,7 @@ pub(super) enum FileStart {
 }
 
 /// Detects the layout from a file's first bytes. `whole`: they are the whole file.
-pub(super) fn detect(window: &[u8], whole: bool) -> FileStart {
+pub(super) fn detect_layout(window: &[u8], whole: bool) -> FileStart {
     let Some(first) = window.iter().position(|byte| !byte.is_ascii_whitespace()) else {
         return if whole { FileStart::Empty } else { FileStart::Foreign };
     };
@@ -89,19 +89,19 @@ fn breaks_inside(text: &[u8], end: Option<usize>) -> bool {
 fn rows_member(text: &[u8]) -> Option<usize> {
     let mut at = 1;
     loop {
-        at += blank(&text[at..]);
+        at += blank_length(&text[at..]);
         if text.get(at) != Some(&b'"') {
             return None;
         }
         let key_end = at + 1 + text[at + 1..].iter().position(|&byte| byte == b'"')?;
         let key = &text[at + 1..key_end];
-        at = key_end + 1 + blank(&text[key_end + 1..]);
+        at = key_end + 1 + blank_length(&text[key_end + 1..]);
         if text.get(at) != Some(&b':') {
             return None;
         }
-        at += 1 + blank(&text[at + 1..]);
+        at += 1 + blank_length(&text[at + 1..]);
         if MEMBERS.iter().any(|member| member.as_bytes() == key) && text.get(at) == Some(&b'[') {
-            let item = at + 1 + blank(&text[at + 1..]);
+            let item = at + 1 + blank_length(&text[at + 1..]);
             return (text.get(item) == Some(&b'{')).then_some(at + 1);
         }
         at += ValueScanner::in_array().end_of_value(&text[at..])?;
@@ -112,7 +112,7 @@ fn rows_member(text: &[u8]) -> Option<usize> {
     }
 }
 
-fn blank(text: &[u8]) -> usize {
+fn blank_length(text: &[u8]) -> usize {
     text.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(text.len())
 }
 
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     fn layout(text: &str) -> Option<RecordLayout> {
-        match detect(text.as_bytes(), true) {
+        match detect_layout(text.as_bytes(), true) {
             FileStart::Json { layout, .. } => Some(layout),
             _ => None,
         }
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(layout("{\n \"data\": [\n{}]}"), Some(RecordLayout::Member));
         assert_eq!(layout("{\"data\": [1]}\n{\"data\": [2]}"), Some(RecordLayout::Lines));
         assert_eq!(layout("a\tb"), None);
-        assert_eq!(detect(b" \n", true), FileStart::Empty);
+        assert_eq!(detect_layout(b" \n", true), FileStart::Empty);
     }
 
     #[test]

@@ -42,7 +42,7 @@ fn decimal_digit(c: char) -> Option<char> {
 }
 
 /// `str(number)`: the shortest digits with the same value, with an exponent from 1e16 up and below 1e-4.
-pub(crate) fn repr(number: f64) -> String {
+pub(crate) fn python_repr(number: f64) -> String {
     if number.is_nan() {
         return "nan".to_owned();
     }
@@ -88,7 +88,7 @@ mod tests {
             (f64::INFINITY, "inf"),
             (-0.0, "-0.0"),
         ] {
-            assert_eq!(repr(number), text);
+            assert_eq!(python_repr(number), text);
         }
     }
 }

@@ -10,7 +10,7 @@ pub(crate) struct AnswerRecall;
 impl MeasureKey for AnswerRecall {
     type Value = Vec<u32>;
 
-    fn columns(depths: &Vec<u32>, profile: Profile) -> Vec<Column> {
+    fn build_columns(depths: &Vec<u32>, profile: Profile) -> Vec<Column> {
         let column = |&k: &u32| {
             let value = Column::new(format!("answer_recall@{k}"), profile.version(), move |scored| {
                 Some(f64::from(u8::from(scored.answer_ranks.first? <= k)))

@@ -5,7 +5,7 @@ use crate::answer::Profile;
 use crate::registry::Column;
 
 /// The names are the profile's ([`Profile::measures`]).
-pub(crate) fn columns(profile: Profile) -> Vec<Column> {
+pub(crate) fn answer_columns(profile: Profile) -> Vec<Column> {
     let all = profile.measures().iter().enumerate().map(|(field, name)| {
         Column::new((*name).to_owned(), profile.version(), move |scored| Some(scored.answer?.fields()[field]))
     });

@@ -26,7 +26,7 @@ pub(crate) struct BudgetRecall;
 impl MeasureKey for BudgetRecall {
     type Value = Vec<u32>;
 
-    fn columns(budgets: &Vec<u32>, profile: Profile) -> Vec<Column> {
+    fn build_columns(budgets: &Vec<u32>, profile: Profile) -> Vec<Column> {
         let column = |&k: &u32| {
             Column::new(format!("budget_recall@{k}"), profile.version(), move |scored| {
                 scored.found?;

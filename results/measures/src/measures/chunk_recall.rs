@@ -2,7 +2,7 @@
 
 use super::MeasureKey;
 use crate::answer::Profile;
-use crate::ranked::{GoldGroups, position};
+use crate::ranked::{GoldGroups, find_position};
 use crate::registry::Column;
 
 /// EfficientRAG's chunk recall: the number of *distinct* chunks that hit a gold passage, over the number of golds. It
@@ -15,7 +15,7 @@ pub fn chunk_recall(chunks: &[u32], gold: &GoldGroups) -> Option<f64> {
     let mut golds: Vec<u32> = gold.groups.iter().flatten().copied().collect();
     golds.sort_unstable();
     golds.dedup();
-    let hits = golds.iter().filter(|&&id| position(chunks, id).is_some()).count();
+    let hits = golds.iter().filter(|&&id| find_position(chunks, id).is_some()).count();
     Some(hits as f64 / gold.groups.len() as f64)
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct ChunkRecall;
 impl MeasureKey for ChunkRecall {
     type Value = bool;
 
-    fn columns(_: &bool, profile: Profile) -> Vec<Column> {
+    fn build_columns(_: &bool, profile: Profile) -> Vec<Column> {
         let recall = Column::new("chunk_recall".to_owned(), profile.version(), |scored| {
             scored.found?;
             chunk_recall(scored.judged.ranked, scored.judged.gold)

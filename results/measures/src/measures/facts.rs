@@ -19,7 +19,7 @@ impl MeasureKey for Facts {
         true
     }
 
-    fn columns(_: &bool, profile: Profile) -> Vec<Column> {
+    fn build_columns(_: &bool, profile: Profile) -> Vec<Column> {
         let sentences: (FactPart, &str) = (|facts| facts.sentences, "sp");
         let triples: (FactPart, &str) = (|facts| facts.evidences, "evidence");
         let joint: (FactPart, &str) = (|facts| facts.joint, "joint");

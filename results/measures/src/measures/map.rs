@@ -9,7 +9,7 @@ use crate::registry::Column;
 pub const fn map() -> RankedMeasure {
     RankedMeasure::uncut("map", "1", |found, _| {
         let sum: f64 = found.ranks().iter().enumerate().map(|(i, &rank)| (i + 1) as f64 / f64::from(rank)).sum();
-        sum / found.golds() as f64
+        sum / found.gold_count() as f64
     })
 }
 
@@ -22,7 +22,7 @@ impl MeasureKey for Map {
         true
     }
 
-    fn columns(_: &bool, _: Profile) -> Vec<Column> {
+    fn build_columns(_: &bool, _: Profile) -> Vec<Column> {
         vec![Column::of_ranking(map())]
     }
 }

@@ -27,7 +27,7 @@ impl MeasureKey for Mrr {
         true
     }
 
-    fn columns(_: &bool, _: Profile) -> Vec<Column> {
+    fn build_columns(_: &bool, _: Profile) -> Vec<Column> {
         vec![Column::of_ranking(mrr())]
     }
 }

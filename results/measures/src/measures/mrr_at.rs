@@ -15,7 +15,7 @@ pub(crate) struct MrrAt;
 impl MeasureKey for MrrAt {
     type Value = Vec<u32>;
 
-    fn columns(depths: &Vec<u32>, _: Profile) -> Vec<Column> {
+    fn build_columns(depths: &Vec<u32>, _: Profile) -> Vec<Column> {
         depths.iter().map(|&k| Column::of_ranking(mrr_at(k))).collect()
     }
 }

@@ -10,7 +10,7 @@ use crate::registry::Column;
 pub const fn ndcg(k: u32) -> RankedMeasure {
     RankedMeasure::at("ndcg", "1", k, |found, k| {
         let discounted = |rank: u32| 1.0 / (f64::from(rank) + 1.0).log2();
-        let ideal: f64 = (1..=k.min(found.golds() as u32)).map(discounted).sum();
+        let ideal: f64 = (1..=k.min(found.gold_count() as u32)).map(discounted).sum();
         let gained: f64 = found.ranks().iter().take_while(|&&rank| rank <= k).map(|&rank| discounted(rank)).sum();
         if ideal > 0.0 { gained / ideal } else { 0.0 }
     })
@@ -25,7 +25,7 @@ impl MeasureKey for Ndcg {
         vec![10]
     }
 
-    fn columns(depths: &Vec<u32>, _: Profile) -> Vec<Column> {
+    fn build_columns(depths: &Vec<u32>, _: Profile) -> Vec<Column> {
         depths.iter().map(|&k| Column::of_ranking(ndcg(k))).collect()
     }
 }

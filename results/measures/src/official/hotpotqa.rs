@@ -23,10 +23,10 @@ const NAMES: [&str; 12] = [
 
 /// The figures in the script's order. A question without prediction adds nothing and stays in the denominator; the
 /// joint figures need both parts.
-pub(super) fn score(predictions: impl Read, gold: impl Read) -> Result<OfficialFigures, MeasureError> {
-    let predictions = input::object(FileRole::Predictions, predictions)?;
+pub(super) fn score_files(predictions: impl Read, gold: impl Read) -> Result<OfficialFigures, MeasureError> {
+    let predictions = input::read_object(FileRole::Predictions, predictions)?;
     let (answers, facts) = (predictions.object("answer")?, predictions.object("sp")?);
-    let gold = input::rows(FileRole::Gold, gold)?;
+    let gold = input::read_rows(FileRole::Gold, gold)?;
     if gold.is_empty() {
         return Err(MeasureError::Empty { role: FileRole::Gold });
     }
@@ -35,12 +35,12 @@ pub(super) fn score(predictions: impl Read, gold: impl Read) -> Result<OfficialF
     let (mut predicted_answers, mut predicted_facts) = (0, 0);
     let mut sums = [ScoreSums::default(); 3];
     for mut question in gold {
-        let id = question.id("_id")?;
+        let id = question.take_id("_id")?;
         let golds = question.answers("answer")?;
         let mut parts: Vec<SetScore> = Vec::with_capacity(2);
         if let Some(answer) = answers.get(&id) {
             let answer = answer.as_str().ok_or_else(|| {
-                predictions.problem(&format!("answer.{id}"), format!("is {}, allowed is a string", input::kind(answer)))
+                predictions.field_error(&format!("answer.{id}"), format!("is {}, allowed is a string", input::value_kind(answer)))
             })?;
             parts.push(scorer.score(Profile::HotpotQa, answer, &golds).into());
             predicted_answers += 1;

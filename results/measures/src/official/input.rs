@@ -14,7 +14,7 @@ pub(super) struct FileRow {
 }
 
 /// The file's rows: the objects of a JSON array, or a sequence of JSON objects (JSON Lines).
-pub(super) fn rows(role: FileRole, mut reader: impl Read) -> Result<Vec<FileRow>, MeasureError> {
+pub(super) fn read_rows(role: FileRole, mut reader: impl Read) -> Result<Vec<FileRow>, MeasureError> {
     let mut bytes = Vec::new();
     reader.read_to_end(&mut bytes).map_err(|source| MeasureError::Read { role, source })?;
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
@@ -34,46 +34,46 @@ pub(super) fn rows(role: FileRole, mut reader: impl Read) -> Result<Vec<FileRow>
             }
             Some(Ok(Value::Array(items))) => {
                 for (i, item) in items.into_iter().enumerate() {
-                    rows.push(row(role, format!("row {}", i + 1), item)?);
+                    rows.push(object_row(role, format!("row {}", i + 1), item)?);
                 }
             }
-            Some(Ok(value)) => rows.push(row(role, format!("line {line}"), value)?),
+            Some(Ok(value)) => rows.push(object_row(role, format!("line {line}"), value)?),
         }
     }
 }
 
 /// The file's one object (HotpotQA's and 2Wiki's predictions).
-pub(super) fn object(role: FileRole, reader: impl Read) -> Result<FileRow, MeasureError> {
-    let mut rows = rows(role, reader)?;
+pub(super) fn read_object(role: FileRole, reader: impl Read) -> Result<FileRow, MeasureError> {
+    let mut rows = read_rows(role, reader)?;
     match (rows.pop(), rows.is_empty()) {
         (Some(row), true) => Ok(row),
         (None, _) => Err(MeasureError::Empty { role }),
         (Some(row), false) => {
-            Err(row.problem("answer", "is expected in a single object with the predictions of all questions by id"))
+            Err(row.field_error("answer", "is expected in a single object with the predictions of all questions by id"))
         }
     }
 }
 
 /// One line that is one object.
-pub(super) fn line(role: FileRole, text: &str, line: u64) -> Result<FileRow, MeasureError> {
+pub(super) fn parse_line(role: FileRole, text: &str, line: u64) -> Result<FileRow, MeasureError> {
     let value = serde_json::from_str(text).map_err(|source| MeasureError::Json { role, line, source })?;
-    row(role, format!("line {line}"), value)
+    object_row(role, format!("line {line}"), value)
 }
 
-fn row(role: FileRole, at: String, value: Value) -> Result<FileRow, MeasureError> {
+fn object_row(role: FileRole, at: String, value: Value) -> Result<FileRow, MeasureError> {
     match value {
         Value::Object(fields) => Ok(FileRow { role, at, fields }),
         other => Err(MeasureError::Field {
             role,
             at,
             field: "(row)".to_owned(),
-            problem: format!("is {}, allowed is an object", kind(&other)),
+            problem: format!("is {}, allowed is an object", value_kind(&other)),
         }),
     }
 }
 
 /// The kind of a value, for messages.
-pub(super) fn kind(value: &Value) -> &'static str {
+pub(super) fn value_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
@@ -86,16 +86,16 @@ pub(super) fn kind(value: &Value) -> &'static str {
 
 impl FileRow {
     /// An error about a field of this row.
-    pub(super) fn problem(&self, field: &str, problem: impl Into<String>) -> MeasureError {
+    pub(super) fn field_error(&self, field: &str, problem: impl Into<String>) -> MeasureError {
         MeasureError::Field { role: self.role, at: self.at.clone(), field: field.to_owned(), problem: problem.into() }
     }
 
-    fn wrong(&self, field: &str, value: &Value, allowed: &str) -> MeasureError {
-        self.problem(field, format!("is {}, allowed is {allowed}", kind(value)))
+    fn type_error(&self, field: &str, value: &Value, allowed: &str) -> MeasureError {
+        self.field_error(field, format!("is {}, allowed is {allowed}", value_kind(value)))
     }
 
     /// Takes the row's id. From now on errors name the row by it.
-    pub(super) fn id(&mut self, field: &str) -> Result<String, MeasureError> {
+    pub(super) fn take_id(&mut self, field: &str) -> Result<String, MeasureError> {
         let id = self.text(field)?.to_owned();
         self.at = format!("{} (id \"{id}\")", self.at);
         Ok(id)
@@ -113,13 +113,13 @@ impl FileRow {
 
     /// A required field.
     pub(super) fn required(&self, field: &str) -> Result<&Value, MeasureError> {
-        self.fields.get(field).ok_or_else(|| self.problem(field, "is missing"))
+        self.fields.get(field).ok_or_else(|| self.field_error(field, "is missing"))
     }
 
     /// A string.
     pub(super) fn text(&self, field: &str) -> Result<&str, MeasureError> {
         let value = self.required(field)?;
-        value.as_str().ok_or_else(|| self.wrong(field, value, "a string"))
+        value.as_str().ok_or_else(|| self.type_error(field, value, "a string"))
     }
 
     /// An answer: a string, or a list of strings, each of them right.
@@ -127,7 +127,7 @@ impl FileRow {
         match self.required(field)? {
             Value::String(text) => Ok(vec![text.clone()]),
             value @ Value::Array(_) => self.texts_of(field, value),
-            other => Err(self.wrong(field, other, "a string or a list of strings")),
+            other => Err(self.type_error(field, other, "a string or a list of strings")),
         }
     }
 
@@ -139,19 +139,19 @@ impl FileRow {
     /// `value` as a list of strings.
     pub(super) fn texts_of(&self, field: &str, value: &Value) -> Result<Vec<String>, MeasureError> {
         let allowed = "a list of strings";
-        let items = value.as_array().ok_or_else(|| self.wrong(field, value, allowed))?;
-        let text = |item: &Value| item.as_str().map(str::to_owned).ok_or_else(|| self.wrong(field, item, allowed));
+        let items = value.as_array().ok_or_else(|| self.type_error(field, value, allowed))?;
+        let text = |item: &Value| item.as_str().map(str::to_owned).ok_or_else(|| self.type_error(field, item, allowed));
         items.iter().map(text).collect()
     }
 
     /// An object.
     pub(super) fn object(&self, field: &str) -> Result<&Map<String, Value>, MeasureError> {
         let value = self.required(field)?;
-        value.as_object().ok_or_else(|| self.wrong(field, value, "an object with an entry for each question id"))
+        value.as_object().ok_or_else(|| self.type_error(field, value, "an object with an entry for each question id"))
     }
 
     /// A boolean, or 0 or 1.
-    pub(super) fn truth(&self, field: &str) -> Result<bool, MeasureError> {
+    pub(super) fn bool_field(&self, field: &str) -> Result<bool, MeasureError> {
         let value = self.required(field)?;
         self.truth_of(field, value)
     }
@@ -161,7 +161,7 @@ impl FileRow {
         match (value.as_bool(), value.as_i64()) {
             (Some(truth), _) => Ok(truth),
             (None, Some(number @ 0..=1)) => Ok(number == 1),
-            _ => Err(self.wrong(field, value, "true or false")),
+            _ => Err(self.type_error(field, value, "true or false")),
         }
     }
 
@@ -172,7 +172,7 @@ impl FileRow {
         value: &Value,
         item: impl Fn(&Value) -> Result<T, MeasureError>,
     ) -> Result<Vec<T>, MeasureError> {
-        value.as_array().ok_or_else(|| self.wrong(field, value, "a list"))?.iter().map(item).collect()
+        value.as_array().ok_or_else(|| self.type_error(field, value, "a list"))?.iter().map(item).collect()
     }
 
     /// `value` as supporting facts: a list of [title, sentence index].
@@ -183,7 +183,7 @@ impl FileRow {
                 Some([Value::String(title), sentence]) if sentence.is_i64() => {
                     Ok((title.clone(), sentence.as_i64().unwrap_or_default()))
                 }
-                _ => Err(self.problem(field, format!("has the entry {fact}, allowed is [title, sentence index]"))),
+                _ => Err(self.field_error(field, format!("has the entry {fact}, allowed is [title, sentence index]"))),
             }
         })
     }
@@ -191,7 +191,7 @@ impl FileRow {
     /// `value` as an integer, also written as a string.
     pub(super) fn integer(&self, field: &str, value: &Value) -> Result<i64, MeasureError> {
         let written = || value.as_str().and_then(|text| text.trim().parse().ok());
-        value.as_i64().or_else(written).ok_or_else(|| self.wrong(field, value, "an integer"))
+        value.as_i64().or_else(written).ok_or_else(|| self.type_error(field, value, "an integer"))
     }
 }
 
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn arrays_and_lines_alike_with_separators_in_strings() {
         for text in ["[{\"id\": \"a\"}, {\"id\": \"b\u{2028}\"}]", "{\"id\": \"a\"}\n\n{\"id\": \"b\u{2028}\"}\n"] {
-            let rows = rows(FileRole::Gold, text.as_bytes()).unwrap();
+            let rows = read_rows(FileRole::Gold, text.as_bytes()).unwrap();
             let ids: Vec<&str> = rows.iter().map(|row| row.text("id").unwrap()).collect();
             assert_eq!(ids, ["a", "b\u{2028}"]);
         }
@@ -211,12 +211,12 @@ mod tests {
     #[test]
     fn errors_name_line_and_field() {
         let lines = "{\"id\": \"a\"}\n\n{\"id\": 3}\n";
-        let mut rows_ = rows(FileRole::Gold, lines.as_bytes()).unwrap();
-        let error = rows_[1].id("id").unwrap_err().to_string();
+        let mut rows_ = read_rows(FileRole::Gold, lines.as_bytes()).unwrap();
+        let error = rows_[1].take_id("id").unwrap_err().to_string();
         assert_eq!(error, "gold, line 3: field \"id\" is a number, allowed is a string");
-        let error = rows(FileRole::Predictions, &b"{\"id\": \"a\"}\n{\"id\": "[..]).err().unwrap().to_string();
+        let error = read_rows(FileRole::Predictions, &b"{\"id\": \"a\"}\n{\"id\": "[..]).err().unwrap().to_string();
         assert_eq!(error, "predictions, line 2: not valid JSON");
-        let error = rows(FileRole::Gold, &b"[{}, 5]"[..]).err().unwrap().to_string();
+        let error = read_rows(FileRole::Gold, &b"[{}, 5]"[..]).err().unwrap().to_string();
         assert!(error.contains("row 2") && error.contains("a number"), "{error}");
     }
 }

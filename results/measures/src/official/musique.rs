@@ -19,9 +19,9 @@ struct SufficiencyGroup {
 }
 
 /// The figures in the script's order.
-pub(super) fn score(predictions: impl Read, gold: impl Read) -> Result<OfficialFigures, MeasureError> {
-    let predictions = input::rows(FileRole::Predictions, predictions)?;
-    let gold = input::rows(FileRole::Gold, gold)?;
+pub(super) fn score_files(predictions: impl Read, gold: impl Read) -> Result<OfficialFigures, MeasureError> {
+    let predictions = input::read_rows(FileRole::Predictions, predictions)?;
+    let gold = input::read_rows(FileRole::Gold, gold)?;
     if gold.is_empty() {
         return Err(MeasureError::Empty { role: FileRole::Gold });
     }
@@ -36,8 +36,8 @@ pub(super) fn score(predictions: impl Read, gold: impl Read) -> Result<OfficialF
     let mut groups: Vec<SufficiencyGroup> = Vec::new();
     let mut group_of: HashMap<String, usize> = HashMap::new();
     for (mut question, mut prediction) in gold.into_iter().zip(predictions) {
-        let id = question.id("id")?;
-        let predicted_id = prediction.id("id")?;
+        let id = question.take_id("id")?;
+        let predicted_id = prediction.take_id("id")?;
         if id != predicted_id {
             let problem = format!(
                 "gold {} stands against predictions {}; they must have the same ids in the same order",
@@ -68,12 +68,12 @@ pub(super) fn score(predictions: impl Read, gold: impl Read) -> Result<OfficialF
         }
         unanswerable |= !is_answerable;
         group.gold.push(is_answerable);
-        group.predicted.push(prediction.truth("predicted_answerable")?);
+        group.predicted.push(prediction.bool_field("predicted_answerable")?);
     }
     let mean = |sum: f64| if answerable > 0 { sum / answerable as f64 } else { 0.0 };
     let mut figures = vec![("answer_f1", mean(f1)), ("answer_em", mean(em)), ("support_f1", mean(support_f1))];
     if unanswerable {
-        let [answer, support] = sufficiency(&groups)?;
+        let [answer, support] = sufficiency_scores(&groups)?;
         figures.push(("group_answer_sufficiency_f1", answer));
         figures.push(("group_support_sufficiency_f1", support));
     }
@@ -82,7 +82,7 @@ pub(super) fn score(predictions: impl Read, gold: impl Read) -> Result<OfficialF
 }
 
 /// The mean F1 of answer and support over questions, 0 if sufficiency was misjudged on either side.
-fn sufficiency(groups: &[SufficiencyGroup]) -> Result<[f64; 2], MeasureError> {
+fn sufficiency_scores(groups: &[SufficiencyGroup]) -> Result<[f64; 2], MeasureError> {
     let (mut answer, mut support) = (0.0, 0.0);
     for group in groups {
         let (true, Some((answer_f1, support_f1))) = (group.gold.len() == 2, group.answerable) else {
@@ -102,7 +102,7 @@ fn sufficiency(groups: &[SufficiencyGroup]) -> Result<[f64; 2], MeasureError> {
 /// The indices of the supporting paragraphs; paragraphs are a list of objects, or an object of lists.
 fn gold_support(question: &FileRow) -> Result<Vec<i64>, MeasureError> {
     let paragraphs = question.required("paragraphs")?;
-    let missing = |field: &str| question.problem(field, "is missing");
+    let missing = |field: &str| question.field_error(field, "is missing");
     let mut support = Vec::new();
     let mut add = |index: &serde_json::Value, supporting: &serde_json::Value| {
         let index = question.integer("paragraphs.idx", index)?;

@@ -86,11 +86,11 @@ pub fn score_pairs(line: &str) -> Result<PairScore, MeasureError> {
 }
 
 fn score_line(scorer: &mut AnswerScorer, text: &str, line: u64) -> Result<PairScore, MeasureError> {
-    let row = input::line(FileRole::Pairs, text, line)?;
+    let row = input::parse_line(FileRole::Pairs, text, line)?;
     let prediction = row.text("prediction")?;
     let golds = row.answers("golds")?;
     if golds.is_empty() {
-        return Err(row.problem("golds", "is empty, at least one string is needed"));
+        return Err(row.field_error("golds", "is empty, at least one string is needed"));
     }
     Ok(PairScore {
         hotpotqa: scorer.score(Profile::HotpotQa, prediction, &golds).into(),

@@ -32,16 +32,16 @@ type AliasMap = HashMap<String, BTreeSet<String>>;
 
 /// The figures in the script's order. A question without prediction adds nothing and stays in the denominator; the
 /// joint figures need all three parts.
-pub(super) fn score(
+pub(super) fn score_files(
     predictions: impl Read,
     gold: impl Read,
     aliases: Option<impl Read>,
 ) -> Result<OfficialFigures, MeasureError> {
-    let predictions = input::object(FileRole::Predictions, predictions)?;
+    let predictions = input::read_object(FileRole::Predictions, predictions)?;
     let answers = predictions.object("answer")?;
     let (facts, triples) = (predictions.object("sp")?, predictions.object("evidence")?);
     let aliases = aliases.map_or(Ok(AliasMap::new()), read_aliases)?;
-    let gold = input::rows(FileRole::Gold, gold)?;
+    let gold = input::read_rows(FileRole::Gold, gold)?;
     if gold.is_empty() {
         return Err(MeasureError::Empty { role: FileRole::Gold });
     }
@@ -50,12 +50,12 @@ pub(super) fn score(
     let (mut predicted_answers, mut predicted_facts, mut predicted_triples) = (0, 0, 0);
     let mut sums = [ScoreSums::default(); 4];
     for mut question in gold {
-        let id = question.id("_id")?;
+        let id = question.take_id("_id")?;
         let golds = gold_answers(&question, &aliases)?;
         let mut parts: Vec<SetScore> = Vec::with_capacity(3);
         if let Some(answer) = answers.get(&id) {
             let answer = answer.as_str().ok_or_else(|| {
-                predictions.problem(&format!("answer.{id}"), format!("is {}, allowed is a string", input::kind(answer)))
+                predictions.field_error(&format!("answer.{id}"), format!("is {}, allowed is a string", input::value_kind(answer)))
             })?;
             let score = scorer.score(Profile::TwoWiki, answer, &golds).into();
             predicted_answers += 1;
@@ -90,8 +90,8 @@ pub(super) fn score(
 
 fn read_aliases(reader: impl Read) -> Result<AliasMap, MeasureError> {
     let mut aliases = AliasMap::new();
-    for mut row in input::rows(FileRole::Aliases, reader)? {
-        let id = row.id("Q_id")?;
+    for mut row in input::read_rows(FileRole::Aliases, reader)? {
+        let id = row.take_id("Q_id")?;
         let mut names: BTreeSet<String> = row.texts("aliases")?.into_iter().collect();
         names.extend(row.texts("demonyms")?);
         aliases.insert(id, names);
@@ -116,14 +116,14 @@ fn gold_evidences(question: &FileRow, aliases: &AliasMap) -> Result<Vec<Vec<Evid
         let Some(value) = question.optional(field) else { return Ok(Vec::new()) };
         question.list_of(field, value, |triple| {
             <EvidenceTriple>::try_from(question.texts_of(field, triple)?)
-                .map_err(|_| question.problem(field, "has an entry that is not [subject, relation, object]"))
+                .map_err(|_| question.field_error(field, "has an entry that is not [subject, relation, object]"))
         })
     };
     question.required("evidences")?;
     let (named, ids) = (triples("evidences")?, triples("evidences_id")?);
     if !ids.is_empty() && ids.len() != named.len() {
         let problem = format!("has {} entries, \"evidences\" has {}", ids.len(), named.len());
-        return Err(question.problem("evidences_id", problem));
+        return Err(question.field_error("evidences_id", problem));
     }
     let none = BTreeSet::new();
     let spellings = |name: &String, id: Option<&String>| -> Vec<String> {

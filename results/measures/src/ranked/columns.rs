@@ -64,9 +64,9 @@ pub fn evaluate<O: Offset>(
         let (first, last) = (gold.offsets[i].index(), gold.offsets[i + 1].index());
         match gold.groups {
             Some(groups) => {
-                found.set(list, (first..last).map(|g| &gold.ids[groups[g].index()..groups[g + 1].index()]));
+                found.set_ranking(list, (first..last).map(|g| &gold.ids[groups[g].index()..groups[g + 1].index()]));
             }
-            None => found.set(list, gold.ids[first..last].chunks(1)),
+            None => found.set_ranking(list, gold.ids[first..last].chunks(1)),
         }
         for (column, measure) in columns.iter_mut().zip(measures) {
             column.push(measure.value(&found));
