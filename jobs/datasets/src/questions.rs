@@ -2,7 +2,7 @@
 //!
 //! Rows are numbered over all files. Memory holds one row, a hash of every seen id, and BEIR's judgements.
 
-mod seen;
+mod seen_ids;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -19,7 +19,7 @@ use crate::question::Question;
 use crate::records::{RecordLayout, RecordReader};
 use crate::table::{DelimitedReader, TableRow};
 use crate::value::{FieldResult, JsonValue};
-use seen::SeenIds;
+use seen_ids::SeenIds;
 
 /// The location and format of a dataset.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::draw::RandomStream;
+use crate::random_stream::RandomStream;
 use crate::entities::{Entities, Entity, FactObject};
 use crate::passage::{PassagePlan, plan_passage};
 use crate::schema::{HELD_OUT_WORDING, RelationId, Wordings};

@@ -3,7 +3,7 @@
 //! An entity is a class and a number. A relation is a permutation of its subjects, folded onto its objects. So it can
 //! be followed in both directions without a table: a director's films are found from the director's number.
 
-use crate::draw::{RandomStream, Permutation, StreamPurpose, hash_index, world_key};
+use crate::random_stream::{RandomStream, Permutation, StreamPurpose, hash_index, world_key};
 use crate::names::{self, NameHolder, NameParts, PersonName, NamePool, capacity};
 use crate::schema::{EntityClass, LiteralKind, RELATIONS, ObjectRange, RelationId, PersonRole};
 use crate::settings::{WorldSplit, WorldSettings};

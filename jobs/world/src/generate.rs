@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::draw::{Permutation, StreamPurpose};
+use crate::random_stream::{Permutation, StreamPurpose};
 use crate::entities::Entities;
 use crate::passage::{plan_passage, write_passage};
 use crate::question::{IdPrefixes, draw_question};

@@ -10,7 +10,7 @@
 
 pub mod calibrate;
 mod draft;
-mod draw;
+mod random_stream;
 mod entities;
 mod generate;
 mod kinds;

@@ -7,7 +7,7 @@
 
 mod parts;
 
-use crate::draw::{Permutation, StreamPurpose};
+use crate::random_stream::{Permutation, StreamPurpose};
 use crate::settings::WorldSplit;
 
 use parts::{

@@ -3,7 +3,7 @@
 //! The plan is cheap. It tells a question the facts stated in a passage, their sentences and their wordings. The text
 //! is written from the plan.
 
-use crate::draw::{RandomStream, StreamPurpose};
+use crate::random_stream::{RandomStream, StreamPurpose};
 use crate::entities::{Entities, Entity, EntityMention, FactObject};
 use crate::record::{PassageLink, Passage};
 use crate::schema::{EntityClass, HELD_OUT_WORDING, RelationId, relations_into, relations_of};

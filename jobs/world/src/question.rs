@@ -1,7 +1,7 @@
 //! Writes a question: text, answers, gold path, candidates, evidences, sub-questions and chain of thought.
 
 use crate::draft::{DraftAnswer, QuestionDraft, DraftContext};
-use crate::draw::{RandomStream, StreamPurpose};
+use crate::random_stream::{RandomStream, StreamPurpose};
 use crate::entities::{Entities, Entity, FactObject};
 use crate::kinds::{draw_bridge_comparison, draw_chain, draw_comparison};
 use crate::passage::{PlannedSentence, plan_passage, write_passage};
