@@ -64,7 +64,8 @@ static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
             scores.entry((row.measure, row.configuration)).or_default().push(row.value.unwrap());
         }
     }
-    let strata = read_table::<QuestionRow>(&store, &layout::questions_table(run)).unwrap().iter().map(row_strata).collect();
+    let strata =
+        read_table::<QuestionRow>(&store, &layout::questions_table(run)).unwrap().iter().map(row_strata).collect();
     Sample { dir, document, scores, strata }
 });
 

@@ -3,7 +3,7 @@
 #![expect(dead_code, unreachable_pub, reason = "each test file has it as a module and uses its part")]
 #![expect(clippy::print_stderr, reason = "a test that skips itself says so")]
 
-use hopeval_methods::{RequestKind, MethodSetting};
+use hopeval_methods::{MethodSetting, RequestKind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -246,7 +246,8 @@ fn method_of_scenario(kind: &str) -> String {
     let given = given.unwrap_or_else(|| panic!("{file}: no line `method {kind}`"));
     let mut parameters: serde_json::Value =
         serde_json::from_str(if given.is_empty() { "{}" } else { given }).expect("a scenario's parameters are JSON");
-    let method = hopeval_methods::build_method(kind, &parameters, &MethodSetting { passages: 400 }).expect("a scenario's method");
+    let method = hopeval_methods::build_method(kind, &parameters, &MethodSetting { passages: 400 })
+        .expect("a scenario's method");
     for used in method.service_uses() {
         parameters[used.parameter] = match used.kind {
             RequestKind::Retrieve => "bm25",
@@ -256,7 +257,9 @@ fn method_of_scenario(kind: &str) -> String {
             RequestKind::Filter => "filter",
             RequestKind::Read => "reader",
             RequestKind::Embed => "encoder",
-            RequestKind::Rerank | RequestKind::Entail => panic!("`{kind}` needs a service that answers {}", used.kind.name()),
+            RequestKind::Rerank | RequestKind::Entail => {
+                panic!("`{kind}` needs a service that answers {}", used.kind.name())
+            }
         }
         .into();
     }

@@ -21,7 +21,8 @@ use std::thread;
 /// Lets `command` find the libraries, with two devices.
 fn simulated(mut command: Command, settings: &[(&str, &str)]) -> Command {
     static LIBRARIES: OnceLock<SimulatedLibraries> = OnceLock::new();
-    let libraries = LIBRARIES.get_or_init(|| SimulatedLibraries::build(Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap());
+    let libraries =
+        LIBRARIES.get_or_init(|| SimulatedLibraries::build(Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap());
     command.envs(libraries.environment_variables()).env_remove("CUDA_VISIBLE_DEVICES");
     command.env("SIMULATED_CUDA_DEVICES", "2").envs(settings.iter().copied());
     command

@@ -137,7 +137,10 @@ fn doubtful(name: &'static str, found: impl Into<String>, note: &str) -> DoctorF
 fn store_fact(subject: &DoctorSubject<'_>) -> DoctorFact {
     match (subject.probe)() {
         Ok(()) => fine("store", format!("{} can be read and written", subject.store), ""),
-        Err(why) => DoctorFact { health: FactHealth::Broken, ..fine("store", format!("{} cannot be used", subject.store), &why) },
+        Err(why) => DoctorFact {
+            health: FactHealth::Broken,
+            ..fine("store", format!("{} cannot be used", subject.store), &why)
+        },
     }
 }
 

@@ -6,18 +6,18 @@
 //!
 //! | seen | verdict |
 //! | --- | --- |
-//! | a socket closed without a goodbye | [`Verdict::PeerLost`] |
-//! | no frame, or no change of the counter, for the stall bound | [`Verdict::PeerStalled`] |
-//! | some process was asked to drain | [`Verdict::Drain`] |
-//! | every process is quiet | [`Verdict::Flush`] |
-//! | every process has drained | [`Verdict::StopNow`] |
+//! | a socket closed without a goodbye | [`MeshVerdict::PeerLost`] |
+//! | no frame, or no change of the counter, for the stall bound | [`MeshVerdict::PeerStalled`] |
+//! | some process was asked to drain | [`MeshVerdict::Drain`] |
+//! | every process is quiet | [`MeshVerdict::Flush`] |
+//! | every process has drained | [`MeshVerdict::StopNow`] |
 //!
 //! A verdict is reported once, and the caller acts upon it. The rules are in `watch`, without socket and clock.
 
-mod frame;
 mod beat_thread;
-mod failure_detector;
 mod connection;
+mod failure_detector;
+mod frame;
 
 use std::fmt;
 use std::io;
@@ -26,9 +26,9 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use beat_thread::{HeartbeatCommand, HeartbeatThread, ClosingStep};
-use failure_detector::FailureDetector;
+use beat_thread::{ClosingStep, HeartbeatCommand, HeartbeatThread};
 use connection::HeartbeatConnection;
+use failure_detector::FailureDetector;
 
 /// Settings of the heartbeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +106,7 @@ impl HeartbeatSockets {
     }
 }
 
-/// Running heartbeats. If dropped without [`Pulse::goodbye`], it closes its sockets, and the process counts as lost.
+/// Running heartbeats. If dropped without [`Heartbeat::goodbye`], it closes its sockets, and the process counts as lost.
 #[derive(Debug)]
 pub struct Heartbeat {
     handle: HeartbeatHandle,
@@ -130,7 +130,12 @@ impl Heartbeat {
         beats: impl Fn() -> u64 + Send + 'static,
         on_verdict: impl FnMut(MeshVerdict) + Send + 'static,
     ) -> io::Result<Self> {
-        let watch = FailureDetector::new(link.process, link.peers.iter().map(|(p, _)| *p), settings.stall_bound, Instant::now());
+        let watch = FailureDetector::new(
+            link.process,
+            link.peers.iter().map(|(p, _)| *p),
+            settings.stall_bound,
+            Instant::now(),
+        );
         let mut wires = Vec::new();
         for (process, stream) in link.peers {
             wires.push(HeartbeatConnection::new(process, stream)?);
@@ -171,19 +176,19 @@ impl Drop for Heartbeat {
 }
 
 impl HeartbeatHandle {
-    /// This process was asked to stop; all others will receive [`Verdict::Drain`].
+    /// This process was asked to stop; all others will receive [`MeshVerdict::Drain`].
     pub fn drain(&self) {
         self.send_command(HeartbeatCommand::Tell(ClosingStep::Drain));
     }
 
     /// This process has finished its questions, and admits no more. When all have said so, all receive
-    /// [`Verdict::Flush`].
+    /// [`MeshVerdict::Flush`].
     pub fn quiet(&self) {
         self.send_command(HeartbeatCommand::Tell(ClosingStep::Quiet));
     }
 
-    /// This process has made everything durable, after [`Verdict::Flush`]. When all have said so, all receive
-    /// [`Verdict::StopNow`].
+    /// This process has made everything durable, after [`MeshVerdict::Flush`]. When all have said so, all receive
+    /// [`MeshVerdict::StopNow`].
     pub fn drained(&self) {
         self.send_command(HeartbeatCommand::Tell(ClosingStep::Drained));
     }

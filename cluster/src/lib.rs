@@ -5,10 +5,10 @@
 
 pub mod doctor;
 pub mod exit;
+pub mod heartbeat;
 pub mod mesh;
 pub mod metrics;
 pub mod panics;
 pub mod progress;
-pub mod heartbeat;
 pub mod signals;
 pub mod supervise;

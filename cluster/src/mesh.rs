@@ -12,14 +12,14 @@
 //! The token is sent in the clear, as are timely's messages: it protects against accidents, not against readers of the
 //! network. The mesh knows neither the dataflow nor the record of generations.
 
-mod socket_threads;
-mod listener;
-mod error;
-mod rendezvous;
-mod hello;
-mod refusal;
-mod settings;
 mod data_sockets;
+mod error;
+mod hello;
+mod listener;
+mod refusal;
+mod rendezvous;
+mod settings;
+mod socket_threads;
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -28,10 +28,10 @@ use timely::CommunicationConfig;
 use timely::communication::allocator::zero_copy::initialize::initialize_networking_from_sockets;
 use timely::communication::allocator::{AllocatorBuilder, ProcessBuilder};
 
-pub use socket_threads::{SocketThreads, SocketThreadsFailed};
-pub use error::{MissingProcess, MeshError};
+pub use error::{MeshError, MissingProcess};
 pub use refusal::MeshRefusal;
 pub use settings::{MeshSettings, check_hosts};
+pub use socket_threads::{SocketThreads, SocketThreadsFailed};
 
 use crate::heartbeat::HeartbeatSockets;
 use listener::MeshListener;
@@ -106,7 +106,12 @@ fn form_alone(settings: &MeshSettings, role: FormingRole) -> Result<FormedMesh, 
         FormingRole::Lead(welcome) => welcome,
         FormingRole::Follow => Vec::new(),
     };
-    Ok(FormedMesh { allocators, comms: SocketThreads::new(guard), heartbeat_sockets: HeartbeatSockets::new(0, Vec::new()), welcome })
+    Ok(FormedMesh {
+        allocators,
+        comms: SocketThreads::new(guard),
+        heartbeat_sockets: HeartbeatSockets::new(0, Vec::new()),
+        welcome,
+    })
 }
 
 /// Opens the listener. A port still held by an earlier generation is tried again until the deadline.

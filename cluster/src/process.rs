@@ -74,7 +74,8 @@ impl Process<'_> {
     /// Any fault before the dataflow runs. Afterwards an early end exits the process.
     pub(crate) fn run_generation(&self, lead: Option<String>) -> Result<ProcessEnd> {
         let (events, happened) = channel();
-        let GenerationPart { comms, allocators, heartbeat: pulse, generation, commit_thread: ledger } = self.join_generation(lead, &events)?;
+        let GenerationPart { comms, allocators, heartbeat: pulse, generation, commit_thread: ledger } =
+            self.join_generation(lead, &events)?;
         let voice = pulse.handle();
         self.drain_on_signal(&generation, &voice);
         let early = EarlyEnd { run: generation.run.id().to_owned(), leads: ledger.is_some() };

@@ -24,7 +24,7 @@ pub struct Progress {
     look: ProgressLook,
 }
 
-/// One stage. If it is dropped without [`Stage::finish`], its line stays as it is.
+/// One stage. If it is dropped without [`ProgressStage::finish`], its line stays as it is.
 pub struct ProgressStage {
     bar: ProgressBar,
     look: ProgressLook,

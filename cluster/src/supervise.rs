@@ -190,7 +190,11 @@ struct ChildProcesses {
 }
 
 impl ChildProcesses {
-    fn wait_for_all(mut self, grace: GracePeriods, drained: &mpsc::Receiver<()>) -> Result<SupervisionEnd, SuperviseError> {
+    fn wait_for_all(
+        mut self,
+        grace: GracePeriods,
+        drained: &mpsc::Receiver<()>,
+    ) -> Result<SupervisionEnd, SuperviseError> {
         let mut draining = Some(drained);
         let mut first_loss: Option<Instant> = None;
         let mut terminated = false;

@@ -8,11 +8,11 @@
 //!
 //! Both are replaced by their values before a run is made: its record, its requests and its digest hold the values, as
 //! if the job had named them, and the record names their selections. A choice must not be evaluated on the questions it
-//! was made on: [`Watch`] refuses that.
+//! was made on: [`OverlapCheck`] refuses that.
 
 pub mod demonstrations;
-pub mod selection;
 pub mod overlap;
+pub mod selection;
 
 use crate::cache::ProgressReporter;
 use crate::error::JobError;
@@ -22,10 +22,10 @@ use crate::job::sweep::Configuration;
 use crate::places::Places;
 use demonstrations::DemonstrationSample;
 use hopeval_results::Store;
+use overlap::OverlapCheck;
 use selection::Selection;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use overlap::OverlapCheck;
 
 /// The results of resolving the choices of a job's configurations.
 #[derive(Debug, Default)]
@@ -66,7 +66,7 @@ pub fn resolve_choices(
 /// Replaces only references to selections.
 ///
 /// # Errors
-/// As [`resolve`].
+/// As [`resolve_choices`].
 pub fn resolve_selections(configurations: &mut [Configuration], store: &Store) -> Result<ResolvedChoices, JobError> {
     let mut resolved = ResolvedChoices::default();
     let mut known: BTreeMap<String, Selection> = BTreeMap::new();

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct RunFault(Arc<Mutex<Option<JobError>>>);
 
 impl RunFault {
-    /// Keeps the first error, for the caller of [`Fault::take`] to show. Later errors are often its consequences.
+    /// Keeps the first error, for the caller of [`RunFault::take`] to show. Later errors are often its consequences.
     pub fn report(&self, error: JobError) {
         tracing::debug!(%error, "the run cannot go on");
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);

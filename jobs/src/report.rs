@@ -1,12 +1,12 @@
 //! Reports on runs: final tables, live figures, plans, costs, comparisons, exports.
 
 pub mod accounting;
-pub mod measure_means;
 pub mod calibrate;
 pub mod compare;
 pub mod costs;
 pub mod export;
 pub mod failures;
+pub mod measure_means;
 pub mod plan;
 pub mod publish;
 pub mod replicates;

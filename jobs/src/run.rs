@@ -12,9 +12,9 @@
 //! | --- | --- |
 //! | [`settings`], [`make`], [`open`], [`generation`] | a run's settings; it is made, opened, begun again |
 //! | [`feed`], [`machines`], [`render`], [`drain`] | questions and machines in the dataflow; its early end |
-//! | [`journal`], [`outcomes`], [`writes`] | records and outcomes become durable |
-//! | [`commits`], [`live`] | cohorts are committed; the live table |
-//! | [`judge`], [`judged`], [`outcome`], [`gold_reader`] | outcomes are evaluated by gold, all in final order |
+//! | [`journal_writer`], [`outcome_writer`], [`writes`] | records and outcomes become durable |
+//! | [`commits`], [`live_table`] | cohorts are committed; the live table |
+//! | [`evaluator`], [`evaluation`], [`outcome`], [`gold_reader`] | outcomes are evaluated by gold, all in final order |
 //! | [`edits`], [`gold`], [`corrections`] | edits of gold, of finished runs and of running ones |
 //! | [`transcript`], [`replay`] | one question again, with the answers of the journal |
 
@@ -22,13 +22,13 @@ pub mod commits;
 pub mod corrections;
 pub mod drain;
 pub mod edits;
+pub mod evaluation;
+pub mod evaluator;
 pub mod feed;
 pub mod generation;
 pub mod gold;
 pub mod gold_reader;
 pub mod journal_writer;
-pub mod evaluator;
-pub mod evaluation;
 pub mod live_table;
 pub mod machines;
 pub mod make;

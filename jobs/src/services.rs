@@ -10,27 +10,27 @@
 //! | `conformance` | the rules for every kind, as a test |
 //! | [`catalogue`] | all services of a run, with their fingerprints |
 //! | [`key`], [`served`], [`replies`] | the identity of a request; its answer on the way; its answer for one asker |
-//! | [`desk`], [`thread`] | sends one worker's requests to their services; the thread of one service |
-//! | [`shelf`], `archive`, [`record`] | known answers, in memory and in the journal |
+//! | [`dispatcher`], [`thread`] | sends one worker's requests to their services; the thread of one service |
+//! | [`answer_index`], `journal_reader`, [`record`] | known answers, in memory and in the journal |
 //! | [`usage`] | the work of services, counted |
 //!
 //! A line of the table below declares the file of a kind and registers it, so a new kind is a file, a line, and a
 //! section of `ops/docs/jobs.md`. `cargo fmt` does not see modules declared by a macro; `ops/format.sh` formats them,
 //! too.
 
-mod journal_reader;
+pub mod answer_index;
 pub mod catalogue;
 #[cfg(test)]
 mod conformance;
 pub mod corpus;
 pub mod dispatcher;
+mod journal_reader;
 pub mod key;
 pub mod models;
 pub mod record;
 pub mod replies;
 pub mod served;
 pub mod service;
-pub mod answer_index;
 mod sparse;
 pub mod thread;
 mod timing;

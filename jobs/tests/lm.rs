@@ -11,10 +11,12 @@ mod lm {
 use hopeval_jobs::services::catalogue::Catalogue;
 use hopeval_jobs::services::dense::build::IndexBuild;
 use hopeval_methods::request::{
-    EmbedPayload, EmbedRole, EntailPayload, FilterPayload, GeneratePayload, LabelPayload, PassageId, ReadPayload, RerankPayload, RetrievePayload, Sampling, ScorePayload, Statistics,
-    TextFormat,
+    EmbedPayload, EmbedRole, EntailPayload, FilterPayload, GeneratePayload, LabelPayload, PassageId, ReadPayload,
+    RerankPayload, RetrievePayload, Sampling, ScorePayload, Statistics, TextFormat,
 };
-use hopeval_methods::{Answer, RequestPayload, Content, Failure, FailureKind, PassageForm, Prompt, Request, ServiceName, MethodSetting};
+use hopeval_methods::{
+    Answer, Content, Failure, FailureKind, MethodSetting, PassageForm, Prompt, Request, RequestPayload, ServiceName,
+};
 use hopeval_results::tables::CostRow;
 use lm::evaluate::{Bench, fixture};
 use lm::probe::Probe;
@@ -304,7 +306,8 @@ fn a_labeler_with_other_tags_is_said_before_the_run() {
     catalogue.open_all(&|_, _| ()).unwrap();
     let check = |tags: u32| {
         let parameters = json!({"retriever": "dense", "labeler": "label", "filter": "filter", "tags": tags});
-        let method = hopeval_methods::build_method("efficientrag", &parameters, &MethodSetting { passages: 400 }).unwrap();
+        let method =
+            hopeval_methods::build_method("efficientrag", &parameters, &MethodSetting { passages: 400 }).unwrap();
         catalogue.check_services("rounds", method.as_ref()).map_err(|error| error.to_string())
     };
     assert_eq!(check(2), Ok(()));
@@ -318,7 +321,8 @@ fn a_prompt_beyond_the_model_is_a_failure_that_every_run_meets() {
     let catalogue = BENCH.catalogue();
     let long = Prompt::text("castle ".repeat(300));
     let score = ScorePayload { prompt: long, target: Prompt::text("who?"), temperatures: vec![1.0] };
-    let refused = |service: &str, ask: RequestPayload| catalogue.answer(&Request::new(&ServiceName::from(service), ask)).result;
+    let refused =
+        |service: &str, ask: RequestPayload| catalogue.answer(&Request::new(&ServiceName::from(service), ask)).result;
     let Err(Failure { kind, message }) = refused("generate", score.clone().into()) else { panic!() };
     assert_eq!(kind, FailureKind::ContextOverflow, "{message}");
     let hot = ScorePayload { prompt: Prompt::text("a"), temperatures: vec![f64::NAN], ..score };

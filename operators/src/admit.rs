@@ -21,7 +21,7 @@ pub trait Feed: 'static {
     /// The next question with its cohort. Cohorts never decrease.
     fn poll(&mut self) -> FeedPoll<Self::Question>;
 
-    /// Takes the activator to wake after [`Poll::Pending`]. Called once, before the first poll.
+    /// Takes the activator to wake after [`FeedPoll::Pending`]. Called once, before the first poll.
     fn wake_with(&mut self, activator: SyncActivator);
 }
 

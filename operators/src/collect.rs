@@ -35,13 +35,13 @@ pub trait Collector: 'static {
     /// later, from any thread. Does not block.
     ///
     /// # Errors
-    /// As [`take`](Self::take).
+    /// As [`take`](Self::take_item).
     fn begin_finish(&mut self, ticket: Ticket<Self::Done>) -> Result<(), ProductionFailure>;
 
     /// Ends the last step; `done` is `None` if its ticket was dropped.
     ///
     /// # Errors
-    /// As [`take`](Self::take).
+    /// As [`take`](Self::take_item).
     fn end_finish(&mut self, done: Option<Self::Done>) -> Result<(), ProductionFailure>;
 }
 
@@ -100,7 +100,9 @@ pub fn collect<'scope, C: Collector>(
         let mailbox = Mailbox::new(scope.worker().sync_activator_for(info.address.to_vec()));
         let (mut collector, mut capability, mut finishing) = (Some(collector), Some(capability), false);
         move |(input, frontier), _| {
-            input.for_each(|_, batch| batch.drain(..).for_each(|item| step_collector(&mut collector, |held| held.take_item(item))));
+            input.for_each(|_, batch| {
+                batch.drain(..).for_each(|item| step_collector(&mut collector, |held| held.take_item(item)))
+            });
             if frontier.is_empty() && !finishing {
                 finishing = true;
                 step_collector(&mut collector, |held| held.begin_finish(mailbox.new_ticket(0)));

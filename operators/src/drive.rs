@@ -2,7 +2,7 @@
 //!
 //! All configurations of a question are opened together on one worker. A key is sent once per worker while it is in
 //! flight, and once per question while any of its configurations is open: the response fans out locally. An opener can
-//! ask for one machine at a time, to time each by itself ([`Opener::one_at_a_time`]). A machine is stepped only with
+//! ask for one machine at a time, to time each by itself ([`QuestionOpener::one_at_a_time`]). A machine is stepped only with
 //! *all* responses of its round, in the order of its requests. So the order of arrival has no effect.
 //!
 //! ```text
@@ -14,7 +14,7 @@
 
 use crate::admit::Credits;
 use crate::counters::OperatorCounters;
-use crate::message::{Envelope, RequestKey, Reply};
+use crate::message::{Envelope, Reply, RequestKey};
 use crate::ticket::Slab;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
@@ -252,8 +252,11 @@ impl<P: QuestionOpener> MachineDriver<P> {
     }
 
     /// Sends the requests and outcomes of this activation, each at the timestamp of its cohort.
-    fn send_outputs(&mut self, mut requests: OutputSession<'_, Envelope<RequestOf<P>>>, mut outcomes: OutputSession<'_, OutcomeOf<P>>)
-    where
+    fn send_outputs(
+        &mut self,
+        mut requests: OutputSession<'_, Envelope<RequestOf<P>>>,
+        mut outcomes: OutputSession<'_, OutcomeOf<P>>,
+    ) where
         RequestOf<P>: 'static,
         OutcomeOf<P>: 'static,
     {
@@ -366,7 +369,9 @@ where
         drop(capabilities);
         move |_frontiers| {
             questions.for_each(|capability, batch| driver.take_questions(&capability, batch));
-            replies.for_each(|_, batch| batch.drain(..).for_each(|reply| driver.deliver_response(reply.key, reply.response)));
+            replies.for_each(|_, batch| {
+                batch.drain(..).for_each(|reply| driver.deliver_response(reply.key, reply.response))
+            });
             driver.step_ready();
             driver.send_outputs(requests.activate(), outcomes.activate());
             driver.release_cohorts(&credits);

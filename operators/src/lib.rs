@@ -2,9 +2,9 @@
 //! persist write early.
 //!
 //! This crate knows timely and differential dataflow. It is independent of methods, models, datasets and storage. The
-//! operators host their work through small traits: [`drive::Hosted`] machines, a [`serve::Backend`] for answers, a
-//! [`scatter::Shard`] for one worker's part of an answer, a [`produce::Production`], a [`collect::Collector`], a
-//! [`persist::Writer`] for durable writes, a [`commit::Committer`].
+//! operators host their work through small traits: [`drive::DrivenMachine`] machines, a [`serve::Backend`] for answers, a
+//! [`scatter::QueryShard`] for one worker's part of an answer, a [`produce::Production`], a [`collect::Collector`], a
+//! [`persist::DurableWriter`] for durable writes, a [`commit::Committer`].
 //!
 //! ```text
 //!            credits                        loop: Product<cohort, round>
@@ -38,7 +38,6 @@
 //! holds, so the next run finds every computed result.
 
 pub mod admit;
-mod notifier;
 pub mod collect;
 pub mod commit;
 pub mod correct;
@@ -46,6 +45,7 @@ pub mod counters;
 pub mod drive;
 pub mod flush;
 pub mod message;
+mod notifier;
 pub mod persist;
 pub mod produce;
 pub mod scatter;
@@ -54,4 +54,4 @@ pub mod tally;
 pub mod ticket;
 
 pub use counters::OperatorCounters;
-pub use message::{BUCKETS, Envelope, RequestKey, Reply, worker_of};
+pub use message::{BUCKETS, Envelope, Reply, RequestKey, worker_of};

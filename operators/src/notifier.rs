@@ -37,7 +37,7 @@ impl Notifier {
         }
     }
 
-    /// Announces a call of [`look`](Self::look) in this activation. Until then, posts need not wake the operator.
+    /// Announces a call of [`rearm`](Self::rearm) in this activation. Until then, posts need not wake the operator.
     pub(crate) fn mute(&self) {
         self.notified.swap(true, Ordering::AcqRel);
     }

@@ -1,6 +1,6 @@
 //! Makes a stream durable, and holds its frontier back until then.
 //!
-//! The operator keeps one capability. When its input is complete up to some cohort, the [`Writer`] writes the items due
+//! The operator keeps one capability. When its input is complete up to some cohort, the [`DurableWriter`] writes the items due
 //! for it. The operator releases the earlier cohorts only when every write begun so far is durable. Downstream, a
 //! passed frontier therefore means "durable", for all items received before the cohort was complete, at any timestamp.
 //!
@@ -33,7 +33,7 @@ pub trait DurableWriter: 'static {
     fn begin_writes(&mut self, due: DueWrites, begin: &mut dyn FnMut() -> Ticket<Self::Receipt>);
 }
 
-/// The writes requested from a [`Writer`].
+/// The writes requested from a [`DurableWriter`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DueWrites {
     /// The input is complete for all cohorts below this one ([`u64::MAX`]: for all cohorts).

@@ -1,7 +1,7 @@
 //! Asks every worker for its part of an answer, and puts the parts together on the worker that asked.
 //!
 //! A service with its data spread over the workers cannot answer alone. From any thread, it hands its queries to the
-//! [`Inlet`] of its worker. Each query goes to all workers. The [`Shard`] of each worker answers from its own part, in
+//! [`QuerySender`] of its worker. Each query goes to all workers. The [`QueryShard`] of each worker answers from its own part, in
 //! the background, a batch of queries at a time. The findings come back in the order of the workers.
 //!
 //! ```text
@@ -55,7 +55,7 @@ pub struct QuerySender<Q, F> {
     notifier: Arc<Notifier>,
 }
 
-/// The other end of an [`Inlet`], for [`scatter`].
+/// The other end of an [`QuerySender`], for [`scatter`].
 pub struct QueryReceiver<Q, F> {
     receiver: Receiver<(Q, QueryEnd<F>)>,
     notifier: Arc<Notifier>,
@@ -158,7 +158,11 @@ type WaitingQueries<F> = Rc<RefCell<Slab<WaitingQuery<F>>>>;
 ///     assert_eq!(found.unwrap(), [vec![0u32], vec![40], vec![80]], "each worker asked all three");
 /// }
 /// ```
-pub fn scatter<D: 'static, S: QueryShard>(held: Stream<'_, u64, Vec<D>>, queries: QueryReceiver<S::Query, S::Found>, shard: S) {
+pub fn scatter<D: 'static, S: QueryShard>(
+    held: Stream<'_, u64, Vec<D>>,
+    queries: QueryReceiver<S::Query, S::Found>,
+    shard: S,
+) {
     let waiting = Rc::new(RefCell::new(Slab::new()));
     let sent = send_queries(held, queries, Rc::clone(&waiting));
     gather_findings(answer_queries(sent, shard), waiting);
@@ -172,31 +176,35 @@ fn send_queries<'scope, D: 'static, Q: ExchangeData + Clone, F: 'static>(
 ) -> Stream<'scope, u64, Vec<SentQuery<Q>>> {
     let scope = held.scope();
     let (from, workers) = (scope.index(), scope.peers());
-    held.unary_frontier::<CapacityContainerBuilder<Vec<SentQuery<Q>>>, _, _, _>(Pipeline, "ask", move |capability, info| {
-        queries.notifier.attach(scope.worker().sync_activator_for(info.address.to_vec()));
-        let mut capability = Some(capability);
-        move |(input, frontier), output| {
-            input.for_each(|_, batch| batch.clear());
-            queries.notifier.rearm();
-            let asked = queries.receiver.try_iter();
-            let Some(first) = &capability else {
-                // No worker can be asked any more: the ends are dropped.
-                return asked.for_each(drop);
-            };
-            let (mut waiting, mut sent) = (waiting.borrow_mut(), Vec::new());
-            for (query, end) in asked {
-                let found = (0..workers).map(|_| None).collect();
-                let slot = waiting.insert(WaitingQuery { end, found, missing: workers });
-                sent.extend((0..workers).map(|to| SentQuery { to, from, slot, query: query.clone() }));
+    held.unary_frontier::<CapacityContainerBuilder<Vec<SentQuery<Q>>>, _, _, _>(
+        Pipeline,
+        "ask",
+        move |capability, info| {
+            queries.notifier.attach(scope.worker().sync_activator_for(info.address.to_vec()));
+            let mut capability = Some(capability);
+            move |(input, frontier), output| {
+                input.for_each(|_, batch| batch.clear());
+                queries.notifier.rearm();
+                let asked = queries.receiver.try_iter();
+                let Some(first) = &capability else {
+                    // No worker can be asked any more: the ends are dropped.
+                    return asked.for_each(drop);
+                };
+                let (mut waiting, mut sent) = (waiting.borrow_mut(), Vec::new());
+                for (query, end) in asked {
+                    let found = (0..workers).map(|_| None).collect();
+                    let slot = waiting.insert(WaitingQuery { end, found, missing: workers });
+                    sent.extend((0..workers).map(|to| SentQuery { to, from, slot, query: query.clone() }));
+                }
+                if !sent.is_empty() {
+                    output.session(first).give_container(&mut sent);
+                }
+                if frontier.is_empty() {
+                    capability = None;
+                }
             }
-            if !sent.is_empty() {
-                output.session(first).give_container(&mut sent);
-            }
-            if frontier.is_empty() {
-                capability = None;
-            }
-        }
-    })
+        },
+    )
 }
 
 /// The findings of one worker's shard for the queries of all workers.

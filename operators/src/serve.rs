@@ -6,7 +6,7 @@
 //! record always arrives before any effect of its reply.
 
 use crate::counters::OperatorCounters;
-use crate::message::{Envelope, RequestKey, Reply};
+use crate::message::{Envelope, Reply, RequestKey};
 use crate::ticket::{Mailbox, Slab, Ticket};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;

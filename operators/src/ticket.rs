@@ -40,7 +40,7 @@ impl<T> Mailbox<T> {
         Ticket { slot, channel: Some(Arc::clone(&self.channel)) }
     }
 
-    /// Announces a call of [`answers`](Self::answers) in this activation. Until then, answers need not wake the worker.
+    /// Announces a call of [`answers`](Self::take_answers) in this activation. Until then, answers need not wake the worker.
     pub(crate) fn will_read(&self) {
         self.channel.notifier.mute();
     }

@@ -10,11 +10,11 @@
 use hopeval_operators::admit::{Credits, Feed, FeedPoll, admit};
 use hopeval_operators::commit::{Committer, commit};
 use hopeval_operators::correct::correct;
-use hopeval_operators::drive::{AskedRequest, DrivenMachine, QuestionOpener, DrivenStep, drive};
+use hopeval_operators::drive::{AskedRequest, DrivenMachine, DrivenStep, QuestionOpener, drive};
 use hopeval_operators::flush::Flush;
 use hopeval_operators::persist::{DueWrites, DurableWriter, persist};
 use hopeval_operators::scatter::{QueryEnd, QuerySender, QueryShard, query_channel, scatter};
-use hopeval_operators::serve::{BackendAnswer, Backend, Submission, serve};
+use hopeval_operators::serve::{Backend, BackendAnswer, Submission, serve};
 use hopeval_operators::tally::{TallyChange, TallyTable, tally};
 use hopeval_operators::ticket::Ticket;
 use hopeval_operators::{OperatorCounters, RequestKey};

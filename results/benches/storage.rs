@@ -9,7 +9,7 @@
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a bench prints its figures, and stops where it fails")]
 
 use bytes::Bytes;
-use hopeval_results::journal::{JournalEntry, Journal, JournalKey, AnswerLocation, write_segment};
+use hopeval_results::journal::{AnswerLocation, Journal, JournalEntry, JournalKey, write_segment};
 use hopeval_results::tables::outcomes::write_part;
 use hopeval_results::tables::{OutcomeRow, read_table};
 use hopeval_results::{Store, layout};
@@ -42,7 +42,8 @@ fn journal(store: &Store, keys: u64, segments: u64) {
             let bucket = u16::from_le_bytes([key.0[30], key.0[31]]) % 4096;
             JournalEntry { bucket, key, bytes: Bytes::from(value(n)) }
         });
-        write_segment(store, &layout::segment_name(layout::JOURNAL, segment, "run", 1, 0, 0), entries.collect()).unwrap();
+        write_segment(store, &layout::segment_name(layout::JOURNAL, segment, "run", 1, 0, 0), entries.collect())
+            .unwrap();
     }
     let wrote = start.elapsed();
     println!("write  {segments} segments of {each}, synced: {:.2} s", wrote.as_secs_f64());

@@ -22,9 +22,9 @@ mod summary;
 mod write;
 
 pub use error::JournalError;
-pub use index::{Journal, JournalStats, AnswerLocation};
+pub use index::{AnswerLocation, Journal, JournalStats};
 pub use reader::SegmentReader;
-pub use summary::{JournalSummary, SegmentEntry, scan_segment, journal_summary};
+pub use summary::{JournalSummary, SegmentEntry, journal_summary, scan_segment};
 pub use write::{Segment, write_segment};
 
 use bytes::Bytes;

@@ -20,7 +20,7 @@ pub mod run;
 pub mod store;
 pub mod tables;
 
-pub use journal::{JournalEntry, Journal, JournalError, JournalKey, AnswerLocation, Segment};
+pub use journal::{AnswerLocation, Journal, JournalEntry, JournalError, JournalKey, Segment};
 pub use log::{Log, LogError};
 pub use run::{RunError, RunRecord};
 pub use store::{Store, StoreError};

@@ -15,7 +15,7 @@ mod record;
 mod state;
 
 pub use error::LogError;
-pub use record::{RecordBody, CohortCommit, Commit, FinalRecord, FinalTable, LOG_VERSION, LogRecord};
+pub use record::{CohortCommit, Commit, FinalRecord, FinalTable, LOG_VERSION, LogRecord, RecordBody};
 pub use state::{GoldEdit, LogState};
 
 use crate::layout;
@@ -43,7 +43,8 @@ impl Log {
         let mut log = Self { store: store.clone(), run: run.to_owned(), state: LogState::default() };
         let listed = store.list(&layout::log_folder(run))?;
         log.refresh()?;
-        if let Some((name, _)) = listed.iter().rfind(|(name, _)| name.as_str() >= log.record_name(log.next_number()).as_str())
+        if let Some((name, _)) =
+            listed.iter().rfind(|(name, _)| name.as_str() >= log.record_name(log.next_number()).as_str())
         {
             let missing = store.full_name(&log.record_name(log.next_number()));
             return Err(LogError::Gap { missing, found: store.full_name(name) });
@@ -58,7 +59,8 @@ impl Log {
     pub fn refresh(&mut self) -> Result<&LogState, LogError> {
         let mut ahead = 1;
         loop {
-            let names: Vec<String> = (self.next_number()..self.next_number() + ahead).map(|seq| self.record_name(seq)).collect();
+            let names: Vec<String> =
+                (self.next_number()..self.next_number() + ahead).map(|seq| self.record_name(seq)).collect();
             for (name, bytes) in names.iter().zip(self.store.get_many(&names)?) {
                 let Some(bytes) = bytes else { return Ok(&self.state) };
                 let record = LogRecord::from_json(&self.store.full_name(name), self.next_number(), &bytes)?;
@@ -155,7 +157,14 @@ impl Log {
 
     fn new_record(&self, generation: u64, committer: &str, body: RecordBody) -> LogRecord {
         let at_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-        LogRecord { version: LOG_VERSION, seq: self.next_number(), generation, committer: committer.to_owned(), at_ms, body }
+        LogRecord {
+            version: LOG_VERSION,
+            seq: self.next_number(),
+            generation,
+            committer: committer.to_owned(),
+            at_ms,
+            body,
+        }
     }
 
     fn record_name(&self, seq: u64) -> String {

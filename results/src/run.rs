@@ -43,7 +43,7 @@ pub enum RunError {
         store: String,
     },
     /// The given prefix fits the ids of several runs.
-    #[error("`{run}` is the beginning of {} runs in `{store}`: {}", matching.len(), few(matching))]
+    #[error("`{run}` is the beginning of {} runs in `{store}`: {}", matching.len(), join_first(matching))]
     Ambiguous {
         /// The requested id.
         run: String,

@@ -104,7 +104,8 @@ impl Store {
     /// [`StoreError::NotFound`], or another error of the store.
     pub fn get(&self, name: &str) -> Result<Bytes, StoreError> {
         let path = self.object_path(name, "read")?;
-        self.block_on(async { self.inner.objects.get(&path).await?.bytes().await }).map_err(|e| self.store_error("read", name, e))
+        self.block_on(async { self.inner.objects.get(&path).await?.bytes().await })
+            .map_err(|e| self.store_error("read", name, e))
     }
 
     /// Several objects, in the order of `names`; absent ones are `None`.

@@ -5,7 +5,7 @@ use crate::print;
 use anyhow::Result;
 use clap::Args;
 use hopeval_cluster::exit;
-use hopeval_jobs::report::requests::write_requests as write_requests;
+use hopeval_jobs::report::requests::write_requests;
 use hopeval_results::Log;
 
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ use crate::print;
 use anyhow::Result;
 use clap::{ArgGroup, Args, ValueEnum, value_parser};
 use hopeval_cluster::exit;
-use hopeval_construct::{KeptWords, ConstructSettings};
+use hopeval_construct::{ConstructSettings, KeptWords};
 use hopeval_datasets::Format;
 use std::path::PathBuf;
 
@@ -48,7 +48,7 @@ pub(crate) struct TrainDataArguments {
     #[arg(long, default_value_t = 0, conflicts_with = "run", value_parser = value_parser!(u32).range(..=MOST))]
     random_negatives: u32,
     /// Which words of a gold chunk are kept.
-    #[arg(long, value_enum, default_value_t = Kept::SubjectAndAnswer, conflicts_with = "run")]
+    #[arg(long, value_enum, default_value_t = WordsToKeep::SubjectAndAnswer, conflicts_with = "run")]
     keep: WordsToKeep,
     /// The first so many questions only.
     #[arg(long, conflicts_with = "run", allow_negative_numbers = true, value_parser = question_count)]

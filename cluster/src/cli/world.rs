@@ -6,7 +6,7 @@ use crate::stages::CommandStages;
 use anyhow::{Context, Result};
 use clap::Args;
 use hopeval_cluster::exit;
-use hopeval_world::{WorldSplit, WorldSettings, generate};
+use hopeval_world::{WorldSettings, WorldSplit, generate_world};
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]

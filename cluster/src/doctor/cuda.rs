@@ -4,7 +4,7 @@
 //! being used is doubtful.
 
 use super::{DoctorFact, GIB, doubtful, fine};
-use hopeval_cuda::machine::{DeviceFacts, CudaFacts, MissingRequirement};
+use hopeval_cuda::machine::{CudaFacts, DeviceFacts, MissingRequirement};
 
 pub(super) fn cuda_facts(found: &CudaFacts) -> Vec<DoctorFact> {
     let there = found.devices.is_ok();

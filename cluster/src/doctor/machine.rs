@@ -109,7 +109,8 @@ mod tests {
         let meminfo = "MemTotal:       16777216 kB\nMemFree:  1 kB\nMemAvailable:    8388608 kB\n";
         let with = |limit: &str| {
             let limit = limit.to_owned();
-            memory_fact(&move |path| Some(if path == "/proc/meminfo" { meminfo.to_owned() } else { limit.clone() })).found
+            memory_fact(&move |path| Some(if path == "/proc/meminfo" { meminfo.to_owned() } else { limit.clone() }))
+                .found
         };
         assert_eq!(with("max\n"), "16.0 GiB, 8.0 available");
         assert_eq!(with("2147483648\n"), "16.0 GiB, 8.0 available; limited to 2.0 GiB");

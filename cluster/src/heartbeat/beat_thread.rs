@@ -3,9 +3,9 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::frame::{HeartbeatFrame, LENGTH};
-use super::failure_detector::{HeartbeatAction, FailureDetector};
 use super::connection::HeartbeatConnection;
+use super::failure_detector::{FailureDetector, HeartbeatAction};
+use super::frame::{HeartbeatFrame, LENGTH};
 use super::{HeartbeatSettings, MeshVerdict};
 
 /// Longest pause between two looks at the sockets.

@@ -117,7 +117,9 @@ impl FailureDetector {
             HeartbeatFrame::Flush => self.report_flush(),
             HeartbeatFrame::Stop => self.report_final(MeshVerdict::StopNow),
             HeartbeatFrame::Lost { process } => self.report_final(MeshVerdict::PeerLost { process: process as usize }),
-            HeartbeatFrame::Stalled { process, since } => self.report_final(MeshVerdict::PeerStalled { process: process as usize, since }),
+            HeartbeatFrame::Stalled { process, since } => {
+                self.report_final(MeshVerdict::PeerStalled { process: process as usize, since })
+            }
             HeartbeatFrame::Bye => {
                 self.peers.remove(&from);
                 self.check_agreement()
@@ -193,7 +195,9 @@ impl FailureDetector {
         if self.leads() {
             acts.push(HeartbeatAction::Broadcast(match verdict {
                 MeshVerdict::PeerLost { process } => HeartbeatFrame::Lost { process: process as u32 },
-                MeshVerdict::PeerStalled { process, since } => HeartbeatFrame::Stalled { process: process as u32, since },
+                MeshVerdict::PeerStalled { process, since } => {
+                    HeartbeatFrame::Stalled { process: process as u32, since }
+                }
                 MeshVerdict::Drain => HeartbeatFrame::Drain,
                 MeshVerdict::Flush => HeartbeatFrame::Flush,
                 MeshVerdict::StopNow => HeartbeatFrame::Stop,

@@ -23,7 +23,10 @@ fn star(n: usize, bound: Duration) -> Vec<Process> {
     let mut center = Vec::new();
     let mut links = Vec::new();
     for process in 1..n {
-        links.push(HeartbeatSockets::new(process, vec![(0, TcpStream::connect(listener.local_addr().unwrap()).unwrap())]));
+        links.push(HeartbeatSockets::new(
+            process,
+            vec![(0, TcpStream::connect(listener.local_addr().unwrap()).unwrap())],
+        ));
         center.push((process, listener.accept().unwrap().0));
     }
     links.insert(0, HeartbeatSockets::new(0, center));

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use nix::sys::socket::{setsockopt, sockopt};
 
+use super::hello::{FormingNonce, Hello, SocketKind, read_reply};
 use super::listener::{MeshListener, is_alive};
 use super::rendezvous::{FormingNotes, TICK, answer_handshake};
-use super::hello::{Hello, SocketKind, FormingNonce, read_reply};
-use super::{MeshError, MeshSettings, MeshRefusal};
+use super::{MeshError, MeshRefusal, MeshSettings};
 use crate::heartbeat::HeartbeatSockets;
 
 /// Least time for this half, even if the first half took all: it needs milliseconds, and all processes are there.

@@ -236,7 +236,10 @@ mod tests {
         assert_eq!(Hello::parse(b"GET / HT"), ParsedHello::Stranger);
         let mut bytes = hello().encode();
         bytes[8] = 200;
-        assert_eq!(Hello::parse(&bytes[..10]), ParsedHello::Refuse(MeshRefusal::Version { ours: VERSION.into(), theirs: 200 }));
+        assert_eq!(
+            Hello::parse(&bytes[..10]),
+            ParsedHello::Refuse(MeshRefusal::Version { ours: VERSION.into(), theirs: 200 })
+        );
     }
 
     #[test]
@@ -256,7 +259,9 @@ mod tests {
             write_reply(&mut bytes, refusal.as_ref()).unwrap();
             assert_eq!(read_reply(bytes.as_slice()).unwrap().err(), refusal);
         }
-        for word in [FinalMessage::Welcome { nonce: [3; 16], bytes: b"run 7".to_vec() }, FinalMessage::Missing(vec![2, 5])] {
+        for word in
+            [FinalMessage::Welcome { nonce: [3; 16], bytes: b"run 7".to_vec() }, FinalMessage::Missing(vec![2, 5])]
+        {
             let mut bytes = Vec::new();
             word.write(&mut bytes).unwrap();
             assert_eq!(FinalMessage::read(bytes.as_slice()).unwrap(), word);

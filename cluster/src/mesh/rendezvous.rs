@@ -5,10 +5,10 @@ use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use super::listener::{MeshListener, Handshake, is_alive};
-use super::hello::{self, Hello, SocketKind, FormingNonce, FinalMessage};
 use super::data_sockets::{self, set_options};
-use super::{MissingProcess, MeshError, MeshSettings, MeshRefusal};
+use super::hello::{self, FinalMessage, FormingNonce, Hello, SocketKind};
+use super::listener::{Handshake, MeshListener, is_alive};
+use super::{MeshError, MeshRefusal, MeshSettings, MissingProcess};
 use crate::heartbeat::HeartbeatSockets;
 
 /// Pause between two looks at the listener.
@@ -89,7 +89,10 @@ fn send_message(stream: &TcpStream, word: &FinalMessage) -> std::io::Result<()> 
 }
 
 /// The part of every other process: joins process 0 and waits for its welcome.
-pub(super) fn join_leader(settings: &MeshSettings, end: Instant) -> Result<(HeartbeatSockets, FormingNonce, Vec<u8>), MeshError> {
+pub(super) fn join_leader(
+    settings: &MeshSettings,
+    end: Instant,
+) -> Result<(HeartbeatSockets, FormingNonce, Vec<u8>), MeshError> {
     loop {
         let hello = settings.hello_to(SocketKind::Pulse, 0, [0; 16]);
         let stream = data_sockets::connect_to(settings, 0, &hello, end)?;
@@ -117,7 +120,11 @@ pub(super) fn join_leader(settings: &MeshSettings, end: Instant) -> Result<(Hear
 }
 
 /// Answers a connection and returns its socket if it is accepted.
-pub(super) fn answer_handshake(knock: Handshake, verdict: Result<usize, MeshRefusal>, notes: &mut FormingNotes) -> Option<(usize, TcpStream)> {
+pub(super) fn answer_handshake(
+    knock: Handshake,
+    verdict: Result<usize, MeshRefusal>,
+    notes: &mut FormingNotes,
+) -> Option<(usize, TcpStream)> {
     let Handshake { mut stream, from, hello } = knock;
     stream.set_write_timeout(Some(WRITE_LIMIT)).ok()?;
     hello::write_reply(&mut stream, verdict.as_ref().err()).and_then(|()| stream.flush()).ok()?;

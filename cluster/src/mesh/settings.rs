@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::hello::{Hello, SocketKind, FormingNonce};
-use super::{MissingProcess, MeshError, MeshRefusal, FormingRole};
+use super::hello::{FormingNonce, Hello, SocketKind};
+use super::{FormingRole, MeshError, MeshRefusal, MissingProcess};
 
 /// Settings of a process of a mesh, known before forming.
 #[derive(Debug, Clone)]

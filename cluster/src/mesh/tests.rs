@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use timely::WorkerConfig;
 use timely::dataflow::operators::{Exchange, Input, Inspect, Probe};
 
-use super::hello::{SocketKind, VERSION, FinalMessage, read_reply};
+use super::hello::{FinalMessage, SocketKind, VERSION, read_reply};
 use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(20);

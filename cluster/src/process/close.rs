@@ -4,8 +4,8 @@ use super::LOOK;
 use super::early_end::EarlyEnd;
 use super::supervise::ProcessEvent;
 use anyhow::{Result, anyhow};
-use hopeval_cluster::mesh::SocketThreads;
 use hopeval_cluster::heartbeat::MeshVerdict;
+use hopeval_cluster::mesh::SocketThreads;
 use std::sync::mpsc::{Receiver, channel};
 use timely::communication::WorkerGuards;
 

@@ -9,7 +9,12 @@ use hopeval_jobs::run::generation::Generation;
 
 impl Process<'_> {
     /// Returns the numbers of failed outcomes and of all outcomes.
-    pub(super) fn finish_run(&self, generation: &Generation, thread: CommitThread, early: &EarlyEnd) -> Result<(u64, u64)> {
+    pub(super) fn finish_run(
+        &self,
+        generation: &Generation,
+        thread: CommitThread,
+        early: &EarlyEnd,
+    ) -> Result<(u64, u64)> {
         let CommitThread { handle: ledger, committer } = thread;
         let log = ledger.join().map_err(|_| anyhow!("the ledger's thread panicked"))?;
         if let Some(error) = generation.fault.take() {

@@ -4,8 +4,8 @@ use super::Process;
 use super::supervise::ProcessEvent;
 use crate::committer::new_committer_id;
 use anyhow::{Context, Result};
-use hopeval_cluster::mesh::{self, SocketThreads, FormingRole};
-use hopeval_cluster::heartbeat::{HeartbeatSockets, Heartbeat, HeartbeatSettings};
+use hopeval_cluster::heartbeat::{Heartbeat, HeartbeatSettings, HeartbeatSockets};
+use hopeval_cluster::mesh::{self, FormingRole, SocketThreads};
 use hopeval_jobs::run::commits::CommitThreadHandle;
 use hopeval_jobs::run::generation::{self, Generation};
 use hopeval_jobs::run::open::OpenRun;
@@ -50,7 +50,11 @@ type BeatCounters = Arc<OnceLock<Arc<OperatorCounters>>>;
 
 impl Process<'_> {
     /// Joins the generation begun by process 0. Process 0 passes its run as `lead`.
-    pub(super) fn join_generation(&self, lead: Option<String>, events: &Sender<ProcessEvent>) -> Result<GenerationPart> {
+    pub(super) fn join_generation(
+        &self,
+        lead: Option<String>,
+        events: &Sender<ProcessEvent>,
+    ) -> Result<GenerationPart> {
         let committer = new_committer_id();
         let (role, opened) = match lead {
             Some(run) => self.lead_generation(run, &committer).map(|(role, open)| (role, Some(open)))?,
@@ -62,7 +66,7 @@ impl Process<'_> {
         // Heartbeats start before the run is opened: opening and preparing may build an index, and only silence counts
         // as a stall until the first step.
         let beats = BeatCounters::default();
-        let pulse = self.start_heartbeat(formed.pulse, &beats, events)?;
+        let pulse = self.start_heartbeat(formed.heartbeat_sockets, &beats, events)?;
         let open = match opened {
             Some(open) => open,
             None => OpenRun::open(self.places, &welcome.run, self.report)?,
@@ -74,7 +78,13 @@ impl Process<'_> {
         let generation = Arc::new(generation);
         let _ = beats.set(Arc::clone(&generation.counters));
         let ledger = ledger.map(|ledger| CommitThread { handle: ledger, committer });
-        Ok(GenerationPart { comms: formed.comms, allocators: formed.allocators, heartbeat: pulse, generation, commit_thread: ledger })
+        Ok(GenerationPart {
+            comms: formed.comms,
+            allocators: formed.allocators,
+            heartbeat: pulse,
+            generation,
+            commit_thread: ledger,
+        })
     }
 
     /// Opens the run and begins a generation of it.
@@ -88,7 +98,12 @@ impl Process<'_> {
         Ok((FormingRole::Lead(welcome), open))
     }
 
-    fn start_heartbeat(&self, link: HeartbeatSockets, beats: &BeatCounters, events: &Sender<ProcessEvent>) -> Result<Heartbeat> {
+    fn start_heartbeat(
+        &self,
+        link: HeartbeatSockets,
+        beats: &BeatCounters,
+        events: &Sender<ProcessEvent>,
+    ) -> Result<Heartbeat> {
         let (sampled, verdicts) = (Arc::clone(beats), events.clone());
         let pulse = Heartbeat::start(
             link,

@@ -12,7 +12,7 @@
 
 use super::early_end::EarlyEnd;
 use super::{LOOK, Process};
-use hopeval_cluster::heartbeat::{MeshVerdict, HeartbeatHandle};
+use hopeval_cluster::heartbeat::{HeartbeatHandle, MeshVerdict};
 use hopeval_jobs::JobError;
 use hopeval_jobs::run::generation::Generation;
 use std::sync::mpsc::Receiver;

@@ -1,6 +1,6 @@
 //! Serves the numbers of this process to Prometheus.
 
-use hopeval_cluster::metrics::{self, MetricsServer, MetricsError};
+use hopeval_cluster::metrics::{self, MetricsError, MetricsServer};
 use hopeval_jobs::run::generation::Generation;
 use std::net::SocketAddr;
 

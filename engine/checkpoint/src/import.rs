@@ -79,7 +79,11 @@ pub fn import(dir: &Path, out: &Path) -> Result<ImportReport, CheckpointError> {
 ///
 /// # Errors
 /// As [`import`].
-pub fn import_by(dir: &Path, out: &Path, rules: tokenizer::SentencePieceRules) -> Result<ImportReport, CheckpointError> {
+pub fn import_by(
+    dir: &Path,
+    out: &Path,
+    rules: tokenizer::SentencePieceRules,
+) -> Result<ImportReport, CheckpointError> {
     let config = read_config(dir)?;
     refuse_a_model(out)?;
     let staging = ImportStaging::create_beside(out)?;

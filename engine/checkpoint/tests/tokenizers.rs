@@ -12,7 +12,13 @@ fn vocabularies(name: &str) -> PathBuf {
 
 fn run(dir: &Path, out: &Path) -> Result<Option<TokenizerSource>, CheckpointError> {
     let config = std::fs::read(dir.join("config.json")).expect("a fixture");
-    import_tokenizer(dir, out, &serde_json::from_slice(&config).expect("a fixture"), SentencePieceRules::Model, &mut Vec::new())
+    import_tokenizer(
+        dir,
+        out,
+        &serde_json::from_slice(&config).expect("a fixture"),
+        SentencePieceRules::Model,
+        &mut Vec::new(),
+    )
 }
 
 fn read<T: serde::de::DeserializeOwned>(path: &Path) -> T {

@@ -34,13 +34,13 @@ use crate::{
     digest::{self, PassagesDigest},
     error::BuildError,
     fold::fold_title,
-    info::{CorpusInfo, CorpusCounts, FORMAT_VERSION, INFO_FILE, LinkOrigin},
+    info::{CorpusCounts, CorpusInfo, FORMAT_VERSION, INFO_FILE, LinkOrigin},
     lookup::{self, LookupTable},
     mapped,
     passage::{NewPassage, PassageId},
     passages::{self, AliasColumns, PassageColumns},
     schema,
-    settings::{CorpusSettings, DuplicatePolicy, LinkSource, CorpusSource},
+    settings::{CorpusSettings, CorpusSource, DuplicatePolicy, LinkSource},
 };
 use batches::{BatchFile, PassageRows};
 use duplicates::{DroppedPositions, SeenContents};
@@ -208,7 +208,9 @@ struct CorpusFinisher<'a> {
 impl CorpusFinisher<'_> {
     fn contents_table(&self, seen: SeenContents) -> Result<(), BuildError> {
         let mut entries = seen.into_entries();
-        lookup::sort_entries(&mut entries, |passage| (self.passages.title_bytes(passage), self.passages.text_bytes(passage)));
+        lookup::sort_entries(&mut entries, |passage| {
+            (self.passages.title_bytes(passage), self.passages.text_bytes(passage))
+        });
         lookup::write_table(&self.dir.join(lookup::CONTENTS_FILE), &entries)
     }
 
@@ -225,7 +227,8 @@ impl CorpusFinisher<'_> {
         }
         file.finish()?;
         let path = self.dir.join(schema::ALIASES_FILE);
-        let batches = mapped::ArrowFile::new(path.clone(), mapped::map_file(&path)?)?.decode_batches(&schema::aliases())?;
+        let batches =
+            mapped::ArrowFile::new(path.clone(), mapped::map_file(&path)?)?.decode_batches(&schema::aliases())?;
         let mapped = AliasColumns::new(&path, batches, self.settings.batch_rows, self.passages.len())?;
         let count = self.passages.len() + mapped.len();
         let id = |entry| id_entry(&self.passages, &mapped, entry).0;
@@ -248,7 +251,11 @@ impl CorpusFinisher<'_> {
     }
 
     /// Drops useless aliases (a passage's own id, or a repeated one). Refuses an alias of two passages.
-    fn distinct_aliases(&self, aliases: Vec<DuplicateAlias>, dropped: &DroppedPositions) -> Result<Vec<DuplicateAlias>, BuildError> {
+    fn distinct_aliases(
+        &self,
+        aliases: Vec<DuplicateAlias>,
+        dropped: &DroppedPositions,
+    ) -> Result<Vec<DuplicateAlias>, BuildError> {
         let mut seen: BTreeMap<Box<str>, (u32, u64)> = BTreeMap::new();
         let mut distinct = Vec::with_capacity(aliases.len());
         for alias in aliases {

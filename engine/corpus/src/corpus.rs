@@ -16,7 +16,7 @@ use crate::{
     lookup::{self, LookupTable},
     mapped::{self, as_passages},
     passage::PassageId,
-    passages::{AliasColumns, PassageLists, PassageColumns},
+    passages::{AliasColumns, PassageColumns, PassageLists},
     schema,
 };
 
@@ -186,8 +186,11 @@ impl Corpus {
 
     /// The passage with this external id. The id of a dropped duplicate gives the kept passage.
     pub fn by_external_id(&self, id: &str) -> Option<PassageId> {
-        let entry =
-            *self.lookups.ids.equal_values(digest::string_key(id), |entry| self.id_entry(entry).0 == id.as_bytes()).first()?;
+        let entry = *self
+            .lookups
+            .ids
+            .equal_values(digest::string_key(id), |entry| self.id_entry(entry).0 == id.as_bytes())
+            .first()?;
         Some(PassageId(self.id_entry(entry).1))
     }
 

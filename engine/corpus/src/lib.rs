@@ -36,9 +36,9 @@ mod settings;
 mod verify;
 
 pub use builder::{BuildReport, CorpusBuilder};
-pub use corpus::{LinkAnchor, Corpus};
+pub use corpus::{Corpus, LinkAnchor};
 pub use error::{BuildError, CorpusError};
 pub use fold::fold_title;
-pub use info::{CorpusInfo, CorpusCounts, FORMAT_VERSION, FileInfo, LinkOrigin};
+pub use info::{CorpusCounts, CorpusInfo, FORMAT_VERSION, FileInfo, LinkOrigin};
 pub use passage::{NewLink, NewPassage, PassageId};
-pub use settings::{CorpusSettings, DuplicatePolicy, LinkSource, CorpusSource};
+pub use settings::{CorpusSettings, CorpusSource, DuplicatePolicy, LinkSource};

@@ -271,7 +271,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.lookup");
         write_table(&path, &entries).unwrap();
-        let lookup = LookupTable::open(dir.path(), &describe_table(dir.path(), "t.lookup").unwrap(), strings.len()).unwrap();
+        let lookup =
+            LookupTable::open(dir.path(), &describe_table(dir.path(), "t.lookup").unwrap(), strings.len()).unwrap();
         (dir, lookup)
     }
 

@@ -103,13 +103,14 @@ impl ArrowFile {
         if !same_layout(&found, expected) {
             return Err(self.damage_error(format!("it has schema {found}, expected {expected}")));
         }
-        let decoder =
-            reader::FileDecoder::new(schema::with_binary_strings(expected), footer.version()).with_require_alignment(true);
+        let decoder = reader::FileDecoder::new(schema::with_binary_strings(expected), footer.version())
+            .with_require_alignment(true);
         self.blocks()?
             .iter()
             .map(|block| {
-                let batch =
-                    decoder.read_record_batch(block, &self.block_bytes(block)?).map_err(|source| self.arrow_error(source))?;
+                let batch = decoder
+                    .read_record_batch(block, &self.block_bytes(block)?)
+                    .map_err(|source| self.arrow_error(source))?;
                 batch.ok_or_else(|| self.damage_error("a block is not a record batch".to_owned()))
             })
             .collect()

@@ -5,8 +5,8 @@
 use std::{fs, path::Path};
 
 use hopeval_corpus::{
-    BuildError, BuildReport, Corpus, CorpusBuilder, CorpusSettings, DuplicatePolicy, LinkOrigin, LinkSource, NewLink,
-    NewPassage, PassageId, CorpusSource,
+    BuildError, BuildReport, Corpus, CorpusBuilder, CorpusSettings, CorpusSource, DuplicatePolicy, LinkOrigin,
+    LinkSource, NewLink, NewPassage, PassageId,
 };
 use proptest::prelude::*;
 

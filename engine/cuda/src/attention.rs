@@ -14,10 +14,10 @@ pub(crate) use plans::PlanCache;
 
 use crate::device::kernel_size;
 use crate::kernels::Kernel;
-use crate::runtime::{KernelArgument, ElementType, KernelLaunch, Runtime};
+use crate::runtime::{ElementType, KernelArgument, KernelLaunch, Runtime};
 use crate::{Cuda, Tensor};
 use KernelArgument::{Buffer, F32, Null, U32};
-use hopeval_device::{Attention, AttentionBias, TensorColumns, DeviceError, DisentangledBias, AttentionMask};
+use hopeval_device::{Attention, AttentionBias, AttentionMask, DeviceError, DisentangledBias, TensorColumns};
 use plans::SIDE;
 use std::sync::Arc;
 
@@ -85,7 +85,12 @@ pub(crate) fn attend<R: Runtime>(
         U32(u32::from(aligned)),
     ];
     let (kernel, shared) = choose_kernel(cuda.element, head_dim, &attention.bias);
-    let launch = KernelLaunch { kernel, grid: (kernel_size(plan.blocks), kernel_size(heads)), threads: THREADS, shared: kernel_size(shared) };
+    let launch = KernelLaunch {
+        kernel,
+        grid: (kernel_size(plan.blocks), kernel_size(heads)),
+        threads: THREADS,
+        shared: kernel_size(shared),
+    };
     cuda.runtime.launch(launch, &arguments)?;
     Ok(out)
 }
@@ -132,8 +137,12 @@ impl<'a, B> BiasOperands<'a, B> {
         attention: &Attention<'a, Cuda<R>>,
         most_keys: usize,
     ) -> Result<Self, DeviceError> {
-        let mut operands =
-            Self { table: None, position_keys: InputTensor::Nothing, position_queries: InputTensor::Nothing, places: None };
+        let mut operands = Self {
+            table: None,
+            position_keys: InputTensor::Nothing,
+            position_queries: InputTensor::Nothing,
+            places: None,
+        };
         match &attention.bias {
             AttentionBias::None => {}
             AttentionBias::Relative { table, buckets } => {
@@ -194,7 +203,11 @@ pub(crate) fn dynamic_shared(kernel: &str) -> usize {
 }
 
 /// The kernel, and its bytes of dynamic shared memory.
-fn choose_kernel<R: Runtime>(element: ElementType, head_dim: usize, bias: &AttentionBias<'_, Cuda<R>>) -> (Kernel, usize) {
+fn choose_kernel<R: Runtime>(
+    element: ElementType,
+    head_dim: usize,
+    bias: &AttentionBias<'_, Cuda<R>>,
+) -> (Kernel, usize) {
     let adds = match bias {
         AttentionBias::None => AddedBias::Nothing,
         AttentionBias::Relative { .. } => AddedBias::Relative,
@@ -232,7 +245,10 @@ fn check_shapes<R: Runtime>(
     match &attention.bias {
         AttentionBias::None => {}
         AttentionBias::Relative { table, buckets } => {
-            assert!(table.rows >= buckets.table_rows() && table.columns == heads, "a bias for each head; this is a bug");
+            assert!(
+                table.rows >= buckets.table_rows() && table.columns == heads,
+                "a bias for each head; this is a bug"
+            );
         }
         AttentionBias::Disentangled(terms) => {
             for positions in [terms.position_keys, terms.position_queries].into_iter().flatten() {

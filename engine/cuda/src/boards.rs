@@ -3,7 +3,7 @@
 //! Everyone who opens a device of a board shares its [`Board`], so several engines do not count the same energy twice.
 //! Another process on the same board still does.
 
-use crate::energy::{EnergyError, EnergyMeter, CounterSample};
+use crate::energy::{CounterSample, EnergyError, EnergyMeter};
 use hopeval_device::DeviceEnergy;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -12,8 +12,8 @@
 mod cache;
 pub mod resources;
 
-use crate::kernels::{KernelFamily, HEADERS};
-use crate::machine::{self, GpuArchitecture, MissingRequirement, LibraryVersion};
+use crate::kernels::{HEADERS, KernelFamily};
+use crate::machine::{self, GpuArchitecture, LibraryVersion, MissingRequirement};
 pub use cache::{load_families, load_family};
 use cudarc::nvrtc::{result::NvrtcError, sys};
 use std::ffi::{CString, c_char, c_int};
@@ -99,7 +99,7 @@ impl Compiler {
     /// The target architecture for a device: its own, or the nearest older one of its generation.
     ///
     /// # Errors
-    /// [`Missing::NewDevice`].
+    /// [`MissingRequirement::NewDevice`].
     pub fn target_for(&self, device: GpuArchitecture) -> Result<GpuArchitecture, MissingRequirement> {
         let runs = |known: &&GpuArchitecture| known.major == device.major && known.minor <= device.minor;
         let known = self.architectures.iter().filter(runs).max();
@@ -110,7 +110,11 @@ impl Compiler {
     ///
     /// # Errors
     /// [`CompileError::Source`] with NVRTC's log; [`CompileError::Call`].
-    pub fn compile_family(&self, family: &KernelFamily, architecture: GpuArchitecture) -> Result<CompiledFamily, CompileError> {
+    pub fn compile_family(
+        &self,
+        family: &KernelFamily,
+        architecture: GpuArchitecture,
+    ) -> Result<CompiledFamily, CompileError> {
         let program = NvrtcProgram::new(family)?;
         let options = nvrtc_options(architecture).map(to_cstring);
         let options = options.each_ref().map(|option| option.as_ptr());
@@ -190,7 +194,9 @@ impl NvrtcProgram {
         unsafe { sys::nvrtcGetCUBINSize(self.0, &raw mut size) }.result().map_err(call_error("nvrtcGetCUBINSize"))?;
         let mut cubin = vec![0; size];
         // SAFETY: the call writes as many bytes as the call before reported.
-        unsafe { sys::nvrtcGetCUBIN(self.0, cubin.as_mut_ptr().cast()) }.result().map_err(call_error("nvrtcGetCUBIN"))?;
+        unsafe { sys::nvrtcGetCUBIN(self.0, cubin.as_mut_ptr().cast()) }
+            .result()
+            .map_err(call_error("nvrtcGetCUBIN"))?;
         Ok(cubin)
     }
 }
@@ -214,11 +220,15 @@ mod tests {
     #[test]
     fn a_device_runs_its_own_code_or_that_of_an_older_sibling() {
         let compiler = of(&[(8, 0), (8, 6), (8, 9), (9, 0), (10, 0)]);
-        let target = |major, minor| compiler.target_for(GpuArchitecture::new(major, minor)).map(|found| found.to_string());
+        let target =
+            |major, minor| compiler.target_for(GpuArchitecture::new(major, minor)).map(|found| found.to_string());
         assert_eq!(target(8, 9).as_deref(), Ok("sm_89"));
         assert_eq!(target(8, 7).as_deref(), Ok("sm_86"));
         assert_eq!(target(10, 3).as_deref(), Ok("sm_100"));
-        let newer = MissingRequirement::NewDevice { architecture: GpuArchitecture::new(13, 0), nvrtc: LibraryVersion::new(13, 0) };
+        let newer = MissingRequirement::NewDevice {
+            architecture: GpuArchitecture::new(13, 0),
+            nvrtc: LibraryVersion::new(13, 0),
+        };
         assert_eq!(target(13, 0), Err(newer));
     }
 

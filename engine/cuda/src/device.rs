@@ -1,13 +1,13 @@
 //! [`Device`] for [`Cuda`]: checks shapes and turns operations into launches.
 
 use crate::kernels::Kernel;
-use crate::runtime::{KernelArgument, ElementType, KernelLaunch, Runtime};
+use crate::runtime::{ElementType, KernelArgument, KernelLaunch, Runtime};
 use crate::tensor::{from_bytes, stack_weights, to_bytes};
-use crate::{Cuda, WeightMatrix, Tensor, WeightVector, attention, log_probs, product};
+use crate::{Cuda, Tensor, WeightMatrix, WeightVector, attention, log_probs, product};
 use KernelArgument::{Buffer, F32, Null, U32};
 use hopeval_device::{
-    Activation, Attention, TensorColumns, Device, DeviceError, DeviceEnergy, Epilogue, HostTensor, DeviceIdentity, WeightLayout, LogProbs,
-    TableLookup, Norm, RotaryAngles, RotaryStyle,
+    Activation, Attention, Device, DeviceEnergy, DeviceError, DeviceIdentity, Epilogue, HostTensor, LogProbs, Norm,
+    RotaryAngles, RotaryStyle, TableLookup, TensorColumns, WeightLayout,
 };
 
 /// Threads of a block in kernels with one thread for each number.
@@ -233,8 +233,13 @@ impl<R: Runtime> Device for Cuda<R> {
         assert!(x.columns.is_multiple_of(2) && x.element == self.element, "two halves of a product; this is a bug");
         let n = x.columns / 2;
         let out = self.new_tensor(x.rows, n)?;
-        let arguments =
-            [Buffer(&out.buffer), Buffer(&x.buffer), U32(kernel_size(x.rows)), U32(kernel_size(n)), U32(activation_code(activation))];
+        let arguments = [
+            Buffer(&out.buffer),
+            Buffer(&x.buffer),
+            U32(kernel_size(x.rows)),
+            U32(kernel_size(n)),
+            U32(activation_code(activation)),
+        ];
         self.launch_each(self.typed_kernel("activation", ["gate_f32", "gate_bf16"]), x.rows * n, &arguments)?;
         Ok(out)
     }
@@ -294,7 +299,12 @@ impl<R: Runtime> Device for Cuda<R> {
         Ok(out)
     }
 
-    fn scatter(&self, into: &mut Self::Tensor, to: &[u32], from: TensorColumns<'_, Self::Tensor>) -> Result<(), DeviceError> {
+    fn scatter(
+        &self,
+        into: &mut Self::Tensor,
+        to: &[u32],
+        from: TensorColumns<'_, Self::Tensor>,
+    ) -> Result<(), DeviceError> {
         assert!(from.start + into.columns <= from.tensor.columns, "columns of a tensor; this is a bug");
         assert!(to.len() <= from.tensor.rows, "a row for each place; this is a bug");
         assert!(to.iter().all(|row| (*row as usize) < into.rows), "rows of a tensor; this is a bug");

@@ -18,10 +18,10 @@ mod staging;
 
 use crate::boards::{self, Board};
 use crate::compile::{self, CompileError, Compiler};
-use crate::machine::{self, GpuArchitecture, MissingRequirement, LibraryVersion};
+use crate::machine::{self, GpuArchitecture, LibraryVersion, MissingRequirement};
 use crate::runtime::{KernelArgument, KernelLaunch, MatrixProduct, Runtime};
 use context::DeviceContext;
-use hopeval_device::{DeviceError, DeviceEnergy};
+use hopeval_device::{DeviceEnergy, DeviceError};
 pub use memory::DriverBuffer;
 use modules::KernelModules;
 use products::CublasProducts;
@@ -101,7 +101,7 @@ impl Driver {
         Ok(Self { staging, products, modules, context, identity, board })
     }
 
-    /// The device's UUID in NVML's form, for [`Meter`](crate::energy::Meter).
+    /// The device's UUID in NVML's form, for [`Meter`](crate::energy::EnergyMeter).
     pub fn uuid(&self) -> &str {
         &self.identity.uuid
     }
@@ -183,7 +183,8 @@ mod tests {
     #[test]
     fn a_name_is_compact_and_a_digest_is_of_each_code_apart() {
         assert_eq!(compact_name("NVIDIA H100 80GB HBM3"), "H100_80GB_HBM3");
-        let digests = [&[vec![1, 2], vec![3]], &[vec![1], vec![2, 3]], &[vec![1, 2], vec![4]]].map(|all| code_digest(all));
+        let digests =
+            [&[vec![1, 2], vec![3]], &[vec![1], vec![2, 3]], &[vec![1, 2], vec![4]]].map(|all| code_digest(all));
         assert!(digests[0] != digests[1] && digests[0] != digests[2], "{digests:?}");
         assert!(digests.iter().all(|digest| digest.len() == 12), "{digests:?}");
     }

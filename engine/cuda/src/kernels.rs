@@ -52,7 +52,11 @@ pub static FAMILIES: [KernelFamily; 9] = [
         text: include_str!("../kernels/activation.cu"),
         kernels: &["gate_f32", "gate_bf16", "finish_f32", "finish_bf16"],
     },
-    KernelFamily { name: "rotary", text: include_str!("../kernels/rotary.cu"), kernels: &["rotate_f32", "rotate_bf16"] },
+    KernelFamily {
+        name: "rotary",
+        text: include_str!("../kernels/rotary.cu"),
+        kernels: &["rotate_f32", "rotate_bf16"],
+    },
     KernelFamily { name: "pool", text: include_str!("../kernels/pool.cu"), kernels: &["average_f32", "average_bf16"] },
     KernelFamily {
         name: "product",

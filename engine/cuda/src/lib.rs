@@ -37,7 +37,7 @@ pub use driver::Driver;
 use hopeval_device::conformance::Arithmetic;
 use lists::ListCache;
 use runtime::{ElementType, Runtime};
-pub use tensor::{WeightMatrix, Tensor, WeightVector};
+pub use tensor::{Tensor, WeightMatrix, WeightVector};
 
 /// A CUDA device: operations as launches of kernels of a runtime.
 #[derive(Debug)]

@@ -7,9 +7,9 @@
 use crate::device::kernel_size;
 use crate::kernels::Kernel;
 use crate::product::multiply_matrices;
-use crate::runtime::{KernelArgument, ElementType, FusedFunction, KernelLaunch, MatrixProduct, Runtime};
+use crate::runtime::{ElementType, FusedFunction, KernelArgument, KernelLaunch, MatrixProduct, Runtime};
 use crate::tensor::{from_bytes, to_bytes};
-use crate::{Cuda, WeightMatrix, Tensor, WeightVector};
+use crate::{Cuda, Tensor, WeightMatrix, WeightVector};
 use KernelArgument::{Buffer, Null, U32};
 use hopeval_device::{DeviceError, LogProbs};
 
@@ -133,7 +133,10 @@ impl<R: Runtime> VocabularyHead<'_, R> {
                 U32(kernel_size(self.tiles * each)),
             ];
             let kernel = Kernel::named("log_probs", "log_probs_tile");
-            runtime.launch(KernelLaunch { kernel, grid: (kernel_size(rows), 1), threads: THREADS, shared: 0 }, &arguments)?;
+            runtime.launch(
+                KernelLaunch { kernel, grid: (kernel_size(rows), 1), threads: THREADS, shared: 0 },
+                &arguments,
+            )?;
         }
         let read = |buffer: &R::Buffer, numbers: usize| {
             let mut bytes = vec![0; numbers * ElementType::F32.size()];

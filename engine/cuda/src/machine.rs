@@ -1,6 +1,6 @@
 //! The parts of this machine that CUDA needs: the driver and its devices, NVRTC, cuBLASLt, NVML.
 //!
-//! `hopeval doctor` shows [`Facts`]. [`Driver::open`](crate::Driver::open) and the compiler call the same functions
+//! `hopeval doctor` shows [`CudaFacts`]. [`Driver::open`](crate::Driver::open) and the compiler call the same functions
 //! first, because in `cudarc` a call into an absent library panics. Nothing here decides for the user:
 //! `CUDA_VISIBLE_DEVICES` is the driver's matter, and devices keep the driver's numbers.
 
@@ -210,7 +210,7 @@ impl CudaFacts {
 /// The CUDA version of the driver.
 ///
 /// # Errors
-/// [`Missing::Driver`], [`Missing::OldDriver`].
+/// [`MissingRequirement::Driver`], [`MissingRequirement::OldDriver`].
 pub fn driver_version() -> Result<LibraryVersion, MissingRequirement> {
     // SAFETY: loading libcuda runs its initialisers, as in all of its clients.
     if !unsafe { sys::is_culib_present() } {
@@ -226,7 +226,7 @@ pub fn driver_version() -> Result<LibraryVersion, MissingRequirement> {
 /// The number of devices shown by the driver: at least 1.
 ///
 /// # Errors
-/// As [`driver_version`]; [`Missing::Device`]; [`Missing::Broken`] if it cannot start.
+/// As [`driver_version`]; [`MissingRequirement::Device`]; [`MissingRequirement::Broken`] if it cannot start.
 pub fn device_count() -> Result<usize, MissingRequirement> {
     driver_version()?;
     let none = |call| {
@@ -243,10 +243,11 @@ pub fn device_count() -> Result<usize, MissingRequirement> {
 /// The facts about a device, without its free memory.
 ///
 /// # Errors
-/// As [`devices`]; [`Missing::Ordinal`].
+/// As [`device_count`]; [`MissingRequirement::Ordinal`].
 pub fn describe_device(ordinal: usize) -> Result<DeviceFacts, MissingRequirement> {
     let devices = device_count()?;
-    let number = c_int::try_from(ordinal).ok().filter(|_| ordinal < devices).ok_or(MissingRequirement::Ordinal { devices })?;
+    let number =
+        c_int::try_from(ordinal).ok().filter(|_| ordinal < devices).ok_or(MissingRequirement::Ordinal { devices })?;
     let device = driver::device::get(number).map_err(broken_call("cuDeviceGet"))?;
     let attribute = |of| {
         // SAFETY: the device was given by cuDeviceGet.
@@ -284,7 +285,7 @@ pub fn describe_device(ordinal: usize) -> Result<DeviceFacts, MissingRequirement
 /// NVRTC's version.
 ///
 /// # Errors
-/// [`Missing::Nvrtc`], [`Missing::OldLibrary`].
+/// [`MissingRequirement::Nvrtc`], [`MissingRequirement::OldLibrary`].
 pub fn nvrtc_version() -> Result<LibraryVersion, MissingRequirement> {
     // SAFETY: loading libnvrtc runs its initialisers, as in all of its clients.
     if !unsafe { nvrtc::is_culib_present() } {
@@ -293,14 +294,16 @@ pub fn nvrtc_version() -> Result<LibraryVersion, MissingRequirement> {
     let (mut major, mut minor) = (0, 0);
     // SAFETY: the library is there, and the call writes two ints.
     let status = unsafe { nvrtc::nvrtcVersion(&raw mut major, &raw mut minor) };
-    status.result().map_err(|error| MissingRequirement::Broken { call: "nvrtcVersion", said: format!("{:?}", error.0) })?;
+    status
+        .result()
+        .map_err(|error| MissingRequirement::Broken { call: "nvrtcVersion", said: format!("{:?}", error.0) })?;
     check_version("libnvrtc", LibraryVersion::new(major, minor))
 }
 
 /// cuBLASLt's version.
 ///
 /// # Errors
-/// [`Missing::CublasLt`], [`Missing::OldLibrary`].
+/// [`MissingRequirement::CublasLt`], [`MissingRequirement::OldLibrary`].
 pub fn cublaslt_version() -> Result<LibraryVersion, MissingRequirement> {
     // SAFETY: loading libcublasLt runs its initialisers, as in all of its clients.
     if !unsafe { products::is_culib_present() } {
@@ -383,7 +386,9 @@ mod tests {
 
     #[test]
     fn versions_and_architectures_are_ordered_and_formatted() {
-        assert!(LibraryVersion::new(12, 9) < OLDEST_CUDA && OLDEST_CUDA < LibraryVersion { patch: Some(2), ..OLDEST_CUDA });
+        assert!(
+            LibraryVersion::new(12, 9) < OLDEST_CUDA && OLDEST_CUDA < LibraryVersion { patch: Some(2), ..OLDEST_CUDA }
+        );
         assert_eq!(LibraryVersion { major: 13, minor: 0, patch: Some(2) }.to_string(), "13.0.2");
         assert!(GpuArchitecture::new(7, 5) < OLDEST_ARCHITECTURE);
         assert_eq!(GpuArchitecture::new(10, 0).to_string(), "sm_100");

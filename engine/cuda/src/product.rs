@@ -2,9 +2,9 @@
 
 use crate::device::{activation_code, kernel_size};
 use crate::kernels::Kernel;
-use crate::runtime::{KernelArgument, ElementType, FusedFunction, KernelLaunch, MatrixProduct, Runtime};
+use crate::runtime::{ElementType, FusedFunction, KernelArgument, KernelLaunch, MatrixProduct, Runtime};
 use crate::tensor::from_bytes;
-use crate::{Cuda, WeightMatrix, Tensor, WeightVector};
+use crate::{Cuda, Tensor, WeightMatrix, WeightVector};
 use KernelArgument::{Buffer, F32, Null, U32};
 use hopeval_device::{Activation, DeviceError, Epilogue};
 
@@ -131,7 +131,10 @@ fn is_aligned(inner: usize, out: usize) -> bool {
 }
 
 /// Multiplies by the library, or by `product.cu` for other sizes; there the product must have no bias or residual.
-pub(crate) fn multiply_matrices<R: Runtime>(cuda: &Cuda<R>, product: &MatrixProduct<'_, R::Buffer>) -> Result<(), DeviceError> {
+pub(crate) fn multiply_matrices<R: Runtime>(
+    cuda: &Cuda<R>,
+    product: &MatrixProduct<'_, R::Buffer>,
+) -> Result<(), DeviceError> {
     if is_aligned(product.inner, product.out) {
         return cuda.runtime.multiply_matrices(product);
     }

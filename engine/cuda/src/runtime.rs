@@ -5,7 +5,7 @@
 //! the CPU. A runtime does all work in the order of the requests.
 
 use crate::kernels::Kernel;
-use hopeval_device::{DeviceError, DeviceEnergy};
+use hopeval_device::{DeviceEnergy, DeviceError};
 use std::fmt;
 
 /// How numbers lie in the device's memory.
@@ -73,7 +73,7 @@ pub enum FusedFunction {
 }
 
 /// `output [rows, out] = fused(scale * x [rows, inner] · weight[first..first + out, inner]ᵀ + bias) + residual`,
-/// row-major, summed in `f32`. `residual` only if `fused` is [`Fused::Nothing`].
+/// row-major, summed in `f32`. `residual` only if `fused` is [`FusedFunction::Nothing`].
 #[derive(Clone, Copy, Debug)]
 pub struct MatrixProduct<'a, B> {
     /// Rows of `x`.
@@ -98,7 +98,7 @@ pub struct MatrixProduct<'a, B> {
     pub fused: FusedFunction,
     /// `[rows, out]`, of the output's element; not the output itself.
     pub residual: Option<&'a B>,
-    /// Element of the output: `element`, or [`Element::F32`].
+    /// Element of the output: `element`, or [`ElementType::F32`].
     pub output_element: ElementType,
     /// `[rows, out]`.
     pub output: &'a B,
@@ -108,7 +108,7 @@ pub struct MatrixProduct<'a, B> {
 ///
 /// # Contract
 /// * A buffer's address is a multiple of 256, and a dropped buffer is freed after the work that uses it.
-/// * [`Runtime::product`] gives a row the same bits in any batch: its summation depends on `inner`, `out` and the
+/// * [`Runtime::multiply_matrices`] gives a row the same bits in any batch: its summation depends on `inner`, `out` and the
 ///   elements only, never on `rows`.
 /// * Exhausted memory is [`DeviceError::OutOfMemory`], an unsupported request is [`DeviceError::Unsupported`], and both
 ///   leave everything usable. Any other failure is [`DeviceError::Lost`], and so is every request after it.

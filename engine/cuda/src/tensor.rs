@@ -52,7 +52,11 @@ pub(crate) struct StackedWeights {
 const STEP: usize = 1 << 16;
 
 /// Stacks `parts` and converts them.
-pub(crate) fn stack_weights(parts: &[HostTensor], layout: WeightLayout, element: ElementType) -> Result<StackedWeights, DeviceError> {
+pub(crate) fn stack_weights(
+    parts: &[HostTensor],
+    layout: WeightLayout,
+    element: ElementType,
+) -> Result<StackedWeights, DeviceError> {
     let mut stacked = StackedWeights { bytes: Vec::new(), rows: 0, columns: 0 };
     for part in parts {
         let (first, second) = part.matrix_shape()?;

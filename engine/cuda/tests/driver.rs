@@ -7,11 +7,11 @@
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a panic is the report of a test, and skipping is said")]
 
 use half::bf16;
-use hopeval_cuda::driver::{DriverBuffer, Driver};
+use hopeval_cuda::driver::{Driver, DriverBuffer};
 use hopeval_cuda::energy::EnergyMeter;
 use hopeval_cuda::kernels::{FAMILIES, Kernel};
 use hopeval_cuda::machine;
-use hopeval_cuda::runtime::{KernelArgument, ElementType, FusedFunction, KernelLaunch, MatrixProduct, Runtime};
+use hopeval_cuda::runtime::{ElementType, FusedFunction, KernelArgument, KernelLaunch, MatrixProduct, Runtime};
 use hopeval_device::DeviceError;
 use std::ops::{Deref, Range};
 use std::path::Path;
@@ -130,12 +130,14 @@ fn memory_that_runs_out_leaves_the_device_usable() {
 fn a_kernel_runs_and_wrong_arguments_are_found() {
     let Some(driver) = device() else { return };
     let family = FAMILIES.iter().find(|family| family.name == "rows").unwrap();
-    let launch = KernelLaunch { kernel: Kernel { family, name: "round_to_bf16" }, grid: (4, 1), threads: 256, shared: 0 };
+    let launch =
+        KernelLaunch { kernel: Kernel { family, name: "round_to_bf16" }, grid: (4, 1), threads: 256, shared: 0 };
     let content = numbers(5, 1000);
     let x = driver.upload(&bytes(&content, ElementType::F32)).unwrap();
     let out = driver.allocate(2 * content.len()).unwrap();
     let count = content.len() as u32;
-    let arguments = [KernelArgument::Buffer(&out), KernelArgument::Buffer(&x), KernelArgument::U32(count), KernelArgument::U32(0)];
+    let arguments =
+        [KernelArgument::Buffer(&out), KernelArgument::Buffer(&x), KernelArgument::U32(count), KernelArgument::U32(0)];
     driver.launch(launch, &arguments).unwrap();
     assert_eq!(from_bytes(&download(&driver, &out, 2 * content.len()), ElementType::Bf16), content);
 
@@ -237,7 +239,9 @@ fn multiply(driver: &Driver, asked: Asked, operands: &Operands, weights: &Weight
         output_element,
         output: &output,
     };
-    driver.multiply_matrices(&product).unwrap_or_else(|error| panic!("{asked:?}, {rows} rows, {inner} to {out}: {error}"));
+    driver
+        .multiply_matrices(&product)
+        .unwrap_or_else(|error| panic!("{asked:?}, {rows} rows, {inner} to {out}: {error}"));
     download(driver, &output, rows * out * output_element.size())
 }
 
@@ -251,7 +255,9 @@ fn expected(asked: Asked, operands: &Operands, row: usize, column: usize, inner:
     let fused = match asked.fused {
         FusedFunction::Nothing => sum,
         FusedFunction::Relu => sum.max(0.0),
-        FusedFunction::GeluTanh => 0.5 * sum * (1.0 + (0.797_884_560_802_865_4 * (sum + 0.044_715 * sum.powi(3))).tanh()),
+        FusedFunction::GeluTanh => {
+            0.5 * sum * (1.0 + (0.797_884_560_802_865_4 * (sum + 0.044_715 * sum.powi(3))).tanh())
+        }
     };
     (fused + if asked.residual { f64::from(operands.residual[row * out + column]) } else { 0.0 }, size)
 }
@@ -324,7 +330,8 @@ fn round_to_bf16(threads: u32) -> KernelLaunch {
 fn what_cannot_be_is_refused_each_time_and_the_device_goes_on() {
     let Some(driver) = device() else { return };
     let x = driver.upload(&[0; 4096]).unwrap();
-    let arguments = [KernelArgument::Buffer(&x), KernelArgument::Buffer(&x), KernelArgument::U32(1), KernelArgument::U32(0)];
+    let arguments =
+        [KernelArgument::Buffer(&x), KernelArgument::Buffer(&x), KernelArgument::U32(1), KernelArgument::U32(0)];
     // More threads than a block can have, more shared memory than a multiprocessor has.
     let launches = [round_to_bf16(4096), KernelLaunch { shared: 1 << 30, ..round_to_bf16(32) }];
     for launch in launches.into_iter().cycle().take(4) {

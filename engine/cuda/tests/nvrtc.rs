@@ -85,7 +85,7 @@ fn what_is_missing_is_an_error_that_says_what_to_do() {
 
 /// Tests with NVRTC on the loader's path.
 mod with_nvrtc {
-    use hopeval_cuda::compile::resources::{ARCHITECTURES, FamilyResources, measure_families, format_table};
+    use hopeval_cuda::compile::resources::{ARCHITECTURES, FamilyResources, format_table, measure_families};
     use hopeval_cuda::compile::{CompileError, Compiler, load_families, load_family};
     use hopeval_cuda::kernels::{FAMILIES, KernelFamily};
     use std::path::{Path, PathBuf};

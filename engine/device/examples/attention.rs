@@ -12,7 +12,8 @@
 
 use hopeval_device::cpu::{Cpu, InstructionSet};
 use hopeval_device::{
-    Attention, AttentionBias, DistanceBuckets, TensorColumns, Device, DeviceError, DisentangledBias, Epilogue, HostTensor, WeightLayout, AttentionMask, Packing,
+    Attention, AttentionBias, AttentionMask, Device, DeviceError, DisentangledBias, DistanceBuckets, Epilogue,
+    HostTensor, Packing, TensorColumns, WeightLayout,
 };
 use nix::sys::resource::{UsageWho, getrusage};
 use std::time::Duration;
@@ -62,7 +63,8 @@ fn measure(cpu: &Cpu, knobs: &Knobs) -> Result<(), DeviceError> {
     let rows = tokens * sequences;
     let x = cpu.upload(rows, 3 * width, &numbers(rows * 3 * width))?;
     let positions = cpu.upload(512, width, &numbers(512 * width))?;
-    let table = cpu.load_matrix(&[HostTensor::from_f32("table", &[32, heads], &numbers(32 * heads))], WeightLayout::OutIn)?;
+    let table =
+        cpu.load_matrix(&[HostTensor::from_f32("table", &[32, heads], &numbers(32 * heads))], WeightLayout::OutIn)?;
     let buckets = DistanceBuckets::T5 { count: 32, max_distance: 128, bidirectional: true };
     let deberta = DistanceBuckets::Log { span: 256, max_position: 512 };
     let both = || {
@@ -97,7 +99,8 @@ fn measure(cpu: &Cpu, knobs: &Knobs) -> Result<(), DeviceError> {
         ("generation", AttentionMask::Causal, &none, &steps, full(rows, 0)),
     ];
     let side = 768;
-    let weight = cpu.load_matrix(&[HostTensor::from_f32("weight", &[side, side], &numbers(side * side))], WeightLayout::OutIn)?;
+    let weight =
+        cpu.load_matrix(&[HostTensor::from_f32("weight", &[side, side], &numbers(side * side))], WeightLayout::OutIn)?;
     let factor = cpu.upload(side, side, &numbers(side * side))?;
     let mut products = Vec::new();
     let mut found = vec![Vec::new(); cases.len()];

@@ -5,7 +5,7 @@
 //! best and the median of several repeats. One JSON line for each; `ops/bench/lm/gemm.py` sets them beside numpy's.
 //! Knobs: `gemm_bench [--threads N] [--isa avx2|avx512] [--repeats N] [--dtype f32|bf16] [--mapped] [MxNxK..]`.
 
-use hopeval_device::cpu::{InstructionSet, CpuOptions};
+use hopeval_device::cpu::{CpuOptions, InstructionSet};
 use hopeval_device::{Cpu, Device, Dtype, Epilogue, HostTensor, WeightLayout};
 use nix::time::{ClockId, clock_gettime};
 use std::time::Instant;
@@ -21,7 +21,9 @@ fn main() {
         match argument.as_str() {
             "--threads" => options.threads = Some(value().parse().expect("a number of threads")),
             "--repeats" => repeats = value().parse().expect("a number of repeats"),
-            "--isa" => options.isa = Some(if value() == "avx2" { InstructionSet::Avx2 } else { InstructionSet::Avx512 }),
+            "--isa" => {
+                options.isa = Some(if value() == "avx2" { InstructionSet::Avx2 } else { InstructionSet::Avx512 })
+            }
             "--dtype" => dtype = if value() == "bf16" { Dtype::Bf16 } else { Dtype::F32 },
             "--mapped" => options.packed = Some(0),
             shape => shapes.push(shape.to_owned()),

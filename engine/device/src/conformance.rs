@@ -161,8 +161,12 @@ pub fn check_device<D: Device>(device: &D, arithmetic: Arithmetic) -> Conformanc
 /// Checks one operation.
 ///
 /// # Errors
-/// The first [`Failure`].
-pub fn check<D: Device>(device: &D, arithmetic: Arithmetic, operation: Operation) -> Result<OperationCheck, ConformanceFailure> {
+/// The first [`ConformanceFailure`].
+pub fn check<D: Device>(
+    device: &D,
+    arithmetic: Arithmetic,
+    operation: Operation,
+) -> Result<OperationCheck, ConformanceFailure> {
     let mut trial = OperationTrial::new(device, arithmetic, operation);
     against_the_reference(&mut trial)?;
     invariance::in_other_batches(&mut trial)?;

@@ -40,7 +40,7 @@ mod rows;
 mod simd;
 mod tensor;
 
-pub use tensor::{WeightMatrix, Tensor, WeightVector};
+pub use tensor::{Tensor, WeightMatrix, WeightVector};
 
 use crate::DeviceError;
 use clocks::ThreadClocks;
@@ -161,7 +161,8 @@ impl Cpu {
             .thread_name(|i| format!("cpu-{i}"))
             .build()
             .map_err(|e| unavailable(format!("{threads} threads could not be started: {e}")))?;
-        let packed = options.packed.unwrap_or_else(|| (8 << 30).min(memory::machine_memory().map_or(0, |all| all / 5 * 2)));
+        let packed =
+            options.packed.unwrap_or_else(|| (8 << 30).min(memory::machine_memory().map_or(0, |all| all / 5 * 2)));
         Ok(Self {
             isa,
             level: SimdLevel::detect(isa).expect("an available instruction set; this is a bug"),

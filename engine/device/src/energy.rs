@@ -34,7 +34,7 @@ pub struct EnergyAccount {
 #[derive(Debug)]
 #[must_use = "a piece that is never ended gets its part of everything"]
 pub struct EnergyTicket {
-    /// [`Account::each`] and [`Account::gaps`] when it began.
+    /// [`EnergyAccount::each`] and [`EnergyAccount::gaps`] when it began.
     each: f64,
     gaps: u64,
 }
@@ -111,7 +111,7 @@ pub struct WorkPiece<'a> {
 }
 
 impl WorkPiece<'_> {
-    /// Ends the piece and returns its joules, as [`Account::end`] does. All of its work must be done: energy for work
+    /// Ends the piece and returns its joules, as [`EnergyAccount::end`] does. All of its work must be done: energy for work
     /// still pending on the device would be charged to another piece.
     pub fn end(mut self) -> Option<f64> {
         self.close()

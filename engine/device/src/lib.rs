@@ -24,9 +24,9 @@ pub use cpu::Cpu;
 pub use energy::DeviceEnergy;
 pub use error::DeviceError;
 pub use host::{Dtype, HostTensor};
-pub use layout::{DistanceBuckets, TensorColumns, Packing};
+pub use layout::{DistanceBuckets, Packing, TensorColumns};
 pub use reference::Reference;
 pub use seam::{
-    Activation, Attention, AttentionBias, Device, DisentangledBias, Epilogue, DeviceIdentity, WeightLayout, LogProbs, TableLookup, AttentionMask, Norm,
-    RotaryAngles, RotaryStyle,
+    Activation, Attention, AttentionBias, AttentionMask, Device, DeviceIdentity, DisentangledBias, Epilogue, LogProbs,
+    Norm, RotaryAngles, RotaryStyle, TableLookup, WeightLayout,
 };

@@ -3,8 +3,8 @@
 //! Fused kernels are compared with it, and architectures are developed against it. It is never fast.
 
 use crate::{
-    Activation, Attention, AttentionBias, TensorColumns, Device, DeviceError, Epilogue, HostTensor, DeviceIdentity, WeightLayout, LogProbs,
-    TableLookup, AttentionMask, Norm, RotaryAngles, RotaryStyle,
+    Activation, Attention, AttentionBias, AttentionMask, Device, DeviceError, DeviceIdentity, Epilogue, HostTensor,
+    LogProbs, Norm, RotaryAngles, RotaryStyle, TableLookup, TensorColumns, WeightLayout,
 };
 
 /// The reference device.
@@ -173,7 +173,12 @@ impl Device for Reference {
         Ok(())
     }
 
-    fn linear(&self, x: &PlainMatrix, weight: &PlainMatrix, epilogue: Epilogue<'_, Self>) -> Result<PlainMatrix, DeviceError> {
+    fn linear(
+        &self,
+        x: &PlainMatrix,
+        weight: &PlainMatrix,
+        epilogue: Epilogue<'_, Self>,
+    ) -> Result<PlainMatrix, DeviceError> {
         assert_eq!(x.columns, weight.columns, "inner sizes of a product; this is a bug");
         Ok(PlainMatrix::from_fn(x.rows, weight.rows, |row, out| {
             let product = (0..x.columns).map(|i| x.at(row, i) * weight.at(out, i)).sum::<f64>();
@@ -228,7 +233,8 @@ impl Device for Reference {
             values: vec![0.0; packing.rows() * heads * head_dim],
         };
         for sequence in 0..packing.len() {
-            let keys = packing.key_spans(sequence).iter().flat_map(|&(start, rows)| start..start + rows).collect::<Vec<_>>();
+            let keys =
+                packing.key_spans(sequence).iter().flat_map(|&(start, rows)| start..start + rows).collect::<Vec<_>>();
             let queries = packing.query_rows(sequence);
             for head in 0..heads {
                 let shared = head / (heads / kv_heads);
@@ -241,7 +247,9 @@ impl Device for Reference {
                     };
                     let scores = seen
                         .clone()
-                        .map(|key| attention_score(attention, q, k, (row, position), (keys[key] as usize, key), (head, shared)))
+                        .map(|key| {
+                            attention_score(attention, q, k, (row, position), (keys[key] as usize, key), (head, shared))
+                        })
                         .collect::<Vec<_>>();
                     let highest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
                     let weights = scores.iter().map(|s| (s - highest).exp()).collect::<Vec<_>>();
@@ -262,7 +270,12 @@ impl Device for Reference {
         Ok(PlainMatrix::from_fn(rows.len(), x.columns, |row, column| x.at(rows[row] as usize, column)))
     }
 
-    fn scatter(&self, into: &mut PlainMatrix, to: &[u32], from: TensorColumns<'_, PlainMatrix>) -> Result<(), DeviceError> {
+    fn scatter(
+        &self,
+        into: &mut PlainMatrix,
+        to: &[u32],
+        from: TensorColumns<'_, PlainMatrix>,
+    ) -> Result<(), DeviceError> {
         for (row, to) in to.iter().enumerate() {
             for column in 0..into.columns {
                 into.set(*to as usize, column, from.tensor.at(row, from.start + column));

@@ -11,7 +11,7 @@
 //! * **Memory.** Exhausted memory is [`DeviceError::OutOfMemory`], and leaves the device usable.
 //! * Every implementation passes [`crate::conformance`].
 
-use crate::{DistanceBuckets, TensorColumns, DeviceError, DeviceEnergy, HostTensor, Packing};
+use crate::{DeviceEnergy, DeviceError, DistanceBuckets, HostTensor, Packing, TensorColumns};
 use std::time::{Duration, Instant};
 
 /// The identity of a device, for tables, messages and keys.
@@ -160,7 +160,7 @@ pub enum AttentionMask {
     Full,
     /// The keys up to itself: the last query row of a sequence stands at its last key.
     Causal,
-    /// As [`Mask::Causal`], but only the last `n` of them.
+    /// As [`AttentionMask::Causal`], but only the last `n` of them.
     Window(u32),
 }
 
@@ -241,7 +241,7 @@ pub trait Device: Send + Sync + 'static {
     /// begin to end, unless the device shares its processors with others and knows its own part, as [`Cpu`](crate::Cpu)
     /// does.
     ///
-    /// `work` reads the results of its requests, or ends with [`finish`](Self::finish): work still pending at its
+    /// `work` reads the results of its requests, or ends with [`finish`](Self::finish_work): work still pending at its
     /// return is not counted. It does not call this again.
     fn run_timed<R: Send>(&self, work: impl FnOnce() -> R + Send) -> (R, Duration) {
         let begun = Instant::now();
@@ -382,7 +382,12 @@ pub trait Device: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`DeviceError::Lost`].
-    fn scatter(&self, into: &mut Self::Tensor, to: &[u32], from: TensorColumns<'_, Self::Tensor>) -> Result<(), DeviceError>;
+    fn scatter(
+        &self,
+        into: &mut Self::Tensor,
+        to: &[u32],
+        from: TensorColumns<'_, Self::Tensor>,
+    ) -> Result<(), DeviceError>;
 
     /// The mean of each sequence's rows: `[sequences, columns]`. `cu_seqlens` as in [`Packing`].
     ///

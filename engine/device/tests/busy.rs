@@ -48,7 +48,8 @@ fn other_devices_count_from_begin_to_end() {
 fn a_batch_is_not_charged_for_another() {
     let cpu = Cpu::new(Some(4)).expect("a CPU");
     thread::scope(|scope| {
-        let batches: Vec<_> = (0..4).map(|_| scope.spawn(|| cpu.run_timed(|| run(Duration::from_millis(40))))).collect();
+        let batches: Vec<_> =
+            (0..4).map(|_| scope.spawn(|| cpu.run_timed(|| run(Duration::from_millis(40))))).collect();
         for batch in batches {
             let (ran, busy) = batch.join().expect("a batch");
             let counted = busy * processors(4);

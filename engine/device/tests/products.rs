@@ -1,7 +1,7 @@
 //! The CPU's products: right by the reference, and the same to the bit in any batch.
 
-use hopeval_device::cpu::{InstructionSet, CpuOptions};
-use hopeval_device::{Activation, Cpu, Device, Dtype, Epilogue, HostTensor, WeightLayout, Reference};
+use hopeval_device::cpu::{CpuOptions, InstructionSet};
+use hopeval_device::{Activation, Cpu, Device, Dtype, Epilogue, HostTensor, Reference, WeightLayout};
 
 /// Numbers in -1..1 from a seed.
 fn numbers(seed: u64, count: usize) -> Vec<f32> {
@@ -133,8 +133,9 @@ fn rows_are_batch_invariant_on_any_threads_and_panels() {
             let mut expected: Option<Vec<u32>> = None;
             for threads in [1, 3] {
                 for cpu in devices(threads).into_iter().filter(|cpu| cpu.isa() == isa) {
-                    let weight =
-                        cpu.load_matrix(&parts(WeightLayout::OutIn, Dtype::Bf16, outputs, inputs), WeightLayout::OutIn).unwrap();
+                    let weight = cpu
+                        .load_matrix(&parts(WeightLayout::OutIn, Dtype::Bf16, outputs, inputs), WeightLayout::OutIn)
+                        .unwrap();
                     for rows in [1, 2, 3, 7, 13, 14, 15, 29, 63, 65, 131, 299, most] {
                         // The row under test stands last.
                         let x = &x[(most - rows) * inputs..];
@@ -153,7 +154,8 @@ fn an_epilogue_changes_no_bit_with_the_rows() {
     let (outputs, inputs, most) = (61, 50, 31);
     let (x, residual) = (numbers(6, most * inputs), numbers(8, most * outputs));
     for cpu in devices(2) {
-        let weight = cpu.load_matrix(&parts(WeightLayout::InOut, Dtype::F32, [40, 21], inputs), WeightLayout::InOut).unwrap();
+        let weight =
+            cpu.load_matrix(&parts(WeightLayout::InOut, Dtype::F32, [40, 21], inputs), WeightLayout::InOut).unwrap();
         let run = |rows: usize| {
             let x = cpu.upload(rows, inputs, &x[..rows * inputs]).unwrap();
             let residual = cpu.upload(rows, outputs, &residual[..rows * outputs]).unwrap();
@@ -170,7 +172,8 @@ fn an_epilogue_changes_no_bit_with_the_rows() {
 #[test]
 fn memory_that_runs_out_is_an_error_and_the_device_stays_usable() {
     let cpu = Cpu::new(Some(1)).unwrap();
-    let weight = cpu.load_matrix(&[HostTensor::from_f32("w", &[64, 64], &[1.0; 64 * 64])], WeightLayout::OutIn).unwrap();
+    let weight =
+        cpu.load_matrix(&[HostTensor::from_f32("w", &[64, 64], &[1.0; 64 * 64])], WeightLayout::OutIn).unwrap();
     let x = cpu.upload(100, 64, &[1.0; 6400]).unwrap();
     cpu.limit_memory(cpu.memory_in_use() + 1000);
     let error = cpu.linear(&x, &weight, Epilogue::default()).unwrap_err();

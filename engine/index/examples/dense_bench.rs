@@ -24,7 +24,7 @@ use std::{
     time::Instant,
 };
 
-use hopeval_index::{DenseIndex, DenseParameters, DenseQuery, DenseWriter, VectorDtype, Hit, SearchScratch};
+use hopeval_index::{DenseIndex, DenseParameters, DenseQuery, DenseWriter, Hit, SearchScratch, VectorDtype};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 

@@ -16,7 +16,7 @@
 
 use std::{env, error::Error, fs, path::Path, time::Instant};
 
-use hopeval_index::{Bm25Index, Bm25Parameters, SearchedFields, Passages, Query, SearchScratch};
+use hopeval_index::{Bm25Index, Bm25Parameters, Passages, Query, SearchScratch, SearchedFields};
 
 struct Lines<'a>(Vec<&'a str>);
 

@@ -17,10 +17,10 @@ use std::path::Path;
 use rayon::prelude::*;
 
 use crate::{
-    bm25::description::{IndexDescription, FieldNumbers},
-    container::{SectionKind, ContainerWriter},
+    bm25::description::{FieldNumbers, IndexDescription},
+    container::{ContainerWriter, SectionKind},
     error::IndexError,
-    parameters::{SearchedFields, IndexLayout},
+    parameters::{IndexLayout, SearchedFields},
     passages::Passages,
     tfidf::grams,
     vocabulary::TermInterner,
@@ -67,7 +67,13 @@ pub(crate) fn build_index(
 }
 
 /// The text of a passage's field, in `scratch` if it must be composed.
-fn field_text<'a>(passages: &'a dyn Passages, fields: SearchedFields, field: u32, id: u32, scratch: &'a mut String) -> &'a str {
+fn field_text<'a>(
+    passages: &'a dyn Passages,
+    fields: SearchedFields,
+    field: u32,
+    id: u32,
+    scratch: &'a mut String,
+) -> &'a str {
     match (fields, field) {
         (SearchedFields::TitleText, _) => {
             scratch.clear();
@@ -120,7 +126,12 @@ fn build_field(
 }
 
 /// Numbers the terms of a field in corpus order, and spills the runs with their passages.
-fn gather_terms(passages: &dyn Passages, layout: IndexLayout, field: u32, spill: &mut SpillFile) -> Result<FieldTerms, IndexError> {
+fn gather_terms(
+    passages: &dyn Passages,
+    layout: IndexLayout,
+    field: u32,
+    spill: &mut SpillFile,
+) -> Result<FieldTerms, IndexError> {
     let mut found = FieldTerms { lengths: Vec::with_capacity(passages.len() as usize), ..FieldTerms::default() };
     let mut runs: Vec<PassageRun> = (0..rayon::current_num_threads()).map(|_| PassageRun::default()).collect();
     let mut start = 0;
@@ -155,7 +166,12 @@ fn write_bytes(writer: &mut ContainerWriter, kind: SectionKind, field: u32, byte
     writer.end_section()
 }
 
-fn write_numbers(writer: &mut ContainerWriter, kind: SectionKind, field: u32, numbers: &[u32]) -> Result<(), IndexError> {
+fn write_numbers(
+    writer: &mut ContainerWriter,
+    kind: SectionKind,
+    field: u32,
+    numbers: &[u32],
+) -> Result<(), IndexError> {
     writer.begin_section(kind, field);
     for chunk in numbers.chunks(1 << 16) {
         writer.write(&chunk.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>())?;

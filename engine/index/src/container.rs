@@ -189,7 +189,7 @@ impl ContainerWriter {
         self.write_raw(bytes)
     }
 
-    /// Leaves `length` bytes of the current section to [`Writer::place`]. Returns their offset in the file.
+    /// Leaves `length` bytes of the current section to [`ContainerWriter::place_bytes`]. Returns their offset in the file.
     pub(crate) fn leave_space(&mut self, length: u64) -> Result<u64, IndexError> {
         let offset = self.at;
         self.at += length;
@@ -197,7 +197,7 @@ impl ContainerWriter {
         Ok(offset)
     }
 
-    /// Writes bytes anywhere within the part left by [`Writer::leave`].
+    /// Writes bytes anywhere within the part left by [`ContainerWriter::leave_space`].
     pub(crate) fn place_bytes(&mut self, offset: u64, bytes: &[u8]) -> Result<(), IndexError> {
         self.out.get_ref().write_all_at(bytes, offset).map_err(io_error("write", &self.temporary.0))
     }
@@ -311,7 +311,8 @@ impl Container {
     /// The byte range of a section.
     pub(crate) fn section(&self, kind: SectionKind, field: u32) -> Result<Range<usize>, IndexError> {
         let found = self.sections.iter().find(|s| s.kind == kind as u32 && s.field == field);
-        let section = found.ok_or_else(|| self.corrupt_error(format!("section {kind:?} of field {field} is missing")))?;
+        let section =
+            found.ok_or_else(|| self.corrupt_error(format!("section {kind:?} of field {field} is missing")))?;
         // `read_table` has checked the bounds of the section.
         Ok(section.offset as usize..(section.offset + section.length) as usize)
     }
@@ -338,7 +339,8 @@ impl Container {
         if *blake3::hash(bytes).as_bytes() == section.digest {
             return Ok(());
         }
-        Err(self.corrupt_error(format!("section {} of field {} does not match its checksum", section.kind, section.field)))
+        Err(self
+            .corrupt_error(format!("section {} of field {} does not match its checksum", section.kind, section.field)))
     }
 }
 

@@ -194,7 +194,9 @@ impl DenseIndex {
         let bytes = &self.container.bytes()[self.vectors.clone()];
         let (depth, pitch) = (self.dimension.div_ceil(products::LANES), self.dtype.pitch(self.dimension));
         match self.dtype {
-            VectorDtype::F32 => MappedRows::Single(RowMatrix { bytes, units: products::aligned_lines(bytes), depth, pitch }),
+            VectorDtype::F32 => {
+                MappedRows::Single(RowMatrix { bytes, units: products::aligned_lines(bytes), depth, pitch })
+            }
             VectorDtype::F16 => MappedRows::Half(RowMatrix { bytes, units: products::half_lines(bytes), depth, pitch }),
         }
     }

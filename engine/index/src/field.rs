@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::{
-    container::{Container, SectionKind, SLACK},
+    container::{Container, SLACK, SectionKind},
     error::IndexError,
     postings::{BlockList, DenseList, cursor::BlockCursor},
     simd::{self, InstructionLevel},

@@ -55,9 +55,9 @@ mod vocabulary;
 
 pub use analyzer::{Analyzer, UnknownAnalyzer};
 pub use bm25::{Bm25Index, SearchScratch};
-pub use dense::{DenseIndex, DenseParameters, DenseQuery, DenseWriter, VectorDtype, IndexShard};
+pub use dense::{DenseIndex, DenseParameters, DenseQuery, DenseWriter, IndexShard, VectorDtype};
 pub use error::IndexError;
-pub use parameters::{Bm25Parameters, SearchedFields, Bm25Formula, TfidfParameters, TieOrder};
+pub use parameters::{Bm25Formula, Bm25Parameters, SearchedFields, TfidfParameters, TieOrder};
 pub use passages::Passages;
-pub use query::{Hit, Query, Statistics, QueryRestriction};
+pub use query::{Hit, Query, QueryRestriction, Statistics};
 pub use tfidf::TfidfIndex;

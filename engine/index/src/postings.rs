@@ -278,7 +278,13 @@ mod tests {
     use super::*;
 
     /// The list, read whole and posting by posting.
-    fn decoded(bytes: &[u8], df: u32, dense: bool, passages: u32, level: simd::InstructionLevel) -> [Vec<(u32, u32)>; 2] {
+    fn decoded(
+        bytes: &[u8],
+        df: u32,
+        dense: bool,
+        passages: u32,
+        level: simd::InstructionLevel,
+    ) -> [Vec<(u32, u32)>; 2] {
         if dense {
             let list = DenseList::new(bytes, passages);
             let all: Vec<_> = (0..passages).map(|doc| (doc, list.frequency(doc))).filter(|&(_, f)| f > 0).collect();

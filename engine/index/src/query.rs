@@ -18,7 +18,7 @@ pub enum Statistics {
 /// A restriction of a query to some passages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryRestriction {
-    /// The passages, ascending and without repetition; [`Within::new`] brings any list into this form.
+    /// The passages, ascending and without repetition; [`QueryRestriction::new`] brings any list into this form.
     pub ids: Vec<u32>,
     /// The base of the formula's numbers.
     pub statistics: Statistics,

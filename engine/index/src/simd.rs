@@ -19,7 +19,7 @@ pub(crate) enum InstructionLevel {
     Avx2(Avx2Proof),
 }
 
-/// Proof that AVX2 and FMA are available; made by [`Level::detect`] only.
+/// Proof that AVX2 and FMA are available; made by [`InstructionLevel::detect`] only.
 #[cfg(target_arch = "x86_64")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Avx2Proof(());
@@ -156,7 +156,13 @@ pub(crate) fn add_postings(
 
 /// As [`add_postings`], for a table of half bytes, beginning with the window's first passage.
 #[inline]
-pub(crate) fn add_table(level: InstructionLevel, impact: TermImpact, table: &[u8], lengths: &[u32], scores: &mut [f32]) {
+pub(crate) fn add_table(
+    level: InstructionLevel,
+    impact: TermImpact,
+    table: &[u8],
+    lengths: &[u32],
+    scores: &mut [f32],
+) {
     if scores.len() != lengths.len() || table.len() < scores.len() / 2 {
         return;
     }
@@ -228,7 +234,14 @@ pub(crate) fn sweep(level: InstructionLevel, scores: &mut [f32], cut: f32, start
 /// Adds a term's impacts to candidates of a window starting at passage `start`, a multiple of 8. `table` has half a
 /// byte for each passage of the window, and `lengths` are the window's.
 #[inline]
-pub(crate) fn look_up(level: InstructionLevel, impact: TermImpact, table: &[u8], lengths: &[u32], start: u32, found: &mut Candidates) {
+pub(crate) fn look_up(
+    level: InstructionLevel,
+    impact: TermImpact,
+    table: &[u8],
+    lengths: &[u32],
+    start: u32,
+    found: &mut Candidates,
+) {
     let Candidates { docs, scores } = found;
     let count = docs.len().min(scores.len());
     let done = match level {

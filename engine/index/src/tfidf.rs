@@ -20,7 +20,7 @@ use crate::{
     field::{IndexField, PostingReader},
     parameters::{TfidfParameters, TieOrder},
     passages::Passages,
-    query::{BestHits, Hit, Query, Statistics, QueryRestriction},
+    query::{BestHits, Hit, Query, QueryRestriction, Statistics},
     simd::InstructionLevel,
     vocabulary::TermRecord,
 };

@@ -76,7 +76,7 @@ impl TermInterner {
         self.hashes[id as usize]
     }
 
-    /// The number of `term`. The term is new if its number equals the former [`Interner::len`].
+    /// The number of `term`. The term is new if its number equals the former [`TermInterner::len`].
     pub(crate) fn intern(&mut self, term: &[u8], hash: u32) -> u32 {
         if (self.ends.len() + 1) * 4 > self.slots.len() * 3 {
             self.grow();

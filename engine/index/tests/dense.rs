@@ -5,7 +5,8 @@
 use std::{fs, path::Path};
 
 use hopeval_index::{
-    Bm25Index, Bm25Parameters, DenseIndex, DenseParameters, DenseQuery, DenseWriter, VectorDtype, Hit, IndexError, SearchScratch,
+    Bm25Index, Bm25Parameters, DenseIndex, DenseParameters, DenseQuery, DenseWriter, Hit, IndexError, SearchScratch,
+    VectorDtype,
 };
 
 fn parameters(dtype: VectorDtype) -> DenseParameters {
@@ -94,7 +95,10 @@ fn scores_are_near_the_exact_products() {
         // The stored numbers: in half precision, numbers of 11 bits.
         let stored: Vec<f32> = (0..count as u32).flat_map(|id| index.vector(id).unwrap()).collect();
         let off = vectors.iter().zip(&stored).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-        assert!(if dtype == VectorDtype::F32 { off == 0.0 } else { off > 0.0 && off <= 0.5 / 2048.0 }, "{dtype:?} {off}");
+        assert!(
+            if dtype == VectorDtype::F32 { off == 0.0 } else { off > 0.0 && off <= 0.5 / 2048.0 },
+            "{dtype:?} {off}"
+        );
         for (query, hits) in asked.chunks(dimension).zip(found(&index, &queries(&asked, dimension, count))) {
             assert_eq!(hits.len(), count);
             assert!(hits.is_sorted_by(|a, b| a.ranking(b).is_lt()));
@@ -192,7 +196,10 @@ fn vectors_that_cannot_be_used_are_named() {
     says(refused(VectorDtype::F32, &[1.0, 2e18, 3.0]), &["passage 1", "length", "1e18"]);
     says(refused(VectorDtype::F32, &[1.0, 2.0, 3.0, 4.0]), &["passage 2", "1 numbers", "of 3"]);
     says(refused(VectorDtype::F16, &[1.0, 70_000.0, 3.0]), &["passage 1", "number 1 is 70000", "65504"]);
-    assert!(matches!(create(VectorDtype::F32).unwrap().place(0, &[0.0; 15]), Err(IndexError::Count { found: 5, wanted: 4 })));
+    assert!(matches!(
+        create(VectorDtype::F32).unwrap().place(0, &[0.0; 15]),
+        Err(IndexError::Count { found: 5, wanted: 4 })
+    ));
     assert!(matches!(create(VectorDtype::F32).unwrap().finish(), Err(IndexError::Count { found: 0, wanted: 4 })));
     let mut holed = create(VectorDtype::F32).unwrap();
     [0, 1, 1, 3].into_iter().for_each(|passage| holed.place(passage, &[0.0; 3]).unwrap());

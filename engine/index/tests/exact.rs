@@ -4,7 +4,10 @@
 
 use std::collections::HashMap;
 
-use hopeval_index::{Analyzer, Bm25Index, Bm25Parameters, SearchedFields, Bm25Formula, Hit, Query, SearchScratch, Statistics, QueryRestriction};
+use hopeval_index::{
+    Analyzer, Bm25Formula, Bm25Index, Bm25Parameters, Hit, Query, QueryRestriction, SearchScratch, SearchedFields,
+    Statistics,
+};
 use proptest::prelude::*;
 
 type Passages = Vec<(String, String)>;

@@ -5,8 +5,8 @@
 use std::{fs, path::Path};
 
 use hopeval_index::{
-    Analyzer, Bm25Index, Bm25Parameters, SearchedFields, Bm25Formula, IndexError, Passages, Query, SearchScratch, TfidfIndex,
-    TfidfParameters,
+    Analyzer, Bm25Formula, Bm25Index, Bm25Parameters, IndexError, Passages, Query, SearchScratch, SearchedFields,
+    TfidfIndex, TfidfParameters,
 };
 
 fn passages(count: u64) -> Vec<(String, String)> {

@@ -11,7 +11,7 @@ use std::{
 };
 
 use flate2::read::MultiGzDecoder;
-use hopeval_index::{Analyzer, Bm25Index, Bm25Parameters, SearchedFields, Bm25Formula, Passages, Query, SearchScratch};
+use hopeval_index::{Analyzer, Bm25Formula, Bm25Index, Bm25Parameters, Passages, Query, SearchScratch, SearchedFields};
 use serde_json::Value;
 
 /// A file of the folder beside the repository, or a loud skip.

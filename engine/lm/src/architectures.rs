@@ -67,7 +67,11 @@ const ARCHITECTURES: [(&str, ModelFamily); 12] = [
 pub fn identify(checkpoint: &Checkpoint) -> Result<(&'static str, ModelFamily), LmError> {
     let config = ModelConfig::new(checkpoint);
     let found = config.text("model_type")?;
-    ARCHITECTURES.iter().copied().find(|(name, _)| Some(*name) == found).ok_or_else(|| unsupported_type(&config, |_| true))
+    ARCHITECTURES
+        .iter()
+        .copied()
+        .find(|(name, _)| Some(*name) == found)
+        .ok_or_else(|| unsupported_type(&config, |_| true))
 }
 
 /// Opens a bidirectional encoder. [`crate::heads::open`] opens its heads.
@@ -107,7 +111,11 @@ pub fn open_encoder_decoder<D: Device>(
 ) -> Result<Box<dyn EncoderDecoder<D>>, LmError> {
     Ok(match identify(checkpoint)?.0 {
         "t5" => Box::new(t5::open(checkpoint, device)?),
-        _ => return Err(unsupported_type(&ModelConfig::new(checkpoint), |family| family == ModelFamily::EncoderDecoder)),
+        _ => {
+            return Err(unsupported_type(&ModelConfig::new(checkpoint), |family| {
+                family == ModelFamily::EncoderDecoder
+            }));
+        }
     })
 }
 

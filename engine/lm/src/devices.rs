@@ -105,7 +105,9 @@ impl DeviceName {
     pub fn default_options(self) -> EngineOptions {
         match self {
             Self::Cpu | Self::CpuAvx2 | Self::CpuAvx512 => EngineOptions::default(),
-            Self::Cuda { .. } => EngineOptions { batch_tokens: 16_384, states_tokens: 65_536, ..EngineOptions::default() },
+            Self::Cuda { .. } => {
+                EngineOptions { batch_tokens: 16_384, states_tokens: 65_536, ..EngineOptions::default() }
+            }
         }
     }
 
@@ -132,7 +134,13 @@ impl DeviceName {
     ///
     /// # Errors
     /// [`LmError`], naming the device, the file, the tensor or the field.
-    pub fn open(self, nth: usize, threads: Option<usize>, folder: &Path, options: EngineOptions) -> Result<Session, LmError> {
+    pub fn open(
+        self,
+        nth: usize,
+        threads: Option<usize>,
+        folder: &Path,
+        options: EngineOptions,
+    ) -> Result<Session, LmError> {
         let with = |isa| Ok::<_, LmError>(Cpu::with_isa(isa, threads)?);
         match self {
             Self::Cpu => Session::open(folder, Cpu::new(threads)?, options),
@@ -147,7 +155,10 @@ impl DeviceName {
     /// # Errors
     /// [`DeviceError::Unavailable`].
     pub fn conformance(self, threads: Option<usize>) -> Result<(String, conformance::ConformanceReport), DeviceError> {
-        fn run<D: hopeval_device::Device>(device: &D, arithmetic: Arithmetic) -> (String, conformance::ConformanceReport) {
+        fn run<D: hopeval_device::Device>(
+            device: &D,
+            arithmetic: Arithmetic,
+        ) -> (String, conformance::ConformanceReport) {
             (device.identity().name, conformance::check_device(device, arithmetic))
         }
         Ok(match self {

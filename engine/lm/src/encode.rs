@@ -1,6 +1,6 @@
 //! Answers encoder requests: one pass over the packed sequences, then the wanted heads.
 
-use crate::heads::{HeadKind, Pooling, HostRows};
+use crate::heads::{HeadKind, HostRows, Pooling};
 use crate::loaded_model::EncoderWithHeads;
 use crate::request::{EncodeRequest, EncodeResult, EncoderOutput};
 use crate::score::{BatchResults, PackedSequences};
@@ -29,7 +29,11 @@ impl<D: Device> EncoderWithHeads<D> {
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
-    pub fn answer_batch(&self, device: &D, requests: &[&EncodeRequest]) -> Result<BatchResults<EncodeResult>, DeviceError> {
+    pub fn answer_batch(
+        &self,
+        device: &D,
+        requests: &[&EncodeRequest],
+    ) -> Result<BatchResults<EncodeResult>, DeviceError> {
         let mut sequences = PackedSequences::default();
         let typed = self.encoder.type_vocabulary() > 0 && requests.iter().any(|request| !request.type_ids.is_empty());
         for request in requests {
@@ -51,7 +55,8 @@ impl<D: Device> EncoderWithHeads<D> {
                 self.heads_of(device, &states, sequences.packing(), want)?
             } else {
                 let packing = sequences.packing();
-                let rows = members.iter().flat_map(|n| packing.query_rows(*n)).map(|row| row as u32).collect::<Vec<_>>();
+                let rows =
+                    members.iter().flat_map(|n| packing.query_rows(*n)).map(|row| row as u32).collect::<Vec<_>>();
                 let part = Packing::of_lengths(members.iter().map(|n| packing.query_rows(*n).len()));
                 self.heads_of(device, &device.gather(&states, &rows)?, &part, want)?
             };

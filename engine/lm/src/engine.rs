@@ -159,13 +159,13 @@ pub struct CompletionCost {
     pub queue_s: f64,
     /// Seconds from there to the answer.
     pub service_s: f64,
-    /// Its share of the device's busy seconds in its batches ([`Device::busy`]), by operations.
+    /// Its share of the device's busy seconds in its batches ([`Device::run_timed`]), by operations.
     pub device_s: f64,
     /// Its share of the device energy in its batches, in joules, by operations; `None` if one of the batches was not
     /// metered.
     pub energy_j: Option<f64>,
     /// Its share of the tokens computed in its batches, by tokens. The shares of all completions sum to
-    /// [`Counters::computed_tokens`], as long as no batch failed.
+    /// [`EngineCounters::computed_tokens`], as long as no batch failed.
     pub computed_tokens: u64,
 }
 
@@ -186,7 +186,7 @@ pub struct EngineCounters {
     pub batches: AtomicU64,
     /// Batches split and tried again because memory ran out.
     pub halved: AtomicU64,
-    /// Microseconds of the device's work on batches ([`Device::busy`]).
+    /// Microseconds of the device's work on batches ([`Device::run_timed`]).
     pub device_us: AtomicU64,
     /// Microseconds in metered batches.
     pub metered_us: AtomicU64,
@@ -278,8 +278,9 @@ impl Engine {
         let stop = Arc::new(AtomicBool::new(false));
         let thread = {
             let (counters, stop) = (counters.clone(), stop.clone());
-            let work =
-                move || worker::EngineWorker::new(&*device, &*model, options, detokenise, &counters).run(&submissions, &stop);
+            let work = move || {
+                worker::EngineWorker::new(&*device, &*model, options, detokenise, &counters).run(&submissions, &stop)
+            };
             std::thread::Builder::new().name("lm-engine".into()).spawn(work).map_err(LmError::Thread)?
         };
         Ok(Self { queue: Some(queue), thread: Some(thread), stop, check, counters, abilities, identity })
@@ -309,7 +310,8 @@ impl Engine {
     /// one by one, the first would have its prefix computed before the requests that share it arrive. Each is answered
     /// as by [`submit`](Self::submit).
     pub fn submit_all(&self, asked: impl IntoIterator<Item = (Request, CompletionCallback)>) {
-        let admitted: Vec<_> = asked.into_iter().filter_map(|(request, reply)| self.admit_request(request, reply)).collect();
+        let admitted: Vec<_> =
+            asked.into_iter().filter_map(|(request, reply)| self.admit_request(request, reply)).collect();
         if !admitted.is_empty() {
             let queue = self.queue.as_ref().expect("the queue is open until the engine is dropped; this is a bug");
             // If sending fails, the submissions are dropped with the error; the drop answers them.

@@ -11,14 +11,14 @@
 //! A step takes all sequences at once. If memory runs out, it takes half as many at a time, and after many good steps
 //! more again. A sequence ends only if memory runs out for it alone.
 
-use crate::blocks::{RowBlock, BlockAllocator};
-use crate::model::{PackedBatch, KeyValueCache, Decoder, EncoderDecoder, LmHead, EncoderMemory, CacheSlots};
+use crate::blocks::{BlockAllocator, RowBlock};
+use crate::model::{CacheSlots, Decoder, EncoderDecoder, EncoderMemory, KeyValueCache, LmHead, PackedBatch};
 use crate::prefix::PrefixForest;
 use crate::request::{FinishReason, GenerateRequest, GenerateResult, TokenIds};
 use crate::sample::{ChosenToken, NotANumber, choose};
 use crate::score;
 use crate::states_pool::StatesPool;
-use hopeval_device::{TensorColumns, Device, DeviceError, Packing};
+use hopeval_device::{Device, DeviceError, Packing, TensorColumns};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -211,7 +211,9 @@ impl<D: Device> Generator<D> {
             (GenerativeModel::EncoderDecoder(model), Some(pool)) => {
                 self.encode_prompts(device, *model, pool, &begun, owns).map(|()| Vec::new())
             }
-            (GenerativeModel::EncoderDecoder(_), None) => panic!("an encoder-decoder has a pool of states; this is a bug"),
+            (GenerativeModel::EncoderDecoder(_), None) => {
+                panic!("an encoder-decoder has a pool of states; this is a bug")
+            }
         };
         if outcome.is_err() {
             given_back.into_iter().for_each(|block| self.blocks.give_back(block));
@@ -221,7 +223,12 @@ impl<D: Device> Generator<D> {
 
     /// Chooses the requests that fit, the oldest first, and reserves blocks for their continuations. Leaves room for
     /// their prompts.
-    fn reserve_own(&mut self, requests: &[(u64, GenerateRequest)], oldest: usize, cross: bool) -> (Vec<usize>, Vec<RowBlock>) {
+    fn reserve_own(
+        &mut self,
+        requests: &[(u64, GenerateRequest)],
+        oldest: usize,
+        cross: bool,
+    ) -> (Vec<usize>, Vec<RowBlock>) {
         let mut found: Vec<(usize, RowBlock)> = Vec::new();
         // The prompts of an admission, unshared, must fit as well. Sharing only leaves more room.
         let mut prompts = 0;
@@ -325,7 +332,8 @@ impl<D: Device> Generator<D> {
         let to = (block.start..block.start + rows).collect::<Vec<_>>();
         let mut pairs =
             self.cross.keys.iter_mut().zip(&projected.keys).chain(self.cross.values.iter_mut().zip(&projected.values));
-        let stored = pairs.try_for_each(|(into, from)| device.scatter(into, &to, TensorColumns { tensor: from, start: 0 }));
+        let stored =
+            pairs.try_for_each(|(into, from)| device.scatter(into, &to, TensorColumns { tensor: from, start: 0 }));
         // Nothing is read here. Without waiting, this work would count as part of the next step.
         if let Err(error) = stored.and_then(|()| device.finish_work()) {
             self.cross_blocks.give_back(block);
@@ -386,7 +394,12 @@ impl<D: Device> Generator<D> {
 
     /// The logits of the next token of each sequence. Fills a row of the cache for each; a repeated pass fills it
     /// again.
-    fn run_pass(&mut self, device: &D, model: &GenerativeModel<'_, D>, sequences: &[ActiveSequence]) -> Result<Vec<f32>, DeviceError> {
+    fn run_pass(
+        &mut self,
+        device: &D,
+        model: &GenerativeModel<'_, D>,
+        sequences: &[ActiveSequence],
+    ) -> Result<Vec<f32>, DeviceError> {
         let mut packing = Packing::new();
         let mut cross = Packing::new();
         for sequence in sequences {
@@ -409,7 +422,12 @@ impl<D: Device> Generator<D> {
     }
 
     /// Chooses a token for each of `moved`. Unfinished sequences become active, finished ones are returned.
-    fn advance_sequences(&mut self, moved: Vec<ActiveSequence>, logits: &[f32], detokenise: Option<&Detokeniser>) -> Vec<FinishedSequence> {
+    fn advance_sequences(
+        &mut self,
+        moved: Vec<ActiveSequence>,
+        logits: &[f32],
+        detokenise: Option<&Detokeniser>,
+    ) -> Vec<FinishedSequence> {
         let vocabulary = logits.len() / moved.len();
         let mut finished = Vec::new();
         for (mut sequence, logits) in moved.into_iter().zip(logits.chunks_exact(vocabulary)) {

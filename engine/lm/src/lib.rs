@@ -15,7 +15,7 @@
 //! | [`request`] | requests to the engine, and its answers |
 //! | [`engine`] | a thread with a device and a model: queue in, completions out |
 //! | [`pack`] | batches under a token budget, without I/O |
-//! | [`prefix`], [`states`] | shared work: prefixes and encoder states, computed once |
+//! | [`prefix`], [`states_pool`] | shared work: prefixes and encoder states, computed once |
 //! | [`score`], [`encode`], [`generate`], [`sample`] | batches of each sort; choosing a token |
 //! | [`devices`] | devices by name: the one place with a list of them |
 //! | [`session`], [`lines`] | a folder opened whole; JSON Lines in, JSON Lines out |
@@ -50,5 +50,5 @@ pub mod weights;
 
 pub use config::ModelConfig;
 pub use error::LmError;
-pub use model::{PackedBatch, KeyValueCache, Decoder, Encoder, EncoderDecoder, LmHead, ModelSizes};
+pub use model::{Decoder, Encoder, EncoderDecoder, KeyValueCache, LmHead, ModelSizes, PackedBatch};
 pub use weights::Weights;

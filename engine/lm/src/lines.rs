@@ -240,7 +240,11 @@ fn kind_of(value: &Value) -> &'static str {
 }
 
 /// Writes lines in the order of their numbers; they may finish in any order.
-fn write_in_order(done: &Receiver<FinishedLine>, leave: &Receiver<()>, mut output: impl Write) -> Result<LineTally, LinesError> {
+fn write_in_order(
+    done: &Receiver<FinishedLine>,
+    leave: &Receiver<()>,
+    mut output: impl Write,
+) -> Result<LineTally, LinesError> {
     let mut tally = LineTally::default();
     let mut early = BTreeMap::new();
     let mut next = 0;

@@ -1,8 +1,8 @@
 //! A model of any family, ready on its device.
 
 use crate::heads::CheckpointHeads;
-use crate::model::{Decoder, Encoder, EncoderDecoder, Operations, ModelSizes};
-use crate::request::{Request, EncoderOutput, RequestWork};
+use crate::model::{Decoder, Encoder, EncoderDecoder, ModelSizes, Operations};
+use crate::request::{EncoderOutput, Request, RequestWork};
 use crate::score::{causal_operations, head_operations};
 use hopeval_device::Device;
 

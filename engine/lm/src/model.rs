@@ -96,7 +96,7 @@ pub trait Encoder<D: Device>: Debug + Send + Sync {
     /// Sizes; `layers` and `kv_width` are 0.
     fn sizes(&self) -> ModelSizes;
 
-    /// Token types are below this; 0 if the encoder has no types and ignores [`Batch::type_ids`].
+    /// Token types are below this; 0 if the encoder has no types and ignores [`PackedBatch::type_ids`].
     fn type_vocabulary(&self) -> usize;
 
     /// Operations of [`encode`](Self::encode).
@@ -125,7 +125,12 @@ pub trait Decoder<D: Device>: Debug + Send + Sync {
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
-    fn forward(&self, device: &D, batch: &PackedBatch<'_>, slots: Option<CacheSlots<'_, D>>) -> Result<D::Tensor, DeviceError>;
+    fn forward(
+        &self,
+        device: &D,
+        batch: &PackedBatch<'_>,
+        slots: Option<CacheSlots<'_, D>>,
+    ) -> Result<D::Tensor, DeviceError>;
 }
 
 /// Encoder states for the decoder's cross-attention.

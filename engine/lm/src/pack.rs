@@ -69,7 +69,7 @@ impl<T: PackItem> Packer<T> {
     /// Adds an item.
     ///
     /// # Errors
-    /// The item and [`TooLong`], if it does not fit a batch alone.
+    /// The item and [`TooLongError`], if it does not fit a batch alone.
     pub fn push(&mut self, item: T) -> Result<(), (T, TooLongError)> {
         let tokens = item.cost();
         if tokens > self.limit {

@@ -1,12 +1,12 @@
 //! Scores targets after prompts: logits at target positions only, nothing computed twice within a batch.
 //!
-//! A decoder reads `prompt + target` without its last token, laid out as a [`Forest`]. The head is applied only to the
+//! A decoder reads `prompt + target` without its last token, laid out as a [`PrefixForest`]. The head is applied only to the
 //! rows that predict a target token. An encoder-decoder encodes each prompt outside the pool once, and decodes every
 //! target over the pooled states.
 
-use crate::model::{PackedBatch, Decoder, EncoderDecoder, LmHead, EncoderMemory, Operations};
+use crate::model::{Decoder, EncoderDecoder, EncoderMemory, LmHead, Operations, PackedBatch};
 use crate::prefix::PrefixForest;
-use crate::request::{TokenIds, ScoreRequest, ScoreResult, RequestWork};
+use crate::request::{RequestWork, ScoreRequest, ScoreResult, TokenIds};
 use crate::states_pool::StatesPool;
 use hopeval_device::{Device, DeviceError, LogProbs, Packing};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,7 +38,8 @@ pub fn with_decoder<D: Device>(
 ) -> Result<BatchResults<ScoreResult>, DeviceError> {
     let sequences = requests.iter().map(|score| decoder_sequence(score)).collect::<Vec<_>>();
     let sequences = sequences.iter().map(Vec::as_slice).collect::<Vec<_>>();
-    let forest = if share { PrefixForest::from_sequences(&sequences) } else { PrefixForest::without_sharing(&sequences) };
+    let forest =
+        if share { PrefixForest::from_sequences(&sequences) } else { PrefixForest::without_sharing(&sequences) };
     let batch = PackedBatch { ids: &forest.ids, positions: &forest.positions, type_ids: &[], packing: &forest.packing };
     let hidden = model.forward(device, &batch, None)?;
     let predicting = |(score, rows): (&&ScoreRequest, &Vec<u32>)| rows[score.prompt.len() - 1..].to_vec();

@@ -47,12 +47,16 @@ pub fn variants(options: EngineOptions, threads: usize, passes: u64, longest: us
         let span = (room - longest) as u64 + 1;
         // From little more than the longest request up to full batches.
         let batch_tokens = longest + (splitmix(n) % span) as usize;
-        PassVariant { options: EngineOptions { batch_tokens, ..options }, threads: 1 + (n as usize) % threads.max(1), shuffle: n }
+        PassVariant {
+            options: EngineOptions { batch_tokens, ..options },
+            threads: 1 + (n as usize) % threads.max(1),
+            shuffle: n,
+        }
     };
     (1..=passes).map(pass).collect()
 }
 
-/// Runs the sample through the first pass and all variants. Returns one [`Difference`] per variant. `open` starts an
+/// Runs the sample through the first pass and all variants. Returns one [`PassDifference`] per variant. `open` starts an
 /// engine.
 ///
 /// # Errors

@@ -4,7 +4,7 @@ use crate::architectures;
 use crate::engine::{Engine, EngineOptions};
 use crate::generate::Detokeniser;
 use crate::heads;
-use crate::loaded_model::{LoadedModel, EncoderWithHeads};
+use crate::loaded_model::{EncoderWithHeads, LoadedModel};
 use crate::tokenise::{TokeniseError, Tokenizer};
 use crate::{LmError, architectures::ModelFamily};
 use hopeval_checkpoint::Checkpoint;
@@ -52,7 +52,10 @@ impl Session {
                 let heads = heads::open(&checkpoint, &device)?;
                 token_labels = heads.token_classifier().map_or(Arc::default(), |head| head.labels().into());
                 sequence_labels = heads.sequence_classifier().map_or(Arc::default(), |head| head.labels().into());
-                LoadedModel::Encoder(EncoderWithHeads { encoder: architectures::open_encoder(&checkpoint, &device)?, heads })
+                LoadedModel::Encoder(EncoderWithHeads {
+                    encoder: architectures::open_encoder(&checkpoint, &device)?,
+                    heads,
+                })
             }
         };
         // Opening belongs to no request. The first batch must pay for itself alone, and a device lost until now is an

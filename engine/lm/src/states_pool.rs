@@ -5,7 +5,7 @@
 //! them.
 
 use crate::request::TokenIds;
-use hopeval_device::{TensorColumns, Device, DeviceError};
+use hopeval_device::{Device, DeviceError, TensorColumns};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Encoder states of the most recently used prompts.

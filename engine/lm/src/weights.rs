@@ -68,7 +68,8 @@ impl<'a, D: Device> Weights<'a, D> {
     /// # Errors
     /// [`LmError::Checkpoint`], [`LmError::Device`].
     pub fn stacked_matrix(&self, parts: &[(&str, usize)], into: usize) -> Result<D::Matrix, LmError> {
-        let parts = parts.iter().map(|(name, out)| self.host_tensor(name, &[*out, into])).collect::<Result<Vec<_>, _>>()?;
+        let parts =
+            parts.iter().map(|(name, out)| self.host_tensor(name, &[*out, into])).collect::<Result<Vec<_>, _>>()?;
         Ok(self.device.load_matrix(&parts, WeightLayout::OutIn)?)
     }
 

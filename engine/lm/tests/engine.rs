@@ -8,7 +8,7 @@ mod cuda;
 use hopeval_device::{Cpu, Device, Reference};
 use hopeval_lm::engine::{Completion, EngineOptions, Refusal};
 use hopeval_lm::lines::{self, SamplingOptions, Task};
-use hopeval_lm::request::{Answer, EncodeRequest, GenerateRequest, Request, Sampling, ScoreRequest, EncoderOutput};
+use hopeval_lm::request::{Answer, EncodeRequest, EncoderOutput, GenerateRequest, Request, Sampling, ScoreRequest};
 use hopeval_lm::self_check;
 use hopeval_lm::session::Session;
 use serde_json::Value;
@@ -125,7 +125,13 @@ fn sample(name: &str) -> Vec<Request> {
     if let Some(rows) = expected["sequences"].as_array().filter(|_| expected["kind"] == "encoder") {
         for row in rows {
             let type_ids = row.get("token_type_ids").map(ids).unwrap_or_default();
-            for want in [EncoderOutput::Labels, EncoderOutput::Logits, EncoderOutput::Span, EncoderOutput::Mean, EncoderOutput::First] {
+            for want in [
+                EncoderOutput::Labels,
+                EncoderOutput::Logits,
+                EncoderOutput::Span,
+                EncoderOutput::Mean,
+                EncoderOutput::First,
+            ] {
                 sample.push(Request::Encode(EncodeRequest {
                     ids: ids(&row["ids"]).into(),
                     type_ids: type_ids.clone().into(),
@@ -234,7 +240,8 @@ fn shared_work_is_done_once_and_counted() {
 
 #[test]
 fn bad_requests_are_refused_one_by_one_and_the_engine_goes_on() {
-    let session = open("gpt2", Reference, EngineOptions { batch_tokens: 64, cache_tokens: 40, ..EngineOptions::default() });
+    let session =
+        open("gpt2", Reference, EngineOptions { batch_tokens: 64, cache_tokens: 40, ..EngineOptions::default() });
     let score = |prompt: &[u32], target: &[u32], temperatures: &[f32]| {
         Request::Score(ScoreRequest { prompt: prompt.into(), target: target.into(), temperatures: temperatures.into() })
     };
@@ -260,7 +267,10 @@ fn bad_requests_are_refused_one_by_one_and_the_engine_goes_on() {
         (generate(0, &[], 1.0), "parameter"),
         (generate(100, &[], 1.0), "too_long"),
         (generate(2, &[], f32::INFINITY), "parameter"),
-        (Request::Encode(EncodeRequest { ids: [1].into(), type_ids: [].into(), want: EncoderOutput::Labels }), "unsupported"),
+        (
+            Request::Encode(EncodeRequest { ids: [1].into(), type_ids: [].into(), want: EncoderOutput::Labels }),
+            "unsupported",
+        ),
     ];
     let good = score(&[1, 2, 3], &[4, 5], &[1.0]);
     let requests = cases.iter().flat_map(|(bad, _)| [bad.clone(), good.clone()]).collect::<Vec<_>>();

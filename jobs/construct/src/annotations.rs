@@ -107,7 +107,8 @@ fn hop_rows(
     let copied = copied_passages(annotation, hop, library, report);
     let found = &annotation.hops[hop].found;
     let asked = (annotation.hops[hop].query.as_str(), hop as i32);
-    let others: Vec<ChunkText> = found.iter().take(settings.k).map(|passage| library.corpus_chunk(PassageId(passage.0))).collect();
+    let others: Vec<ChunkText> =
+        found.iter().take(settings.k).map(|passage| library.corpus_chunk(PassageId(passage.0))).collect();
     report.hops_without_negative += u64::from(others.is_empty());
     let listed: Vec<String> = others.iter().map(ChunkText::written).collect();
     if let Some(next) = annotation.hops.get(hop + 1) {
@@ -130,7 +131,12 @@ fn hop_rows(
 }
 
 /// The passages of a hop, each once, in the order of the steps.
-fn copied_passages(annotation: &Annotation, hop: usize, library: &CorpusLibrary<'_>, report: &mut ConstructReport) -> Vec<CopiedPassage> {
+fn copied_passages(
+    annotation: &Annotation,
+    hop: usize,
+    library: &CorpusLibrary<'_>,
+    report: &mut ConstructReport,
+) -> Vec<CopiedPassage> {
     let depths = annotation.depths();
     let mut all: Vec<CopiedPassage> = Vec::new();
     for (at, step) in annotation.steps.iter().enumerate().filter(|(at, _)| depths[*at] == hop) {
@@ -153,7 +159,13 @@ fn copied_passages(annotation: &Annotation, hop: usize, library: &CorpusLibrary<
     all
 }
 
-fn filter_row(id: &str, (query, hop): (&str, i32), next: &str, copied: &[CopiedPassage], report: &mut ConstructReport) -> FilterRow {
+fn filter_row(
+    id: &str,
+    (query, hop): (&str, i32),
+    next: &str,
+    copied: &[CopiedPassage],
+    report: &mut ConstructReport,
+) -> FilterRow {
     let asked = owned_words(query);
     let continuing = copied.iter().filter(|copied| copied.continues);
     let information = continuing.map(|copied| {

@@ -6,11 +6,11 @@ use crate::library::{ChunkText, CorpusLibrary};
 use crate::paths::{push_reader_rows, push_scorer_rows};
 use crate::report::ConstructReport;
 use crate::rows::QuestionRows;
-use crate::settings::{QuestionRandom, ConstructSettings};
+use crate::settings::{ConstructSettings, QuestionRandom};
 use crate::skip::SkipReason;
 use crate::steps::question_steps;
 use crate::tables::TrainingTables;
-use hopeval_datasets::{DatasetSpec, RowPolicy, Question, Questions};
+use hopeval_datasets::{DatasetSpec, Question, Questions, RowPolicy};
 use std::path::Path;
 
 /// Reads the questions of `spec`, finds negatives in `library`, and writes `labeler`, `filter`, `scorer`, `reader` and
@@ -39,7 +39,12 @@ pub fn construct(
 }
 
 /// The rows of one question. `report` counts them, and the reasons for missing ones.
-pub fn question_rows(question: &Question, library: &mut CorpusLibrary<'_>, settings: &ConstructSettings, report: &mut ConstructReport) -> QuestionRows {
+pub fn question_rows(
+    question: &Question,
+    library: &mut CorpusLibrary<'_>,
+    settings: &ConstructSettings,
+    report: &mut ConstructReport,
+) -> QuestionRows {
     report.questions += 1;
     // Counted here, even if both stay 0.
     report.negatives_with_answer.get_or_insert(0);
@@ -59,7 +64,10 @@ pub fn question_rows(question: &Question, library: &mut CorpusLibrary<'_>, setti
     rows
 }
 
-fn annotate_question<'q>(question: &'q Question, library: &CorpusLibrary<'_>) -> Result<AnnotatedQuestion<'q>, SkipReason> {
+fn annotate_question<'q>(
+    question: &'q Question,
+    library: &CorpusLibrary<'_>,
+) -> Result<AnnotatedQuestion<'q>, SkipReason> {
     if question.answers.is_empty() {
         return Err(SkipReason::NoAnswer);
     }

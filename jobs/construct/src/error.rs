@@ -5,7 +5,7 @@ use hopeval_datasets::DatasetError;
 use parquet::errors::ParquetError;
 use std::path::PathBuf;
 
-/// An error that stops a construction. A question without rows does not stop it; see [`crate::Report`].
+/// An error that stops a construction. A question without rows does not stop it; see [`crate::ConstructReport`].
 #[derive(Debug, thiserror::Error)]
 pub enum ConstructError {
     /// The questions cannot be read.

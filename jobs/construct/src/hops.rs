@@ -4,7 +4,7 @@ use crate::clauses::word_depths;
 use crate::library::{ChunkText, CorpusLibrary};
 use crate::report::ConstructReport;
 use crate::rows::{EncoderRow, FilterRow, LabelerRow, QueryInfo, QuestionRows};
-use crate::settings::{QuestionRandom, KeptWords, ConstructSettings};
+use crate::settings::{ConstructSettings, KeptWords, QuestionRandom};
 use crate::skip::SkipReason;
 use crate::spans::ChunkWords;
 use crate::steps::QuestionStep;
@@ -84,7 +84,12 @@ pub(crate) fn walk_hops(annotated: &AnnotatedQuestion<'_>, making: &mut RowMaker
 }
 
 /// The best passages for a query, without gold ones.
-fn other_passages(annotated: &AnnotatedQuestion<'_>, library: &mut CorpusLibrary<'_>, query: &str, k: usize) -> Vec<PassageId> {
+fn other_passages(
+    annotated: &AnnotatedQuestion<'_>,
+    library: &mut CorpusLibrary<'_>,
+    query: &str,
+    k: usize,
+) -> Vec<PassageId> {
     let mut found = library.search(query, k.saturating_add(annotated.gold.len()));
     found.retain(|passage| !annotated.gold.contains(passage));
     found.truncate(k);
@@ -98,7 +103,12 @@ fn positive_passages(annotated: &AnnotatedQuestion<'_>, hop: u32, keep: KeptWord
         let same = positives.iter().position(|positive| chunks[positive.steps[0]] == chunks[at]);
         let place = same.unwrap_or_else(|| {
             let words = ChunkWords::from_chunk(&chunks[at]);
-            positives.push(PositivePassage { steps: Vec::new(), kept: vec![None; words.words.len()], words, lost: false });
+            positives.push(PositivePassage {
+                steps: Vec::new(),
+                kept: vec![None; words.words.len()],
+                words,
+                lost: false,
+            });
             positives.len() - 1
         });
         let positive = &mut positives[place];

@@ -19,12 +19,12 @@
 //! # The rule for gold annotations
 //! A *step* is one sub-question with its answer and its passage. Its depth is 1 if it needs no other's answer, else one
 //! more than the deepest it needs. Hop n answers all steps of depth n at once: both branches of a comparison are
-//! followed side by side, as in the data. Words are [`words::words`].
+//! followed side by side, as in the data. Words are [`words::split_words`].
 //!
 //! 1. *Query.* The query of hop 1 is the question. Each hop gets the words of the question that ask for it (rule: at
 //!    the head of `clauses.rs`). Closing punctuation belongs to no hop.
 //! 2. *Labeler.* The passage of a step, written `Title: text`, beside the hop's query. Its kept words are the step's
-//!    answer in the sentence that states it (rule: at `ChunkWords::answer`). With [`Keep::SubjectAndAnswer`], the first
+//!    answer in the sentence that states it (rule: at `ChunkWords::answer_words`). With [`KeptWords::SubjectAndAnswer`], the first
 //!    occurrence of the step's subject is kept, too. The tag is `<CONTINUE>` if another step needs the answer, else
 //!    `<FINISH>`; a trainer of two tags takes both for index 0. A passage with the answers of two steps of one hop is
 //!    one row. The best passages that BM25 finds for the query, without the question's gold ones, are `<TERMINATE>`.
@@ -37,7 +37,7 @@
 //!    2, and so on. If a needed answer is missing from its passage, the question ends there, even if the passage has
 //!    the answer of another step.
 //!
-//! [`Report`] counts every question with no rows or with fewer rows, by reason.
+//! [`ConstructReport`] counts every question with no rows or with fewer rows, by reason.
 
 mod align;
 mod annotations;
@@ -62,7 +62,7 @@ pub use construct::{construct, question_rows};
 pub use error::ConstructError;
 pub use library::CorpusLibrary;
 pub use report::ConstructReport;
-pub use rows::{EncoderRow, FilterRow, LabelerRow, ReaderRow, QuestionRows, ScorerRow};
-pub use settings::{KeptWords, ConstructSettings};
+pub use rows::{EncoderRow, FilterRow, LabelerRow, QuestionRows, ReaderRow, ScorerRow};
+pub use settings::{ConstructSettings, KeptWords};
 pub use skip::SkipReason;
 pub use tables::TrainingTables;

@@ -12,7 +12,11 @@ const ENDS: usize = 3;
 
 /// Gold passages and paths, then other passages found, then paths with a right beginning and a wrong end. The wrong end
 /// is a link of the first passage to another passage, or a passage found by the second hop's query if there is no link.
-pub(crate) fn push_scorer_rows(annotated: &AnnotatedQuestion<'_>, making: &mut RowMaker<'_, '_>, found: &[Vec<PassageId>]) {
+pub(crate) fn push_scorer_rows(
+    annotated: &AnnotatedQuestion<'_>,
+    making: &mut RowMaker<'_, '_>,
+    found: &[Vec<PassageId>],
+) {
     let library: &CorpusLibrary<'_> = making.library;
     let text = |passage: PassageId| library.corpus_chunk(passage).text;
     let gold = |at: usize| annotated.chunks[at].text.clone();
@@ -69,7 +73,11 @@ fn gold_branches(annotated: &AnnotatedQuestion<'_>) -> Vec<Vec<usize>> {
 }
 
 /// The gold passages with the answer, and passages without it: a gold one beside a wrong one, or two wrong ones.
-pub(crate) fn push_reader_rows(annotated: &AnnotatedQuestion<'_>, making: &mut RowMaker<'_, '_>, found: &[Vec<PassageId>]) {
+pub(crate) fn push_reader_rows(
+    annotated: &AnnotatedQuestion<'_>,
+    making: &mut RowMaker<'_, '_>,
+    found: &[Vec<PassageId>],
+) {
     let shown = |chunk: &ChunkText| format!("{} {}", chunk.title, chunk.text);
     let mut gold: Vec<String> = Vec::new();
     for chunk in &annotated.chunks {
@@ -98,7 +106,8 @@ pub(crate) fn push_reader_rows(annotated: &AnnotatedQuestion<'_>, making: &mut R
         }
         None => *making.report.answers_not_found.get_or_insert(0) += 1,
     }
-    let mut wrong: Vec<String> = found.iter().flatten().take(2).map(|&id| shown(&making.library.corpus_chunk(id))).collect();
+    let mut wrong: Vec<String> =
+        found.iter().flatten().take(2).map(|&id| shown(&making.library.corpus_chunk(id))).collect();
     if making.draw.below(2) == 0 && wrong.len() > 1 {
         wrong[1] = gold[0].clone();
         wrong.reverse();

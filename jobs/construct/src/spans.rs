@@ -61,7 +61,7 @@ impl ChunkWords {
         })
     }
 
-    /// As [`ChunkWords::answer`], but never a part of an answer.
+    /// As [`ChunkWords::answer_words`], but never a part of an answer.
     pub(crate) fn whole_answer(&self, step: &QuestionStep, answers: &[&str]) -> Option<Range<usize>> {
         let shorter = |answer: &&str| answer.split_once(" (").map(|(shorter, _)| folded_words(shorter));
         let variants = answers.iter().flat_map(|answer| [Some(folded_words(answer)), shorter(answer)]).flatten();

@@ -1,7 +1,7 @@
 //! Turns a question's annotations into steps, with their answers, passages and dependencies.
 //!
 //! MuSiQue and generated worlds have decompositions: `#n` stands for the answer of the n-th step. 2WikiMultihopQA has
-//! evidence triples: the subject of one is the object of another. Both become [`Step`]s.
+//! evidence triples: the subject of one is the object of another. Both become [`QuestionStep`]s.
 
 mod decomposition;
 mod evidences;

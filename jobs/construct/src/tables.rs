@@ -8,7 +8,7 @@ mod columns;
 
 use crate::error::ConstructError;
 use crate::report::ConstructReport;
-use crate::rows::{EncoderRow, FilterRow, LabelerRow, ReaderRow, QuestionRows, ScorerRow};
+use crate::rows::{EncoderRow, FilterRow, LabelerRow, QuestionRows, ReaderRow, ScorerRow};
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use columns::{flag_lists, grades, list_of, numbers, text_lists, texts};

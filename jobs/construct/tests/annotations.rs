@@ -2,19 +2,22 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-#[path = "shelf/shelf.rs"]
-mod shelf;
+#[path = "support/indexed_corpus.rs"]
+mod indexed_corpus;
 
-use hopeval_construct::{ConstructError, AnnotationOutcome, FilterRow, ConstructReport, QuestionRows, ConstructSettings, annotated_rows};
+use hopeval_construct::{
+    AnnotationOutcome, ConstructError, ConstructReport, ConstructSettings, FilterRow, QuestionRows, annotated_rows,
+};
 use hopeval_datasets::PassageRecord;
 use hopeval_methods::response::{FinishReason, Generation, RetrievalHit};
 use hopeval_methods::{
-    Answer, RequestPayload, Outcome, PassageId, Question, Request, Response, MethodSetting, OutcomeStatus, MachineStep, AnswerWork, build_method,
+    Answer, AnswerWork, MachineStep, MethodSetting, Outcome, OutcomeStatus, PassageId, Question, Request,
+    RequestPayload, Response, build_method,
 };
+use indexed_corpus::IndexedCorpus;
 use serde_json::{Value, json};
-use shelf::IndexedCorpus;
 
-fn shelf() -> IndexedCorpus {
+fn indexed() -> IndexedCorpus {
     let passage = |id: &str, title: &str, text: &str| PassageRecord {
         id: Some(id.to_owned()),
         ..PassageRecord::from_sentences(title.to_owned(), &[text], " ")
@@ -38,7 +41,10 @@ fn question() -> Question {
 
 fn generation(text: impl ToString) -> Response {
     let text = text.to_string();
-    Response::answer(Answer::Generate(Generation { text, finish: FinishReason::Stop, logprobs: Vec::new() }), AnswerWork::default())
+    Response::answer(
+        Answer::Generate(Generation { text, finish: FinishReason::Stop, logprobs: Vec::new() }),
+        AnswerWork::default(),
+    )
 }
 
 /// Drives the method through its own prompts; `written` has the model's texts in the order of its requests.
@@ -61,14 +67,18 @@ fn annotate(parameters: &Value, question: &Question, written: &[Value]) -> Outco
     }
 }
 
-fn made(outcome: &Outcome, settings: &ConstructSettings, report: &mut ConstructReport) -> Result<QuestionRows, ConstructError> {
+fn made(
+    outcome: &Outcome,
+    settings: &ConstructSettings,
+    report: &mut ConstructReport,
+) -> Result<QuestionRows, ConstructError> {
     let message = match &outcome.status {
         OutcomeStatus::Ok => None,
         OutcomeStatus::Failed(failure) => Some(failure.message.as_str()),
     };
     let annotation = outcome.answer.as_deref();
     let ended = AnnotationOutcome { question: "q", status: outcome.status.name(), message, annotation };
-    annotated_rows(&ended, &shelf().library(), settings, report)
+    annotated_rows(&ended, &indexed().library(), settings, report)
 }
 
 fn two_hops() -> Value {
@@ -176,7 +186,12 @@ fn what_does_not_parse_is_counted_by_its_stage() {
 fn a_bad_annotation_is_an_error_with_the_question() {
     let message = |annotation: Option<&str>| {
         let ended = AnnotationOutcome { question: "q7", status: "ok", message: None, annotation };
-        let made = annotated_rows(&ended, &shelf().library(), &ConstructSettings::default(), &mut ConstructReport::default());
+        let made = annotated_rows(
+            &ended,
+            &indexed().library(),
+            &ConstructSettings::default(),
+            &mut ConstructReport::default(),
+        );
         let message = made.unwrap_err().to_string();
         assert!(message.starts_with("question `q7`: its outcome is no annotation"), "{message}");
         message

@@ -3,16 +3,16 @@
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 #![expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 
-#[path = "shelf/shelf.rs"]
-mod shelf;
+#[path = "support/indexed_corpus.rs"]
+mod indexed_corpus;
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Int8Type, Int32Type};
-use hopeval_construct::{ConstructError, KeptWords, ConstructReport, ConstructSettings, construct, words};
-use hopeval_datasets::{DatasetSpec, PassageSpec, Passages, RowPolicy, Questions};
-use hopeval_world::{WorldSplit, WorldSettings, generate};
+use hopeval_construct::{ConstructError, ConstructReport, ConstructSettings, KeptWords, construct, words};
+use hopeval_datasets::{DatasetSpec, PassageSpec, Passages, Questions, RowPolicy};
+use hopeval_world::{WorldSettings, WorldSplit, generate_world};
+use indexed_corpus::IndexedCorpus;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use shelf::Shelf;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -21,15 +21,19 @@ use std::path::{Path, PathBuf};
 const TABLES: [&str; 5] = ["labeler", "filter", "scorer", "reader", "encoder"];
 
 /// The questions' own candidates.
-fn contexts(questions: &Path) -> Shelf {
+fn contexts(questions: &Path) -> IndexedCorpus {
     let all = Questions::open(&DatasetSpec::file(questions), RowPolicy::Strict).unwrap();
-    Shelf::of(all.flat_map(|question| question.unwrap().candidates))
+    IndexedCorpus::from_passages(all.flat_map(|question| question.unwrap().candidates))
 }
 
-fn made(shelf: &Shelf, questions: &Path, settings: &ConstructSettings) -> (ConstructReport, tempfile::TempDir) {
+fn made(
+    indexed: &IndexedCorpus,
+    questions: &Path,
+    settings: &ConstructSettings,
+) -> (ConstructReport, tempfile::TempDir) {
     let out = tempfile::tempdir().unwrap();
     let spec = DatasetSpec::file(questions);
-    let report = construct(&spec, &mut shelf.library(), settings, out.path(), &mut |_| ()).unwrap();
+    let report = construct(&spec, &mut indexed.library(), settings, out.path(), &mut |_| ()).unwrap();
     check(out.path(), &report);
     (report, out)
 }
@@ -91,7 +95,11 @@ fn check(folder: &Path, report: &ConstructReport) {
         for at in 0..batch.num_rows() {
             assert_eq!(tokens[at][..2], ["Query", ":"]);
             assert_eq!(tokens[at].len(), labels[at].len());
-            assert_eq!(words::owned_words(&tokens[at].join(" ")), tokens[at], "cutting the words again changes nothing");
+            assert_eq!(
+                words::owned_words(&tokens[at].join(" ")),
+                tokens[at],
+                "cutting the words again changes nothing"
+            );
             next.insert((ids[at].clone(), hops[at] + 1), kept(&tokens[at], &labels[at]));
         }
     }
@@ -147,19 +155,26 @@ fn world(questions: u64) -> tempfile::TempDir {
 fn a_world_is_used_whole_and_gives_the_same_bytes_again() {
     let world = world(120);
     let (path, corpus) = (world.path().join("questions.jsonl"), world.path().join("corpus.jsonl"));
-    let shelf = Shelf::of(Passages::open(&PassageSpec::file(corpus), RowPolicy::Strict).unwrap().map(Result::unwrap));
-    let (report, out) = made(&shelf, &path, &ConstructSettings::default());
+    let indexed = IndexedCorpus::from_passages(
+        Passages::open(&PassageSpec::file(corpus), RowPolicy::Strict).unwrap().map(Result::unwrap),
+    );
+    let (report, out) = made(&indexed, &path, &ConstructSettings::default());
     assert_eq!(report.questions, 120);
     assert!(report.skipped.is_empty() && report.cut_short.is_empty(), "{report}");
     assert_eq!((report.gold_without_span, report.queries_without_question), (0, 0), "{report}");
-    let (again, other) = made(&shelf, &path, &ConstructSettings::default());
+    let (again, other) = made(&indexed, &path, &ConstructSettings::default());
     assert_eq!(again, report);
     for table in TABLES {
         let bytes = |folder: &Path| std::fs::read(folder.join(format!("{table}.parquet"))).unwrap();
         assert_eq!(bytes(out.path()), bytes(other.path()), "{table}");
     }
-    let answers = ConstructSettings { keep: KeptWords::Answer, negatives: 3, random_negatives: 1, ..ConstructSettings::default() };
-    let (fewer, _) = made(&shelf, &path, &answers);
+    let answers = ConstructSettings {
+        keep: KeptWords::Answer,
+        negatives: 3,
+        random_negatives: 1,
+        ..ConstructSettings::default()
+    };
+    let (fewer, _) = made(&indexed, &path, &answers);
     assert!(fewer.kept_words < report.kept_words && fewer.gold_words == report.gold_words, "{fewer}");
     let gold = fewer.tags["<CONTINUE>"] + fewer.tags["<FINISH>"];
     assert!(fewer.tags["<TERMINATE>"] > 3 * gold && report.tags["<TERMINATE>"] <= gold, "{fewer}");
@@ -251,11 +266,11 @@ fn a_dataset_without_annotations_writes_nothing() {
     let row = r#"[{"_id": "a", "question": "Who?", "answer": "Ann", "type": "bridge", "level": "hard",
         "supporting_facts": [["Ann", 0]], "context": [["Ann", ["Ann is Ann."]]]}]"#;
     std::fs::write(&path, row).unwrap();
-    let (shelf, out) = (contexts(&path), folder.path().join("rows"));
+    let (indexed, out) = (contexts(&path), folder.path().join("rows"));
     std::fs::create_dir(&out).unwrap();
     std::fs::write(out.join("labeler.parquet"), "what was there").unwrap();
     let run = |spec: &DatasetSpec, out: &Path| {
-        construct(spec, &mut shelf.library(), &ConstructSettings::default(), out, &mut |_| ()).unwrap_err()
+        construct(spec, &mut indexed.library(), &ConstructSettings::default(), out, &mut |_| ()).unwrap_err()
     };
     let error = run(&DatasetSpec::file(&path), &out);
     assert!(matches!(error, ConstructError::NoRows { .. }));

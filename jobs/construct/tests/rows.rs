@@ -2,12 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-#[path = "shelf/shelf.rs"]
-mod shelf;
+#[path = "support/indexed_corpus.rs"]
+mod indexed_corpus;
 
-use hopeval_construct::{FilterRow, KeptWords, LabelerRow, ConstructReport, QuestionRows, ConstructSettings, rows};
+use hopeval_construct::{
+    ConstructReport, ConstructSettings, FilterRow, KeptWords, LabelerRow, QuestionRows, question_rows,
+};
 use hopeval_datasets::{GoldPassage, PassageRecord, Question, SubQuestion};
-use shelf::Shelf;
+use indexed_corpus::IndexedCorpus;
 use std::collections::BTreeSet;
 
 fn passage(id: &str, title: &str, sentences: &[&str]) -> PassageRecord {
@@ -50,16 +52,21 @@ fn two_hops() -> Question {
     }
 }
 
-const ANSWER: ConstructSettings = ConstructSettings { seed: 1, k: 10, negatives: 1, random_negatives: 0, keep: KeptWords::Answer };
+const ANSWER: ConstructSettings =
+    ConstructSettings { seed: 1, k: 10, negatives: 1, random_negatives: 0, keep: KeptWords::Answer };
 
 fn made(question: &Question, settings: &ConstructSettings) -> (QuestionRows, ConstructReport) {
     made_on(passages(), question, settings)
 }
 
-fn made_on(corpus: Vec<PassageRecord>, question: &Question, settings: &ConstructSettings) -> (QuestionRows, ConstructReport) {
-    let shelf = Shelf::of(corpus);
+fn made_on(
+    corpus: Vec<PassageRecord>,
+    question: &Question,
+    settings: &ConstructSettings,
+) -> (QuestionRows, ConstructReport) {
+    let indexed = IndexedCorpus::from_passages(corpus);
     let mut report = ConstructReport::default();
-    (question_rows(question, &mut shelf.library(), settings, &mut report), report)
+    (question_rows(question, &mut indexed.library(), settings, &mut report), report)
 }
 
 fn labelled(row: &LabelerRow) -> (i32, &str, &str, &str, &str) {

@@ -7,7 +7,7 @@
 use std::io::Write;
 use std::time::Instant;
 
-use hopeval_datasets::{DatasetSpec, PassageSpec, Passages, RowPolicy, Questions};
+use hopeval_datasets::{DatasetSpec, PassageSpec, Passages, Questions, RowPolicy};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut out = std::io::stdout().lock();

@@ -16,7 +16,7 @@ use crate::error::DatasetError;
 use crate::formats::Format;
 use crate::input::Compression;
 use crate::question::Question;
-use crate::questions::{DatasetSpec, RowPolicy, QuarantinedRow, Questions};
+use crate::questions::{DatasetSpec, QuarantinedRow, Questions, RowPolicy};
 use crate::records::RecordLayout;
 
 /// Bad rows whose errors are kept.
@@ -147,7 +147,8 @@ pub fn check_dataset(spec: &DatasetSpec) -> Result<CheckReport, DatasetError> {
         repeated_texts: 0,
         missing: BTreeMap::new(),
     };
-    let [mut answers, mut gold, mut candidates] = [SpreadCounter::default(), SpreadCounter::default(), SpreadCounter::default()];
+    let [mut answers, mut gold, mut candidates] =
+        [SpreadCounter::default(), SpreadCounter::default(), SpreadCounter::default()];
     let mut texts = FxHashSet::default();
     for question in questions.by_ref() {
         let question = question?;

@@ -40,7 +40,12 @@ impl<'v, 'a> NestedTable<'v, 'a> {
     }
 
     /// Reads the cell `key` of row `index`. The cell is required.
-    pub(crate) fn required_cell<T>(&self, index: usize, key: &str, read: impl FnOnce(&JsonValue<'a>) -> FieldResult<T>) -> FieldResult<T> {
+    pub(crate) fn required_cell<T>(
+        &self,
+        index: usize,
+        key: &str,
+        read: impl FnOnce(&JsonValue<'a>) -> FieldResult<T>,
+    ) -> FieldResult<T> {
         match self {
             Self::Rows(rows) => rows[index].required(key, read).map_err(|error| error.at_index(index)),
             Self::Columns(columns, _) => {

@@ -52,7 +52,7 @@ pub enum DatasetError {
     /// A file cannot be read, or not to its end.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// A row is wrong, and the policy is [`crate::Policy::Strict`].
+    /// A row is wrong, and the policy is [`crate::RowPolicy::Strict`].
     #[error(transparent)]
     Row(#[from] RowError),
     /// The format of the files is unknown, or differs from the specification.

@@ -102,7 +102,9 @@ fn single_answer(row: &JsonValue<'_>) -> FieldResult<Vec<String>> {
 /// The answers of a dataset with lists: a list, or a string with one answer or with a list's literal.
 fn answer_list(value: &JsonValue<'_>) -> FieldResult<Vec<String>> {
     match value {
-        JsonValue::String(text) => Ok(crate::literal::parse_strings(text).unwrap_or_else(|| vec![text.clone().into_owned()])),
+        JsonValue::String(text) => {
+            Ok(crate::literal::parse_strings(text).unwrap_or_else(|| vec![text.clone().into_owned()]))
+        }
         JsonValue::List(_) => value.read_each(answer_text),
         JsonValue::Bool(_) | JsonValue::Number(_) => Ok(vec![answer_text(value)?]),
         _ => Err(crate::error::FieldError::new(value.describe(), "a string, or a list of strings")),

@@ -8,8 +8,8 @@
 //! Everything streams. Memory does not grow with a file, except for a set of the seen ids (to refuse duplicates) and
 //! for BEIR's judgements. Nothing here knows a method, a measure, an index or a dataflow. Nothing prints.
 //!
-//! * [`Questions`] reads a dataset's questions, [`Passages`] a corpus's passages. [`check`] reports a file's content.
-//! * A wrong row is a [`RowError`] with file, line, record, field and the allowed values. [`Policy`] decides whether it
+//! * [`Questions`] reads a dataset's questions, [`Passages`] a corpus's passages. [`check_dataset`] reports a file's content.
+//! * A wrong row is a [`RowError`] with file, line, record, field and the allowed values. [`RowPolicy`] decides whether it
 //!   stops the reading or is set aside.
 
 mod check;
@@ -37,5 +37,5 @@ pub use gold::GoldMatch;
 pub use passage::{LinkRecord, PassageRecord};
 pub use passages::{PassageFormat, PassageFormatError, PassageSpec, Passages, detect_passages};
 pub use question::{GoldPassage, Question, SubQuestion};
-pub use questions::{DatasetSpec, RowPolicy, QuarantinedRow, Questions};
+pub use questions::{DatasetSpec, QuarantinedRow, Questions, RowPolicy};
 pub use scoring::ScoringScript;

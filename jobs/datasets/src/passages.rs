@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::DatasetError;
 use crate::input::InputError;
 use crate::passage::PassageRecord;
-use crate::questions::{DatasetSpec, RowPolicy, Questions, Refusals};
+use crate::questions::{DatasetSpec, Questions, Refusals, RowPolicy};
 use crate::records::RecordReader;
 use crate::table::{DelimitedReader, TableRow};
 use crate::value::{FieldResult, JsonValue};
@@ -188,7 +188,9 @@ impl Passages {
             match self.source.take() {
                 Some(PassageSource::Questions(questions)) => self.refusals = Some(questions.into_refusals()),
                 // A dump has thousands of files, and one of them may be empty. A corpus of one file may not.
-                Some(PassageSource::Json(records)) if records.count() == 0 && self.format != PassageFormat::Abstracts => {
+                Some(PassageSource::Json(records))
+                    if records.count() == 0 && self.format != PassageFormat::Abstracts =>
+                {
                     return Err(InputError::Empty { path: records.path().to_owned() }.into());
                 }
                 _ => {}

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 pub use layout::RecordLayout;
 
 use crate::error::RecordPosition;
-use crate::input::{Compression, InputStream, InputError};
+use crate::input::{Compression, InputError, InputStream};
 use crate::value::quoted;
 use layout::FileStart;
 use scan::ValueScanner;

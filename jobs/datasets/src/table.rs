@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::error::RecordPosition;
-use crate::input::{Compression, InputStream, InputError};
+use crate::input::{Compression, InputError, InputStream};
 
 /// Bytes searched for the first line's end.
 const HEAD: u64 = 1 << 16;

@@ -73,7 +73,11 @@ impl<'a> JsonValue<'a> {
     }
 
     /// Reads the required field `key`.
-    pub(crate) fn required<'v, T>(&'v self, key: &str, read: impl FnOnce(&'v Self) -> FieldResult<T>) -> FieldResult<T> {
+    pub(crate) fn required<'v, T>(
+        &'v self,
+        key: &str,
+        read: impl FnOnce(&'v Self) -> FieldResult<T>,
+    ) -> FieldResult<T> {
         match self.get(key) {
             Some(value) => read(value).map_err(|error| error.under_key(key)),
             None if matches!(self, Self::Object(_)) => {
@@ -84,7 +88,11 @@ impl<'a> JsonValue<'a> {
     }
 
     /// Reads `key` if it is present and not null.
-    pub(crate) fn optional<'v, T>(&'v self, key: &str, read: impl FnOnce(&'v Self) -> FieldResult<T>) -> FieldResult<Option<T>> {
+    pub(crate) fn optional<'v, T>(
+        &'v self,
+        key: &str,
+        read: impl FnOnce(&'v Self) -> FieldResult<T>,
+    ) -> FieldResult<Option<T>> {
         self.get(key).map(|value| read(value).map_err(|error| error.under_key(key))).transpose()
     }
 
@@ -219,7 +227,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for JsonValue<'a> {
                 Ok(JsonValue::Number(value.into()))
             }
             fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Self::Value, E> {
-                serde_json::Number::from_f64(value).map(JsonValue::Number).ok_or_else(|| E::custom("number out of range"))
+                serde_json::Number::from_f64(value)
+                    .map(JsonValue::Number)
+                    .ok_or_else(|| E::custom("number out of range"))
             }
             fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Self::Value, E> {
                 Ok(JsonValue::String(Cow::Borrowed(value)))
@@ -237,7 +247,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for JsonValue<'a> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut entries = Vec::new();
                 while let Some(key) = map.next_key::<JsonValue<'de>>()? {
-                    let JsonValue::String(key) = key else { return Err(A::Error::custom("a key that is not a string")) };
+                    let JsonValue::String(key) = key else {
+                        return Err(A::Error::custom("a key that is not a string"));
+                    };
                     entries.push((key, map.next_value()?));
                 }
                 Ok(JsonValue::Object(entries))

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use hopeval_datasets::{DatasetSpec, Format, RowPolicy, Questions, RowError, check};
+use hopeval_datasets::{DatasetSpec, Format, Questions, RowError, RowPolicy, check_dataset};
 use tempfile::TempDir;
 
 struct Files {

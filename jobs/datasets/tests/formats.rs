@@ -6,7 +6,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use hopeval_datasets::{
-    DatasetSpec, Format, GoldPassage, LinkRecord, PassageRecord, RowPolicy, Question, Questions, SubQuestion, detect_format,
+    DatasetSpec, Format, GoldPassage, LinkRecord, PassageRecord, Question, Questions, RowPolicy, SubQuestion,
+    detect_format,
 };
 use tempfile::TempDir;
 

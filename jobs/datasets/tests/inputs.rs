@@ -10,7 +10,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use hopeval_datasets::input::InputError;
 use hopeval_datasets::records::{RecordLayout, RecordReader};
-use hopeval_datasets::{DatasetSpec, RowPolicy, Questions};
+use hopeval_datasets::{DatasetSpec, Questions, RowPolicy};
 use tempfile::TempDir;
 
 fn write(folder: &TempDir, name: &str, bytes: &[u8]) -> PathBuf {
@@ -78,7 +78,10 @@ fn every_layout_gives_the_same_records() {
         (RecordLayout::Lines, "\u{feff}{\"a\":[1,\"]\"]}\n{\"b\":\"\u{2028}x\u{85}\"}"),
         (RecordLayout::Array, "[{\"a\":[1,\"]\"]},{\"b\":\"\u{2028}x\u{85}\"}]"),
         (RecordLayout::Array, "\u{feff}\n[\n{\"a\":[1,\"]\"]} ,\n{\"b\":\"\u{2028}x\u{85}\"}\n]\n"),
-        (RecordLayout::Member, "{\"v\":{\"data\":[0]},\"data\": [{\"a\":[1,\"]\"]},{\"b\":\"\u{2028}x\u{85}\"}],\"w\":[1]}"),
+        (
+            RecordLayout::Member,
+            "{\"v\":{\"data\":[0]},\"data\": [{\"a\":[1,\"]\"]},{\"b\":\"\u{2028}x\u{85}\"}],\"w\":[1]}",
+        ),
         (RecordLayout::Values, "{\n\"a\":[1,\"]\"]}\n{\n\"b\":\"\u{2028}x\u{85}\"}"),
     ] {
         let path = write(&folder, "file", text.as_bytes());
@@ -124,7 +127,8 @@ fn truncated_streams_say_where() {
         ("cut.bz2", bzip2(text.as_bytes())),
     ] {
         let path = write(&folder, name, &whole[..whole.len() / 2]);
-        let mut questions = Questions::open(&DatasetSpec::file(&path), RowPolicy::Quarantine(Box::new(|_| {}))).unwrap();
+        let mut questions =
+            Questions::open(&DatasetSpec::file(&path), RowPolicy::Quarantine(Box::new(|_| {}))).unwrap();
         let read = questions.by_ref().take_while(Result::is_ok).count() as u64;
         let Err(InputError::Truncated { bytes, line, .. }) = records(&path) else { panic!("{name} is not truncated") };
         assert!(read > 10_000, "{name}: {read} rows");

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use hopeval_datasets::records::RecordReader;
 use hopeval_datasets::{
-    DatasetSpec, Format, PassageFormat, PassageRecord, PassageSpec, Passages, RowPolicy, Question, Questions, detect_format,
+    DatasetSpec, Format, PassageFormat, PassageRecord, PassageSpec, Passages, Question, Questions, RowPolicy,
+    detect_format,
 };
 
 /// The folder of real data beside the repository. Prints a note if it is absent.

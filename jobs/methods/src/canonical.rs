@@ -12,10 +12,11 @@
 //! * A new variant gets a name never used by another of its enum.
 //! * `tests/golden/payloads.txt` holds the bytes of every variant and option.
 
-use crate::prompt::{Content, LengthLimit, OverflowRule, PromptPart, PassageForm, Prompt, ChatRole};
+use crate::prompt::{ChatRole, Content, LengthLimit, OverflowRule, PassageForm, Prompt, PromptPart};
 use crate::request::{
-    RequestPayload, Direction, EmbedPayload, EmbedRole, EntailPayload, FilterPayload, GeneratePayload, LabelPayload, LinksPayload, PassageId, PassageSet, PassagesPayload, ReadPayload,
-    RerankPayload, RetrievePayload, Sampling, ScorePayload, Statistics, TextFormat, RetrievalRestriction,
+    Direction, EmbedPayload, EmbedRole, EntailPayload, FilterPayload, GeneratePayload, LabelPayload, LinksPayload,
+    PassageId, PassageSet, PassagesPayload, ReadPayload, RequestPayload, RerankPayload, RetrievalRestriction,
+    RetrievePayload, Sampling, ScorePayload, Statistics, TextFormat,
 };
 use serde::Serialize;
 

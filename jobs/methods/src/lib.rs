@@ -27,10 +27,12 @@ mod take;
 pub mod testing;
 pub mod transcript;
 
-pub use machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, MethodSetting, MachineStep, PromptWording};
-pub use outcome::{Outcome, PassagePath, RankedPassage, OutcomeStatus, SupportingSentence};
-pub use prompt::{Content, LengthLimit, OverflowRule, PromptPart, PassageForm, Prompt, ChatRole};
+pub use machine::{
+    ContextMode, Machine, MachineStep, Method, MethodError, MethodSetting, PromptWording, Question, ServiceUse,
+};
+pub use outcome::{Outcome, OutcomeStatus, PassagePath, RankedPassage, SupportingSentence};
+pub use prompt::{ChatRole, Content, LengthLimit, OverflowRule, PassageForm, Prompt, PromptPart};
 pub use registry::{MethodInfo, ParameterInfo, build_method, method_kinds, resolve_parameters};
-pub use request::{Affinity, RequestPayload, RequestKind, PassageId, Request, ServiceName};
-pub use response::{Answer, Failure, FailureKind, PassageText, PromptReport, Response, AnswerWork};
+pub use request::{Affinity, PassageId, Request, RequestKind, RequestPayload, ServiceName};
+pub use response::{Answer, AnswerWork, Failure, FailureKind, PassageText, PromptReport, Response};
 pub use transcript::{MissingResponse, Round, Transcript};

@@ -7,11 +7,11 @@
 //!   arrival has no effect. The first call gets an empty list.
 //! * `Step::Ask` holds at least one request; a machine is never stepped after `Step::Done`.
 //! * A failed request is a response like any other. The machine decides; if it cannot continue, it ends with
-//!   [`crate::Status::Failed`].
+//!   [`crate::OutcomeStatus::Failed`].
 //! * It always ends: with any answers, it is done after a bounded number of rounds.
 
 use crate::outcome::Outcome;
-use crate::request::{RequestKind, PassageId, Request, ServiceName};
+use crate::request::{PassageId, Request, RequestKind, ServiceName};
 use crate::response::Response;
 use serde::{Deserialize, Serialize};
 
@@ -104,7 +104,7 @@ pub struct PromptWording {
 /// One configuration of a method: its parameters, fixed.
 ///
 /// # Who calls what, and when
-/// 1. *Job is read.* [`crate::build`] makes each configuration of the job, so a bad parameter is an error before any
+/// 1. *Job is read.* [`crate::build_method`] makes each configuration of the job, so a bad parameter is an error before any
 ///    computation. `services` then lists the services and the kind of request each must answer; `tags` adds the tags of
 ///    a labeler.
 /// 2. *Questions are prepared.* If any configuration's `context_mode` is [`ContextMode::Given`], every candidate of
@@ -167,7 +167,7 @@ pub trait Method: Send + Sync {
         None
     }
 
-    /// The number of tags required of the checkpoint behind [`Kind::Label`], with the name of its parameter; `None` if
+    /// The number of tags required of the checkpoint behind [`RequestKind::Label`], with the name of its parameter; `None` if
     /// any number will do.
     fn labeler_tags(&self) -> Option<(&'static str, u32)> {
         None
@@ -181,7 +181,7 @@ pub trait Method: Send + Sync {
     /// The services it asks, in a fixed order.
     fn service_uses(&self) -> Vec<ServiceUse>;
 
-    /// Every temperature wanted by its [`crate::request::Score`]s. The keys of requests leave temperatures out. An
+    /// Every temperature wanted by its [`crate::request::ScorePayload`]s. The keys of requests leave temperatures out. An
     /// answer is shared: it holds the temperatures of all configurations of the run, as far as they are named here.
     fn score_temperatures(&self) -> Vec<f64> {
         Vec::new()

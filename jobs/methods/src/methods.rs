@@ -5,7 +5,7 @@
 //!
 //! `cargo fmt` does not see modules declared by a macro; `ops/format.sh` formats them, too.
 
-use crate::registry::{self, ConfigureMethod, ConfigurableMethod, MethodInfo};
+use crate::registry::{self, ConfigurableMethod, ConfigureMethod, MethodInfo};
 
 macro_rules! methods {
     ($($file:ident::$Method:ident,)*) => {

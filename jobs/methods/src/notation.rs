@@ -8,10 +8,12 @@ pub(crate) mod parse;
 
 pub use parse::NotationError;
 
-use crate::outcome::{Outcome, RankedPassage, OutcomeStatus};
+use crate::outcome::{Outcome, OutcomeStatus, RankedPassage};
 use crate::prompt::{Content, LengthLimit, OverflowRule, PassageForm, Prompt};
-use crate::request::{RequestPayload, Direction, EmbedRole, PassageId, PassageSet, Request, Sampling, Statistics, TextFormat};
-use crate::response::{Answer, Failure, FinishReason, RetrievalHit, Response, AnswerWork};
+use crate::request::{
+    Direction, EmbedRole, PassageId, PassageSet, Request, RequestPayload, Sampling, Statistics, TextFormat,
+};
+use crate::response::{Answer, AnswerWork, Failure, FinishReason, Response, RetrievalHit};
 use std::fmt::{Display, Formatter, Result};
 
 /// A JSON string.

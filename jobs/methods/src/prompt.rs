@@ -1,7 +1,7 @@
 //! Prompts as parts: machines have no tokenizer, so the answering service puts a prompt together.
 //!
-//! A prompt is a list of [`Part`]s, each a text, a passage or a sentence with its own truncation. If the whole exceeds
-//! the token `budget`, the [`Overflow`] rules are applied in order until it fits. Parts without a rule are never cut.
+//! A prompt is a list of [`PromptPart`]s, each a text, a passage or a sentence with its own truncation. If the whole exceeds
+//! the token `budget`, the [`OverflowRule`] rules are applied in order until it fits. Parts without a rule are never cut.
 //! [`crate::PromptReport`] lists the cuts.
 
 use crate::request::PassageId;

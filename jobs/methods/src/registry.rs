@@ -66,7 +66,7 @@ pub fn build_method(kind: &str, parameters: &Value, setting: &MethodSetting) -> 
 /// `parameters` with every default filled in, for a configuration's record and `--show-settings`.
 ///
 /// # Errors
-/// As [`build`].
+/// As [`build_method`].
 pub fn resolve_parameters(kind: &str, parameters: &Value, setting: &MethodSetting) -> Result<Value, MethodError> {
     Ok(configure_kind(kind, parameters, setting)?.1)
 }
@@ -89,7 +89,10 @@ fn configure_kind(kind: &str, parameters: &Value, setting: &MethodSetting) -> Re
 }
 
 /// A configuration of the method `M`. Parses, completes and checks its parameters.
-pub(crate) fn configure<M: ConfigurableMethod>(parameters: &Value, setting: &MethodSetting) -> Result<BuiltMethod, MethodError> {
+pub(crate) fn configure<M: ConfigurableMethod>(
+    parameters: &Value,
+    setting: &MethodSetting,
+) -> Result<BuiltMethod, MethodError> {
     let wrong = |source| MethodError::Parameters { kind: M::INFO.kind, source };
     let none = Value::Object(serde_json::Map::new());
     let given = if parameters.is_null() { &none } else { parameters };
@@ -129,7 +132,11 @@ mod tests {
                 })
                 .collect();
             assert_eq!(resolved, Value::Object(documented), "{}", info.kind);
-            assert_eq!(resolve_parameters(info.kind, &resolved, &SETTING).unwrap(), resolved, "resolving again changes nothing");
+            assert_eq!(
+                resolve_parameters(info.kind, &resolved, &SETTING).unwrap(),
+                resolved,
+                "resolving again changes nothing"
+            );
             assert_eq!(build_method(info.kind, &required_parameters(info), &SETTING).unwrap().kind(), info.kind);
         }
     }

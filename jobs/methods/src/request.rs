@@ -1,7 +1,7 @@
 //! Requests of machines: one struct per request kind, all of them plain data.
 //!
 //! A request names the *service* of the job to answer it and carries a canonical payload. The dataflow hashes its key:
-//! (kind, fingerprint of the service, [`Request::canonical`], draw). Fields without effect on the stored answer
+//! (kind, fingerprint of the service, [`Request::append_canonical`], draw). Fields without effect on the stored answer
 //! (whether to read passages' texts, the temperatures wanted) stay out of the payload.
 
 use crate::canonical;
@@ -26,7 +26,7 @@ impl From<&str> for ServiceName {
 }
 
 impl ServiceName {
-    /// The default service for [`Kind::Passages`] and [`Kind::Links`]; a job may name another.
+    /// The default service for [`RequestKind::Passages`] and [`RequestKind::Links`]; a job may name another.
     pub fn corpus() -> Self {
         Self::from("corpus")
     }

@@ -3,7 +3,7 @@
 //! The first journals hold responses as JSON under these names: a name changed in Rust keeps its old form with
 //! `serde(rename)`. Journals of today have names and numbers of their own.
 
-use crate::request::{RequestPayload, RequestKind, PassageId, Request};
+use crate::request::{PassageId, Request, RequestKind, RequestPayload};
 use serde::{Deserialize, Serialize};
 
 /// The response to one request.
@@ -23,27 +23,27 @@ pub struct Response {
 /// An answer, by kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Answer {
-    /// To [`Ask::Retrieve`]: best first; a total order.
+    /// To [`RequestPayload::Retrieve`]: best first; a total order.
     Retrieve(Vec<RetrievalHit>),
-    /// To [`Ask::Passages`]: those found, in the order asked, and for titles in corpus order.
+    /// To [`RequestPayload::Passages`]: those found, in the order asked, and for titles in corpus order.
     Passages(Vec<PassageId>),
-    /// To [`Ask::Links`].
+    /// To [`RequestPayload::Links`].
     Links(Vec<PassageId>),
-    /// To [`Ask::Score`].
+    /// To [`RequestPayload::Score`].
     Score(TargetScores),
-    /// To [`Ask::Label`].
+    /// To [`RequestPayload::Label`].
     Label(ChunkLabels),
-    /// To [`Ask::Filter`]: the next query; may be empty.
+    /// To [`RequestPayload::Filter`]: the next query; may be empty.
     Filter(String),
-    /// To [`Ask::Rerank`]: a relevance per item.
+    /// To [`RequestPayload::Rerank`]: a relevance per item.
     Rerank(Vec<f64>),
-    /// To [`Ask::Entail`]: the probability of entailment, or 0 or 1 if the model only decides.
+    /// To [`RequestPayload::Entail`]: the probability of entailment, or 0 or 1 if the model only decides.
     Entail(f64),
-    /// To [`Ask::Read`]: best first.
+    /// To [`RequestPayload::Read`]: best first.
     Read(Vec<AnswerSpan>),
-    /// To [`Ask::Embed`].
+    /// To [`RequestPayload::Embed`].
     Embed(Vec<f32>),
-    /// To [`Ask::Generate`].
+    /// To [`RequestPayload::Generate`].
     Generate(Generation),
 }
 

@@ -3,8 +3,10 @@
 //! Every method has the same three cases: the answer is there, the request failed, or a faulty service answered with
 //! another kind. The last two are a [`Failure`]: a machine ends with [`crate::Outcome::failed`] or decides otherwise.
 
-use crate::request::{RequestKind, PassageId};
-use crate::response::{Answer, Failure, FailureKind, Generation, RetrievalHit, ChunkLabels, Response, TargetScores, AnswerSpan};
+use crate::request::{PassageId, RequestKind};
+use crate::response::{
+    Answer, AnswerSpan, ChunkLabels, Failure, FailureKind, Generation, Response, RetrievalHit, TargetScores,
+};
 
 impl Failure {
     /// A service answered with another kind than requested.

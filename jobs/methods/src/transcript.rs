@@ -3,10 +3,10 @@
 //! Machines are deterministic, so a transcript need not be stored: [`Transcript::replay`] drives the machine again with
 //! the journalled responses.
 
-use crate::machine::{Method, Question, MachineStep};
+use crate::machine::{MachineStep, Method, Question};
 use crate::outcome::{Outcome, OutcomeStatus};
 use crate::request::{PassageId, Request};
-use crate::response::{Answer, Response, AnswerWork};
+use crate::response::{Answer, AnswerWork, Response};
 use serde::{Deserialize, Serialize};
 use std::fmt::{Display, Formatter};
 

@@ -6,8 +6,8 @@
 use hopeval_methods::response::RetrievalHit;
 use hopeval_methods::testing::{EveryKind, ScriptedServices, parameter_variants};
 use hopeval_methods::{
-    Answer, FailureKind, RequestKind, Method, PassageId, Question, Request, Response, MethodSetting, OutcomeStatus, MachineStep, AnswerWork, build_method,
-    method_kinds,
+    Answer, AnswerWork, FailureKind, MachineStep, Method, MethodSetting, OutcomeStatus, PassageId, Question, Request,
+    RequestKind, Response, build_method, method_kinds,
 };
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,8 @@ const MOST_ROUNDS: usize = 64;
 fn documented_configurations() -> Vec<(Box<dyn Method>, usize)> {
     let variants = method_kinds().iter().flat_map(|info| {
         let variants = parameter_variants(info);
-        let built: Vec<_> = variants.iter().filter_map(|variant| build_method(info.kind, variant, &SETTING).ok()).collect();
+        let built: Vec<_> =
+            variants.iter().filter_map(|variant| build_method(info.kind, variant, &SETTING).ok()).collect();
         assert!(!built.is_empty(), "{} is refused under all of its documented values", info.kind);
         built
     });
@@ -127,7 +128,9 @@ fn adversaries() -> Vec<(&'static str, Adversary)> {
         (
             "scores that are no numbers",
             Box::new(move |request| match request.ask.kind() {
-                RequestKind::Retrieve => answer(Answer::Retrieve(vec![RetrievalHit { passage: PassageId(0), score: f64::NAN }])),
+                RequestKind::Retrieve => {
+                    answer(Answer::Retrieve(vec![RetrievalHit { passage: PassageId(0), score: f64::NAN }]))
+                }
                 _ => ScriptedServices::new(50, 1).answer(request),
             }),
         ),
@@ -135,7 +138,9 @@ fn adversaries() -> Vec<(&'static str, Adversary)> {
             "every passage links to the same one",
             Box::new(move |request| match request.ask.kind() {
                 RequestKind::Links => answer(Answer::Links(vec![PassageId(0); 3])),
-                RequestKind::Retrieve => answer(Answer::Retrieve(vec![RetrievalHit { passage: PassageId(0), score: 1.0 }; 5])),
+                RequestKind::Retrieve => {
+                    answer(Answer::Retrieve(vec![RetrievalHit { passage: PassageId(0), score: 1.0 }; 5]))
+                }
                 _ => ScriptedServices::new(50, 1).answer(request),
             }),
         ),

@@ -6,7 +6,7 @@
 mod golden;
 
 use hopeval_methods::testing::every_request;
-use hopeval_methods::{RequestKind, Request};
+use hopeval_methods::{Request, RequestKind};
 use std::collections::BTreeSet;
 
 fn canonical(request: &Request) -> String {

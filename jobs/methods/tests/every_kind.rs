@@ -4,7 +4,8 @@
 
 use hopeval_methods::testing::{EveryKind, ScriptedServices};
 use hopeval_methods::{
-    RequestPayload, FailureKind, RequestKind, Machine, Method, OverflowRule, PassageId, Question, Request, Response, OutcomeStatus, MachineStep, Transcript,
+    FailureKind, Machine, MachineStep, Method, OutcomeStatus, OverflowRule, PassageId, Question, Request, RequestKind,
+    RequestPayload, Response, Transcript,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,7 +59,8 @@ fn answers_are_of_the_kind_asked() {
 #[test]
 fn draws_number_samples_of_one_payload() {
     let transcript = transcript(ScriptedServices::new(500, 1), 1);
-    let draws: Vec<&Request> = requests(&transcript).filter(|request| request.ask.kind() == RequestKind::Generate).collect();
+    let draws: Vec<&Request> =
+        requests(&transcript).filter(|request| request.ask.kind() == RequestKind::Generate).collect();
     assert_eq!(draws.iter().map(|request| request.draw).collect::<Vec<_>>(), [0, 1, 2]);
     assert!(draws.iter().all(|request| request.ask == draws[0].ask));
 }
@@ -199,7 +201,9 @@ fn machines_are_independent() {
         for index in 0..2 {
             if outcomes[index].is_none() {
                 match machines[index].step(std::mem::take(&mut pending[index])) {
-                    MachineStep::Ask(requests) => pending[index] = requests.iter().map(|r| services.answer(r)).collect(),
+                    MachineStep::Ask(requests) => {
+                        pending[index] = requests.iter().map(|r| services.answer(r)).collect()
+                    }
                     MachineStep::Done(outcome) => outcomes[index] = Some(outcome),
                 }
             }

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
 use hopeval_methods::testing::{EveryKind, ScriptedServices};
-use hopeval_methods::{PassageId, Question, Request, MachineStep, Transcript};
+use hopeval_methods::{MachineStep, PassageId, Question, Request, Transcript};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

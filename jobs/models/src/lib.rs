@@ -3,7 +3,7 @@
 //!
 //! Each model is a Hugging Face folder under `files/`, with the log of its training and a card (`README.md`): training
 //! data, command and quality. [`unpack`] writes a folder once into a cache, under a name with its digest. The caller
-//! opens it. Nothing here knows the engine. [`untrained`] writes a model's control.
+//! opens it. Nothing here knows the engine. [`untrained()`] writes a model's control.
 
 mod embedded;
 mod untrained;

@@ -36,7 +36,12 @@ impl DemonstrationSample {
     ///
     /// # Errors
     /// A job without `[tune]`; unreadable questions or passages.
-    pub(super) fn read_sample(job: &Job, configuration: &str, places: &Places, report: ProgressReporter<'_>) -> Result<Self, JobError> {
+    pub(super) fn read_sample(
+        job: &Job,
+        configuration: &str,
+        places: &Places,
+        report: ProgressReporter<'_>,
+    ) -> Result<Self, JobError> {
         let Some(tune) = &job.tune else {
             let reason = "they are drawn from the [tune] sample, and the job has no [tune]".to_owned();
             return Err(bad_choice(configuration, reason));
@@ -70,7 +75,8 @@ impl DemonstrationSample {
                 format!("draw = {}, and the [tune] sample has {there} questions with gold passages", wanted.draw);
             return Err(bad_choice(configuration, reason));
         }
-        let mut lines: Vec<QuestionQueue<'_>> = self.types.iter().map(|of| QuestionQueue::new(of, wanted.seed)).collect();
+        let mut lines: Vec<QuestionQueue<'_>> =
+            self.types.iter().map(|of| QuestionQueue::new(of, wanted.seed)).collect();
         let mut set = |number: u64| {
             let first = number * u64::from(wanted.draw) % lines.len() as u64;
             let mut set: Vec<&SolvedQuestion> = Vec::with_capacity(wanted.draw as usize);
@@ -209,7 +215,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_drawn_is_said() {
-        let of = |value: Value| DemonstrationDraw::from_value("m", "demonstrations", &value).map_err(|error| error.to_string());
+        let of = |value: Value| {
+            DemonstrationDraw::from_value("m", "demonstrations", &value).map_err(|error| error.to_string())
+        };
         assert_eq!(of(json!([])), Ok(None));
         assert_eq!(of(json!({"draw": 2})), Ok(Some(DemonstrationDraw { draw: 2, sets: 1, seed: 0 })));
         assert!(of(json!({"draw": 0})).unwrap_err().contains("at least 1"));

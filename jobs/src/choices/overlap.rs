@@ -72,7 +72,7 @@ impl OverlapCheck {
         }
     }
 
-    /// [`Watch::see`], for a row.
+    /// [`OverlapCheck::see_question`], for a row.
     pub fn see_row(&mut self, row: &QuestionRow) {
         self.see_question(&row.id, &row.text);
     }

@@ -105,7 +105,10 @@ impl Selection {
 
     /// The error if another search has the name.
     pub(crate) fn name_taken(&self, store: &Store) -> JobError {
-        JobError::SelectionTaken { name: self.name.clone(), object: store.full_name(&layout::selection_record(&self.name)) }
+        JobError::SelectionTaken {
+            name: self.name.clone(),
+            object: store.full_name(&layout::selection_record(&self.name)),
+        }
     }
 
     fn json_bytes(&self) -> Vec<u8> {
@@ -123,7 +126,12 @@ impl Selection {
     ///
     /// # Errors
     /// [`JobError::Choice`] for another parameter's selection, or more values than candidates.
-    pub(super) fn take_values(&self, configuration: &str, parameter: &str, best: Option<usize>) -> Result<Value, JobError> {
+    pub(super) fn take_values(
+        &self,
+        configuration: &str,
+        parameter: &str,
+        best: Option<usize>,
+    ) -> Result<Value, JobError> {
         let wrong = |reason: String| {
             Err(JobError::Choice { configuration: configuration.to_owned(), parameter: parameter.to_owned(), reason })
         };

@@ -19,7 +19,9 @@ pub(super) fn check_values(job: &Job, path: &Path) -> Result<(), JobError> {
     tune::check_searches(job).map_err(wrong)?;
     for (name, method) in &job.method {
         let table = format!("method.{name}");
-        check_sweep(&table, method).and_then(|()| check_replicates(method)).map_err(|bad| wrong(bad.within_table(&table)))?;
+        check_sweep(&table, method)
+            .and_then(|()| check_replicates(method))
+            .map_err(|bad| wrong(bad.within_table(&table)))?;
     }
     check_run(&job.run).map_err(|bad| wrong(bad.within_table("run")))?;
     check_services(job, path)

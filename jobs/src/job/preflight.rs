@@ -8,7 +8,7 @@ use super::references;
 use super::sweep::{self, Configuration};
 use crate::error::JobError;
 use crate::services::corpus::CORPUS;
-use hopeval_methods::{RequestKind, MethodError, MethodSetting};
+use hopeval_methods::{MethodError, MethodSetting, RequestKind};
 use std::path::Path;
 
 /// The largest possible corpus: here no method is refused because the corpus is too small.

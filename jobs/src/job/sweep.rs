@@ -98,7 +98,10 @@ fn value_label(value: &Value) -> String {
 ///
 /// # Errors
 /// [`JobError::Method`] names the configuration with a wrong kind or parameter.
-pub fn build_methods(configurations: &[Configuration], setting: &MethodSetting) -> Result<Vec<Box<dyn Method>>, JobError> {
+pub fn build_methods(
+    configurations: &[Configuration],
+    setting: &MethodSetting,
+) -> Result<Vec<Box<dyn Method>>, JobError> {
     let build = |c: &Configuration| {
         registry::build_method(&c.kind, &c.parameters, setting)
             .map_err(|source| JobError::Method { configuration: c.name.clone(), source })
@@ -117,20 +120,16 @@ mod tests {
 
     #[test]
     fn sweeps_multiply_in_sorted_order() {
-        let job = job(
-            "[method.bm25]\nkind = \"one_step\"\nretriever = \"s\"\n\
-             [method.bm25.sweep]\nk = [5, 20]\nb = [\"x\", \"y\"]",
-        );
+        let job = job("[method.bm25]\nkind = \"one_step\"\nretriever = \"s\"\n\
+             [method.bm25.sweep]\nk = [5, 20]\nb = [\"x\", \"y\"]");
         let names: Vec<_> = configurations(&job).into_iter().map(|c| c.name).collect();
         assert_eq!(names, ["bm25{b=x,k=5}", "bm25{b=x,k=20}", "bm25{b=y,k=5}", "bm25{b=y,k=20}"]);
     }
 
     #[test]
     fn replicates_are_numbered_under_each_point() {
-        let job = job(
-            "[method.r]\nkind = \"random\"\n[method.r.sweep]\nk = [5, 20]\n\
-             [method.r.replicates]\ndraw = [0, 1]\nseed = [7, 9]",
-        );
+        let job = job("[method.r]\nkind = \"random\"\n[method.r.sweep]\nk = [5, 20]\n\
+             [method.r.replicates]\ndraw = [0, 1]\nseed = [7, 9]");
         let found = configurations(&job);
         let names: Vec<_> = found.iter().map(|c| c.name.as_str()).collect();
         assert_eq!(names, ["r{k=5}#1", "r{k=5}#2", "r{k=20}#1", "r{k=20}#2"]);
@@ -140,10 +139,8 @@ mod tests {
 
     #[test]
     fn a_selection_is_named_in_a_sweep() {
-        let job = job(
-            "[method.m]\nkind = \"promptrank\"\n\
-             [method.m.sweep]\ninstructions = [{selection = \"x\"}, {selection = \"x\", best = 5}]",
-        );
+        let job = job("[method.m]\nkind = \"promptrank\"\n\
+             [method.m.sweep]\ninstructions = [{selection = \"x\"}, {selection = \"x\", best = 5}]");
         let names: Vec<_> = configurations(&job).into_iter().map(|c| c.name).collect();
         assert_eq!(names, ["m{instructions=x}", "m{instructions=x:5}"]);
     }

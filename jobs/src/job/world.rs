@@ -1,7 +1,7 @@
 //! A generated world as a dataset: `[dataset.world]`.
 
 use crate::bad_value::{BadValue, ensure};
-use hopeval_world::{WorldSplit, WorldSettings};
+use hopeval_world::{WorldSettings, WorldSplit};
 use serde::{Deserialize, Serialize};
 
 /// The settings of a generated world: `[dataset.world]`.

@@ -8,8 +8,8 @@ use crate::cache::{Cache, ProgressReporter};
 use crate::error::JobError;
 use crate::job::file::{DatasetEntry, Job};
 use crate::job::paths::CONTEXTS;
-use hopeval_corpus::{Corpus, CorpusBuilder, CorpusSettings, NewLink, NewPassage, CorpusSource};
-use hopeval_datasets::{DatasetSpec, PassageRecord, PassageSpec, Passages, RowPolicy, Questions};
+use hopeval_corpus::{Corpus, CorpusBuilder, CorpusSettings, CorpusSource, NewLink, NewPassage};
+use hopeval_datasets::{DatasetSpec, PassageRecord, PassageSpec, Passages, Questions, RowPolicy};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -76,7 +76,8 @@ fn source_files(job: &Job) -> Result<Vec<CorpusSource>, JobError> {
     for path in job.corpus.source.paths() {
         if path.as_os_str() == CONTEXTS {
             for path in job.dataset.questions.paths() {
-                found.push(CorpusSource { name: format!("{CONTEXTS}:{}", file_name(path)), digest: digest_path(path)? });
+                found
+                    .push(CorpusSource { name: format!("{CONTEXTS}:{}", file_name(path)), digest: digest_path(path)? });
             }
         } else {
             found.push(CorpusSource { name: file_name(path), digest: digest_path(path)? });

@@ -6,10 +6,10 @@
 
 use crate::error::JobError;
 use crate::job::sample::SampleSettings;
-use hopeval_datasets::{DatasetSpec, RowPolicy, Questions};
+use hopeval_datasets::{DatasetSpec, Questions, RowPolicy};
 use std::collections::BTreeSet;
 
-/// The positions of a [`Draw`]'s questions in a dataset.
+/// The positions of a [`SampleSettings`]'s questions in a dataset.
 #[derive(Clone, Debug)]
 pub(crate) struct SamplePositions {
     positions: BTreeSet<u64>,

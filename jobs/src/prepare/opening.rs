@@ -90,8 +90,9 @@ impl ConfiguredJob {
         for (configuration, method) in configurations.iter_mut().zip(&methods) {
             catalogue.check_services(&configuration.name, method.as_ref())?;
             needs_candidates |= method.context_mode() == ContextMode::Given;
-            configuration.parameters = registry::resolve_parameters(&configuration.kind, &configuration.parameters, &setting)
-                .map_err(|source| JobError::Method { configuration: configuration.name.clone(), source })?;
+            configuration.parameters =
+                registry::resolve_parameters(&configuration.kind, &configuration.parameters, &setting)
+                    .map_err(|source| JobError::Method { configuration: configuration.name.clone(), source })?;
         }
         Ok(Self { configurations, methods, selections, watch, needs_candidates, indexes })
     }

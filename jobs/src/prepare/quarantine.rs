@@ -4,7 +4,7 @@
 //! aside questions that do not fit the corpus.
 
 use crate::error::JobError;
-use hopeval_datasets::{RowPolicy, QuarantinedRow, Question};
+use hopeval_datasets::{QuarantinedRow, Question, RowPolicy};
 use hopeval_results::tables::ErrorRow;
 use std::io::Write;
 use std::path::{Path, PathBuf};

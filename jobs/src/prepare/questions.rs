@@ -9,7 +9,7 @@ use crate::prepare::corpora::dataset_spec;
 use crate::prepare::draw::SamplePositions;
 use crate::prepare::quarantine::QuarantineFile;
 use hopeval_corpus::Corpus;
-use hopeval_datasets::{Format, GoldMatch, GoldPassage, PassageRecord, RowPolicy, Question, Questions};
+use hopeval_datasets::{Format, GoldMatch, GoldPassage, PassageRecord, Question, Questions, RowPolicy};
 use hopeval_results::tables::{ErrorRow, QuestionRow};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -97,7 +97,12 @@ impl<'a> QuestionResolver<'a> {
                 Some(passage) => candidates.push(passage),
                 None if self.candidates_needed => {
                     let allowed = "candidates that are in the corpus, since a method ranks them";
-                    return Err(self.bad_question(question, "candidates", format!("`{}` is not", candidate.title), allowed));
+                    return Err(self.bad_question(
+                        question,
+                        "candidates",
+                        format!("`{}` is not", candidate.title),
+                        allowed,
+                    ));
                 }
                 None => self.missing += 1,
             }

@@ -5,7 +5,7 @@ use crate::error::JobError;
 use crate::job::file::Job;
 use crate::job::paths::OneOrMany;
 use hopeval_datasets::Format;
-use hopeval_world::{WorldSplit, WorldSettings, generate};
+use hopeval_world::{WorldSettings, WorldSplit, generate_world};
 
 /// Version of the generator. It rises when the same settings give another world.
 const GENERATOR: &str = "w2";

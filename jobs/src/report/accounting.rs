@@ -9,7 +9,7 @@ mod account;
 mod clock;
 mod counts;
 
-pub use account::{ConfigurationCosts, AttributedCosts, MeanCalls};
+pub use account::{AttributedCosts, ConfigurationCosts, MeanCalls};
 pub use clock::{IsolatedCosts, LatencySummary, TimeDistribution};
 
 use self::clock::LatencySamples;

@@ -8,7 +8,7 @@ use crate::prepare::questions;
 use crate::run::machines::machine_question;
 use hopeval_methods::{Answer, Request, ServiceName, request::RetrievePayload};
 use hopeval_world::WorldSettings;
-use hopeval_world::calibrate::{CalibrationTable, CalibrationColumn, SampleQuestion, measure_column};
+use hopeval_world::calibrate::{CalibrationColumn, CalibrationTable, SampleQuestion, measure_column};
 use std::path::Path;
 
 /// The compared retrievers: Lucene's BM25 with its defaults here, and DrQA's TF-IDF.

@@ -47,7 +47,7 @@ pub struct Comparison {
     pub p_holm: Option<f64>,
 }
 
-/// The results of [`compare`].
+/// The results of [`compare_configurations`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ComparisonResults {
     /// By configuration, in the job's order, and measure.
@@ -60,7 +60,12 @@ pub struct ComparisonResults {
 ///
 /// # Errors
 /// The run is not finished; it lacks the configuration or the stratum; a table cannot be read.
-pub fn compare_configurations(run: &OpenRun, against: &str, stratum: &str, wanted: &dyn Fn(&str) -> bool) -> Result<ComparisonResults, JobError> {
+pub fn compare_configurations(
+    run: &OpenRun,
+    against: &str,
+    stratum: &str,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<ComparisonResults, JobError> {
     let configurations = &run.resolved.configurations;
     let groups = ReplicateGroups::from_configurations(configurations);
     let base = groups.known_position(run, against)?;
@@ -68,11 +73,14 @@ pub fn compare_configurations(run: &OpenRun, against: &str, stratum: &str, wante
     let finished =
         log.state().finished.as_ref().ok_or_else(|| unfit(run, "differences are of finished runs only".to_owned()))?;
     let within = stratum_members(run, &log, stratum)?;
-    let measures: Vec<&str> = run.evaluator.measure_set().names().iter().map(String::as_str).filter(|name| wanted(name)).collect();
+    let measures: Vec<&str> =
+        run.evaluator.measure_set().names().iter().map(String::as_str).filter(|name| wanted(name)).collect();
     let mode = |group: usize| run.configurations.methods[groups.first[group]].context_mode();
     let (compared, left_out): (Vec<usize>, Vec<usize>) =
         (0..groups.names.len()).filter(|&group| group != base).partition(|&group| mode(group) == mode(base));
-    let values = GroupValues::read_scores(run, finished, &groups, &measures, &|group| group == base || compared.contains(&group))?;
+    let values = GroupValues::read_scores(run, finished, &groups, &measures, &|group| {
+        group == base || compared.contains(&group)
+    })?;
     let questions = within.iter().filter(|&&is| is).count();
     let pairs: Vec<(usize, usize)> = compared.iter().flat_map(|&g| (0..measures.len()).map(move |m| (g, m))).collect();
     let mut differences: Vec<Comparison> = pairs
@@ -334,7 +342,8 @@ mod tests {
     #[test]
     fn a_question_counts_where_all_replicates_have_a_value() {
         let configurations = configurations();
-        let mut values = GroupValues::new(&ReplicateGroups::from_configurations(&configurations), 2, 4, &|group| group < 2);
+        let mut values =
+            GroupValues::new(&ReplicateGroups::from_configurations(&configurations), 2, 4, &|group| group < 2);
         let (whole, partly) = (0, 1);
         for (question, a, r) in [(0, 1.0, [1.0, 0.0]), (1, 0.0, [1.0, 1.0]), (2, 0.5, [0.0, 0.0]), (3, 1.0, [1.0, 1.0])]
         {

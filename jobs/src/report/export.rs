@@ -99,12 +99,23 @@ fn trec_field(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join("_")
 }
 
-fn write_trec(run: &OpenRun, configuration: &str, rows: &EvaluatedRows, out: &mut dyn Write) -> Result<(), ExportError> {
+fn write_trec(
+    run: &OpenRun,
+    configuration: &str,
+    rows: &EvaluatedRows,
+    out: &mut dyn Write,
+) -> Result<(), ExportError> {
     let corpus = &run.configurations.catalogue.corpus;
     for (outcome, _) in rows {
         for (rank, (&id, score)) in outcome.ranked.iter().zip(&outcome.scores).enumerate() {
             let document = trec_field(corpus.id(PassageId(id)));
-            writeln!(out, "{} Q0 {document} {} {score} {}", trec_field(&outcome.question), rank + 1, trec_field(configuration))?;
+            writeln!(
+                out,
+                "{} Q0 {document} {} {score} {}",
+                trec_field(&outcome.question),
+                rank + 1,
+                trec_field(configuration)
+            )?;
         }
     }
     Ok(())

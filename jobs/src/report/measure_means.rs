@@ -1,8 +1,8 @@
 //! Means of all measures, by configuration and stratum, summed in one order.
 
 use crate::error::JobError;
-use crate::run::evaluator::{QuestionGold, is_ok};
 use crate::run::evaluation::evaluate_outcomes;
+use crate::run::evaluator::{QuestionGold, is_ok};
 use crate::run::open::OpenRun;
 use hopeval_measures::aggregate;
 use hopeval_results::Log;
@@ -53,7 +53,7 @@ pub fn measure_row(names: (&str, &str, &str, &str, &str, &str), n: u64, ok: u64,
 /// Means of all measures of the outcomes committed in `log`, without writing anything.
 ///
 /// # Errors
-/// As [`judged`].
+/// As [`evaluate_outcomes`].
 pub fn mean_measures(run: &OpenRun, log: &Log) -> Result<Vec<MeasureRow>, JobError> {
     let mut board = MeasureTotals::new(run);
     evaluate_outcomes(run, log, &mut |question, outcome, values| {
@@ -73,7 +73,11 @@ pub(super) struct MeasureTotals {
 impl MeasureTotals {
     pub(super) fn new(run: &OpenRun) -> Self {
         let (strata, measures) = (run.evaluator.strata().len(), run.evaluator.measure_set().names().len());
-        Self { sums: vec![MeasureSums::default(); run.resolved.configurations.len() * strata * measures], strata, measures }
+        Self {
+            sums: vec![MeasureSums::default(); run.resolved.configurations.len() * strata * measures],
+            strata,
+            measures,
+        }
     }
 
     pub(super) fn add(&mut self, run: &OpenRun, question: &QuestionGold, outcome: &OutcomeRow, values: &[Option<f64>]) {

@@ -13,7 +13,7 @@ use crate::run::machines::machine_question;
 use crate::services::catalogue::Catalogue;
 use crate::services::key::request_key;
 use crate::services::replies::read_texts;
-use hopeval_methods::{Method, Question, Request, Response, MachineStep, AnswerWork};
+use hopeval_methods::{AnswerWork, MachineStep, Method, Question, Request, Response};
 use hopeval_operators::RequestKey;
 use hopeval_results::{Journal, layout};
 use serde::Serialize;
@@ -79,7 +79,12 @@ const SAMPLE: u64 = 32;
 ///
 /// # Errors
 /// As `run` before it starts.
-pub fn plan_job(job: &Job, places: &Places, quarantine: Option<&Path>, report: ProgressReporter<'_>) -> Result<JobPlan, JobError> {
+pub fn plan_job(
+    job: &Job,
+    places: &Places,
+    quarantine: Option<&Path>,
+    report: ProgressReporter<'_>,
+) -> Result<JobPlan, JobError> {
     let opened = OpenedJob::open(job, &places.cache, places.threads, quarantine.is_some(), report)?;
     let ConfiguredJob { configurations, methods, mut watch, needs_candidates, indexes, .. } =
         ConfiguredJob::new(&opened, places, report)?;
@@ -102,12 +107,13 @@ pub fn plan_job(job: &Job, places: &Places, quarantine: Option<&Path>, report: P
         sampled: BTreeMap::new(),
         tokens: BTreeMap::new(),
     };
-    let (prepared, _) = questions::prepare_questions(&opened.job, opened.corpus(), needs_candidates, quarantine, &mut |row| {
-        watch.see_row(&row);
-        let question = machine_question(&row);
-        methods.iter().for_each(|method| planner.drive_question(method.as_ref(), &question, row.index < SAMPLE));
-        Ok(())
-    })?;
+    let (prepared, _) =
+        questions::prepare_questions(&opened.job, opened.corpus(), needs_candidates, quarantine, &mut |row| {
+            watch.see_row(&row);
+            let question = machine_question(&row);
+            methods.iter().for_each(|method| planner.drive_question(method.as_ref(), &question, row.index < SAMPLE));
+            Ok(())
+        })?;
     watch.refuse_overlap()?;
     Ok(planner.into_plan(&prepared))
 }
@@ -177,7 +183,8 @@ impl JobPlanner<'_> {
         let of_models = tokens.into_iter().filter(|(_, work)| *work != AnswerWork::default());
         plan.estimated_tokens = of_models
             .map(|(name, work)| {
-                let AnswerWork { prompt_tokens: prompt, completion_tokens: completion, scored_tokens: scored, .. } = work;
+                let AnswerWork { prompt_tokens: prompt, completion_tokens: completion, scored_tokens: scored, .. } =
+                    work;
                 (name, TokenCounts { prompt: scaled(prompt), completion: scaled(completion), scored: scaled(scored) })
             })
             .collect();

@@ -40,7 +40,7 @@ pub fn publish_tables(store: &Store, log: &mut Log) -> Result<(), JobError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hopeval_results::log::{RecordBody, FinalRecord, LogError};
+    use hopeval_results::log::{FinalRecord, LogError, RecordBody};
 
     const TABLES: [&str; 2] = ["outcomes", "scores"];
 

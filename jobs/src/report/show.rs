@@ -1,9 +1,9 @@
 //! Shows a run, finished or running: its measures, its costs, and the transcripts of its questions.
 
 use crate::error::JobError;
-use crate::report::measure_means::measure_row;
 use crate::report::compare;
-use crate::report::costs::{incurred_usage, incurred_row};
+use crate::report::costs::{incurred_row, incurred_usage};
+use crate::report::measure_means::measure_row;
 use crate::report::replicates::{ReplicateSpread, replicate_spreads};
 use crate::run::evaluation::live_tallies;
 use crate::run::live_table::{LiveTable, live_object};
@@ -85,7 +85,15 @@ pub fn read_figures(run: &OpenRun) -> Result<RunFigures, JobError> {
     let measures = live_measures(run, &live);
     let costs = incurred_usage(&log).iter().map(|(service, usage)| incurred_row(service, usage)).collect();
     let replicates = replicate_spreads(&run.resolved.configurations, &measures);
-    Ok(RunFigures { finished: false, outcomes: live.outcomes, expected, commits: live.commits, measures, replicates, costs })
+    Ok(RunFigures {
+        finished: false,
+        outcomes: live.outcomes,
+        expected,
+        commits: live.commits,
+        measures,
+        replicates,
+        costs,
+    })
 }
 
 fn live_measures(run: &OpenRun, live: &LiveTable) -> Vec<MeasureRow> {

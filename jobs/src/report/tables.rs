@@ -3,16 +3,16 @@
 //! `outcomes`, `scores` and `measures` are byte-identical for the same job, whatever the workers, crashes and restarts:
 //! they are sorted by (configuration, dataset index), summed in that order, and hold no run, time or measured cost.
 
-use super::measure_means::MeasureTotals;
 use super::costs::{Attribution, cost_rows};
+use super::measure_means::MeasureTotals;
 use super::publish::publish_tables;
 use crate::clock::now_ms;
 use crate::error::JobError;
-use crate::run::evaluator::{QuestionGold, is_ok};
 use crate::run::evaluation::evaluate_outcomes;
+use crate::run::evaluator::{QuestionGold, is_ok};
 use crate::run::open::OpenRun;
 use hopeval_corpus::PassageId;
-use hopeval_results::log::{RecordBody, FinalRecord, FinalTable};
+use hopeval_results::log::{FinalRecord, FinalTable, RecordBody};
 use hopeval_results::tables::{
     ConfigurationRow, FinalOutcomeRow, LatencyRow, OutcomeRow, RunRow, ScoreRow, TableWriter, write_table,
 };
@@ -97,8 +97,9 @@ fn write_tables(
         }
         Ok(())
     })?;
-    let OutcomeTables { totals: board, attribution, failed, outcomes, outcome_table, score_table, latency_table, .. } =
-        writing;
+    let OutcomeTables {
+        totals: board, attribution, failed, outcomes, outcome_table, score_table, latency_table, ..
+    } = writing;
     let store = &run.places.store;
     let mut tables = vec![outcome_table.finish()?, score_table.finish()?, latency_table.finish()?];
     tables.push(write_table(store, &place("measures"), board.rows(run))?);
@@ -140,7 +141,12 @@ impl<'a> OutcomeTables<'a> {
     }
 
     /// Writes the rows of one outcome.
-    fn add_outcome(&mut self, question: &QuestionGold, outcome: &OutcomeRow, values: &[Option<f64>]) -> Result<(), JobError> {
+    fn add_outcome(
+        &mut self,
+        question: &QuestionGold,
+        outcome: &OutcomeRow,
+        values: &[Option<f64>],
+    ) -> Result<(), JobError> {
         self.totals.add(self.run, question, outcome, values);
         self.attribution.add(outcome);
         self.failed += u64::from(!is_ok(outcome));

@@ -9,7 +9,7 @@ use crate::run::evaluator::TallyKey;
 use crate::services::usage::{ServiceUsage, UsageSums};
 use hopeval_operators::commit::Committer;
 use hopeval_operators::tally::{TallyChange, TallyTable};
-use hopeval_results::log::{RecordBody, CohortCommit, Commit};
+use hopeval_results::log::{CohortCommit, Commit, RecordBody};
 use hopeval_results::{Log, Store};
 use std::collections::BTreeMap;
 use std::sync::Arc;

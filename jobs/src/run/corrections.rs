@@ -5,7 +5,7 @@
 //! ones, as changes of the differential tallies. The final tables are computed anew in any case.
 
 use crate::error::JobError;
-use crate::run::evaluator::{QuestionGold, OutcomeEvaluator, TallyKey};
+use crate::run::evaluator::{OutcomeEvaluator, QuestionGold, TallyKey};
 use crate::waker::OperatorWaker;
 use hopeval_measures::MeasureBuffers;
 use hopeval_operators::tally::TallyChange;
@@ -46,8 +46,12 @@ impl Corrector {
     pub fn handle_edits(&mut self, log: &Log, chunks: &[CohortCommit]) -> Result<(), JobError> {
         let state = log.state();
         let mut changes = Vec::new();
-        let committed_now: Vec<u64> =
-            self.waiting.keys().copied().filter(|index| chunks.iter().any(|c| c.chunk == index / self.cohort_size)).collect();
+        let committed_now: Vec<u64> = self
+            .waiting
+            .keys()
+            .copied()
+            .filter(|index| chunks.iter().any(|c| c.chunk == index / self.cohort_size))
+            .collect();
         for index in committed_now {
             if let Some(new) = self.waiting.remove(&index) {
                 self.replace_scores(log, state, index, new, &mut changes)?;

@@ -1,8 +1,8 @@
 //! Evaluates all committed outcomes of a run, in the order of its final tables.
 
 use super::edits;
-use super::gold_reader::GoldReader;
 use super::evaluator::{QuestionGold, TallyKey};
+use super::gold_reader::GoldReader;
 use super::open::OpenRun;
 use super::transcript::drive_again;
 use crate::error::JobError;

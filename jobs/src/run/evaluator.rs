@@ -5,7 +5,7 @@ use crate::job::scoring::profile_of;
 use crate::prepare::questions::{QuestionDetails, row_strata};
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_datasets::Format;
-use hopeval_measures::{FixedPoint, GoldGroups, OutcomeWithGold, MeasureSet, PassageText, MeasureBuffers};
+use hopeval_measures::{FixedPoint, GoldGroups, MeasureBuffers, MeasureSet, OutcomeWithGold, PassageText};
 use hopeval_methods::Method;
 use hopeval_operators::tally::TallyChange;
 use hopeval_results::tables::{OutcomeRow, QuestionRow};
@@ -165,7 +165,7 @@ impl OutcomeEvaluator {
         changes
     }
 
-    /// The strata of a question, by position in [`Judge::strata`].
+    /// The strata of a question, by position in [`OutcomeEvaluator::strata`].
     pub fn strata_of<'a>(&self, question: &'a QuestionGold) -> &'a [u16] {
         &question.strata
     }

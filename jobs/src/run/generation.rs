@@ -11,8 +11,8 @@ use super::{edits, evaluation};
 use crate::error::JobError;
 use crate::fault::RunFault;
 use crate::mode::TimingMode;
-use crate::services::dense::build::IndexBuild;
 use crate::services::answer_index::AnswerIndex;
+use crate::services::dense::build::IndexBuild;
 use crate::services::usage::{ServiceCounters, service_counters};
 use crate::waker::OperatorWaker;
 use hopeval_operators::OperatorCounters;
@@ -74,7 +74,11 @@ impl Generation {
     ///
     /// # Errors
     /// The log or the committed outcomes cannot be read, or the generation is over already.
-    pub fn join(run: OpenRun, number: u64, committer: Option<&str>) -> Result<(Self, Option<CommitThreadHandle>), JobError> {
+    pub fn join(
+        run: OpenRun,
+        number: u64,
+        committer: Option<&str>,
+    ) -> Result<(Self, Option<CommitThreadHandle>), JobError> {
         let log = Log::open(&run.places.store, run.id())?;
         if log.state().generation != number {
             return Err(JobError::Over { run: run.id().to_owned(), number, latest: log.state().generation });
@@ -119,7 +123,7 @@ impl Generation {
         self.run.configurations.catalogue.make_indexes(worker, &self.building)
     }
 
-    /// Builds this worker's dataflow, once [`Generation::prepare`] has come back.
+    /// Builds this worker's dataflow, once [`Generation::make_indexes`] has come back.
     ///
     /// # Errors
     /// The journal or the questions cannot be read.

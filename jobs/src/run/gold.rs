@@ -8,7 +8,7 @@ use super::edits::{edited_row, read_edits};
 use crate::error::JobError;
 use crate::prepare::questions::QuestionResolver;
 use crate::run::open::OpenRun;
-use hopeval_datasets::{RowPolicy, Questions};
+use hopeval_datasets::{Questions, RowPolicy};
 use hopeval_results::tables::{QuestionRow, questions as question_table};
 use hopeval_results::{Log, layout};
 use std::collections::BTreeMap;

@@ -7,10 +7,10 @@
 
 use crate::clock::now_ms;
 use crate::fault::RunFault;
-use crate::run::writes::{WriterId, Receipt};
+use crate::run::writes::{Receipt, WriterId};
+use crate::services::answer_index::{AnswerIndex, DurableSegments, results_key};
 use crate::services::record::AnswerRecord;
 use crate::services::served::RecordedResponse;
-use crate::services::answer_index::{DurableSegments, AnswerIndex, results_key};
 use hopeval_operators::RequestKey;
 use hopeval_operators::persist::{DueWrites, DurableWriter};
 use hopeval_operators::ticket::Ticket;
@@ -45,7 +45,13 @@ pub struct JournalWriter {
 
 impl JournalWriter {
     /// Starts the writing thread; `open` counts its writes.
-    pub fn new(store: &Store, author: WriterId, answer_index: AnswerIndex, open: Arc<AtomicUsize>, fault: RunFault) -> Self {
+    pub fn new(
+        store: &Store,
+        author: WriterId,
+        answer_index: AnswerIndex,
+        open: Arc<AtomicUsize>,
+        fault: RunFault,
+    ) -> Self {
         let (jobs, receiver) = channel();
         let durable = answer_index.durable_segments();
         let pen = SegmentWriter { store: store.clone(), author, durable, open: Arc::clone(&open), fault };

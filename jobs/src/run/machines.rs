@@ -4,15 +4,17 @@
 
 use super::outcome::{FinishedOutcome, OutcomeTiming, OutcomeUsage, outcome_row};
 use crate::mode::TimingMode;
-use crate::run::evaluator::{QuestionGold, OutcomeEvaluator};
+use crate::run::evaluator::{OutcomeEvaluator, QuestionGold};
 use crate::services::catalogue::Catalogue;
 use crate::services::key::{request_bucket, request_key};
 use crate::services::replies::{own_response, read_texts};
 use crate::services::served::ServedResponse;
 use hopeval_methods::request::{PassageId as Asked, ServiceName};
-use hopeval_methods::{RequestPayload, RequestKind, Machine, Method, Outcome, Question, Request, Response, MachineStep};
+use hopeval_methods::{
+    Machine, MachineStep, Method, Outcome, Question, Request, RequestKind, RequestPayload, Response,
+};
 use hopeval_operators::RequestKey;
-use hopeval_operators::drive::{self, DrivenMachine, QuestionOpener, DrivenStep};
+use hopeval_operators::drive::{self, DrivenMachine, DrivenStep, QuestionOpener};
 use hopeval_results::tables::{QuestionRow, Timing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -199,7 +201,7 @@ fn remember_request(runs: &mut Vec<(Request, usize)>, request: &Request) {
     }
 }
 
-/// Whether [`own`], [`read_texts`] and [`Needs::add`] do the same with the answers to both.
+/// Whether [`own_response`], [`read_texts`] and [`OutcomeUsage::add`] do the same with the answers to both.
 fn are_read_alike(a: &Request, b: &Request) -> bool {
     fn temperatures(request: &Request) -> Option<&[f64]> {
         match &request.ask {
@@ -231,7 +233,11 @@ impl DrivenMachine for HostedMachine {
                         self.keys.push(key);
                     }
                     remember_request(&mut self.asked, &request);
-                    drive::AskedRequest { key, bucket: request_bucket(&request, &key), request: company.with_all_temperatures(request) }
+                    drive::AskedRequest {
+                        key,
+                        bucket: request_bucket(&request, &key),
+                        request: company.with_all_temperatures(request),
+                    }
                 });
                 DrivenStep::Ask(asked.collect())
             }

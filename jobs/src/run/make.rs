@@ -20,7 +20,12 @@ use std::path::Path;
 ///
 /// # Errors
 /// Faults of the job, its files or the store. The run is not visible then.
-pub fn make_run(job: &Job, places: &Places, quarantine: Option<&Path>, report: ProgressReporter<'_>) -> Result<String, JobError> {
+pub fn make_run(
+    job: &Job,
+    places: &Places,
+    quarantine: Option<&Path>,
+    report: ProgressReporter<'_>,
+) -> Result<String, JobError> {
     let opened = OpenedJob::open(job, &places.cache, places.threads, quarantine.is_some(), report)?;
     let mut configured = ConfiguredJob::new(&opened, places, report)?;
     // The settings are checked before anything is written.

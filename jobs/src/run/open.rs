@@ -115,7 +115,11 @@ impl OpenRun {
 }
 
 /// The corpus of a run, from the cache or built again.
-fn find_corpus(places: &Places, resolved: &ResolvedSettings, report: ProgressReporter<'_>) -> Result<Arc<Corpus>, JobError> {
+fn find_corpus(
+    places: &Places,
+    resolved: &ResolvedSettings,
+    report: ProgressReporter<'_>,
+) -> Result<Arc<Corpus>, JobError> {
     let built = resolved.corpus_key.as_deref().map(|key| places.cache.built_corpus(key)).transpose()?.flatten();
     if let Some(corpus) = built {
         return Ok(corpus);

@@ -1,7 +1,7 @@
 //! Makes table rows of outcomes, with their usage and timing.
 
 use crate::run::evaluator::QuestionGold;
-use hopeval_methods::{Answer, RequestKind, Outcome, Request, Response, ServiceName};
+use hopeval_methods::{Answer, Outcome, Request, RequestKind, Response, ServiceName};
 use hopeval_results::tables::{CallRow, OutcomeRow, QuestionRow, Timing};
 use std::collections::BTreeMap;
 use std::rc::Rc;

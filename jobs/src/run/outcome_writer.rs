@@ -5,7 +5,7 @@
 
 use crate::fault::RunFault;
 use crate::run::outcome::FinishedOutcome;
-use crate::run::writes::{WriterId, Receipt};
+use crate::run::writes::{Receipt, WriterId};
 use crate::services::usage::{ServiceCounters, Usage};
 use hopeval_operators::persist::{DueWrites, DurableWriter};
 use hopeval_operators::ticket::Ticket;
@@ -34,7 +34,13 @@ pub struct OutcomeWriter {
 
 impl OutcomeWriter {
     /// Starts the writing thread; `open` counts its writes.
-    pub fn new(store: &Store, author: WriterId, usage: &ServiceCounters, open: Arc<AtomicUsize>, fault: RunFault) -> Self {
+    pub fn new(
+        store: &Store,
+        author: WriterId,
+        usage: &ServiceCounters,
+        open: Arc<AtomicUsize>,
+        fault: RunFault,
+    ) -> Self {
         let (jobs, receiver) = channel();
         let (store, counter) = (store.clone(), Arc::clone(&open));
         let started = std::thread::Builder::new()

@@ -3,16 +3,16 @@
 use crate::fault::RunFault;
 use crate::mode::TimingMode;
 use crate::run::commits::CohortCommitter;
+use crate::run::evaluator::{OutcomeEvaluator, TallyKey};
 use crate::run::feed::QuestionFeed;
 use crate::run::journal_writer::JournalWriter;
-use crate::run::evaluator::{OutcomeEvaluator, TallyKey};
-use crate::run::machines::{RunConfigurations, MachineOpener};
+use crate::run::machines::{MachineOpener, RunConfigurations};
 use crate::run::outcome::FinishedOutcome;
 use crate::run::outcome_writer::OutcomeWriter;
-use crate::run::writes::{WriterId, Receipt};
+use crate::run::writes::{Receipt, WriterId};
+use crate::services::answer_index::AnswerIndex;
 use crate::services::dense::shards::ShardedSearch;
 use crate::services::dispatcher::{ServiceDispatcher, ServingOptions};
-use crate::services::answer_index::AnswerIndex;
 use crate::services::usage::ServiceCounters;
 use crate::waker::OperatorWaker;
 use hopeval_measures::MeasureBuffers;
@@ -88,7 +88,8 @@ pub fn render(worker: &mut Worker, parts: WorkerParts) {
     let spread = ShardedSearch::open(catalogue.services(), worker.index(), worker.peers());
     let inlet = spread.as_ref().map(|spread| &spread.inlet);
     let manner = ServingOptions { batch: parts.batch, mode: parts.mode, worker: worker.index() };
-    let desk = ServiceDispatcher::open(catalogue, parts.answer_index.clone(), &parts.usage, manner, &parts.fault, inlet);
+    let desk =
+        ServiceDispatcher::open(catalogue, parts.answer_index.clone(), &parts.usage, manner, &parts.fault, inlet);
     let scribe = JournalWriter::new(
         &parts.store,
         parts.author.clone(),

@@ -1,6 +1,6 @@
 //! Drives one question of one configuration again: for its transcript, and for controls after an edit of gold.
 
-use super::machines::machine_question as machine_question;
+use super::machines::machine_question;
 use super::open::OpenRun;
 use super::outcome::{OutcomeUsage, outcome_row};
 use super::replay::JournalledAnswers;

@@ -4,7 +4,7 @@
 use super::served::ServedResponse;
 use hopeval_operators::RequestKey;
 use hopeval_results::journal::SegmentReader;
-use hopeval_results::{Journal, JournalError, AnswerLocation, Segment, Store, layout};
+use hopeval_results::{AnswerLocation, Journal, JournalError, Segment, Store, layout};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::collections::BTreeSet;

@@ -8,7 +8,7 @@ use crate::cache::{Cache, ProgressReporter};
 use crate::error::JobError;
 use crate::mode::TimingMode;
 use hopeval_corpus::Corpus;
-use hopeval_methods::{RequestKind, Method, Request, Response, ServiceName, ServiceUse};
+use hopeval_methods::{Method, Request, RequestKind, Response, ServiceName, ServiceUse};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use timely::worker::Worker;
@@ -135,7 +135,7 @@ impl Catalogue {
     /// Makes missing dense indexes together with all other workers of the run, and opens them.
     ///
     /// # Errors
-    /// As [`build::make`].
+    /// As [`build::build_indexes`].
     pub fn make_indexes(&self, worker: &mut Worker, building: &Arc<IndexBuild>) -> Result<(), JobError> {
         build::build_indexes(worker, &self.corpus, &self.services, building)?;
         self.open_indexes()
@@ -183,7 +183,8 @@ impl Catalogue {
 
     /// Parameter counts of the open models, by service. A dense index has the count of its encoder.
     pub fn model_parameters(&self) -> BTreeMap<String, u64> {
-        let known = |(name, service): (&Arc<str>, &Arc<dyn Service>)| Some((name.to_string(), service.parameter_count()?));
+        let known =
+            |(name, service): (&Arc<str>, &Arc<dyn Service>)| Some((name.to_string(), service.parameter_count()?));
         self.services.iter().filter_map(known).collect()
     }
 
@@ -196,10 +197,11 @@ impl Catalogue {
         for used in method.service_uses() {
             let Some(reason) = self.misfit_reason(method, &used) else { continue };
             let fit = self.infos().filter(|(_, info)| info.answers().contains(&used.kind));
-            let fit = fit.map(|(name, _)| match self.checkpoint_tags(name).filter(|_| used.kind == RequestKind::Label) {
-                Some(tags) => format!("{name} ({tags} tags)"),
-                None => name.to_string(),
-            });
+            let fit =
+                fit.map(|(name, _)| match self.checkpoint_tags(name).filter(|_| used.kind == RequestKind::Label) {
+                    Some(tags) => format!("{name} ({tags} tags)"),
+                    None => name.to_string(),
+                });
             let allowed = fit.collect::<Vec<_>>().join(", ");
             return Err(JobError::ServiceUse {
                 configuration: configuration.into(),

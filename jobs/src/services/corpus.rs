@@ -4,9 +4,11 @@ use super::service::{Availability, Service, refuse_kind};
 use crate::cache::ProgressReporter;
 use crate::error::JobError;
 use hopeval_corpus::{Corpus, PassageId};
-use hopeval_index::{Statistics, QueryRestriction};
+use hopeval_index::{QueryRestriction, Statistics};
 use hopeval_methods::request::{self, Direction, PassageSet};
-use hopeval_methods::{Answer, RequestPayload, Content, Failure, FailureKind, RequestKind, PassageForm, Request, Response, AnswerWork};
+use hopeval_methods::{
+    Answer, AnswerWork, Content, Failure, FailureKind, PassageForm, Request, RequestKind, RequestPayload, Response,
+};
 use std::borrow::Cow;
 
 /// Its name, reserved for it.

@@ -24,11 +24,11 @@ use super::corpus;
 use super::lm::LmService;
 use super::lm::model::Model;
 use super::service::{
-    Availability, IndexState, OpeningContext, OtherSettings, Service, ServiceSettings, Services, SettingsError, refuse_kind,
-    downcast_service,
+    Availability, IndexState, OpeningContext, OtherSettings, Service, ServiceSettings, Services, SettingsError,
+    downcast_service, refuse_kind,
 };
 use super::sparse::ranking_response;
-use super::thread::{ServiceThread, ServiceTask};
+use super::thread::{ServiceTask, ServiceThread};
 use super::usage::UsageCounters;
 use crate::bad_value::{BadValue, ensure};
 use crate::cache::ProgressReporter;
@@ -38,7 +38,7 @@ use hopeval_index::{DenseIndex, DenseParameters, DenseWriter, Hit, IndexError, S
 use hopeval_lm::engine::Completion;
 use hopeval_lm::request as engine;
 use hopeval_methods::request::EmbedRole;
-use hopeval_methods::{RequestPayload, Failure, FailureKind, RequestKind, PromptReport, Request, Response, AnswerWork};
+use hopeval_methods::{AnswerWork, Failure, FailureKind, PromptReport, Request, RequestKind, RequestPayload, Response};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -125,7 +125,7 @@ impl DenseService {
     /// The index's state for a run. Opens the encoder and an existing index; makes nothing.
     ///
     /// # Errors
-    /// As [`Dense::index`], except for a missing index; an unreadable folder.
+    /// As [`DenseService::open_or_get_index`], except for a missing index; an unreadable folder.
     fn index_state(&self, corpus: &Corpus) -> Result<IndexState, JobError> {
         let model = self.model()?;
         let (_, path) = self.index_place(corpus, model);
@@ -248,7 +248,7 @@ impl DenseService {
         (answered.collect(), device_us)
     }
 
-    /// Embeds the queries of a batch: [`embedding::embed`].
+    /// Embeds the queries of a batch: [`embedding::embed_queries`].
     fn embed_queries(
         &self,
         corpus: &Corpus,

@@ -11,18 +11,18 @@
 //! worker. With several workers, the thread of a dense index sends its queries to all of them
 //! ([`super::dense::shards`]).
 
-use super::journal_reader::JournalReader;
+use super::answer_index::AnswerIndex;
 use super::catalogue::Catalogue;
 use super::dense::query::QueryInlet;
+use super::journal_reader::JournalReader;
 use super::served::{RecordedResponse, ServedResponse};
-use super::answer_index::AnswerIndex;
-use super::thread::{ServiceThread, ServiceTask, spawn_thread};
+use super::thread::{ServiceTask, ServiceThread, spawn_thread};
 use super::usage::{ServiceCounters, UsageCounters, add};
 use crate::fault::RunFault;
 use crate::mode::TimingMode;
 use hopeval_methods::{FailureKind, Request, Response};
 use hopeval_operators::RequestKey;
-use hopeval_operators::serve::{BackendAnswer, Backend, Submission};
+use hopeval_operators::serve::{Backend, BackendAnswer, Submission};
 use hopeval_operators::ticket::Ticket;
 use hopeval_results::AnswerLocation;
 use rustc_hash::FxHashSet;
@@ -101,7 +101,11 @@ impl ServiceDispatcher {
 
     /// The known answer to a key: computed and not durable yet, or its location in the journal. In latency mode always
     /// empty, so every request is computed as if it were the first.
-    fn known_answer(&self, key: &RequestKey, request: &Request) -> (Option<Rc<ServedResponse>>, Option<AnswerLocation>) {
+    fn known_answer(
+        &self,
+        key: &RequestKey,
+        request: &Request,
+    ) -> (Option<Rc<ServedResponse>>, Option<AnswerLocation>) {
         if self.mode == TimingMode::Latency {
             return (None, None);
         }
@@ -135,7 +139,10 @@ impl Backend for ServiceDispatcher {
             if info.is_none_or(|info| !info.journalled) {
                 // A look-up in the mapped corpus computes nothing.
                 let response = self.catalogue.answer(request);
-                at_once.push((submission.ticket, BackendAnswer { response: ServedResponse::without_times(response), record: None }));
+                at_once.push((
+                    submission.ticket,
+                    BackendAnswer { response: ServedResponse::without_times(response), record: None },
+                ));
                 continue;
             }
             let (recent, location) = self.known_answer(&submission.key, request);

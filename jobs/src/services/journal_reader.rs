@@ -3,7 +3,7 @@
 use super::record::AnswerRecord;
 use super::thread::{ServiceTask, take_batch};
 use super::usage::{ServiceCounters, add};
-use hopeval_methods::{Answer, RequestPayload, Request, Response};
+use hopeval_methods::{Answer, Request, RequestPayload, Response};
 use hopeval_operators::serve::BackendAnswer;
 use hopeval_operators::ticket::Ticket;
 use hopeval_results::AnswerLocation;
@@ -27,7 +27,8 @@ impl JournalReader {
             let locations: Vec<_> = batch.iter().map(|(_, location)| *location).collect();
             let mut answers = Vec::with_capacity(batch.len());
             for (((mut submission, since), _), bytes) in batch.into_iter().zip(reader.read(&locations)) {
-                let served = bytes.ok().and_then(|bytes| AnswerRecord::from_bytes(&bytes)).map(AnswerRecord::into_served);
+                let served =
+                    bytes.ok().and_then(|bytes| AnswerRecord::from_bytes(&bytes)).map(AnswerRecord::into_served);
                 let usage = self.usage.get(&submission.request.service.0);
                 match served {
                     Some(served) if served.response.satisfies(&submission.request) => {

@@ -17,7 +17,7 @@ pub fn request_key(request: &Request, catalogue: &Catalogue, payload: &mut Vec<u
     key_under(fingerprint, request, payload)
 }
 
-/// [`key`], with the fingerprint of the request's service.
+/// [`request_key`], with the fingerprint of the request's service.
 pub(crate) fn key_under(fingerprint: Option<&[u8; 32]>, request: &Request, payload: &mut Vec<u8>) -> RequestKey {
     payload.clear();
     request.append_canonical(payload);

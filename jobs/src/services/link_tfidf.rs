@@ -8,7 +8,7 @@ use crate::cache::ProgressReporter;
 use crate::error::JobError;
 use hopeval_corpus::Corpus;
 use hopeval_index::{Hit, link_tfidf};
-use hopeval_methods::{RequestPayload, FailureKind, RequestKind, Request, Response, AnswerWork};
+use hopeval_methods::{AnswerWork, FailureKind, Request, RequestKind, RequestPayload, Response};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -48,7 +48,10 @@ impl Service for LinkTfidf {
         let passages = corpus::passages_of(corpus, &within.passages);
         let texts: Vec<(&str, &str)> = passages.iter().map(|&p| (corpus.title(p), corpus.text(p))).collect();
         let ranking = link_tfidf::rank(&asked.query, &texts).into_iter().take(asked.k as usize);
-        sparse::ranking_response(ranking.map(|(i, score)| Hit { id: passages[i].0, score }).collect(), AnswerWork::default())
+        sparse::ranking_response(
+            ranking.map(|(i, score)| Hit { id: passages[i].0, score }).collect(),
+            AnswerWork::default(),
+        )
     }
 }
 

@@ -34,7 +34,7 @@ use super::models;
 use super::service::{
     Availability, CheckpointSummary, OpeningContext, OtherSettings, Service, ServiceSettings, SettingsError,
 };
-use super::thread::{ServiceThread, ServiceTask};
+use super::thread::{ServiceTask, ServiceThread};
 use crate::cache::ProgressReporter;
 use crate::error::JobError;
 use crate::mode::TimingMode;
@@ -42,7 +42,7 @@ use hopeval_corpus::Corpus;
 use hopeval_device::DeviceError;
 use hopeval_lm::engine::Engine;
 use hopeval_lm::session::Session;
-use hopeval_methods::{FailureKind, RequestKind, Request, Response};
+use hopeval_methods::{FailureKind, Request, RequestKind, Response};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -202,11 +202,12 @@ impl Service for LmService {
 
 #[cfg(test)]
 mod tests {
-    use crate::services::conformance::{Effect, ServiceKind, check_kind, check_answers, settings, tiny_model};
+    use crate::services::conformance::{Effect, ServiceKind, check_answers, check_kind, settings, tiny_model};
     use hopeval_methods::request::{
-        EmbedPayload, EmbedRole, EntailPayload, FilterPayload, GeneratePayload, LabelPayload, ReadPayload, RerankPayload, Sampling, ScorePayload, TextFormat,
+        EmbedPayload, EmbedRole, EntailPayload, FilterPayload, GeneratePayload, LabelPayload, ReadPayload,
+        RerankPayload, Sampling, ScorePayload, TextFormat,
     };
-    use hopeval_methods::{RequestPayload, Content, Prompt};
+    use hopeval_methods::{Content, Prompt, RequestPayload};
     use std::path::Path;
 
     fn of_model(model: &str, more: &str, asks: Vec<RequestPayload>, dir: &Path) -> ServiceKind {
@@ -274,8 +275,11 @@ mod tests {
     fn every_ability_of_checkpoints_conforms() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let sampled = Sampling::Sample { temperature: 1.0, top_p: 1.0, top_k: 5 };
-        let score =
-            || ScorePayload { prompt: prompt("Ghent is a city."), target: prompt("bridges"), temperatures: vec![1.0, 1.4] };
+        let score = || ScorePayload {
+            prompt: prompt("Ghent is a city."),
+            target: prompt("bridges"),
+            temperatures: vec![1.0, 1.4],
+        };
         let pairs = vec![text("Ghent has 6 bridges."), text("Halle is a city.")];
         let label = LabelPayload { query: "bridges of Ghent".into(), chunk: text("Ghent has 6 bridges.") };
         let filter = FilterPayload { query: "bridges of Ghent".into(), information: vec!["Ghent".into(), "6".into()] };

@@ -11,13 +11,13 @@
 //!
 //! All numbers and names below are stored, so they never come from a Rust identifier or the order of a list. Values to
 //! be written are destructured without `..`: a new field or variant does not compile until this file decides its stored
-//! form. The names in the JSON of the first versions are those of [`Record`] and its fields; `tests/golden` has records
+//! form. The names in the JSON of the first versions are those of [`AnswerRecord`] and its fields; `tests/golden` has records
 //! of every kind.
 
 use super::served::ServedResponse;
 use hopeval_methods::request::PassageId;
-use hopeval_methods::response::{FinishReason, Generation, RetrievalHit, ChunkLabels, TargetScores, AnswerSpan};
-use hopeval_methods::{Answer, Failure, FailureKind, RequestKind, PromptReport, Response, AnswerWork};
+use hopeval_methods::response::{AnswerSpan, ChunkLabels, FinishReason, Generation, RetrievalHit, TargetScores};
+use hopeval_methods::{Answer, AnswerWork, Failure, FailureKind, PromptReport, RequestKind, Response};
 use serde::{Deserialize, Serialize};
 
 /// The journal's record of an answered request.
@@ -368,9 +368,11 @@ impl<'a> RecordDecoder<'a> {
                 Answer::Score(TargetScores { logits, log_sum_exps, ends })
             }
             tag::EMBED => Answer::Embed(self.floats()?),
-            tag::RETRIEVE => Answer::Retrieve(
-                self.list(|from| Some(RetrievalHit { passage: PassageId(from.read_u32()?), score: from.read_f64()? }))?,
-            ),
+            tag::RETRIEVE => {
+                Answer::Retrieve(self.list(|from| {
+                    Some(RetrievalHit { passage: PassageId(from.read_u32()?), score: from.read_f64()? })
+                })?)
+            }
             tag::LABEL => Answer::Label(ChunkLabels { information: self.text()?, tag_logits: self.floats()? }),
             tag::FILTER => Answer::Filter(self.text()?),
             tag::GENERATE => {
@@ -446,8 +448,12 @@ mod tests {
     /// Reports of the first version do not mention the lost tokens of questions and chunks.
     #[test]
     fn first_versions_do_not_know_what_texts_lost() {
-        for (kind, is_known) in [(RequestKind::Score, true), (RequestKind::Generate, true), (RequestKind::Read, false), (RequestKind::Label, false)]
-        {
+        for (kind, is_known) in [
+            (RequestKind::Score, true),
+            (RequestKind::Generate, true),
+            (RequestKind::Read, false),
+            (RequestKind::Label, false),
+        ] {
             let now = AnswerRecord { kind, ..samples().swap_remove(0) };
             let mut bytes = now.to_bytes();
             bytes[0] = 1;

@@ -3,7 +3,7 @@
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_methods::request::PassageId as Asked;
 use hopeval_methods::response::TargetScores;
-use hopeval_methods::{Answer, RequestPayload, FailureKind, PassageText, Request, Response};
+use hopeval_methods::{Answer, FailureKind, PassageText, Request, RequestPayload, Response};
 
 /// The response for the asker of `request`: a score at its own temperatures, without those of other askers.
 pub(crate) fn own_response(response: &Response, request: &Request) -> Response {

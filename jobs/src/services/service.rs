@@ -12,14 +12,14 @@
 //!
 //! `services/conformance.rs` tests the rules for every kind; each kind's tests call it.
 
-use super::thread::{ServiceThread, ServiceTask};
+use super::thread::{ServiceTask, ServiceThread};
 use crate::bad_value::BadValue;
 use crate::cache::{Cache, ProgressReporter};
 use crate::error::JobError;
 use crate::mode::TimingMode;
 use hopeval_corpus::Corpus;
 use hopeval_index::IndexError;
-use hopeval_methods::{FailureKind, RequestKind, Request, Response};
+use hopeval_methods::{FailureKind, Request, RequestKind, Response};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

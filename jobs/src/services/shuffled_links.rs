@@ -9,7 +9,7 @@ use crate::cache::ProgressReporter;
 use crate::error::JobError;
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_methods::request::{self, Direction, LinksPayload};
-use hopeval_methods::{Answer, RequestPayload, FailureKind, RequestKind, Request, Response, AnswerWork};
+use hopeval_methods::{Answer, AnswerWork, FailureKind, Request, RequestKind, RequestPayload, Response};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -73,7 +73,9 @@ impl Service for ShuffledLinks {
     }
 
     fn answer(&self, corpus: &Corpus, request: &Request) -> Response {
-        let RequestPayload::Links(LinksPayload { passage, direction, .. }) = &request.ask else { return refuse_kind(request) };
+        let RequestPayload::Links(LinksPayload { passage, direction, .. }) = &request.ask else {
+            return refuse_kind(request);
+        };
         let asked = PassageId(passage.0);
         if !corpus.contains(asked) {
             return Response::failure(FailureKind::Refused, format!("no passage {}", passage.0));

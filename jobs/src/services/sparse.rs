@@ -2,13 +2,13 @@
 
 use super::corpus;
 use super::service::{Availability, IndexState, OpeningContext, Service, refuse_kind};
-use super::thread::{ServiceThread, ServiceTask};
+use super::thread::{ServiceTask, ServiceThread};
 use crate::cache::ProgressReporter;
 use crate::error::JobError;
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_index::{Hit, IndexError, Passages, Query, SearchScratch};
 use hopeval_methods::response::RetrievalHit as RankedPassage;
-use hopeval_methods::{Answer, RequestPayload, RequestKind, Request, Response, AnswerWork, request};
+use hopeval_methods::{Answer, AnswerWork, Request, RequestKind, RequestPayload, Response, request};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -58,13 +58,13 @@ macro_rules! word_service {
                 Ok(<$parameters>::check(self)?)
             }
 
-            fn may_answer(&self, kind: hopeval_methods::Kind) -> bool {
-                kind == hopeval_methods::Kind::Retrieve
+            fn may_answer(&self, kind: hopeval_methods::RequestKind) -> bool {
+                kind == hopeval_methods::RequestKind::Retrieve
             }
 
             fn open(
                 &self,
-                opening: &$crate::services::service::Opening<'_>,
+                opening: &$crate::services::service::OpeningContext<'_>,
             ) -> Result<std::sync::Arc<dyn $crate::services::service::Service>, $crate::error::JobError> {
                 $crate::services::sparse::open::<$index>(self, opening)
             }
@@ -104,7 +104,7 @@ macro_rules! word_service {
             fn search(
                 &self,
                 queries: &[hopeval_index::Query<'_>],
-                scratch: &mut hopeval_index::Scratch,
+                scratch: &mut hopeval_index::SearchScratch,
             ) -> Vec<Vec<hopeval_index::Hit>> {
                 <$index>::search(self, queries, scratch)
             }

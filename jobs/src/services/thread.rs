@@ -18,7 +18,8 @@ use std::time::Instant;
 pub type ServiceTask = (Submission<Request, ServedResponse, RecordedResponse>, Instant);
 
 /// The ticket of a request, with its answer.
-pub(super) type TicketAnswer = (Ticket<BackendAnswer<ServedResponse, RecordedResponse>>, BackendAnswer<ServedResponse, RecordedResponse>);
+pub(super) type TicketAnswer =
+    (Ticket<BackendAnswer<ServedResponse, RecordedResponse>>, BackendAnswer<ServedResponse, RecordedResponse>);
 
 /// The thread of one service for one worker of a run.
 pub struct ServiceThread {
@@ -119,13 +120,17 @@ pub(super) fn queue_time_us((_, since): &ServiceTask, service_us: u64) -> u64 {
 mod tests {
     use super::*;
     use hopeval_methods::request::{Direction, LinksPayload};
-    use hopeval_methods::{RequestPayload, FailureKind, PassageId, ServiceName};
+    use hopeval_methods::{FailureKind, PassageId, RequestPayload, ServiceName};
 
     #[test]
     fn device_loss_is_resumable() {
         let request = Request {
             service: ServiceName("scorer".into()),
-            ask: RequestPayload::Links(LinksPayload { passage: PassageId(0), direction: Direction::Outgoing, read: false }),
+            ask: RequestPayload::Links(LinksPayload {
+                passage: PassageId(0),
+                direction: Direction::Outgoing,
+                read: false,
+            }),
             draw: 0,
         };
         for kind in FailureKind::ALL {

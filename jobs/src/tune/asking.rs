@@ -5,9 +5,9 @@ use crate::error::JobError;
 use crate::services::catalogue::Catalogue;
 use crate::services::key::{request_bucket, request_key};
 use crate::services::record::AnswerRecord;
-use hopeval_methods::{RequestKind, Request, Response};
+use hopeval_methods::{Request, RequestKind, Response};
 use hopeval_results::journal::write_segment;
-use hopeval_results::{JournalEntry, Journal, Store, layout};
+use hopeval_results::{Journal, JournalEntry, Store, layout};
 use std::collections::BTreeSet;
 use std::time::Instant;
 

@@ -57,7 +57,11 @@ type AnswerFunction<'a> = dyn FnMut(Vec<Request>) -> Result<Vec<Response>, JobEr
 ///
 /// # Errors
 /// The store; a model cannot be asked now; [`JobError::Unfilled`] if every draw left a blank empty.
-pub fn draw_candidates(infill: &InfillSettings, catalogue: &Catalogue, store: &Store) -> Result<InfillResult, JobError> {
+pub fn draw_candidates(
+    infill: &InfillSettings,
+    catalogue: &Catalogue,
+    store: &Store,
+) -> Result<InfillResult, JobError> {
     let mut asker = JournalledAsker::open(store)?;
     let filled = fill_in(infill, &mut |requests| asker.answer(catalogue, requests))?;
     Ok(InfillResult { computed: asker.computed, ..filled })
@@ -68,7 +72,8 @@ fn fill_in(infill: &InfillSettings, answer: &mut AnswerFunction<'_>) -> Result<I
     let mut drafts = empty_drafts(infill);
     let (mut empty, mut last) = (0, None);
     while let Some(open) = drafts.iter().map(InstructionDraft::open_blanks).max().filter(|&open| open > 0) {
-        let (going, done): (Vec<InstructionDraft>, Vec<InstructionDraft>) = drafts.into_iter().partition(|draft| draft.open_blanks() == open);
+        let (going, done): (Vec<InstructionDraft>, Vec<InstructionDraft>) =
+            drafts.into_iter().partition(|draft| draft.open_blanks() == open);
         let texts = generate_texts(infill, &going, answer)?;
         let wanted = if infill.fill == FillOrder::Together { open } else { 1 };
         drafts = done;
@@ -105,7 +110,11 @@ fn empty_drafts(infill: &InfillSettings) -> Vec<InstructionDraft> {
 }
 
 /// The model's texts for the blanks of some drafts, in their order.
-fn generate_texts(infill: &InfillSettings, drafts: &[InstructionDraft], answer: &mut AnswerFunction<'_>) -> Result<Vec<String>, JobError> {
+fn generate_texts(
+    infill: &InfillSettings,
+    drafts: &[InstructionDraft],
+    answer: &mut AnswerFunction<'_>,
+) -> Result<Vec<String>, JobError> {
     let service = ServiceName::from(infill.service.as_str());
     let requests =
         drafts.iter().map(|draft| Request { draw: draft.draw, ..Request::new(&service, blank_request(infill, draft)) });
@@ -211,7 +220,7 @@ mod tests {
     use super::*;
     use crate::job::infill::{Template, own_templates};
     use hopeval_methods::response::{FinishReason, Generation};
-    use hopeval_methods::{Answer, RequestPayload, Content, PromptPart, AnswerWork};
+    use hopeval_methods::{Answer, AnswerWork, Content, PromptPart, RequestPayload};
     use serde_json::json;
 
     const TEMPLATE: &str = "{blank} the documents above {blank} question.";
@@ -234,7 +243,11 @@ mod tests {
             assert_eq!(blank_spans(nothing, 2), None, "{nothing}");
         }
         assert_eq!(blank_spans("<extra_id_0> a <extra_id_5> b", 1), None, "a sentinel within a span");
-        assert_eq!(blank_spans("<extra_id_0> a {passages}<extra_id_1>", 1), None, "what would mean something to a method");
+        assert_eq!(
+            blank_spans("<extra_id_0> a {passages}<extra_id_1>", 1),
+            None,
+            "what would mean something to a method"
+        );
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use super::infill;
 use crate::cache::ProgressReporter;
 use crate::choices;
+use crate::choices::overlap::{OverlapCheck, SampledQuestion};
 use crate::choices::selection::{RankedCandidate, Selection};
-use crate::choices::overlap::{SampledQuestion, OverlapCheck};
 use crate::error::JobError;
 use crate::job::file::{Job, MethodEntry};
 use crate::job::infill::InfillSettings;
@@ -18,7 +18,7 @@ use crate::prepare::questions::ALL;
 use crate::report::show;
 use crate::run::open::OpenRun;
 use crate::services::catalogue::Catalogue;
-use hopeval_datasets::{RowPolicy, Questions};
+use hopeval_datasets::{Questions, RowPolicy};
 use hopeval_results::Store;
 use hopeval_results::tables::{MeasureRow, questions as question_table};
 use serde_json::{Map, Value, json};
@@ -99,7 +99,7 @@ impl ParameterSearch {
         Ok(Self { job: sampled, generated, select, measure, settings, candidates })
     }
 
-    /// Commits the choice from the finished run of [`Search::job`].
+    /// Commits the choice from the finished run of [`ParameterSearch::job`].
     ///
     /// # Errors
     /// The run is not finished, or its measure is undefined; the store; another search has taken the name.
@@ -186,7 +186,8 @@ fn generate_candidates(
     places: &Places,
     report: ProgressReporter<'_>,
 ) -> Result<CandidateCounts, JobError> {
-    let filled = infill::draw_candidates(infill, &open_generator(sampled, &infill.service, places, report)?, &places.store)?;
+    let filled =
+        infill::draw_candidates(infill, &open_generator(sampled, &infill.service, places, report)?, &places.store)?;
     let generated = CandidateCounts {
         candidates: filled.candidates.len() as u32,
         draws: infill.draws,
@@ -282,7 +283,12 @@ fn keep_named_services(job: &mut Job) {
 }
 
 /// Opens the service for the generation of candidates.
-fn open_generator(sampled: &Job, service: &str, places: &Places, report: ProgressReporter<'_>) -> Result<Catalogue, JobError> {
+fn open_generator(
+    sampled: &Job,
+    service: &str,
+    places: &Places,
+    report: ProgressReporter<'_>,
+) -> Result<Catalogue, JobError> {
     let mut job = sampled.clone();
     job.service.retain(|name, _| name == service);
     let opened = OpenedJob::open(&job, &places.cache, places.threads, false, report)?;
@@ -292,7 +298,13 @@ fn open_generator(sampled: &Job, service: &str, places: &Places, report: Progres
 }
 
 /// Refuses a sample with questions to be evaluated.
-fn keep_apart(job: &Job, sampled: &Job, lenient: bool, places: &Places, report: ProgressReporter<'_>) -> Result<(), JobError> {
+fn keep_apart(
+    job: &Job,
+    sampled: &Job,
+    lenient: bool,
+    places: &Places,
+    report: ProgressReporter<'_>,
+) -> Result<(), JobError> {
     let mut watch = OverlapCheck::default();
     let mut sample = Vec::new();
     each_question(sampled, lenient, &mut |id, text| sample.push(SampledQuestion::new(id, text)))?;

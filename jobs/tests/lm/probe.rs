@@ -1,12 +1,12 @@
 //! A method with one request to every kind of service; its answer contains all of theirs.
 
 use hopeval_methods::request::{
-    RequestPayload, EmbedPayload, EmbedRole, EntailPayload, FilterPayload, GeneratePayload, LabelPayload, PassageId, ReadPayload, RerankPayload, RetrievePayload, Sampling, ScorePayload,
-    ServiceName, Statistics, TextFormat,
+    EmbedPayload, EmbedRole, EntailPayload, FilterPayload, GeneratePayload, LabelPayload, PassageId, ReadPayload,
+    RequestPayload, RerankPayload, RetrievePayload, Sampling, ScorePayload, ServiceName, Statistics, TextFormat,
 };
 use hopeval_methods::{
-    Content, ContextMode, RequestKind, LengthLimit, Machine, Method, Outcome, PromptPart, PassageForm, Prompt, Question, Request,
-    Response, ServiceUse, MachineStep,
+    Content, ContextMode, LengthLimit, Machine, MachineStep, Method, Outcome, PassageForm, Prompt, PromptPart,
+    Question, Request, RequestKind, Response, ServiceUse,
 };
 
 /// Each kind goes to the service with its name, except labels.
@@ -50,7 +50,8 @@ impl Method for Probe {
     }
 
     fn service_uses(&self) -> Vec<ServiceUse> {
-        let service = |kind: RequestKind| ServiceName::from(if kind == RequestKind::Label { self.labeler } else { kind.name() });
+        let service =
+            |kind: RequestKind| ServiceName::from(if kind == RequestKind::Label { self.labeler } else { kind.name() });
         KINDS.map(|kind| ServiceUse { parameter: kind.name(), service: service(kind), kind }).into()
     }
 
@@ -115,8 +116,12 @@ impl Probing {
             requests.push(request(EmbedPayload { text: whole(passage), role: EmbedRole::Passage }));
         }
         let first = passages[0];
-        requests.push(request(FilterPayload { query: question(), information: vec!["the castle, and".into(), " ".into()] }));
-        requests.push(request(RerankPayload { query: question(), items: passages.iter().map(|&p| whole(p)).collect() }));
+        requests.push(request(FilterPayload {
+            query: question(),
+            information: vec!["the castle, and".into(), " ".into()],
+        }));
+        requests
+            .push(request(RerankPayload { query: question(), items: passages.iter().map(|&p| whole(p)).collect() }));
         let premise = prompt(vec![shown(first)]);
         requests.push(request(EntailPayload { premise: premise.clone(), hypothesis: question() }));
         let context = prompt(vec![PromptPart::text("yes no "), shown(first)]);

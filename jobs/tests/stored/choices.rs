@@ -1,8 +1,8 @@
 //! Pins the record of a selection and its digest.
 
 use crate::golden;
-use hopeval_jobs::choices::selection::{RankedCandidate, Selection};
 use hopeval_jobs::choices::overlap::SampledQuestion;
+use hopeval_jobs::choices::selection::{RankedCandidate, Selection};
 use hopeval_results::{Store, layout};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -28,7 +28,10 @@ pub(crate) fn selection() -> Selection {
         corpus_digest: "c".to_owned(),
         services: BTreeMap::from([("sparse".to_owned(), "f".to_owned())]),
         sample: vec![SampledQuestion::new("t1", "Whose \"castle\"?"), SampledQuestion::new("nq-3", "who  sang it")],
-        candidates: vec![ranked(json!(3), Some(0.1 + 0.2)), RankedCandidate { draws: 4, ..ranked(json!({"text": "t"}), None) }],
+        candidates: vec![
+            ranked(json!(3), Some(0.1 + 0.2)),
+            RankedCandidate { draws: 4, ..ranked(json!({"text": "t"}), None) },
+        ],
     }
 }
 

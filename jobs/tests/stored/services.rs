@@ -2,7 +2,7 @@
 
 use super::tiny::{METHOD, Tiny};
 use crate::golden;
-use hopeval_index::{Bm25Index, DenseIndex, DenseParameters, VectorDtype, TfidfIndex};
+use hopeval_index::{Bm25Index, DenseIndex, DenseParameters, TfidfIndex, VectorDtype};
 use hopeval_jobs::Job;
 use hopeval_jobs::services::ServiceEntry;
 
@@ -177,7 +177,10 @@ fn models_are_those_of_the_golden_file() {
 #[test]
 fn keys_of_dense_indexes_are_those_of_the_golden_file() {
     let key = |dtype| DenseIndex::key("digest", &DenseParameters { encoder: "encoder".to_owned(), dtype });
-    golden::check("dense-keys", [VectorDtype::F32, VectorDtype::F16].map(|dtype| format!("{} {}", dtype.name(), key(dtype))));
+    golden::check(
+        "dense-keys",
+        [VectorDtype::F32, VectorDtype::F16].map(|dtype| format!("{} {}", dtype.name(), key(dtype))),
+    );
 }
 
 #[test]

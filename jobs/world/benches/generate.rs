@@ -10,7 +10,7 @@
 
 use std::time::Instant;
 
-use hopeval_world::{WorldSplit, World, WorldSettings};
+use hopeval_world::{World, WorldSettings, WorldSplit};
 
 fn main() {
     let sizes: Vec<u64> = std::env::args().filter_map(|a| a.parse().ok()).collect();

@@ -176,7 +176,8 @@ impl WordOverlaps {
         if golds.is_empty() || words.is_empty() {
             return;
         }
-        let bags: Vec<Vec<String>> = golds.iter().map(|(title, text)| distinct_words(&format!("{title} {text}"))).collect();
+        let bags: Vec<Vec<String>> =
+            golds.iter().map(|(title, text)| distinct_words(&format!("{title} {text}"))).collect();
         self.words.push(shared_fraction(&words.iter().collect::<Vec<_>>(), &bags));
         let contents: Vec<&String> = words.iter().filter(|w| is_content(w)).collect();
         if !contents.is_empty() {

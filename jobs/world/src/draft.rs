@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::random_stream::RandomStream;
 use crate::entities::{Entities, Entity, FactObject};
 use crate::passage::{PassagePlan, plan_passage};
+use crate::random_stream::RandomStream;
 use crate::schema::{HELD_OUT_WORDING, RelationId, Wordings};
 use crate::settings::{Difficulty, WorldSplit};
 

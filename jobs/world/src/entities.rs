@@ -3,10 +3,10 @@
 //! An entity is a class and a number. A relation is a permutation of its subjects, folded onto its objects. So it can
 //! be followed in both directions without a table: a director's films are found from the director's number.
 
-use crate::random_stream::{RandomStream, Permutation, StreamPurpose, hash_index, world_key};
-use crate::names::{self, NameHolder, NameParts, PersonName, NamePool, capacity};
-use crate::schema::{EntityClass, LiteralKind, RELATIONS, ObjectRange, RelationId, PersonRole};
-use crate::settings::{WorldSplit, WorldSettings};
+use crate::names::{self, NameHolder, NameParts, NamePool, PersonName, capacity};
+use crate::random_stream::{Permutation, RandomStream, StreamPurpose, hash_index, world_key};
+use crate::schema::{EntityClass, LiteralKind, ObjectRange, PersonRole, RELATIONS, RelationId};
+use crate::settings::{WorldSettings, WorldSplit};
 use crate::wordlists::{CRAFTS, QUALITIES};
 
 /// An entity: a class and a number within it.
@@ -268,7 +268,10 @@ impl Entities {
             EntityClass::City => self.title(entity),
             _ => self.name(entity),
         };
-        EntityMention { article: if matches!(entity.class, EntityClass::River | EntityClass::Award) { "the " } else { "" }, name }
+        EntityMention {
+            article: if matches!(entity.class, EntityClass::River | EntityClass::Award) { "the " } else { "" },
+            name,
+        }
     }
 
     /// The entity's name in a question, unambiguous.
@@ -305,7 +308,10 @@ impl Entities {
     fn country_of(&self, city: Entity) -> Entity {
         let (_, holder) = self.name_holder(city);
         let order = self.permutation(ObjectRange::CountryOfCity);
-        Entity { class: EntityClass::Country, index: (order.apply(holder.base) + holder.rank) % self.class_size(EntityClass::Country) }
+        Entity {
+            class: EntityClass::Country,
+            index: (order.apply(holder.base) + holder.rank) % self.class_size(EntityClass::Country),
+        }
     }
 
     fn permutation(&self, range: ObjectRange) -> &Permutation {
@@ -331,7 +337,9 @@ impl Entities {
                 let (start, size) = self.role_range(role);
                 Some((EntityClass::Person, start, size))
             }
-            ObjectRange::Spouse | ObjectRange::CountryOfCity | ObjectRange::CityOfCountry | ObjectRange::Literal(_) => None,
+            ObjectRange::Spouse | ObjectRange::CountryOfCity | ObjectRange::CityOfCountry | ObjectRange::Literal(_) => {
+                None
+            }
         }
     }
 

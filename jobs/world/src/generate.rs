@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::random_stream::{Permutation, StreamPurpose};
 use crate::entities::Entities;
 use crate::passage::{plan_passage, write_passage};
 use crate::question::{IdPrefixes, draw_question};
+use crate::random_stream::{Permutation, StreamPurpose};
 use crate::record::{Passage, Question};
 use crate::settings::{WorldError, WorldSettings};
 

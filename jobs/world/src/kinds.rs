@@ -3,7 +3,7 @@
 //! Each function makes one attempt and returns `None` if the draw leads nowhere: an unmarried person, a passage too
 //! short to state the fact, a name that would give the answer away.
 
-use crate::draft::{DraftAnswer, QuestionDraft, DraftContext, StatedFact, PhrasePosition, tidy_punctuation};
+use crate::draft::{DraftAnswer, DraftContext, PhrasePosition, QuestionDraft, StatedFact, tidy_punctuation};
 use crate::entities::{Entities, Entity, FactObject};
 use crate::schema::{EntityClass, ObjectRange, RelationId, Wordings};
 
@@ -211,7 +211,8 @@ fn is_ambiguous(world: &Entities, bridge: RelationId, [a, end_a, b, end_b]: [Ent
     let mut four = vec![a, end_a, b, end_b];
     four.sort();
     four.dedup();
-    let shared = bridge.relation().range == ObjectRange::CountryOfCity && (world.shares_name(a) || world.shares_name(b));
+    let shared =
+        bridge.relation().range == ObjectRange::CountryOfCity && (world.shares_name(a) || world.shares_name(b));
     four.len() < 4 || world.name(a) == world.name(b) || shared
 }
 
@@ -247,7 +248,10 @@ pub(crate) fn draw_bridge_comparison(drawing: &mut DraftContext<'_>) -> Option<Q
     let (name_a, name_b) = (drawing.pinpoint(a), drawing.pinpoint(b));
     let text = if by_age {
         let wordings = if matches!(comparison, ComparisonKind::First) { &BY_AGE_FIRST } else { &BY_AGE_LAST };
-        let pattern = drawing.choose_wording(wordings).replace("{n}", a.class.noun()).replace("{r}", person_part(bridge_a.relation)?);
+        let pattern = drawing
+            .choose_wording(wordings)
+            .replace("{n}", a.class.noun())
+            .replace("{r}", person_part(bridge_a.relation)?);
         pattern.replace("{a}", &name_a).replace("{b}", &name_b)
     } else {
         let phrase_a = drawing.object_phrase(&bridge_a, &name_a, PhrasePosition::Inner)?;

@@ -10,13 +10,13 @@
 
 pub mod calibrate;
 mod draft;
-mod random_stream;
 mod entities;
 mod generate;
 mod kinds;
 mod names;
 mod passage;
 mod question;
+mod random_stream;
 pub mod record;
 mod schema;
 mod settings;
@@ -24,5 +24,5 @@ mod verify;
 mod wordlists;
 
 pub use generate::{GenerationProgress, World, WorldReport, generate_world};
-pub use settings::{Difficulty, QuestionMix, WorldSplit, WorldError, WorldSettings};
+pub use settings::{Difficulty, QuestionMix, WorldError, WorldSettings, WorldSplit};
 pub use verify::{QuestionFlaw, verify_question};

@@ -74,7 +74,7 @@ impl NamePool {
         (self.size - base).div_ceil(self.bases)
     }
 
-    /// A number below [`Pool::bases`] for a name. Neighbours in number get distant spellings.
+    /// A number below [`NamePool::name_count`] for a name. Neighbours in number get distant spellings.
     pub(crate) fn spelling_number(&self, base: u64) -> u64 {
         self.spread.apply(base)
     }

@@ -3,9 +3,9 @@
 //! The plan is cheap. It tells a question the facts stated in a passage, their sentences and their wordings. The text
 //! is written from the plan.
 
-use crate::random_stream::{RandomStream, StreamPurpose};
 use crate::entities::{Entities, Entity, EntityMention, FactObject};
-use crate::record::{PassageLink, Passage};
+use crate::random_stream::{RandomStream, StreamPurpose};
+use crate::record::{Passage, PassageLink};
 use crate::schema::{EntityClass, HELD_OUT_WORDING, RelationId, relations_into, relations_of};
 use crate::settings::{Difficulty, WorldSplit};
 use crate::wordlists::{
@@ -205,14 +205,19 @@ pub(crate) fn write_passage(
     plan: &PassagePlan,
 ) -> Passage {
     let voice = SubjectNames::new(world, difficulty, entity);
-    let text =
-        TextBuilder { text: String::with_capacity(800), sentences: Vec::with_capacity(plan.sentences.len()), links: vec![] };
+    let text = TextBuilder {
+        text: String::with_capacity(800),
+        sentences: Vec::with_capacity(plan.sentences.len()),
+        links: vec![],
+    };
     let mut writer = PassageWriter { world, difficulty, entity, voice, draw: plan.draw.clone(), text };
     for sentence in &plan.sentences {
         writer.text.begin_sentence();
         match sentence {
             PlannedSentence::Lead => writer.write_lead(),
-            PlannedSentence::Fact { relation, object, wording } => writer.write_fact(relation.relation().says[*wording], object),
+            PlannedSentence::Fact { relation, object, wording } => {
+                writer.write_fact(relation.relation().says[*wording], object)
+            }
             PlannedSentence::Back { relation, subject, wording } => {
                 let Some(wordings) = relation.relation().says_back else { continue };
                 writer.write_back_link(wordings[*wording], *subject);

@@ -1,10 +1,10 @@
 //! Writes a question: text, answers, gold path, candidates, evidences, sub-questions and chain of thought.
 
-use crate::draft::{DraftAnswer, QuestionDraft, DraftContext};
-use crate::random_stream::{RandomStream, StreamPurpose};
+use crate::draft::{DraftAnswer, DraftContext, QuestionDraft};
 use crate::entities::{Entities, Entity, FactObject};
 use crate::kinds::{draw_bridge_comparison, draw_chain, draw_comparison};
 use crate::passage::{PlannedSentence, plan_passage, write_passage};
+use crate::random_stream::{RandomStream, StreamPurpose};
 use crate::record::{Candidate, GoldReference, Question, SubQuestion};
 use crate::settings::WorldSettings;
 
@@ -12,7 +12,12 @@ use crate::settings::WorldSettings;
 const PATIENCE: usize = 2_000;
 
 /// Question `index`, or `None` if every draw failed (a world too small for its mix).
-pub(crate) fn draw_question(world: &Entities, settings: &WorldSettings, ids: &IdPrefixes, index: u64) -> Option<Question> {
+pub(crate) fn draw_question(
+    world: &Entities,
+    settings: &WorldSettings,
+    ids: &IdPrefixes,
+    index: u64,
+) -> Option<Question> {
     let mut draw = RandomStream::new(world.key, StreamPurpose::Question, index);
     let mix = &settings.mix;
     let mut left = draw.below(mix.total());

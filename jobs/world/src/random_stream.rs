@@ -2,7 +2,7 @@
 //!
 //! The world uses no running generator. A value is the hash of (seed, split, purpose, index), so any entity or question
 //! can be made alone, in any order, on any machine. The hash is SplitMix64's finaliser (Steele, Lea and Flood 2014)
-//! applied to each word in turn. A [`Draw`] counts on from there. Only integer arithmetic decides, so the bytes do not
+//! applied to each word in turn. A [`RandomStream`] counts on from there. Only integer arithmetic decides, so the bytes do not
 //! depend on a platform's floating point.
 
 /// SplitMix64's increment.

@@ -187,7 +187,11 @@ pub(crate) fn relations_of(class: EntityClass, held_out_too: bool) -> impl Itera
 }
 
 /// The relations with objects of a class and mentions in the object's passage, in the schema's order.
-pub(crate) fn relations_into(class: EntityClass, role: Option<PersonRole>, held_out_too: bool) -> impl Iterator<Item = RelationId> {
+pub(crate) fn relations_into(
+    class: EntityClass,
+    role: Option<PersonRole>,
+    held_out_too: bool,
+) -> impl Iterator<Item = RelationId> {
     (0u16..)
         .zip(RELATIONS)
         .filter(move |(_, r)| {

@@ -73,7 +73,7 @@ pub enum QuestionFlaw {
 /// Checks a question against its gold passages, in path order.
 ///
 /// # Errors
-/// The first [`Flaw`] found.
+/// The first [`QuestionFlaw`] found.
 pub fn verify_question(question: &Question, gold: &[Passage]) -> Result<(), QuestionFlaw> {
     for (index, wanted) in question.gold.iter().enumerate() {
         let found = gold.get(index).map_or("", |p| p.id.as_str());

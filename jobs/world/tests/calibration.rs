@@ -10,9 +10,9 @@ mod support {
 
 use std::path::Path;
 
-use hopeval_world::calibrate::{CalibrationTable, CalibrationColumn, RecallFigures, SampleQuestion, measure_column};
+use hopeval_world::calibrate::{CalibrationColumn, CalibrationTable, RecallFigures, SampleQuestion, measure_column};
 use hopeval_world::record::Question;
-use hopeval_world::{WorldSplit, World, WorldSettings};
+use hopeval_world::{World, WorldSettings, WorldSplit};
 use support::retrieval::{Bm25, TfIdf};
 
 /// HotpotQA's 1,267 dev questions over the 12,392 passages of their contexts.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hopeval_world::record::{Passage, Question};
-use hopeval_world::{WorldSplit, World, WorldError, WorldSettings, generate, verify};
+use hopeval_world::{World, WorldError, WorldSettings, WorldSplit, generate_world, verify_question};
 
 #[expect(clippy::unwrap_used, reason = "a panic here is the test's report")]
 fn world(questions: u64, passages: u64, split: WorldSplit) -> World {

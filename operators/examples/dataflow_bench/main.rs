@@ -9,8 +9,8 @@
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 
 use hopeval_operators::admit::{Credits, Feed, FeedPoll, admit};
-use hopeval_operators::drive::{AskedRequest, DrivenMachine, QuestionOpener, DrivenStep, drive};
-use hopeval_operators::serve::{BackendAnswer, Backend, Submission, serve};
+use hopeval_operators::drive::{AskedRequest, DrivenMachine, DrivenStep, QuestionOpener, drive};
+use hopeval_operators::serve::{Backend, BackendAnswer, Submission, serve};
 use hopeval_operators::ticket::Ticket;
 use hopeval_operators::{OperatorCounters, RequestKey};
 use std::rc::Rc;

@@ -96,7 +96,12 @@ fn a_score_that_is_taken_back_leaves_no_row() {
 
 /// Sends each of `keys` keys `times` times in each of `chunks` cohorts, in small batches with a step between them,
 /// round robin over cohorts and keys. Returns the number of folded changes of each cohort, and the sums of all.
-fn folded(chunks: u64, keys: u32, times: i64, least: usize) -> (BTreeMap<u64, usize>, BTreeMap<(u64, u32), TallyChange>) {
+fn folded(
+    chunks: u64,
+    keys: u32,
+    times: i64,
+    least: usize,
+) -> (BTreeMap<u64, usize>, BTreeMap<(u64, u32), TallyChange>) {
     timely::execute_directly(move |worker| {
         let sent = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
         let log = std::rc::Rc::clone(&sent);

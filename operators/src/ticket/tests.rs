@@ -46,7 +46,8 @@ fn with_worker(test: impl FnOnce(&mut Worker) + Send + Sync + 'static) {
 fn a_batch_wakes_every_operator_that_it_answers() {
     with_worker(|worker| {
         let (left, right) = (listen(worker), listen(worker));
-        let batch = [(left.mailbox.new_ticket(1), 10), (left.mailbox.new_ticket(2), 20), (right.mailbox.new_ticket(3), 30)];
+        let batch =
+            [(left.mailbox.new_ticket(1), 10), (left.mailbox.new_ticket(2), 20), (right.mailbox.new_ticket(3), 30)];
         Ticket::answer_all(batch);
         worker.step();
         assert_eq!(*left.heard.borrow(), [(1, Some(10)), (2, Some(20))]);

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use hopeval_measures::measures::{map, mrr, ndcg, precision, recall};
 use hopeval_measures::ranked::{GoldColumns, RankedColumns, evaluate};
-use hopeval_measures::{Profile, AnswerScorer, aggregate};
+use hopeval_measures::{AnswerScorer, Profile, aggregate};
 use serde_json::{Map, Value, json};
 
 /// The length of every ranked list.

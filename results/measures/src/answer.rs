@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::drop::DropScorer;
 use crate::has_answer::AnswerMatcher;
-use crate::normalize::{NormalizedText, NormalizationRules, common_tokens};
+use crate::normalize::{NormalizationRules, NormalizedText, common_tokens};
 
 /// The official script with the scoring rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -85,7 +85,7 @@ impl Profile {
         "1"
     }
 
-    /// The names of the measures of [`Scorer::score`] under this profile: `em` and `f1` first, or the single number of
+    /// The names of the measures of [`AnswerScorer::score`] under this profile: `em` and `f1` first, or the single number of
     /// a containment or accuracy profile.
     pub const fn measures(self) -> &'static [&'static str] {
         match self {
@@ -178,7 +178,7 @@ impl AnswerScorer {
         }
     }
 
-    /// [`Rules::Squad`] of `text`, in this scorer's buffer.
+    /// [`NormalizationRules::Squad`] of `text`, in this scorer's buffer.
     pub fn normalize(&mut self, text: &str) -> &str {
         self.prediction.set_text(NormalizationRules::Squad, text);
         self.prediction.text()
@@ -240,7 +240,7 @@ impl AnswerScorer {
     }
 }
 
-/// Scores one answer. [`Scorer`] is faster for many.
+/// Scores one answer. [`AnswerScorer`] is faster for many.
 ///
 /// ```
 /// use hopeval_measures::{Profile, score_answer};

@@ -30,8 +30,8 @@ pub mod paired;
 pub mod ranked;
 pub mod registry;
 
-pub use answer::{AnswerScore, Profile, AnswerScorer, score_answer};
+pub use answer::{AnswerScore, AnswerScorer, Profile, score_answer};
 pub use live::{FixedPoint, LiveSummary};
 pub use official::MeasureError;
 pub use ranked::GoldGroups;
-pub use registry::{OutcomeWithGold, MeasureSet, PassageText, MeasureBuffers, Settings};
+pub use registry::{MeasureBuffers, MeasureSet, OutcomeWithGold, PassageText, Settings};

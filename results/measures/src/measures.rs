@@ -156,6 +156,9 @@ mod tests {
 
     #[test]
     fn depths_are_positive_and_occur_once() {
-        assert_eq!((vec![5, 0].first_invalid(), vec![5, 2, 5].first_invalid(), vec![1, 2].first_invalid()), (Some(0), Some(5), None));
+        assert_eq!(
+            (vec![5, 0].first_invalid(), vec![5, 2, 5].first_invalid(), vec![1, 2].first_invalid()),
+            (Some(0), Some(5), None)
+        );
     }
 }

@@ -5,7 +5,7 @@
 //! more marks. The word boundary is Python's: `á` written as `a` and U+0301 loses its `a`, because a combining mark is
 //! not a word character in Python, and `a²` keeps it.
 //!
-//! A [`Normalized`] keeps its buffers, so a million answers need no allocation. Plain ASCII takes a byte loop.
+//! A [`NormalizedText`] keeps its buffers, so a million answers need no allocation. Plain ASCII takes a byte loop.
 
 use hopeval_pytext::{is_space, is_word, lower_into};
 
@@ -16,7 +16,7 @@ pub enum NormalizationRules {
     Squad,
     /// TriviaQA v1.0: punctuation, and `‘ ’ ´`, become spaces (`Jean-Luc` is `jean luc`).
     TriviaQa,
-    /// 2WikiMultihopQA's evidences (`normalize_evi`): as [`Rules::Squad`], but articles stay.
+    /// 2WikiMultihopQA's evidences (`normalize_evi`): as [`NormalizationRules::Squad`], but articles stay.
     Evidence,
 }
 
@@ -258,7 +258,10 @@ mod tests {
 
     #[test]
     fn trivia_qa_replaces_and_evidences_keep_articles() {
-        assert_eq!(normalize_by(NormalizationRules::TriviaQa, "Jean-Luc_the U.S. Rock ’n’ Roll"), "jean luc u s rock n roll");
+        assert_eq!(
+            normalize_by(NormalizationRules::TriviaQa, "Jean-Luc_the U.S. Rock ’n’ Roll"),
+            "jean luc u s rock n roll"
+        );
         assert_eq!(normalize_by(NormalizationRules::Evidence, "The  Date-of a birth"), "the dateof a birth");
     }
 

@@ -117,7 +117,8 @@ mod tests {
     fn the_interval_is_near_the_normal_one() {
         let values: Vec<f64> = (0..400).map(|n| f64::from(n * 37 % 101) / 101.0 - 0.4).collect();
         let found = PairedDifference::of(&values).unwrap();
-        let plain = MeasureSummary::of(&values.iter().copied().map(Some).collect::<Vec<_>>(), values.iter().map(|_| true));
+        let plain =
+            MeasureSummary::of(&values.iter().copied().map(Some).collect::<Vec<_>>(), values.iter().map(|_| true));
         let (low, high) = normal_interval(plain.mean.unwrap(), plain.stderr.unwrap());
         assert_eq!((found.n, Some(found.mean)), (400, plain.mean));
         // The ends of 10,000 draws wander by about 3 % of a standard error.

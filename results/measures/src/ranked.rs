@@ -1,6 +1,6 @@
 //! Finds the golds in one ranked list of passages, and measures many lists at once from columns.
 //!
-//! Every [`RankedMeasure`] is a function of the first ranks of gold *groups* ([`Found`]), so a list is scanned once for
+//! Every [`RankedMeasure`] is a function of the first ranks of gold *groups* ([`GoldRanks`]), so a list is scanned once for
 //! all of them. A group is one gold passage: the ids that satisfy it (its duplicates in the corpus). A second id of a
 //! found group gains nothing. A group without ids is a gold passage missing from the corpus: it counts and cannot be
 //! found. Groups share no ids.

@@ -1,7 +1,7 @@
 //! The measures of a job: from its `[measures]` table to named, versioned values for each outcome. The measures
 //! themselves are in [`crate::measures`].
 //!
-//! A [`MeasureSet`] fixes names and order once. [`MeasureSet::score`] then gives the values of every outcome in that
+//! A [`MeasureSet`] fixes names and order once. [`MeasureSet::evaluate_outcome`] then gives the values of every outcome in that
 //! order, `None` for undefined ones. Definedness depends on the question and the configuration, never on the outcome's
 //! success: a failed outcome scores 0 for every measure defined for a good one. The names of the exceptions say so:
 //! `em_answered` and `f1_answered` are means over answered questions, and `chunks` counts the retrieved chunks.
@@ -19,13 +19,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::answer::{Profile, AnswerScorer};
-use crate::facts::{EvidenceTriple, SupportingFact, SetScore, evidences, joint, supporting_facts, supporting_facts_lowered};
+use crate::answer::{AnswerScorer, Profile};
+use crate::facts::{
+    EvidenceTriple, SetScore, SupportingFact, evidences, joint, supporting_facts, supporting_facts_lowered,
+};
 use crate::has_answer::AnswerMatcher;
 pub use crate::measures::Settings;
 use crate::measures::answers;
 use crate::normalize::normalize;
-use crate::ranked::{GoldRanks, GoldGroups, RankedMeasure};
+use crate::ranked::{GoldGroups, GoldRanks, RankedMeasure};
 
 /// A setting not allowed for any measure.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -79,7 +81,7 @@ impl<S: AsRef<str>> PassageText for Vec<S> {
     }
 }
 
-/// Buffers of [`MeasureSet::score`]; one per thread.
+/// Buffers of [`MeasureSet::evaluate_outcome`]; one per thread.
 #[derive(Clone, Debug, Default)]
 pub struct MeasureBuffers {
     scorer: AnswerScorer,
@@ -145,7 +147,7 @@ impl Column {
         Self::new(measure.to_string(), measure.version(), move |scored| measure.value(scored.found?))
     }
 
-    /// Searches the texts of the first `depth` passages for the gold answers ([`Scored::answer_ranks`]).
+    /// Searches the texts of the first `depth` passages for the gold answers ([`MeasureInput::answer_ranks`]).
     pub(crate) fn reading_texts(self, depth: u32) -> Self {
         Self { text_depth: depth, ..self }
     }
@@ -200,7 +202,7 @@ impl MeasureSet {
         self.profile
     }
 
-    /// The names, in the order of [`Self::score`].
+    /// The names, in the order of [`Self::evaluate_outcome`].
     pub fn names(&self) -> &[String] {
         &self.names
     }
@@ -210,13 +212,18 @@ impl MeasureSet {
         self.columns.iter().map(|column| column.version)
     }
 
-    /// Whether any measure needs [`Judged::text`].
+    /// Whether any measure needs [`OutcomeWithGold::text`].
     pub fn needs_text(&self) -> bool {
         self.text_depth > 0
     }
 
     /// Writes the values of one outcome into `out`, in the order of [`Self::names`].
-    pub fn evaluate_outcome(&self, judged: &OutcomeWithGold<'_>, scratch: &mut MeasureBuffers, out: &mut Vec<Option<f64>>) {
+    pub fn evaluate_outcome(
+        &self,
+        judged: &OutcomeWithGold<'_>,
+        scratch: &mut MeasureBuffers,
+        out: &mut Vec<Option<f64>>,
+    ) {
         out.clear();
         let answer = self.answer_score(judged, &mut scratch.scorer);
         let facts = self.fact_scores(judged, answer);

@@ -208,7 +208,7 @@ impl SegmentTrailer {
         self.buckets as usize * BUCKET_BYTES + TRAILER_BYTES
     }
 
-    /// Reads the directory from the last [`Trailer::footer_bytes`] of a segment of `size` bytes.
+    /// Reads the directory from the last [`SegmentTrailer::footer_bytes`] of a segment of `size` bytes.
     pub(super) fn read_directory(&self, path: &str, size: u64, bytes: &[u8]) -> Result<SegmentFooter, JournalError> {
         let corrupt = |what| JournalError::Corrupt { path: path.to_owned(), what };
         if bytes.len() != self.footer_bytes() {
@@ -249,7 +249,12 @@ impl SegmentFooter {
     }
 
     /// Reads a bucket's rows, and checks that they are in order and point into the values.
-    pub(super) fn read_bucket(&self, path: &str, bucket: &BucketRows, bytes: &[u8]) -> Result<Vec<KeyRow>, JournalError> {
+    pub(super) fn read_bucket(
+        &self,
+        path: &str,
+        bucket: &BucketRows,
+        bytes: &[u8],
+    ) -> Result<Vec<KeyRow>, JournalError> {
         let corrupt = |what| JournalError::Corrupt { path: path.to_owned(), what };
         if bytes.len() != bucket.rows as usize * ROW_BYTES || check64(&[bytes]) != bucket.check {
             return Err(corrupt("the keys of a bucket do not match their checksum"));

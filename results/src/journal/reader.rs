@@ -1,7 +1,7 @@
 //! Reads values from segments by range, and key tables.
 
-use super::format::{self, BucketRows, SegmentFooter, KeyRow, TRAILER_BYTES, SegmentTrailer};
-use super::{JournalError, AnswerLocation};
+use super::format::{self, BucketRows, KeyRow, SegmentFooter, SegmentTrailer, TRAILER_BYTES};
+use super::{AnswerLocation, JournalError};
 use crate::store::{Store, StoreError};
 use bytes::Bytes;
 use std::ops::Range;
@@ -85,7 +85,12 @@ fn coalesce_ranges(locations: &[AnswerLocation], group: &[usize]) -> Vec<Range<u
 }
 
 /// Cuts one value out of the blocks read from its segment.
-fn value_from_blocks(path: &str, location: &AnswerLocation, ranges: &[Range<u64>], blocks: &[Bytes]) -> Result<Bytes, JournalError> {
+fn value_from_blocks(
+    path: &str,
+    location: &AnswerLocation,
+    ranges: &[Range<u64>],
+    blocks: &[Bytes],
+) -> Result<Bytes, JournalError> {
     let corrupt = || JournalError::Value { path: path.to_owned(), offset: location.offset };
     let wanted = location.record_range();
     let at = ranges.partition_point(|range| range.start <= wanted.start).checked_sub(1).ok_or_else(corrupt)?;
@@ -136,7 +141,8 @@ pub(super) fn read_rows(store: &Store, name: &str, size: u64, owns: &[bool]) -> 
     let path = store.full_name(name);
     let wanted: Vec<BucketRows> =
         tail.footer.buckets.iter().copied().filter(|bucket| owns[bucket.bucket as usize]).collect();
-    let far: Vec<Range<u64>> = wanted.iter().map(|b| tail.footer.row_range(b)).filter(|r| r.start < tail.start).collect();
+    let far: Vec<Range<u64>> =
+        wanted.iter().map(|b| tail.footer.row_range(b)).filter(|r| r.start < tail.start).collect();
     let mut far_bytes = if far.is_empty() { Vec::new() } else { store.get_ranges(name, &far)? }.into_iter();
     let mut rows = Vec::with_capacity(wanted.iter().map(|bucket| bucket.rows as usize).sum());
     for bucket in &wanted {

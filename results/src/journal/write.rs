@@ -1,11 +1,11 @@
 //! Writes a segment: one put.
 
-use super::format::{self, ROW_BYTES, KeyRow, ZSTD_LEVEL};
+use super::format::{self, KeyRow, ROW_BYTES, ZSTD_LEVEL};
 use super::{BUCKETS, JournalEntry, JournalError};
 use crate::store::Store;
 use bytes::Bytes;
 
-/// A written segment with its key table, for [`super::Journal::add`].
+/// A written segment with its key table, for [`super::Journal::add_segment`].
 #[derive(Clone, Debug)]
 pub struct Segment {
     pub(super) name: String,
@@ -30,7 +30,7 @@ impl Segment {
     }
 }
 
-/// Writes `entries` as the segment `name` (see [`crate::layout::segment`]) and returns when it is durable.
+/// Writes `entries` as the segment `name` (see [`crate::layout::segment_name`]) and returns when it is durable.
 ///
 /// Entries are sorted by bucket and key; of several entries with one key, the first is kept. The bytes depend on the
 /// kept entries alone.

@@ -1,6 +1,6 @@
 //! The state described by a log, without its void records.
 
-use super::record::{RecordBody, Commit, FinalRecord, LogRecord};
+use super::record::{Commit, FinalRecord, LogRecord, RecordBody};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,6 @@
 //! Opens a store from its address.
 
-use super::{StoreInner, Store, StoreError};
+use super::{Store, StoreError, StoreInner};
 use object_store::ObjectStore;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::local::LocalFileSystem;
@@ -40,7 +40,7 @@ pub(super) fn open_store(uri: &str) -> Result<Store, StoreError> {
     Ok(Store { inner: Arc::new(StoreInner { objects, runtime: Some(runtime), uri: name, local }) })
 }
 
-/// As [`open`], but a local folder must be there.
+/// As [`open_store`], but a local folder must be there.
 pub(super) fn open_existing(uri: &str) -> Result<Store, StoreError> {
     let folder = match uri.split_once(':') {
         Some(("file", rest)) if rest.starts_with("///") => Some(&rest[2..]),
@@ -100,7 +100,7 @@ fn set_variable(variable: &str) -> Option<OsString> {
     std::env::var_os(variable).filter(|value| !value.is_empty())
 }
 
-/// The settings of the `AWS_*` variables with a value (see [`set`]), otherwise as [`AmazonS3Builder::from_env`].
+/// The settings of the `AWS_*` variables with a value (see [`set_variable`]), otherwise as [`AmazonS3Builder::from_env`].
 fn from_environment() -> AmazonS3Builder {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let aws = names.filter(|name| name.starts_with("AWS_"));

@@ -90,7 +90,12 @@ impl<T: Cell> Cell for Vec<T> {
     fn array(cells: &[Option<&Self>]) -> ArrayRef {
         let lengths = cells.iter().map(|cell| cell.map_or(0, Vec::len));
         let items: Vec<Option<&T>> = cells.iter().flatten().flat_map(|cell| cell.iter().map(Some)).collect();
-        Arc::new(ListArray::new(item_field::<T>(), OffsetBuffer::from_lengths(lengths), T::array(&items), null_buffer(cells)))
+        Arc::new(ListArray::new(
+            item_field::<T>(),
+            OffsetBuffer::from_lengths(lengths),
+            T::array(&items),
+            null_buffer(cells),
+        ))
     }
 
     fn read(array: &dyn Array) -> Option<Vec<Option<Self>>> {

@@ -63,7 +63,7 @@ pub enum TableError {
         source: parquet::errors::ParquetError,
     },
     /// Committed rows are missing, or rows are there twice.
-    #[error("run `{run}`: chunk {chunk} was committed with {expected} outcomes, but its parts hold {found}")]
+    #[error("run `{run}`: chunk {cohort} was committed with {expected} outcomes, but its parts hold {found}")]
     Incomplete {
         /// The run.
         run: String,

@@ -96,8 +96,8 @@ impl<R: Row> TableReader<R> {
         let corrupt = |source| TableError::Corrupt { path: self.path.clone(), source };
         let Some(range) = self.byte_range(groups).map_err(corrupt)? else { return Ok(Vec::new()) };
         let bytes = self.store.get_range(&self.name, range.clone())?;
-        let window =
-            FileWindow { store: &self.store, name: &self.name, size: self.size, start: range.start, bytes }.into_fixed();
+        let window = FileWindow { store: &self.store, name: &self.name, size: self.size, start: range.start, bytes }
+            .into_fixed();
         let batches = ParquetRecordBatchReaderBuilder::new_with_metadata(window, self.metadata.clone())
             .with_row_groups(groups.to_vec())
             .with_batch_size(BATCH_ROWS)
@@ -228,7 +228,7 @@ struct FileWindow<'a> {
     bytes: Bytes,
 }
 
-/// A [`Window`] that owns its store and name.
+/// A [`FileWindow`] that owns its store and name.
 struct FixedWindow {
     store: Store,
     name: Arc<str>,

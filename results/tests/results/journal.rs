@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use hopeval_results::journal::{
-    BUCKETS, JournalEntry, Journal, JournalError, JournalKey, Segment, scan_segment, journal_summary, write_segment,
+    BUCKETS, Journal, JournalEntry, JournalError, JournalKey, Segment, journal_summary, scan_segment, write_segment,
 };
 use hopeval_results::{AnswerLocation, Store, layout};
 use proptest::collection::vec;

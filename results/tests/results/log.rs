@@ -1,7 +1,7 @@
 //! The commit log: fences, lost answers, zombies, gold and races.
 
 use bytes::Bytes;
-use hopeval_results::log::{RecordBody, CohortCommit, Commit, FinalRecord, Log, LogError};
+use hopeval_results::log::{CohortCommit, Commit, FinalRecord, Log, LogError, RecordBody};
 use hopeval_results::{Store, layout};
 use std::collections::BTreeSet;
 
@@ -36,7 +36,10 @@ fn records_are_numbered_and_read_back() {
     assert_eq!(read.state().committed.iter().map(|(k, v)| (*k, *v)).collect::<Vec<_>>(), [(0, 0), (1, 0), (3, 1)]);
     assert_eq!(read.state().total_outcomes(), 30);
     assert!(read.state().finished.is_some());
-    assert_eq!(read.state().committed_segments(), BTreeSet::from(["segment of p".to_owned(), "segment of q".to_owned()]));
+    assert_eq!(
+        read.state().committed_segments(),
+        BTreeSet::from(["segment of p".to_owned(), "segment of q".to_owned()])
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Committed outcomes in final order, against a naive sort.
 
-use hopeval_results::log::{RecordBody, CohortCommit, Commit, Log};
+use hopeval_results::log::{CohortCommit, Commit, Log, RecordBody};
 use hopeval_results::tables::outcomes::{in_final_order, of_question, write_part};
 use hopeval_results::tables::{OutcomeRow, TableError, TableReader};
 use hopeval_results::{Store, layout};

@@ -3,7 +3,7 @@
 use crate::golden;
 use bytes::Bytes;
 use hopeval_results::journal::{JournalEntry, JournalKey, scan_segment, write_segment};
-use hopeval_results::log::{RecordBody, CohortCommit, Commit, FinalRecord, FinalTable, Log};
+use hopeval_results::log::{CohortCommit, Commit, FinalRecord, FinalTable, Log, RecordBody};
 use hopeval_results::run::RUN_VERSION;
 use hopeval_results::tables::QuestionRow;
 use hopeval_results::{RunRecord, Store, layout};

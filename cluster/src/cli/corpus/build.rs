@@ -5,7 +5,7 @@ use crate::stages::CommandStages;
 use anyhow::{Result, bail};
 use clap::Args;
 use hopeval_cluster::exit;
-use hopeval_corpus::{CorpusBuilder, CorpusSettings, DuplicatePolicy, LinkSource, CorpusSource};
+use hopeval_corpus::{CorpusBuilder, CorpusSettings, CorpusSource, DuplicatePolicy, LinkSource};
 use hopeval_datasets::{PassageFormat, PassageSpec, Passages, RowPolicy};
 use hopeval_jobs::prepare::corpora;
 use std::path::PathBuf;

@@ -10,7 +10,7 @@ use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use hopeval_cluster::exit;
 use hopeval_lm::lines;
-use hopeval_lm::request::{EncodeRequest, GenerateRequest, TokenIds, Request, ScoreRequest};
+use hopeval_lm::request::{EncodeRequest, GenerateRequest, Request, ScoreRequest, TokenIds};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

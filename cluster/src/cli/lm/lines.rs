@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use hopeval_cluster::exit;
 use hopeval_datasets::input::InputStream;
-use hopeval_lm::lines::{self, LinesError, LineTally, Task};
+use hopeval_lm::lines::{self, LineTally, LinesError, Task};
 use std::io::{BufRead, BufReader, BufWriter};
 use std::path::PathBuf;
 

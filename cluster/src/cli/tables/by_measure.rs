@@ -46,7 +46,8 @@ mod tests {
 
     #[test]
     fn a_figure_over_fewer_than_its_row_says_so() {
-        let cell = |configuration, measure, count| MeasureCell { configuration, measure, count, figure: format!("{count}") };
+        let cell =
+            |configuration, measure, count| MeasureCell { configuration, measure, count, figure: format!("{count}") };
         let found = by_measure("n", &[cell("z", "em", 9), cell("z", "f1", 7), cell("a", "f1", 8)]);
         let rows: Vec<Vec<&str>> = found
             .lines()

@@ -7,7 +7,7 @@
 use super::incurred::incurred_table;
 use super::{UNKNOWN, markdown_table};
 use hopeval_jobs::mode::TimingMode;
-use hopeval_jobs::report::accounting::{ConfigurationCosts, RunCosts, LatencySummary, TimeDistribution};
+use hopeval_jobs::report::accounting::{ConfigurationCosts, LatencySummary, RunCosts, TimeDistribution};
 use hopeval_methods::RequestKind;
 
 /// A figure to `digits` places, or a dash if unknown.
@@ -114,7 +114,10 @@ fn cost_table(accounts: &[ConfigurationCosts]) -> String {
         let (needed, alone) = (&account.attributed, account.isolated);
         let mut cells = vec![configuration_name(account), parameter_count(account.parameters)];
         cells.extend([known_figure(needed.service_s, 6), known_figure(needed.device_s, 6)]);
-        cells.extend([known_figure(alone.map(|alone| alone.wall_s), 6), known_figure(alone.and_then(|alone| alone.device_s), 6)]);
+        cells.extend([
+            known_figure(alone.map(|alone| alone.wall_s), 6),
+            known_figure(alone.and_then(|alone| alone.device_s), 6),
+        ]);
         if priced {
             cells.extend([known_figure(needed.money, 9), known_figure(alone.and_then(|alone| alone.money), 9)]);
         }

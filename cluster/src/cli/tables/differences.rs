@@ -4,11 +4,16 @@ use super::UNKNOWN;
 use super::by_measure::{MeasureCell, by_measure};
 use super::replicates::is_wanted;
 use anyhow::Result;
-use hopeval_jobs::report::compare::{ComparisonResults, Comparison, compare_configurations};
+use hopeval_jobs::report::compare::{Comparison, ComparisonResults, compare_configurations};
 use hopeval_jobs::run::open::OpenRun;
 
 /// The differences from `against` in the shown measures.
-pub(crate) fn comparisons(run: &OpenRun, against: &str, measures: &[String], stratum: &str) -> Result<ComparisonResults> {
+pub(crate) fn comparisons(
+    run: &OpenRun,
+    against: &str,
+    measures: &[String],
+    stratum: &str,
+) -> Result<ComparisonResults> {
     Ok(compare_configurations(run, against, stratum, &|measure| is_wanted(measure, measures))?)
 }
 

@@ -10,7 +10,12 @@ use serde_json::Value;
 const SHOWN: usize = 10;
 
 /// The selection, and the name of its object.
-pub(crate) fn selection_table(search: &ParameterSearch, run: &OpenRun, committed: &CommittedSelection, object: &str) -> String {
+pub(crate) fn selection_table(
+    search: &ParameterSearch,
+    run: &OpenRun,
+    committed: &CommittedSelection,
+    object: &str,
+) -> String {
     let CommittedSelection { selection, new } = committed;
     let more = selection.candidates.len().saturating_sub(SHOWN);
     let more = if more > 0 { format!("and {more} more\n") } else { String::new() };

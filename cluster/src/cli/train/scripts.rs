@@ -94,7 +94,8 @@ mod tests {
 
     #[test]
     fn exactly_the_imported_scripts_are_embedded() {
-        let mut needed: BTreeSet<String> = TrainableModel::value_variants().iter().map(|model| model.script()).collect();
+        let mut needed: BTreeSet<String> =
+            TrainableModel::value_variants().iter().map(|model| model.script()).collect();
         let carried = |name: &str| FILES.iter().find(|(file, _)| *file == name).map(|(_, text)| *text);
         let mut open: Vec<String> = needed.iter().cloned().collect();
         while let Some(script) = open.pop() {

@@ -4,7 +4,9 @@ use super::TrainDataArguments;
 use crate::cli::options::PlaceArguments;
 use crate::print;
 use anyhow::{Context, Result, bail};
-use hopeval_construct::{AnnotationOutcome, CorpusLibrary, ConstructReport, ConstructSettings, TrainingTables, annotated_rows};
+use hopeval_construct::{
+    AnnotationOutcome, ConstructReport, ConstructSettings, CorpusLibrary, TrainingTables, annotated_rows,
+};
 use hopeval_jobs::run::evaluation::evaluate_outcomes;
 use hopeval_jobs::run::open::OpenRun;
 use hopeval_results::Log;

@@ -4,7 +4,7 @@ use super::TrainDataArguments;
 use crate::cli::options::PlaceArguments;
 use crate::stages::CommandStages;
 use anyhow::Result;
-use hopeval_construct::{CorpusLibrary, ConstructReport, ConstructSettings, construct};
+use hopeval_construct::{ConstructReport, ConstructSettings, CorpusLibrary, construct};
 use hopeval_datasets::DatasetSpec;
 use hopeval_jobs::Job;
 use hopeval_jobs::job::OneOrMany;

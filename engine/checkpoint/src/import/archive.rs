@@ -6,7 +6,7 @@
 //!   legacy   magic | protocol | system | state dict | keys | for each key: numbers (u64), bytes  (| : one pickle each)
 //! ```
 
-use super::pickle::{StorageElement, Pickle, PickleError, StorageReference, TensorReference, PickleValue};
+use super::pickle::{Pickle, PickleError, PickleValue, StorageElement, StorageReference, TensorReference};
 use crate::{CheckpointError, mapped};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -181,7 +181,9 @@ fn legacy_storages(
     let elements = storage_elements(state);
     let mut storages = BTreeMap::new();
     for &item in items {
-        let PickleValue::Text(key) = keys.get(item) else { return Err(format("a storage whose key is no text".to_owned())) };
+        let PickleValue::Text(key) = keys.get(item) else {
+            return Err(format("a storage whose key is no text".to_owned()));
+        };
         let Some(element) = elements.get(key) else {
             return Err(format(format!("storage {key:?} is used by no tensor, so its size is not known")));
         };
@@ -213,7 +215,8 @@ fn is_name(global: &str) -> bool {
 fn little_endian(system: &Pickle) -> bool {
     let PickleValue::Dict(entries) = system.get(system.root) else { return true };
     !entries.iter().any(|&(key, value)| {
-        *system.get(key) == PickleValue::Text("little_endian".to_owned()) && *system.get(value) == PickleValue::Bool(false)
+        *system.get(key) == PickleValue::Text("little_endian".to_owned())
+            && *system.get(value) == PickleValue::Bool(false)
     })
 }
 

@@ -1,7 +1,7 @@
 //! A pickle reader that executes nothing.
 //!
 //! A pickle is a program for a small stack machine, and Python's own machine calls any function named in it. This one
-//! knows a closed list of names ([`Global`]), each of which makes data of data; any other name is an error that shows
+//! knows a closed list of names ([`AllowedGlobal`]), each of which makes data of data; any other name is an error that shows
 //! it. Values lie in an arena and refer to each other by index, so neither depth nor sharing costs more than the
 //! pickle's own length.
 
@@ -209,7 +209,9 @@ impl PickleMachine<'_> {
         loop {
             let at = self.at;
             if at > MOST_BYTES {
-                return bad_format(format!("the pickle is longer than {MOST_BYTES} bytes, more than a state dict needs"));
+                return bad_format(format!(
+                    "the pickle is longer than {MOST_BYTES} bytes, more than a state dict needs"
+                ));
             }
             let opcode = self.next_byte()?;
             match opcode {
@@ -337,7 +339,9 @@ impl PickleMachine<'_> {
                 }
                 b'g' | b'h' | b'j' => {
                     let key = self.memo_key(opcode)?;
-                    let Some(&id) = self.memo.get(&key) else { return bad_format(format!("nothing is kept under {key}")) };
+                    let Some(&id) = self.memo.get(&key) else {
+                        return bad_format(format!("nothing is kept under {key}"));
+                    };
                     self.stack.push(Some(id));
                 }
                 b'p' | b'q' | b'r' => {
@@ -533,7 +537,9 @@ impl PickleMachine<'_> {
 
     /// The result of calling one of the allowed names.
     fn call_global(&self, callee: ValueId, arguments: ValueId) -> Result<PickleValue, PickleError> {
-        let (PickleValue::Global(global), PickleValue::Tuple(arguments)) = (&self.values[callee], &self.values[arguments]) else {
+        let (PickleValue::Global(global), PickleValue::Tuple(arguments)) =
+            (&self.values[callee], &self.values[arguments])
+        else {
             return bad_format("the pickle calls something that is no function");
         };
         match (global, &arguments[..]) {
@@ -582,9 +588,13 @@ impl PickleMachine<'_> {
 
     /// A persistent id: `('storage', type, key, location, numbers)`; legacy files add a view.
     fn storage_reference(&self, id: ValueId) -> Result<StorageReference, PickleError> {
-        let PickleValue::Tuple(fields) = &self.values[id] else { return bad_format("a persistent id that is no tuple") };
+        let PickleValue::Tuple(fields) = &self.values[id] else {
+            return bad_format("a persistent id that is no tuple");
+        };
         let field = |n: usize| fields.get(n).map(|&id| &self.values[id]);
-        let (Some(PickleValue::Text(kind)), Some(PickleValue::Global(class)), Some(key)) = (field(0), field(1), field(2)) else {
+        let (Some(PickleValue::Text(kind)), Some(PickleValue::Global(class)), Some(key)) =
+            (field(0), field(1), field(2))
+        else {
             return bad_format("a persistent id that is no storage");
         };
         let key = match key {

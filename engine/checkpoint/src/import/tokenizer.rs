@@ -124,14 +124,20 @@ pub fn import_tokenizer(
 
 fn find_source(dir: &Path) -> Option<(PathBuf, TokenizerSource)> {
     let sentencepiece = SENTENCEPIECE_FILES.iter().map(|name| (dir.join(name), TokenizerSource::SentencePiece));
-    let others = [(dir.join("vocab.json"), TokenizerSource::Merges), (dir.join("vocab.txt"), TokenizerSource::WordPiece)];
+    let others =
+        [(dir.join("vocab.json"), TokenizerSource::Merges), (dir.join("vocab.txt"), TokenizerSource::WordPiece)];
     sentencepiece.chain(others).find(|(path, _)| path.exists())
 }
 
-fn tokenizer_class(file: &Path, settings: &TokenizerSettings, config: &Map<String, Value>) -> Result<TokenizerClass, CheckpointError> {
+fn tokenizer_class(
+    file: &Path,
+    settings: &TokenizerSettings,
+    config: &Map<String, Value>,
+) -> Result<TokenizerClass, CheckpointError> {
     let of = |name: &str| CLASSES.iter().find(|(names, _)| names.contains(&name)).map(|(_, class)| *class);
     let model = config.get("model_type").and_then(Value::as_str);
-    let named = settings.text_field("tokenizer_class").or_else(|| config.get("tokenizer_class").and_then(Value::as_str));
+    let named =
+        settings.text_field("tokenizer_class").or_else(|| config.get("tokenizer_class").and_then(Value::as_str));
     let named = named.map(|name| name.strip_suffix("Fast").unwrap_or(name));
     match (named.and_then(of), model.and_then(of)) {
         // OPT's folders say GPT2Tokenizer, whose defaults are GPT-2's.
@@ -214,7 +220,8 @@ impl TokenizerParts {
 impl PostProcessor {
     fn to_json(&self, file: &Path, id: impl Fn(&str) -> Option<u32>) -> Result<Value, CheckpointError> {
         let id = |token: &str| {
-            id(token).ok_or_else(|| vocabulary_error(file, format!("the special token {token} is not in the vocabulary")))
+            id(token)
+                .ok_or_else(|| vocabulary_error(file, format!("the special token {token} is not in the vocabulary")))
         };
         Ok(match self {
             Self::Bytes => {

@@ -33,7 +33,12 @@ struct PlannedTensor {
 }
 
 /// Writes the tensors of `from` to the safetensors file `to`. Returns the written names.
-pub(super) fn convert_file(from: &Path, to: &Path, tied: bool, report: &mut ImportReport) -> Result<Vec<String>, CheckpointError> {
+pub(super) fn convert_file(
+    from: &Path,
+    to: &Path,
+    tied: bool,
+    report: &mut ImportReport,
+) -> Result<Vec<String>, CheckpointError> {
     let archive = TorchArchive::open(from)?;
     let planned = plan_tensors(from, &archive, tied, report)?;
     report.bytes +=
@@ -42,7 +47,12 @@ pub(super) fn convert_file(from: &Path, to: &Path, tied: bool, report: &mut Impo
     Ok(planned.into_iter().map(|planned| planned.name).collect())
 }
 
-fn plan_tensors(from: &Path, archive: &TorchArchive, tied: bool, report: &mut ImportReport) -> Result<Vec<PlannedTensor>, CheckpointError> {
+fn plan_tensors(
+    from: &Path,
+    archive: &TorchArchive,
+    tied: bool,
+    report: &mut ImportReport,
+) -> Result<Vec<PlannedTensor>, CheckpointError> {
     let mut planned = Vec::new();
     let mut seen = HashMap::new();
     let mut names = HashSet::new();
@@ -52,7 +62,10 @@ fn plan_tensors(from: &Path, archive: &TorchArchive, tied: bool, report: &mut Im
             let reason = format!("two tensors are called {name}");
             return Err(CheckpointError::Format { path: from.to_owned(), reason });
         }
-        if !matches!(tensor.element, StorageElement::F64 | StorageElement::F32 | StorageElement::F16 | StorageElement::Bf16) {
+        if !matches!(
+            tensor.element,
+            StorageElement::F64 | StorageElement::F32 | StorageElement::F16 | StorageElement::Bf16
+        ) {
             report.skipped.push(leave_out(name, format!("{} is no type of weights", tensor.element.name())));
             continue;
         }
@@ -76,7 +89,12 @@ fn plan_tensors(from: &Path, archive: &TorchArchive, tied: bool, report: &mut Im
 }
 
 /// Checks a tensor against its storage.
-fn locate_tensor(from: &Path, name: &str, tensor: &TensorReference, archive: &TorchArchive) -> Result<PlannedTensor, CheckpointError> {
+fn locate_tensor(
+    from: &Path,
+    name: &str,
+    tensor: &TensorReference,
+    archive: &TorchArchive,
+) -> Result<PlannedTensor, CheckpointError> {
     let format =
         |reason: String| CheckpointError::Format { path: from.to_owned(), reason: format!("tensor {name}: {reason}") };
     let bytes = archive.storage_bytes(name, tensor)?;

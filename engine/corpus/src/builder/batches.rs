@@ -129,9 +129,16 @@ impl LinkRows {
 }
 
 /// A column of plain lists with these lengths.
-pub(super) fn list_column(lengths: impl IntoIterator<Item = usize>, values: &[u32]) -> Result<Vec<ArrayRef>, ArrowError> {
+pub(super) fn list_column(
+    lengths: impl IntoIterator<Item = usize>,
+    values: &[u32],
+) -> Result<Vec<ArrayRef>, ArrowError> {
     let values = Arc::new(UInt32Array::from(values.to_vec()));
-    let lists =
-        LargeListArray::try_new(schema::list_item(DataType::UInt32), OffsetBuffer::from_lengths(lengths), values, None)?;
+    let lists = LargeListArray::try_new(
+        schema::list_item(DataType::UInt32),
+        OffsetBuffer::from_lengths(lengths),
+        values,
+        None,
+    )?;
     Ok(vec![Arc::new(lists)])
 }

@@ -57,7 +57,9 @@ pub(super) fn write_links(
 ) -> Result<String, BuildError> {
     let mut anchors = match origin {
         LinkOrigin::Hyperlinks => AnchorSource::Hyperlinks(spool),
-        LinkOrigin::TitleMentions => AnchorSource::Mentions(Box::new(MentionFinder::new(titles.passages, titles.exact))),
+        LinkOrigin::TitleMentions => {
+            AnchorSource::Mentions(Box::new(MentionFinder::new(titles.passages, titles.exact)))
+        }
         LinkOrigin::None => AnchorSource::None,
     };
     let path = dir.join(schema::LINKS_FILE);

@@ -52,7 +52,7 @@ impl HyperlinkSpool {
     }
 }
 
-/// Reads the content of a [`Spool`], passage by passage.
+/// Reads the content of a [`HyperlinkSpool`], passage by passage.
 pub(super) struct SpoolReader {
     path: PathBuf,
     input: BufReader<File>,

@@ -8,8 +8,8 @@
 //!   Emulator         buffers, launches; products in plain loops, where a GPU has its library
 //! ```
 //!
-//! The same launch in another [`Order`] of threads gives the same bits, unless a barrier is missing. With
-//! [`Options::sanitized`], an index outside a buffer or a shared array ends the process and names its line.
+//! The same launch in another [`ThreadOrder`] of threads gives the same bits, unless a barrier is missing. With
+//! [`EmulatorOptions::sanitized`], an index outside a buffer or a shared array ends the process and names its line.
 //!
 //! [`libraries`] builds stand-ins for CUDA's own libraries. They run the same kernels, for tests of the driver and of
 //! the whole program.
@@ -30,8 +30,8 @@ pub use memory::EmulatorBuffer;
 pub use sources::{KernelSource, KernelSources};
 
 use hopeval_cuda::runtime::{KernelArgument, KernelLaunch, MatrixProduct, Runtime};
-use hopeval_device::{DeviceError, DeviceEnergy};
-use library::{KernelLibrary, LaunchParameters, ArgumentValue};
+use hopeval_device::{DeviceEnergy, DeviceError};
+use library::{ArgumentValue, KernelLibrary, LaunchParameters};
 use memory::MemoryBudget;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,7 +53,7 @@ pub enum ThreadOrder {
 pub struct EmulatorOptions {
     /// The folder of built libraries; processes may share it.
     pub folder: PathBuf,
-    /// The kernels to build: [`Sources::kernels`], or a copy with a planted fault.
+    /// The kernels to build: [`KernelSources::device_kernels`], or a copy with a planted fault.
     pub sources: KernelSources,
     /// The order of threads.
     pub order: ThreadOrder,
@@ -205,7 +205,11 @@ impl Runtime for Emulator {
         Ok(())
     }
 
-    fn launch(&self, launch: KernelLaunch, arguments: &[KernelArgument<'_, EmulatorBuffer>]) -> Result<(), DeviceError> {
+    fn launch(
+        &self,
+        launch: KernelLaunch,
+        arguments: &[KernelArgument<'_, EmulatorBuffer>],
+    ) -> Result<(), DeviceError> {
         self.count_launch()?;
         let (kinds, mut values): (Vec<u8>, Vec<ArgumentValue>) = arguments
             .iter()

@@ -12,7 +12,7 @@
 //! mistake that would silently give wrong results ends the process with a message. `libraries/devices.cpp` lists the
 //! settings.
 
-use crate::library::{self, BuildError, CppCompiler, LockedFolder, CompilationUnit, at_path};
+use crate::library::{self, BuildError, CompilationUnit, CppCompiler, LockedFolder, at_path};
 use crate::sources::{EMULATED_H, KernelSources};
 use std::ffi::OsString;
 use std::os::unix::fs::symlink;
@@ -34,7 +34,10 @@ const ALL: [SimulatedLibrary; 4] = [
             ("driver.cpp", include_str!("../libraries/driver.cpp")),
         ],
     },
-    SimulatedLibrary { name: "libcublasLt.so.13", files: &[("cublaslt.cpp", include_str!("../libraries/cublaslt.cpp"))] },
+    SimulatedLibrary {
+        name: "libcublasLt.so.13",
+        files: &[("cublaslt.cpp", include_str!("../libraries/cublaslt.cpp"))],
+    },
     SimulatedLibrary { name: "libnvrtc.so.13", files: &[("nvrtc.cpp", include_str!("../libraries/nvrtc.cpp"))] },
     SimulatedLibrary { name: "libnvidia-ml.so.1", files: &[("nvml.cpp", include_str!("../libraries/nvml.cpp"))] },
 ];
@@ -64,7 +67,7 @@ pub struct SimulatedLibraries {
 }
 
 impl SimulatedLibraries {
-    /// Builds the missing files. Processes may share the folder, also with [`Options::folder`](crate::Options::folder).
+    /// Builds the missing files. Processes may share the folder, also with [`Options::folder`](crate::EmulatorOptions::folder).
     ///
     /// # Errors
     /// [`BuildError`]: there is no compiler, or it rejects a source.
@@ -73,7 +76,11 @@ impl SimulatedLibraries {
         let compiler = CppCompiler::find(false)?;
         let _held = LockedFolder::new(folder)?;
         let beside = HEADERS.map(|(name, text)| (name.to_owned(), text));
-        let unit = |(name, text): &(&'static str, &str)| CompilationUnit { name, text: (*text).into(), beside: beside.to_vec() };
+        let unit = |(name, text): &(&'static str, &str)| CompilationUnit {
+            name,
+            text: (*text).into(),
+            beside: beside.to_vec(),
+        };
         let units = |library: &SimulatedLibrary| library.files.iter().map(unit).collect::<Vec<_>>();
         let texts = ALL.iter().flat_map(|library| library.files).chain(&HEADERS).map(|(_, text)| *text);
         let folder = folder.join(format!("simulated-{}", compiler.key(texts)));

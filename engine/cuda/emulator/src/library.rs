@@ -217,7 +217,11 @@ impl CppCompiler {
     }
 
     /// All objects, as many at a time as there are processors.
-    pub(crate) fn build_objects(&self, folder: &Path, units: &[CompilationUnit<'_>]) -> Result<Vec<PathBuf>, BuildError> {
+    pub(crate) fn build_objects(
+        &self,
+        folder: &Path,
+        units: &[CompilationUnit<'_>],
+    ) -> Result<Vec<PathBuf>, BuildError> {
         let next = AtomicUsize::new(0);
         let some = || {
             let mut done = Vec::new();
@@ -259,7 +263,11 @@ pub(crate) fn build_library(folder: &Path, sources: &KernelSources, sanitized: b
     let mut units = vec![CompilationUnit { name: "emulator.cpp", text: EMULATOR_CPP.into(), beside: own.into() }];
     units.extend(sources.families.iter().zip(&files).map(|(family, file)| {
         let family_file = (format!("{}.cu", family.name), family.text.as_str());
-        CompilationUnit { name: file, text: family.unit_text(), beside: headers.iter().cloned().chain([family_file]).collect() }
+        CompilationUnit {
+            name: file,
+            text: family.unit_text(),
+            beside: headers.iter().cloned().chain([family_file]).collect(),
+        }
     }));
     let objects = compiler.build_objects(folder, &units)?;
     let library = folder.join(format!("{}.so", compiler.key(objects.iter().filter_map(|path| path.to_str()))));
@@ -293,7 +301,12 @@ impl KernelLibrary {
     }
 
     /// Runs a kernel to its end, or returns the fault found.
-    pub(crate) fn launch(&self, kernel: &str, parameters: &LaunchParameters, values: &mut [ArgumentValue]) -> Result<(), String> {
+    pub(crate) fn launch(
+        &self,
+        kernel: &str,
+        parameters: &LaunchParameters,
+        values: &mut [ArgumentValue],
+    ) -> Result<(), String> {
         let Some(entry) = self.entries.get(kernel) else {
             return Err(format!("no kernel {kernel} was built"));
         };

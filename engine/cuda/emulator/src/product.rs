@@ -65,7 +65,13 @@ fn apply_fused(function: FusedFunction, x: f32) -> f32 {
 }
 
 /// `count` numbers of a buffer, after `skipped`.
-fn read_numbers(name: &str, buffer: &EmulatorBuffer, element: ElementType, skipped: usize, count: usize) -> Result<Vec<f32>, String> {
+fn read_numbers(
+    name: &str,
+    buffer: &EmulatorBuffer,
+    element: ElementType,
+    skipped: usize,
+    count: usize,
+) -> Result<Vec<f32>, String> {
     let size = element.size();
     let end = (skipped + count) * size;
     if end > buffer.len() {

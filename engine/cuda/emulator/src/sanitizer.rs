@@ -10,7 +10,8 @@ const FOUND: &str = "99";
 
 /// The sanitizer's shared library, if the compiler has one.
 pub(crate) fn sanitizer_library() -> Option<PathBuf> {
-    let answer = Command::new(compiler_path()).env_remove("LD_PRELOAD").arg("-print-file-name=libasan.so").output().ok()?;
+    let answer =
+        Command::new(compiler_path()).env_remove("LD_PRELOAD").arg("-print-file-name=libasan.so").output().ok()?;
     let path = PathBuf::from(String::from_utf8(answer.stdout).ok()?.trim());
     // A compiler without the library prints the bare name.
     (path.is_absolute() && path.exists()).then_some(path)

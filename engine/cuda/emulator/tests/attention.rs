@@ -2,11 +2,12 @@
 //! than the conformance suite's), sequences of several tiles, heads of all sizes with a kernel.
 
 use half::bf16;
-use hopeval_cuda::{Cuda, WeightMatrix, Tensor};
-use hopeval_cuda_emulator::{EmulatorBuffer, Emulator, EmulatorOptions, ThreadOrder};
+use hopeval_cuda::{Cuda, Tensor, WeightMatrix};
+use hopeval_cuda_emulator::{Emulator, EmulatorBuffer, EmulatorOptions, ThreadOrder};
 use hopeval_device::conformance::Arithmetic;
 use hopeval_device::{
-    Attention, AttentionBias, DistanceBuckets, TensorColumns, Device, DeviceError, DisentangledBias, HostTensor, WeightLayout, AttentionMask, Packing, Reference,
+    Attention, AttentionBias, AttentionMask, Device, DeviceError, DisentangledBias, DistanceBuckets, HostTensor,
+    Packing, Reference, TensorColumns, WeightLayout,
 };
 
 type OnDevice = Cuda<Emulator>;
@@ -61,7 +62,13 @@ fn packing() -> Packing {
 }
 
 /// The largest difference from the reference.
-fn difference(device: &OnDevice, mask: AttentionMask, kind: Kind, heads: Heads, seed: &mut u64) -> Result<f32, DeviceError> {
+fn difference(
+    device: &OnDevice,
+    mask: AttentionMask,
+    kind: Kind,
+    heads: Heads,
+    seed: &mut u64,
+) -> Result<f32, DeviceError> {
     let Heads { heads, kv_heads, head_dim } = heads;
     let (packing, scale) = (packing(), (head_dim as f32).powf(-0.5));
     let (key_start, value_start) = (heads * head_dim, (heads + kv_heads) * head_dim);
@@ -82,7 +89,10 @@ fn difference(device: &OnDevice, mask: AttentionMask, kind: Kind, heads: Heads, 
         Kind::None => run(AttentionBias::None, AttentionBias::None),
         Kind::Relative(buckets) => {
             let table = matrix(device, seed, buckets.table_rows(), heads)?;
-            run(AttentionBias::Relative { table: &table.0, buckets }, AttentionBias::Relative { table: &table.1, buckets })
+            run(
+                AttentionBias::Relative { table: &table.0, buckets },
+                AttentionBias::Relative { table: &table.1, buckets },
+            )
         }
         Kind::Disentangled(buckets, keys, queries) => {
             let mut positions =
@@ -113,7 +123,8 @@ fn heads_of_all_sizes_with_all_biases_are_the_references() {
     ];
     let heads = [32, 40, 64, 96, 128, 136].map(|head_dim| Heads { heads: 2, kv_heads: 1, head_dim });
     let mut seed = 3;
-    let emulator = Emulator::new(EmulatorOptions::new(env!("CARGO_TARGET_TMPDIR")).order(ThreadOrder::Shuffled(5))).unwrap();
+    let emulator =
+        Emulator::new(EmulatorOptions::new(env!("CARGO_TARGET_TMPDIR")).order(ThreadOrder::Shuffled(5))).unwrap();
     let device = Cuda::new(emulator, Arithmetic::Bf16);
     for ((mask, kind), heads) in cases.into_iter().flat_map(|case| heads.map(|heads| (case, heads))) {
         let largest = difference(&device, mask, kind, heads, &mut seed).unwrap();

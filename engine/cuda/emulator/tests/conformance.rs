@@ -12,8 +12,8 @@ const ORDERS: [ThreadOrder; 3] = [ThreadOrder::Ascending, ThreadOrder::Descendin
 
 fn conforms(arithmetic: Arithmetic, operation: Operation) {
     let digests = ORDERS.map(|order| {
-        let emulator =
-            Emulator::new(EmulatorOptions::new(env!("CARGO_TARGET_TMPDIR")).order(order)).expect("kernels that compile");
+        let emulator = Emulator::new(EmulatorOptions::new(env!("CARGO_TARGET_TMPDIR")).order(order))
+            .expect("kernels that compile");
         let (device, start) = (Cuda::new(emulator, arithmetic), Instant::now());
         let found = check(&device, arithmetic, operation).unwrap_or_else(|e| panic!("{arithmetic:?}, {order:?}: {e}"));
         let launches = device.runtime().launches();

@@ -10,10 +10,11 @@
 #![expect(clippy::print_stderr, reason = "a log says how each fault was found, and a test that is skipped says so")]
 
 use hopeval_cuda::Cuda;
-use hopeval_cuda_emulator::{Emulator, EmulatorOptions, ThreadOrder, KernelSources, sanitizer};
+use hopeval_cuda_emulator::{Emulator, EmulatorOptions, KernelSources, ThreadOrder, sanitizer};
 use hopeval_device::conformance::{Arithmetic, Operation, check};
 use hopeval_device::{
-    Attention, AttentionBias, DistanceBuckets, TensorColumns, Device, DeviceError, DisentangledBias, HostTensor, WeightLayout, AttentionMask, Packing,
+    Attention, AttentionBias, AttentionMask, Device, DeviceError, DisentangledBias, DistanceBuckets, HostTensor,
+    Packing, TensorColumns, WeightLayout,
 };
 use std::error::Error;
 use std::process::Command;
@@ -55,12 +56,15 @@ fn attention(device: &Cuda<Emulator>) -> Result<(), DeviceError> {
     let packing = Packing::of_lengths([150, 70]);
     let numbers = |count: usize, step: f32| (0..count).map(|i| (i as f32 * step).sin()).collect::<Vec<_>>();
     let fused = device.upload(packing.rows(), 3 * 64, &numbers(packing.rows() * 3 * 64, 0.7))?;
-    let [keys, queries] = [0.3, 0.9].map(|step| device.upload(buckets.table_rows(), 64, &numbers(buckets.table_rows() * 64, step)));
+    let [keys, queries] =
+        [0.3, 0.9].map(|step| device.upload(buckets.table_rows(), 64, &numbers(buckets.table_rows() * 64, step)));
     let (keys, queries) = (keys?, queries?);
-    let table = HostTensor::from_f32("table", &[buckets.table_rows(), heads], &numbers(buckets.table_rows() * heads, 1.1));
+    let table =
+        HostTensor::from_f32("table", &[buckets.table_rows(), heads], &numbers(buckets.table_rows() * heads, 1.1));
     let table = device.load_matrix(&[table], WeightLayout::OutIn)?;
-    let disentangled =
-        |position_keys, position_queries| AttentionBias::Disentangled(DisentangledBias { position_keys, position_queries, buckets });
+    let disentangled = |position_keys, position_queries| {
+        AttentionBias::Disentangled(DisentangledBias { position_keys, position_queries, buckets })
+    };
     let biases = [
         AttentionBias::None,
         AttentionBias::Relative { table: &table, buckets },
@@ -68,8 +72,15 @@ fn attention(device: &Cuda<Emulator>) -> Result<(), DeviceError> {
         disentangled(Some(&keys), Some(&queries)),
     ];
     for bias in biases {
-        let attention =
-            Attention { heads, kv_heads: heads, head_dim, scale: 0.5, mask: AttentionMask::Full, bias, packing: &packing };
+        let attention = Attention {
+            heads,
+            kv_heads: heads,
+            head_dim,
+            scale: 0.5,
+            mask: AttentionMask::Full,
+            bias,
+            packing: &packing,
+        };
         let at = |start| TensorColumns { tensor: &fused, start };
         device.read_tensor(&device.attention(at(0), at(64), at(128), &attention)?)?;
     }

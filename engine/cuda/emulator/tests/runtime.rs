@@ -1,8 +1,8 @@
 //! The emulator keeps the contract of a runtime, reports the fault of a kernel, and passes its own test in C++.
 
-use hopeval_cuda::kernels::{KernelFamily, Kernel};
+use hopeval_cuda::kernels::{Kernel, KernelFamily};
 use hopeval_cuda::runtime::{KernelArgument, KernelLaunch, Runtime};
-use hopeval_cuda_emulator::{BuildError, Emulator, EmulatorOptions, ThreadOrder, KernelSource, KernelSources};
+use hopeval_cuda_emulator::{BuildError, Emulator, EmulatorOptions, KernelSource, KernelSources, ThreadOrder};
 use hopeval_device::DeviceError;
 use std::path::Path;
 use std::process::Command;

@@ -11,7 +11,7 @@
 //! The last few plans are kept and compared by content, so nothing can be stale.
 
 use crate::runtime::Runtime;
-use hopeval_device::{DistanceBuckets, DeviceError, Packing};
+use hopeval_device::{DeviceError, DistanceBuckets, Packing};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -9,7 +9,7 @@
 //! options or another version of the compiler is never read: it has another key, and so another name.
 
 use super::{CompileError, Compiler, nvrtc_options};
-use crate::kernels::{FAMILIES, KernelFamily, HEADERS};
+use crate::kernels::{FAMILIES, HEADERS, KernelFamily};
 use crate::machine::{GpuArchitecture, LibraryVersion};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +26,7 @@ const DIGEST: usize = 32;
 /// compiled, each in a thread of its own, and stored there.
 ///
 /// # Errors
-/// As [`Compiler::compile`].
+/// As [`Compiler::compile_family`].
 pub fn load_families(
     compiler: &Compiler,
     folder: Option<&Path>,
@@ -44,7 +44,9 @@ pub fn load_families(
     let all = thread::scope(|scope| {
         let families = FAMILIES.iter().zip(&places).zip(found);
         let threads = families.map(|((family, place), found)| {
-            scope.spawn(move || found.map_or_else(|| compile_and_store(compiler, family, architecture, place.as_ref()), Ok))
+            scope.spawn(move || {
+                found.map_or_else(|| compile_and_store(compiler, family, architecture, place.as_ref()), Ok)
+            })
         });
         // All threads start before the first join.
         let threads = threads.collect::<Vec<_>>();
@@ -58,7 +60,7 @@ pub fn load_families(
 /// folder is a warning, not an error.
 ///
 /// # Errors
-/// As [`Compiler::compile`].
+/// As [`Compiler::compile_family`].
 pub fn load_family(
     compiler: &Compiler,
     folder: Option<&Path>,
@@ -124,7 +126,8 @@ impl CodeFile {
     fn read_code(&self) -> Option<Vec<u8>> {
         let mut bytes = fs::read(&self.path).ok()?;
         let (head, cubin) = bytes.split_at_checked(2 * DIGEST)?;
-        let whole = head[..DIGEST] == *self.key.as_bytes() && head[DIGEST..] == *code_digest(&self.key, cubin).as_bytes();
+        let whole =
+            head[..DIGEST] == *self.key.as_bytes() && head[DIGEST..] == *code_digest(&self.key, cubin).as_bytes();
         whole.then(|| bytes.split_off(2 * DIGEST))
     }
 

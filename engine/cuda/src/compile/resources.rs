@@ -75,7 +75,7 @@ pub struct FamilyResources {
 /// Compiles every family for each of [`ARCHITECTURES`], and reads the logs.
 ///
 /// # Errors
-/// As [`Compiler::compile`].
+/// As [`Compiler::compile_family`].
 pub fn measure_families(compiler: &Compiler) -> Result<Vec<FamilyResources>, CompileError> {
     let measure = |family| {
         let mut kernels = [const { Vec::new() }; ARCHITECTURES.len()];
@@ -136,8 +136,14 @@ ptxas info    : Used 18 registers, used 0 barriers, 396 bytes cmem[0]
 
     #[test]
     fn a_log_tells_each_kernels_registers_shared_memory_and_spills() {
-        let first =
-            KernelResources { kernel: "first".into(), registers: 18, shared: 0, stack: 0, spill_stores: 0, spill_loads: 0 };
+        let first = KernelResources {
+            kernel: "first".into(),
+            registers: 18,
+            shared: 0,
+            stack: 0,
+            spill_stores: 0,
+            spill_loads: 0,
+        };
         let second = KernelResources {
             kernel: "second".into(),
             registers: 255,

@@ -36,11 +36,12 @@ unsafe impl Send for DeviceContext {}
 unsafe impl Sync for DeviceContext {}
 
 impl DeviceContext {
-    /// Opens a device that [`describe`](crate::machine::describe) found fit.
+    /// Opens a device that [`describe`](crate::machine::describe_device) found fit.
     pub(super) fn new(ordinal: usize, name: String) -> Result<Arc<Self>, MissingRequirement> {
         let device = driver::device::get(ordinal as c_int).map_err(broken_call("cuDeviceGet"))?;
         // SAFETY: the device was given by cuDeviceGet; `drop` releases the retained context.
-        let context = unsafe { driver::primary_ctx::retain(device) }.map_err(broken_call("cuDevicePrimaryCtxRetain"))?;
+        let context =
+            unsafe { driver::primary_ctx::retain(device) }.map_err(broken_call("cuDevicePrimaryCtxRetain"))?;
         let (stream, pool) = (std::ptr::null_mut(), std::ptr::null_mut());
         // From here on `drop` undoes these steps.
         let mut new = Self { name, device, context, stream, pool, lost: OnceLock::new() };
@@ -86,7 +87,11 @@ impl DeviceContext {
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`] of an unknown amount, [`DeviceError::Unsupported`], [`DeviceError::Lost`].
-    pub(super) fn check_result<T>(&self, call: impl fmt::Display, given: Result<T, DriverError>) -> Result<T, DeviceError> {
+    pub(super) fn check_result<T>(
+        &self,
+        call: impl fmt::Display,
+        given: Result<T, DriverError>,
+    ) -> Result<T, DeviceError> {
         use sys::CUresult as Said;
         given.map_err(|error| match error.0 {
             Said::CUDA_ERROR_OUT_OF_MEMORY => self.out_of_memory(0),
@@ -106,7 +111,7 @@ impl DeviceContext {
     /// calls once more. The thread has entered.
     ///
     /// # Errors
-    /// As [`Context::check`].
+    /// As [`DeviceContext::check_result`].
     pub(super) fn attempt_call<T>(
         &self,
         call: impl fmt::Display,
@@ -175,7 +180,7 @@ impl DeviceContext {
     /// Frees memory after all earlier work on the stream.
     ///
     /// # Safety
-    /// [`Context::allocate`] gave it, and no later work uses it.
+    /// [`DeviceContext::allocate`] gave it, and no later work uses it.
     pub(super) unsafe fn free(&self, address: sys::CUdeviceptr) {
         // A lost context's memory is freed with the process.
         if self.make_current().is_ok() {

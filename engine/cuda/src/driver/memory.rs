@@ -1,4 +1,4 @@
-//! [`Buffer`]: memory of a device, freed in the stream's order when it is dropped.
+//! [`DriverBuffer`]: memory of a device, freed in the stream's order when it is dropped.
 
 use super::context::DeviceContext;
 use cudarc::driver::{result as driver, sys};

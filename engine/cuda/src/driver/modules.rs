@@ -75,7 +75,11 @@ impl KernelModules {
     ///
     /// # Panics
     /// If the arguments do not match the kernel's parameter list.
-    pub(super) fn launch(&self, launch: KernelLaunch, arguments: &[KernelArgument<'_, DriverBuffer>]) -> Result<(), DeviceError> {
+    pub(super) fn launch(
+        &self,
+        launch: KernelLaunch,
+        arguments: &[KernelArgument<'_, DriverBuffer>],
+    ) -> Result<(), DeviceError> {
         self.context.make_current()?;
         let function = self.function_for(launch)?;
         let lengths = || arguments.iter().map(argument_length);
@@ -153,7 +157,11 @@ fn symbol_name(name: &str) -> CString {
 }
 
 /// Bytes of each parameter; the driver rejects the index after the last one as invalid.
-fn parameter_lengths(context: &DeviceContext, function: sys::CUfunction, name: &str) -> Result<Vec<usize>, DeviceError> {
+fn parameter_lengths(
+    context: &DeviceContext,
+    function: sys::CUfunction,
+    name: &str,
+) -> Result<Vec<usize>, DeviceError> {
     let mut lengths = Vec::new();
     loop {
         let (mut offset, mut length) = (0, 0);

@@ -77,7 +77,7 @@ impl CublasProducts {
     /// Enqueues a product.
     ///
     /// # Panics
-    /// If a buffer is shorter than its matrix, or [`Runtime::product`](crate::runtime::Runtime::product) does not allow
+    /// If a buffer is shorter than its matrix, or [`Runtime::multiply_matrices`](crate::runtime::Runtime::multiply_matrices) does not allow
     /// a length.
     pub(super) fn multiply_matrices(&self, product: &MatrixProduct<'_, DriverBuffer>) -> Result<(), DeviceError> {
         assert_fits(product);
@@ -183,7 +183,11 @@ impl CublasProducts {
 
     /// The algorithms for [`NOMINAL_ROWS`] with at most `workspace` bytes, the fastest first by cuBLASLt's estimate;
     /// empty if it knows none.
-    fn find_candidates(&self, plan: &ProductPlan, workspace: usize) -> Result<Vec<sys::cublasLtMatmulAlgo_t>, CublasError> {
+    fn find_candidates(
+        &self,
+        plan: &ProductPlan,
+        workspace: usize,
+    ) -> Result<Vec<sys::cublasLtMatmulAlgo_t>, CublasError> {
         plan.set_rows(NOMINAL_ROWS)?;
         let preference = make_preference(workspace)?;
         let mut found = vec![nothing_found(); CANDIDATES];
@@ -213,7 +217,12 @@ impl CublasProducts {
     }
 
     /// The reason to refuse an algorithm: it does not sum whole rows, or does not serve every number of them.
-    fn refusal_reason(&self, plan: &ProductPlan, algorithm: &sys::cublasLtMatmulAlgo_t, workspace: usize) -> Option<String> {
+    fn refusal_reason(
+        &self,
+        plan: &ProductPlan,
+        algorithm: &sys::cublasLtMatmulAlgo_t,
+        workspace: usize,
+    ) -> Option<String> {
         use sys::cublasLtMatmulAlgoConfigAttributes_t as Setting;
         let parts = algorithm_setting(algorithm, Setting::CUBLASLT_ALGO_CONFIG_SPLITK_NUM);
         let scheme = algorithm_setting(algorithm, Setting::CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME);
@@ -315,11 +324,13 @@ impl ProductPlan {
         // CUBLAS_OP_T and CUBLAS_OP_N of cublasOperation_t.
         operation.set_attribute(Attribute::CUBLASLT_MATMUL_DESC_TRANSA, 1_i32)?;
         operation.set_attribute(Attribute::CUBLASLT_MATMUL_DESC_TRANSB, 0_i32)?;
-        operation.set_attribute(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, cublas_epilogue(shape.fused, shape.bias) as u32)?;
+        operation
+            .set_attribute(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, cublas_epilogue(shape.fused, shape.bias) as u32)?;
         let weight = MatrixDescriptor(lt::create_matrix_layout(operand, inner, out, shape.inner as i64)?);
         let x = MatrixDescriptor(lt::create_matrix_layout(operand, inner, NOMINAL_ROWS, shape.inner as i64)?);
         let output = MatrixDescriptor(lt::create_matrix_layout(result, out, NOMINAL_ROWS, shape.out as i64)?);
-        let choice = AlgorithmChoice { algorithm: sys::cublasLtMatmulAlgo_t { data: [0; 8] }, workspace: 0, is_apart: true };
+        let choice =
+            AlgorithmChoice { algorithm: sys::cublasLtMatmulAlgo_t { data: [0; 8] }, workspace: 0, is_apart: true };
         Ok(Self { shape, operation, weight, x, output, choice })
     }
 
@@ -443,7 +454,10 @@ fn nothing_found() -> sys::cublasLtMatmulHeuristicResult_t {
 }
 
 /// A setting of an algorithm.
-fn algorithm_setting(algorithm: &sys::cublasLtMatmulAlgo_t, attribute: sys::cublasLtMatmulAlgoConfigAttributes_t) -> Option<i32> {
+fn algorithm_setting(
+    algorithm: &sys::cublasLtMatmulAlgo_t,
+    attribute: sys::cublasLtMatmulAlgoConfigAttributes_t,
+) -> Option<i32> {
     use sys::cublasLtMatmulAlgoConfigAttributes_t as Setting;
     // The shape of a cluster has 16 bits, the lower ones of `value`; the other attributes here have 32.
     let size = if attribute == Setting::CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID { 2 } else { 4 };
@@ -510,7 +524,11 @@ struct ProductDescriptor(sys::cublasLtMatmulDesc_t);
 
 impl ProductDescriptor {
     /// `T` is the attribute's type in cuBLASLt.
-    fn set_attribute<T: Copy>(&self, attribute: sys::cublasLtMatmulDescAttributes_t, value: T) -> Result<(), CublasError> {
+    fn set_attribute<T: Copy>(
+        &self,
+        attribute: sys::cublasLtMatmulDescAttributes_t,
+        value: T,
+    ) -> Result<(), CublasError> {
         // SAFETY: the descriptor is whole; the value is copied before the call returns.
         unsafe { lt::set_matmul_desc_attribute(self.0, attribute, (&raw const value).cast(), size_of::<T>()) }
     }
@@ -547,7 +565,11 @@ struct AlgorithmPreference(sys::cublasLtMatmulPreference_t);
 
 impl AlgorithmPreference {
     /// `T` is the attribute's type in cuBLASLt.
-    fn set_attribute<T: Copy>(&self, attribute: sys::cublasLtMatmulPreferenceAttributes_t, value: T) -> Result<(), CublasError> {
+    fn set_attribute<T: Copy>(
+        &self,
+        attribute: sys::cublasLtMatmulPreferenceAttributes_t,
+        value: T,
+    ) -> Result<(), CublasError> {
         // SAFETY: the descriptor is whole; the value is copied before the call returns.
         unsafe { lt::set_matmul_pref_attribute(self.0, attribute, (&raw const value).cast(), size_of::<T>()) }
     }
@@ -573,9 +595,11 @@ mod tests {
             return;
         }
         for fused in [FusedFunction::Nothing, FusedFunction::Relu, FusedFunction::GeluTanh] {
-            for (element, output_element) in
-                [(ElementType::F32, ElementType::F32), (ElementType::Bf16, ElementType::Bf16), (ElementType::Bf16, ElementType::F32)]
-            {
+            for (element, output_element) in [
+                (ElementType::F32, ElementType::F32),
+                (ElementType::Bf16, ElementType::Bf16),
+                (ElementType::Bf16, ElementType::F32),
+            ] {
                 for bias in [false, true] {
                     let shape = Shape { inner: 64, out: 128, element, output_element, fused, bias, residual: false };
                     let plan = ProductPlan::new(shape).unwrap();

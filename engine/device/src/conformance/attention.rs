@@ -1,9 +1,12 @@
 //! Attention against the reference: masks, biases, shared heads, spans of all uses.
 
 use super::ConformanceFailure;
-use super::trial::{PairedValue, SeededRandom, OperationTrial};
+use super::trial::{OperationTrial, PairedValue, SeededRandom};
 use crate::reference::PlainMatrix;
-use crate::{Attention, AttentionBias, DistanceBuckets, TensorColumns, Device, DisentangledBias, WeightLayout, AttentionMask, Packing, Reference};
+use crate::{
+    Attention, AttentionBias, AttentionMask, Device, DisentangledBias, DistanceBuckets, Packing, Reference,
+    TensorColumns, WeightLayout,
+};
 
 /// Heads, heads of keys and values, numbers per head.
 #[derive(Clone, Copy, Debug)]
@@ -66,16 +69,22 @@ const HEADS: [Heads; 9] = [
 ];
 
 impl<D: Device> PairedBias<D> {
-    pub(super) fn random(trial: &mut OperationTrial<'_, D>, kind: BiasKind, heads: Heads) -> Result<Self, ConformanceFailure> {
+    pub(super) fn random(
+        trial: &mut OperationTrial<'_, D>,
+        kind: BiasKind,
+        heads: Heads,
+    ) -> Result<Self, ConformanceFailure> {
         let mut biases = Self { kind, table: None, keys: None, queries: None };
         match kind {
             BiasKind::None => {}
             BiasKind::Relative(buckets) => {
-                biases.table = Some(trial.random_matrix(buckets.table_rows(), heads.heads, WeightLayout::OutIn, 2.0)?);
+                biases.table =
+                    Some(trial.random_matrix(buckets.table_rows(), heads.heads, WeightLayout::OutIn, 2.0)?);
             }
             BiasKind::Disentangled(buckets, keys, queries) => {
-                let mut positions =
-                    |there: bool| there.then(|| trial.random_tensor(buckets.table_rows(), heads.heads * heads.head_dim)).transpose();
+                let mut positions = |there: bool| {
+                    there.then(|| trial.random_tensor(buckets.table_rows(), heads.heads * heads.head_dim)).transpose()
+                };
                 (biases.keys, biases.queries) = (positions(keys)?, positions(queries)?);
             }
         }
@@ -109,7 +118,9 @@ impl<D: Device> PairedBias<D> {
 
 pub(super) fn check_attention<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for (turn, (mask, kind)) in KINDS.into_iter().enumerate() {
-        for (i, packing) in test_packings(&mut trial.random, matches!((mask, kind), (AttentionMask::Full, BiasKind::None))) {
+        for (i, packing) in
+            test_packings(&mut trial.random, matches!((mask, kind), (AttentionMask::Full, BiasKind::None)))
+        {
             let heads = HEADS[(turn + i) % HEADS.len()];
             // Every other case has the layout of models: heads begin at places that allow a device to load many numbers
             // at once. This is independent of the size of the heads.
@@ -120,7 +131,9 @@ pub(super) fn check_attention<D: Device>(trial: &mut OperationTrial<'_, D>) -> R
     // A few queries at the end of very many keys.
     let mut long = Packing::new();
     long.push(8, [(0, 4100)]);
-    for (mask, kind) in [(AttentionMask::Full, BiasKind::None), (AttentionMask::Causal, BiasKind::Relative(T5_BACK)), KINDS[6]] {
+    for (mask, kind) in
+        [(AttentionMask::Full, BiasKind::None), (AttentionMask::Causal, BiasKind::Relative(T5_BACK)), KINDS[6]]
+    {
         compare_attention(trial, mask, kind, Heads { heads: 2, kv_heads: 1, head_dim: 4 }, &long, 1)?;
     }
     Ok(())

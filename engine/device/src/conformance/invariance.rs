@@ -1,12 +1,13 @@
 //! The same rows in other batches: alone, in another order, cut into other spans. Not a bit may differ.
 
-use super::attention::{PairedBias, Heads, KINDS, BiasKind};
+use super::attention::{BiasKind, Heads, KINDS, PairedBias};
 use super::products::{EPILOGUES, LAYERS, Parts};
 use super::rows::{ACTIVATIONS, angle_table, sequence_ends};
-use super::trial::{SeededRandom, OperationTrial};
+use super::trial::{OperationTrial, SeededRandom};
 use super::{ConformanceFailure, MANY_ROWS, Operation};
 use crate::{
-    Attention, TensorColumns, Device, DeviceError, Epilogue, WeightLayout, TableLookup, AttentionMask, Norm, Packing, RotaryAngles, RotaryStyle,
+    Attention, AttentionMask, Device, DeviceError, Epilogue, Norm, Packing, RotaryAngles, RotaryStyle, TableLookup,
+    TensorColumns, WeightLayout,
 };
 
 /// Checks the operation of a trial.
@@ -69,7 +70,7 @@ fn over_rows<D: Device>(
     over_selections(trial, case, (rows, columns), &companies, operation)
 }
 
-/// As [`of_rows`], on these selections.
+/// As [`over_rows`], on these selections.
 fn over_selections<D: Device>(
     trial: &mut OperationTrial<'_, D>,
     case: &str,
@@ -98,13 +99,18 @@ fn over_selections<D: Device>(
 
 fn embed_invariance<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for columns in [7, 64, 300] {
-        let tables = [trial.random_matrix(40, columns, WeightLayout::OutIn, 1.0)?, trial.random_matrix(12, columns, WeightLayout::OutIn, 1.0)?];
+        let tables = [
+            trial.random_matrix(40, columns, WeightLayout::OutIn, 1.0)?,
+            trial.random_matrix(12, columns, WeightLayout::OutIn, 1.0)?,
+        ];
         let ids = (0..40).map(|_| trial.random.below(40) as u32).collect::<Vec<_>>();
         over_rows(trial, &format!("{columns} columns"), 40, 1, |device, _, rows| {
             let chosen = rows.iter().map(|row| ids[*row]).collect::<Vec<_>>();
             let others = chosen.iter().map(|id| id % 12).collect::<Vec<_>>();
-            let lookups =
-                [TableLookup { table: &tables[0].device, ids: &chosen }, TableLookup { table: &tables[1].device, ids: &others }];
+            let lookups = [
+                TableLookup { table: &tables[0].device, ids: &chosen },
+                TableLookup { table: &tables[1].device, ids: &others },
+            ];
             device.embed(&lookups, 1.5).and_then(|x| device.read_tensor(&x))
         })?;
     }
@@ -168,7 +174,8 @@ fn layer_invariance<D: Device>(
     let residual = ActivationRows::random(&mut trial.random, rows, out);
     let companies = [1, 7, 64].map(|size| trial.random.shuffled(rows).into_iter().take(size).collect::<Vec<_>>());
     over_selections(trial, &format!("{into} x {out}, {parts:?}"), (rows, into), &companies, |device, x, rows| {
-        let residual = parts.residual.then(|| device.upload(rows.len(), out, &residual.select_rows(rows))).transpose()?;
+        let residual =
+            parts.residual.then(|| device.upload(rows.len(), out, &residual.select_rows(rows))).transpose()?;
         let Parts { scale, activation, .. } = parts;
         let epilogue = Epilogue { scale, bias: parts.bias.then_some(bias), activation, residual: residual.as_ref() };
         device.linear(x, weight, epilogue).and_then(|x| device.read_tensor(&x))
@@ -199,7 +206,8 @@ fn gate_invariance<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), C
 
 fn rotate_invariance<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for style in [RotaryStyle::Half, RotaryStyle::Interleaved] {
-        let table = trial.with_case("angles", trial.device.load_matrix(&[angle_table(trial, 40, 24)], WeightLayout::OutIn))?;
+        let table =
+            trial.with_case("angles", trial.device.load_matrix(&[angle_table(trial, 40, 24)], WeightLayout::OutIn))?;
         over_rows(trial, &format!("{style:?}"), 40, 3 * 64, |device, x, rows| {
             let positions = rows.iter().map(|row| *row as u32).collect::<Vec<_>>();
             let mut x = device.upload(rows.len(), 3 * 64, &device.read_tensor(x)?)?;
@@ -228,16 +236,19 @@ fn scatter_invariance<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<()
 
 /// The batches for log-probabilities.
 enum BatchSizes {
-    /// [`companies`] of 60 rows.
+    /// [`row_selections`] of 60 rows.
     Small,
     /// [`MANY_ROWS`] in one batch and in two.
     Large,
 }
 
 fn log_probs_invariance<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
-    for (into, vocabulary, batches) in
-        [(31, 200, BatchSizes::Small), (64, 3001, BatchSizes::Small), (8, 8203, BatchSizes::Small), (8, 37, BatchSizes::Large)]
-    {
+    for (into, vocabulary, batches) in [
+        (31, 200, BatchSizes::Small),
+        (64, 3001, BatchSizes::Small),
+        (8, 8203, BatchSizes::Small),
+        (8, 37, BatchSizes::Large),
+    ] {
         let (rows, companies) = match batches {
             BatchSizes::Small => (60, row_selections(&mut trial.random, 60)),
             BatchSizes::Large => {
@@ -371,7 +382,8 @@ fn very_many_keys<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), Co
     let biases = PairedBias::random(trial, BiasKind::None, heads)?;
     let (keys, queries) = (4110, 11);
     let company = ActivationRows::random(&mut trial.random, keys, 4 * heads.head_dim);
-    let batch = AttentionBatch { heads, mask: AttentionMask::Causal, biases: &biases, company, starts: sequence_ends(&[keys]) };
+    let batch =
+        AttentionBatch { heads, mask: AttentionMask::Causal, biases: &biases, company, starts: sequence_ends(&[keys]) };
     let (all, last) = ((0..keys).collect::<Vec<_>>(), (keys - queries..keys).collect::<Vec<_>>());
     let case = format!("{queries} queries at the end of {keys} keys");
     let (mut together, mut alone) = (Packing::new(), Packing::new());

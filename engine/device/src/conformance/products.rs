@@ -2,9 +2,9 @@
 
 use super::ConformanceFailure;
 use super::rows::ACTIVATIONS;
-use super::trial::{PairedValue, OperationTrial};
+use super::trial::{OperationTrial, PairedValue};
 use crate::reference::PlainMatrix;
-use crate::{Activation, Device, Epilogue, HostTensor, WeightLayout, LogProbs, Reference};
+use crate::{Activation, Device, Epilogue, HostTensor, LogProbs, Reference, WeightLayout};
 
 /// Rows, in, out: odd ones, single ones, and the edges of tiles.
 const SHAPES: [(usize, usize, usize); 12] = [
@@ -92,7 +92,12 @@ impl<D: Device> ProductOperands<D> {
         trial.compare_tensors(&case, &found, &expected)
     }
 
-    fn compare_project(&self, trial: &mut OperationTrial<'_, D>, biased: bool, scale: f32) -> Result<(), ConformanceFailure> {
+    fn compare_project(
+        &self,
+        trial: &mut OperationTrial<'_, D>,
+        biased: bool,
+        scale: f32,
+    ) -> Result<(), ConformanceFailure> {
         let case = format!("{}, times {scale}, bias: {biased}", self.case);
         let bias = biased.then_some(&self.bias.device);
         let found = trial.with_case(&case, trial.device.project(&self.x.device, &self.weight.device, bias, scale))?;
@@ -161,7 +166,12 @@ pub(super) fn check_log_probs<D: Device>(trial: &mut OperationTrial<'_, D>) -> R
         for (biased, temperatures) in [(false, &[1.0][..]), (true, &[0.3, 1.0, 1.4, 2.5])] {
             let within = [0, 8191, 8192, 16_383, 16_384, vocabulary - 1, trial.random.below(vocabulary)];
             let targets = within.map(|word| word.min(vocabulary - 1) as u32);
-            of_words(trial, (into, vocabulary), biased, &LogProbsRequest { scale: 1.0, targets: &targets, temperatures })?;
+            of_words(
+                trial,
+                (into, vocabulary),
+                biased,
+                &LogProbsRequest { scale: 1.0, targets: &targets, temperatures },
+            )?;
         }
     }
     not_numbers(trial)
@@ -206,18 +216,28 @@ fn not_numbers<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), Confo
         let mut weights = trial.random.numbers(words * into, 0.5);
         weights[5 * into + 3] = f32::NAN;
         let weights = [HostTensor::from_f32("weights", &[words, into], &trial.round_storable(weights))];
-        let plain = trial.with_case("weights of the reference", Reference.load_matrix(&weights, WeightLayout::OutIn))?;
-        let weight_with = PairedValue { device: trial.with_case("weights", trial.device.load_matrix(&weights, WeightLayout::OutIn))?, plain };
+        let plain =
+            trial.with_case("weights of the reference", Reference.load_matrix(&weights, WeightLayout::OutIn))?;
+        let weight_with = PairedValue {
+            device: trial.with_case("weights", trial.device.load_matrix(&weights, WeightLayout::OutIn))?,
+            plain,
+        };
         compare_log_probs(trial, &format!("{words} words, a weight is NaN"), &x, &weight_with, None, &asked)?;
         let mut values = x.plain.values.clone();
         values[into] = f32::NAN;
-        let x = PairedValue { device: trial.upload(rows, into, &values)?, plain: PlainMatrix { rows, columns: into, values } };
+        let x = PairedValue {
+            device: trial.upload(rows, into, &values)?,
+            plain: PlainMatrix { rows, columns: into, values },
+        };
         compare_log_probs(trial, &format!("{words} words, a row has a NaN"), &x, &weight, None, &asked)?;
     }
     Ok(())
 }
 
-fn upload_vector<D: Device>(trial: &OperationTrial<'_, D>, values: &[f32]) -> Result<PairedValue<D::Vector, Vec<f32>>, ConformanceFailure> {
+fn upload_vector<D: Device>(
+    trial: &OperationTrial<'_, D>,
+    values: &[f32],
+) -> Result<PairedValue<D::Vector, Vec<f32>>, ConformanceFailure> {
     let part = HostTensor::from_f32("vector", &[values.len()], values);
     Ok(PairedValue { device: trial.with_case("vector", trial.device.load_vector(&[part]))?, plain: values.to_vec() })
 }

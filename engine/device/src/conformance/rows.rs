@@ -1,9 +1,12 @@
 //! Operations on rows against the reference.
 
 use super::ConformanceFailure;
-use super::trial::{PairedValue, OperationTrial};
+use super::trial::{OperationTrial, PairedValue};
 use crate::reference::PlainMatrix;
-use crate::{Activation, TensorColumns, Device, HostTensor, WeightLayout, TableLookup, Norm, Reference, RotaryAngles, RotaryStyle};
+use crate::{
+    Activation, Device, HostTensor, Norm, Reference, RotaryAngles, RotaryStyle, TableLookup, TensorColumns,
+    WeightLayout,
+};
 
 /// Rows and columns: odd ones, single ones, and those of real models.
 pub(super) const SHAPES: [(usize, usize); 9] =
@@ -129,7 +132,8 @@ pub(super) fn check_rotate<D: Device>(trial: &mut OperationTrial<'_, D>) -> Resu
             let positions = (0..rows).map(|_| trial.random.below(places) as u32).collect::<Vec<_>>();
             let case = format!("{rows} rows, {heads} heads of {head_dim} from {start}, {pairs} pairs, {style:?}");
             let device = trial.device;
-            let matrix = trial.with_case(&case, device.load_matrix(std::slice::from_ref(&table), WeightLayout::OutIn))?;
+            let matrix =
+                trial.with_case(&case, device.load_matrix(std::slice::from_ref(&table), WeightLayout::OutIn))?;
             let rotary = RotaryAngles { table: &matrix, pairs, style };
             trial.with_case(&case, device.rotate(&mut x.device, start, heads, head_dim, &positions, &rotary))?;
             let matrix = trial.with_case(&case, Reference.load_matrix(&[table], WeightLayout::OutIn))?;

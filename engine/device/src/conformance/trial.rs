@@ -1,8 +1,8 @@
 //! A device and the reference, given the same numbers.
 
-use super::{Arithmetic, OperationCheck, ConformanceFailure, Operation, tolerance::tolerance_of};
+use super::{Arithmetic, ConformanceFailure, Operation, OperationCheck, tolerance::tolerance_of};
 use crate::reference::PlainMatrix;
-use crate::{Device, DeviceError, Dtype, HostTensor, WeightLayout, Reference};
+use crate::{Device, DeviceError, Dtype, HostTensor, Reference, WeightLayout};
 use half::{bf16, f16};
 
 /// Seeded random numbers: SplitMix64.
@@ -88,7 +88,11 @@ impl<'a, D: Device> OperationTrial<'a, D> {
 
     /// Adds the operation and the case to a device's error.
     pub(super) fn with_case<T>(&self, case: &str, result: Result<T, DeviceError>) -> Result<T, ConformanceFailure> {
-        result.map_err(|source| ConformanceFailure::Device { operation: self.check.operation, case: case.into(), source })
+        result.map_err(|source| ConformanceFailure::Device {
+            operation: self.check.operation,
+            case: case.into(),
+            source,
+        })
     }
 
     pub(super) fn upload(&self, rows: usize, columns: usize, values: &[f32]) -> Result<D::Tensor, ConformanceFailure> {
@@ -96,7 +100,11 @@ impl<'a, D: Device> OperationTrial<'a, D> {
     }
 
     /// Random activations.
-    pub(super) fn random_tensor(&mut self, rows: usize, columns: usize) -> Result<PairedValue<D::Tensor, PlainMatrix>, ConformanceFailure> {
+    pub(super) fn random_tensor(
+        &mut self,
+        rows: usize,
+        columns: usize,
+    ) -> Result<PairedValue<D::Tensor, PlainMatrix>, ConformanceFailure> {
         let values = self.random.numbers(rows * columns, ACTIVATION);
         let values = self.round_storable(values);
         Ok(PairedValue { device: self.upload(rows, columns, &values)?, plain: PlainMatrix { rows, columns, values } })
@@ -134,7 +142,11 @@ impl<'a, D: Device> OperationTrial<'a, D> {
     }
 
     /// Random weights of one dimension around `centre`.
-    pub(super) fn random_vector(&mut self, n: usize, centre: f32) -> Result<PairedValue<D::Vector, Vec<f32>>, ConformanceFailure> {
+    pub(super) fn random_vector(
+        &mut self,
+        n: usize,
+        centre: f32,
+    ) -> Result<PairedValue<D::Vector, Vec<f32>>, ConformanceFailure> {
         let values = self.random.numbers(n, 0.5).into_iter().map(|x| x + centre).collect::<Vec<_>>();
         let part = HostTensor::from_f32("vector", &[n], &values);
         let plain = self.with_case("vector of the reference", Reference.load_vector(std::slice::from_ref(&part)))?;
@@ -164,7 +176,12 @@ impl<'a, D: Device> OperationTrial<'a, D> {
     }
 
     /// Compares a result with the reference's.
-    pub(super) fn compare_tensors(&mut self, case: &str, found: &D::Tensor, expected: &PlainMatrix) -> Result<(), ConformanceFailure> {
+    pub(super) fn compare_tensors(
+        &mut self,
+        case: &str,
+        found: &D::Tensor,
+        expected: &PlainMatrix,
+    ) -> Result<(), ConformanceFailure> {
         let shape = self.device.shape(found);
         if shape != (expected.rows, expected.columns) {
             let (operation, expected) = (self.check.operation, (expected.rows, expected.columns));
@@ -175,7 +192,12 @@ impl<'a, D: Device> OperationTrial<'a, D> {
     }
 
     /// Compares numbers with the reference's.
-    pub(super) fn compare_numbers(&mut self, case: &str, found: &[f32], expected: &[f32]) -> Result<(), ConformanceFailure> {
+    pub(super) fn compare_numbers(
+        &mut self,
+        case: &str,
+        found: &[f32],
+        expected: &[f32],
+    ) -> Result<(), ConformanceFailure> {
         let operation = self.check.operation;
         if found.len() != expected.len() {
             let (expected, found) = ((expected.len(), 1), (found.len(), 1));
@@ -197,14 +219,28 @@ impl<'a, D: Device> OperationTrial<'a, D> {
             let wrong = parts.iter().filter(|&&part| part > 1.0).count();
             let (numbers, expected, found) = (parts.len(), expected[at], found[at]);
             let case = case.into();
-            return self.record_failure(ConformanceFailure::Differs { operation, case, at, expected, found, wrong, numbers, tolerance });
+            return self.record_failure(ConformanceFailure::Differs {
+                operation,
+                case,
+                at,
+                expected,
+                found,
+                wrong,
+                numbers,
+                tolerance,
+            });
         }
         self.check.cases += 1;
         Ok(())
     }
 
     /// Compares the bits of two computations of the same numbers in different batches.
-    pub(super) fn compare_bits(&mut self, case: &str, alone: &[f32], together: &[f32]) -> Result<(), ConformanceFailure> {
+    pub(super) fn compare_bits(
+        &mut self,
+        case: &str,
+        alone: &[f32],
+        together: &[f32],
+    ) -> Result<(), ConformanceFailure> {
         if alone.len() != together.len() {
             let (operation, expected, found) = (self.check.operation, (together.len(), 1), (alone.len(), 1));
             return Err(ConformanceFailure::Shape { operation, case: case.into(), expected, found });
@@ -215,7 +251,15 @@ impl<'a, D: Device> OperationTrial<'a, D> {
             let (operation, case, different) =
                 (self.check.operation, case.into(), pairs().filter(|&p| different(p)).count());
             let (numbers, alone, together) = (alone.len(), alone[at], together[at]);
-            return self.record_failure(ConformanceFailure::OtherBatch { operation, case, at, alone, together, different, numbers });
+            return self.record_failure(ConformanceFailure::OtherBatch {
+                operation,
+                case,
+                at,
+                alone,
+                together,
+                different,
+                numbers,
+            });
         }
         self.check.companies += 1;
         Ok(())
@@ -245,7 +289,10 @@ mod tests {
                         let mut found = expected;
                         found[at] = wrong;
                         let failure = trial.compare_numbers("wrong", &found, &expected).unwrap_err();
-                        assert!(matches!(failure, ConformanceFailure::Differs { at: there, .. } if there == at), "{failure}");
+                        assert!(
+                            matches!(failure, ConformanceFailure::Differs { at: there, .. } if there == at),
+                            "{failure}"
+                        );
                     }
                 }
                 let short = trial.compare_numbers("short", &expected[1..], &expected).unwrap_err();
@@ -260,7 +307,10 @@ mod tests {
         trial.compare_bits("equal", &[1.0, f32::NAN], &[1.0, f32::NAN]).unwrap();
         for (alone, together) in [(1.0, 1.0 + f32::EPSILON), (0.0, -0.0), (1.0, f32::NAN)] {
             let failure = trial.compare_bits("other", &[2.0, alone], &[2.0, together]).unwrap_err();
-            assert!(matches!(failure, ConformanceFailure::OtherBatch { at: 1, different: 1, numbers: 2, .. }), "{failure}");
+            assert!(
+                matches!(failure, ConformanceFailure::OtherBatch { at: 1, different: 1, numbers: 2, .. }),
+                "{failure}"
+            );
         }
     }
 
@@ -275,7 +325,10 @@ mod tests {
         assert_eq!((trial.check.cases, trial.check.companies, trial.check.largest), (1, 0, f64::INFINITY));
         let said: Vec<_> = trial.failures.iter().map(ToString::to_string).collect();
         assert_eq!(said.len(), 2, "{said:?}");
-        assert!(matches!(trial.failures[0], ConformanceFailure::Differs { at: 1, wrong: 2, numbers: 3, .. }), "{said:?}");
+        assert!(
+            matches!(trial.failures[0], ConformanceFailure::Differs { at: 1, wrong: 2, numbers: 3, .. }),
+            "{said:?}"
+        );
         assert!(matches!(trial.failures[1], ConformanceFailure::OtherBatch { at: 0, different: 1, .. }), "{said:?}");
     }
 }

@@ -19,11 +19,11 @@ mod head;
 mod softmax;
 mod tile;
 
-use crate::cpu::simd::{SimdKernel, Simd};
+use crate::cpu::simd::{Simd, SimdKernel};
 use crate::cpu::{Cpu, Tensor};
-use crate::{Attention, AttentionBias, TensorColumns, DeviceError, AttentionMask, Packing};
+use crate::{Attention, AttentionBias, AttentionMask, DeviceError, Packing, TensorColumns};
 use distance::DistanceTables;
-use head::{HeadGroup, HeadColumns};
+use head::{HeadColumns, HeadGroup};
 use std::ops::Range;
 
 /// `softmax(scale * q·k + bias) · v`.
@@ -99,7 +99,12 @@ impl SimdKernel for AttentionTask<'_> {
     }
 }
 
-fn check_shapes(q: TensorColumns<'_, Tensor>, k: TensorColumns<'_, Tensor>, v: TensorColumns<'_, Tensor>, attention: &Attention<'_, Cpu>) {
+fn check_shapes(
+    q: TensorColumns<'_, Tensor>,
+    k: TensorColumns<'_, Tensor>,
+    v: TensorColumns<'_, Tensor>,
+    attention: &Attention<'_, Cpu>,
+) {
     let Attention { heads, kv_heads, head_dim, packing, .. } = *attention;
     assert!(kv_heads > 0 && heads % kv_heads == 0 && head_dim > 0, "heads of attention; this is a bug");
     assert!(q.start + heads * head_dim <= q.tensor.columns(), "columns of queries; this is a bug");
@@ -123,7 +128,9 @@ fn key_groups(attention: &Attention<'_, Cpu>) -> Vec<Range<usize>> {
     let mut groups: Vec<Range<usize>> = Vec::new();
     for sequence in 0..packing.len() {
         match groups.last_mut() {
-            Some(last) if shares && packing.key_spans(last.start) == packing.key_spans(sequence) => last.end = sequence + 1,
+            Some(last) if shares && packing.key_spans(last.start) == packing.key_spans(sequence) => {
+                last.end = sequence + 1
+            }
             _ => groups.push(sequence..sequence + 1),
         }
     }

@@ -1,10 +1,12 @@
 //! [`Device`] for the [`Cpu`]: the module behind each operation.
 
 use crate::cpu::clocks::ThreadClocks;
-use crate::cpu::{Cpu, WeightMatrix, Tensor, WeightVector, attention, embed, gate, gemm, log_probs, norm, rotary, rows};
+use crate::cpu::{
+    Cpu, Tensor, WeightMatrix, WeightVector, attention, embed, gate, gemm, log_probs, norm, rotary, rows,
+};
 use crate::{
-    Activation, Attention, TensorColumns, Device, DeviceError, Epilogue, HostTensor, DeviceIdentity, WeightLayout, LogProbs, TableLookup,
-    Norm, RotaryAngles,
+    Activation, Attention, Device, DeviceError, DeviceIdentity, Epilogue, HostTensor, LogProbs, Norm, RotaryAngles,
+    TableLookup, TensorColumns, WeightLayout,
 };
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};

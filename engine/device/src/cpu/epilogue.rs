@@ -1,7 +1,7 @@
 //! The last step of a product, before its numbers leave the cache: `activation(scale * product + bias) + residual`.
 
-use crate::cpu::gemm::{TileFinisher, ResultRows};
-use crate::cpu::simd::{SimdKernel, Simd, prefetch};
+use crate::cpu::gemm::{ResultRows, TileFinisher};
+use crate::cpu::simd::{Simd, SimdKernel, prefetch};
 use crate::cpu::{Cpu, Tensor, math};
 use crate::{Activation, Epilogue};
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! The gated half of a feed-forward layer: one half of a row, activated, times the other.
 
 use crate::cpu::math::activate;
-use crate::cpu::simd::{SimdKernel, Simd};
+use crate::cpu::simd::{Simd, SimdKernel};
 use crate::cpu::{Cpu, Tensor};
 use crate::{Activation, DeviceError};
 

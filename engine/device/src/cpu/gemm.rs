@@ -54,7 +54,8 @@ const CHUNK_PANELS: usize = 4 * 1024 * 1024;
 ///
 /// # Safety
 /// The processor has the instructions, and the numbers named above can be read, those of `c` written.
-pub(super) type TileFunction = unsafe fn(usize, *const f32, *const f32, *mut f32, usize, usize, bool, *const f32, usize);
+pub(super) type TileFunction =
+    unsafe fn(usize, *const f32, *const f32, *mut f32, usize, usize, bool, *const f32, usize);
 
 impl InstructionSet {
     /// Columns of a panel.
@@ -277,7 +278,7 @@ impl TaskCopies<'_> {
         }
     }
 
-    /// See [`Task::run`]; `panels` are numbers `which` of the weights.
+    /// See [`ProductTask::run_task`]; `panels` are numbers `which` of the weights.
     unsafe fn multiply_panels(
         &mut self,
         panels: &[f32],
@@ -348,7 +349,12 @@ impl TaskCopies<'_> {
                 kernel(depth, a.as_ptr(), b, c, to.columns, columns.len(), block == 0, next, advance);
                 if block + 1 == self.blocks.count {
                     let first = rows.start;
-                    last.finish_tile(self.cpu, first, columns.clone(), ResultRows { of: to, rows, columns: columns.clone() });
+                    last.finish_tile(
+                        self.cpu,
+                        first,
+                        columns.clone(),
+                        ResultRows { of: to, rows, columns: columns.clone() },
+                    );
                 }
             }
         }
@@ -381,7 +387,8 @@ pub(super) fn linear(
             let (some, its) = (cut.task_rows(task), cut.task_panels(task));
             let its = panels.start + its.start..panels.start + its.end;
             let at = (some.start, its.start * width);
-            let task = ProductTask { x: &x.values()[some.start * inputs..some.end * inputs], inputs, outputs, panels: its };
+            let task =
+                ProductTask { x: &x.values()[some.start * inputs..some.end * inputs], inputs, outputs, panels: its };
             // SAFETY: no two tasks have a number of the result in common.
             unsafe { task.run_task(cpu, weights, to, at, &finish) }
         })

@@ -4,7 +4,7 @@
 //!   tile of rows r, r + 1, ..:   x[r][0] x[r + 1][0] ..  x[r][1] x[r + 1][1] ..  ..
 //! ```
 
-use crate::cpu::simd::{SimdKernel, Simd};
+use crate::cpu::simd::{Simd, SimdKernel};
 use std::ops::Range;
 
 /// `to[i * rows + r] = x[r * stride + columns.start + i]`.
@@ -15,7 +15,7 @@ pub(super) struct Interleave<'a> {
     /// Not more than a vector has lanes.
     pub(super) rows: usize,
     pub(super) columns: Range<usize>,
-    /// Room for [`Interleave::room`] numbers; the last ones are left in any state.
+    /// Room for [`Interleave::room_for`] numbers; the last ones are left in any state.
     pub(super) to: &'a mut [f32],
 }
 

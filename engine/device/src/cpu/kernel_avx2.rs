@@ -12,9 +12,16 @@ pub(super) const COLUMNS: usize = 16;
 pub(super) const ROWS: usize = 6;
 
 /// A tile of each height.
-pub(super) const TILES: [super::gemm::TileFunction; ROWS] = [multiply_tile::<1>, multiply_tile::<2>, multiply_tile::<3>, multiply_tile::<4>, multiply_tile::<5>, multiply_tile::<6>];
+pub(super) const TILES: [super::gemm::TileFunction; ROWS] = [
+    multiply_tile::<1>,
+    multiply_tile::<2>,
+    multiply_tile::<3>,
+    multiply_tile::<4>,
+    multiply_tile::<5>,
+    multiply_tile::<6>,
+];
 
-/// See [`super::gemm::Tile`] for the contract.
+/// See [`super::gemm::TileFunction`] for the contract.
 #[target_feature(enable = "avx2,fma")]
 #[expect(clippy::too_many_arguments, reason = "it is called through a table, for every tile")]
 unsafe fn multiply_tile<const M: usize>(

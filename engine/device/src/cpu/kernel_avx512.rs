@@ -13,11 +13,23 @@ pub(super) const ROWS: usize = 14;
 
 /// A tile of each height.
 pub(super) const TILES: [super::gemm::TileFunction; ROWS] = [
-    multiply_tile::<1>, multiply_tile::<2>, multiply_tile::<3>, multiply_tile::<4>, multiply_tile::<5>, multiply_tile::<6>, multiply_tile::<7>, multiply_tile::<8>, multiply_tile::<9>, multiply_tile::<10>,
-    multiply_tile::<11>, multiply_tile::<12>, multiply_tile::<13>, multiply_tile::<14>,
+    multiply_tile::<1>,
+    multiply_tile::<2>,
+    multiply_tile::<3>,
+    multiply_tile::<4>,
+    multiply_tile::<5>,
+    multiply_tile::<6>,
+    multiply_tile::<7>,
+    multiply_tile::<8>,
+    multiply_tile::<9>,
+    multiply_tile::<10>,
+    multiply_tile::<11>,
+    multiply_tile::<12>,
+    multiply_tile::<13>,
+    multiply_tile::<14>,
 ];
 
-/// See [`super::gemm::Tile`] for the contract.
+/// See [`super::gemm::TileFunction`] for the contract.
 #[target_feature(enable = "avx512f")]
 #[expect(clippy::too_many_arguments, reason = "it is called through a table, for every tile")]
 unsafe fn multiply_tile<const M: usize>(

@@ -6,10 +6,10 @@
 //! # Contract
 //! The tiles depend on the vocabulary alone, and so does the order within them: batch-invariant, as is the product.
 
-use crate::cpu::gemm::{self, WeightPanels, SharedResult, ProductTask};
+use crate::cpu::gemm::{self, ProductTask, SharedResult, WeightPanels};
 use crate::cpu::memory::AlignedBuffer;
-use crate::cpu::simd::{SimdKernel, Simd};
-use crate::cpu::{Cpu, WeightMatrix, Tensor, WeightVector, math};
+use crate::cpu::simd::{Simd, SimdKernel};
+use crate::cpu::{Cpu, Tensor, WeightMatrix, WeightVector, math};
 use crate::{DeviceError, LogProbs};
 use std::ops::Range;
 

@@ -2,7 +2,7 @@
 //!
 //! Sums run over four vectors side by side, then over their lanes: the order depends on the length of a row only.
 
-use crate::cpu::simd::{SimdKernel, Simd};
+use crate::cpu::simd::{Simd, SimdKernel};
 use crate::cpu::{Cpu, Tensor};
 use crate::{DeviceError, Norm};
 

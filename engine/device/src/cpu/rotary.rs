@@ -1,6 +1,6 @@
 //! Rotary position embedding, in place.
 
-use crate::cpu::simd::{SimdKernel, Simd};
+use crate::cpu::simd::{Simd, SimdKernel};
 use crate::cpu::{Cpu, Tensor};
 use crate::{DeviceError, RotaryAngles, RotaryStyle};
 

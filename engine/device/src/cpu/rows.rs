@@ -1,7 +1,7 @@
 //! Moves rows unchanged, and averages them.
 
 use crate::cpu::{Cpu, Tensor};
-use crate::{TensorColumns, DeviceError};
+use crate::{DeviceError, TensorColumns};
 
 /// `x[rows]`.
 pub(super) fn gather(cpu: &Cpu, x: &Tensor, rows: &[u32]) -> Result<Tensor, DeviceError> {

@@ -90,7 +90,9 @@ impl ExactRanker {
         for (term, column) in plan.terms.iter().zip(frequencies.chunks_exact_mut(count)) {
             let list = index.fields[term.field].posting_list(bytes, &term.record);
             match list {
-                PostingList::Blocks(blocks) if marked && term.record.document_frequency as usize <= READ_SHARE * count => {
+                PostingList::Blocks(blocks)
+                    if marked && term.record.document_frequency as usize <= READ_SHARE * count =>
+                {
                     read_list(blocks, docs, heads, next, index.level, column);
                 }
                 _ => {
@@ -119,7 +121,14 @@ impl ExactRanker {
 }
 
 /// Reads the part of a list that may have `docs` and enters the frequencies into their column.
-fn read_list(list: BlockList<'_>, docs: &[u32], heads: &[u16], next: &[u16], level: simd::InstructionLevel, column: &mut [u32]) {
+fn read_list(
+    list: BlockList<'_>,
+    docs: &[u32],
+    heads: &[u16],
+    next: &[u16],
+    level: simd::InstructionLevel,
+    column: &mut [u32],
+) {
     let mut block = [0; BLOCK];
     for b in 0..list.block_count() {
         if list.last_passage(b) < docs[0] {

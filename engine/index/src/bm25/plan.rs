@@ -114,7 +114,12 @@ impl QueryPlan {
                 let at = *scratch.seen.entry((f as u32, id)).or_insert(next);
                 if at == next {
                     let record = field.vocabulary.record(bytes, id);
-                    plan.terms.push(PlannedTerm { field: f, record, idf: scorer.idf(record.document_frequency), count: 0 });
+                    plan.terms.push(PlannedTerm {
+                        field: f,
+                        record,
+                        idf: scorer.idf(record.document_frequency),
+                        count: 0,
+                    });
                 }
                 plan.terms[at as usize].count += 1;
                 plan.sequence[f].push(at);

@@ -153,7 +153,14 @@ struct PrunedSearch<'a> {
 
 impl PrunedSearch<'_> {
     /// Adds the survivors of passages `start..end`.
-    fn search_window(&mut self, terms: &mut [BoundedTerm<'_>], needed: usize, start: u32, end: u32, scratch: &mut PrunedScratch) {
+    fn search_window(
+        &mut self,
+        terms: &mut [BoundedTerm<'_>],
+        needed: usize,
+        start: u32,
+        end: u32,
+        scratch: &mut PrunedScratch,
+    ) {
         let size = (end - start) as usize;
         let few = {
             let postings: u64 = terms[..needed].iter().map(|term| u64::from(term.document_frequency)).sum();
@@ -278,7 +285,8 @@ impl PrunedSearch<'_> {
                 for (doc, frequency) in dense.exceptions(start, end) {
                     if let Ok(at) = candidates.docs.binary_search(&doc) {
                         let length = term.lengths[doc as usize];
-                        candidates.scores[at] += impact.posting_score(frequency, length) - impact.posting_score(15, length);
+                        candidates.scores[at] +=
+                            impact.posting_score(frequency, length) - impact.posting_score(15, length);
                     }
                 }
             }

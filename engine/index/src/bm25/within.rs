@@ -3,12 +3,12 @@
 use super::{
     Bm25Index,
     description::okapi_idf,
-    plan::{QueryPlan, FieldScorer},
+    plan::{FieldScorer, QueryPlan},
 };
 use crate::{
     field::PostingReader,
     parameters::Bm25Formula,
-    query::{BestHits, Hit, Statistics, QueryRestriction},
+    query::{BestHits, Hit, QueryRestriction, Statistics},
 };
 
 pub(super) fn search(index: &Bm25Index, plan: &mut QueryPlan, within: &QueryRestriction, k: usize) -> Vec<Hit> {
@@ -71,7 +71,8 @@ fn mean_idf(index: &Bm25Index, field: usize, ids: &[u32]) -> f64 {
     let field = &index.fields[field];
     let (mut sum, mut count) = (0.0, 0u32);
     for id in 0..field.vocabulary.len() as u32 {
-        let mut reader = PostingReader::new(field.posting_list(bytes, &field.vocabulary.record(bytes, id)), index.level);
+        let mut reader =
+            PostingReader::new(field.posting_list(bytes, &field.vocabulary.record(bytes, id)), index.level);
         let df = ids.iter().filter(|&&doc| reader.frequency(doc) > 0).count() as u32;
         if df > 0 {
             sum += okapi_idf(ids.len() as f64, f64::from(df));

@@ -12,10 +12,10 @@ use rayon::prelude::*;
 
 use super::run::{self, PassageRun};
 use crate::{
-    container::{self, SectionKind, ContainerWriter},
+    container::{self, ContainerWriter, SectionKind},
     error::IndexError,
     postings,
-    vocabulary::{TermInterner, MOST_POSTING_BYTES, record_bytes},
+    vocabulary::{MOST_POSTING_BYTES, TermInterner, record_bytes},
 };
 
 /// Approximate number of postings merged at a time.

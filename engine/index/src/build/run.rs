@@ -144,7 +144,7 @@ fn pull_varint(bytes: &mut &[u8]) -> u64 {
     value
 }
 
-/// Appends the postings of one list written by [`Run::encode`].
+/// Appends the postings of one list written by [`PassageRun::encode_lists`].
 pub(super) fn decode_postings(mut bytes: &[u8], docs: &mut Vec<u32>, frequencies: &mut Vec<u32>) {
     let mut doc = 0;
     while !bytes.is_empty() {

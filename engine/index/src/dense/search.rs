@@ -13,7 +13,7 @@ use super::{DenseIndex, DenseQuery, MappedRows};
 use crate::{
     error::IndexError,
     query::{BestHits, Hit},
-    simd::products::{self, TileChains, LANES, ProductLevel, VectorLine, QUERIES, ROWS},
+    simd::products::{self, LANES, ProductLevel, QUERIES, ROWS, TileChains, VectorLine},
 };
 
 /// Rows whose scores are compared together.
@@ -48,7 +48,8 @@ pub(super) fn search(
     queries: &[DenseQuery<'_>],
     scratch: &mut DenseScratch,
 ) -> Vec<Result<Vec<Hit>, IndexError>> {
-    let view = RowMultiplier { rows: index.mapped_rows(), depth: index.dimension().div_ceil(LANES), level: index.level };
+    let view =
+        RowMultiplier { rows: index.mapped_rows(), depth: index.dimension().div_ceil(LANES), level: index.level };
     let mut unrestricted = Vec::new();
     let mut answers: Vec<_> = queries
         .iter()
@@ -175,7 +176,12 @@ impl RowMultiplier<'_> {
 
 impl<'a> MappedRows<'a> {
     /// Rows in single precision.
-    fn single_rows<'b>(&'b self, ids: [u32; ROWS], level: ProductLevel, wide: &'b mut Vec<VectorLine>) -> [&'b [VectorLine]; ROWS] {
+    fn single_rows<'b>(
+        &'b self,
+        ids: [u32; ROWS],
+        level: ProductLevel,
+        wide: &'b mut Vec<VectorLine>,
+    ) -> [&'b [VectorLine]; ROWS] {
         match self {
             Self::Single(rows) => ids.map(|id| rows.get(id)),
             Self::Half(rows) => {

@@ -8,7 +8,7 @@ use super::{
     vector::{self, MOST_NUMBERS},
 };
 use crate::{
-    container::{SectionKind, ContainerWriter},
+    container::{ContainerWriter, SectionKind},
     error::IndexError,
 };
 

@@ -39,7 +39,8 @@ impl<'a> BlockCursor<'a> {
         self.block = block;
         self.at = 0;
         self.has_frequencies = false;
-        self.count = if block < self.list.block_count() { self.list.decode_docs(block, &mut self.docs, self.level) } else { 0 };
+        self.count =
+            if block < self.list.block_count() { self.list.decode_docs(block, &mut self.docs, self.level) } else { 0 };
     }
 
     /// The passage at the position; `None` at the end.
@@ -135,7 +136,7 @@ impl<'a> BlockCursor<'a> {
         if self.at < self.count && self.docs[self.at] == doc { self.list.frequency(self.block, self.at) } else { 0 }
     }
 
-    /// As [`Cursor::frequency`], but `None`, without decoding, for blocks whose bounds `promising` refuses.
+    /// As [`BlockCursor::frequency`], but `None`, without decoding, for blocks whose bounds `promising` refuses.
     #[inline]
     pub(crate) fn frequency_if(&mut self, doc: u32, promising: impl FnOnce(Option<u32>, u32) -> bool) -> Option<u32> {
         let Some(block) = self.seek_block(doc) else { return Some(0) };

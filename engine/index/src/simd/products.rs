@@ -1,7 +1,7 @@
 //! Inner products of a few queries with a few rows: the kernel of dense retrieval, with AVX2 or AVX-512.
 //!
 //! # Contract
-//! Every product equals its definition, [`reference`], to the last bit, on every processor and in every batch:
+//! Every product equals its definition, [`mod@reference`], to the last bit, on every processor and in every batch:
 //! sixteen chains of fused multiply-adds, component `d` in chain `d % 16`, by ascending `d` from zero; then the upper
 //! half of the chains is added to the lower, eight, four, two, one.
 //!
@@ -50,7 +50,7 @@ pub(crate) enum ProductLevel {
     Avx512(InstructionProof),
 }
 
-/// Proof that the processor has the instructions; made by [`Level::all`] only.
+/// Proof that the processor has the instructions; made by [`ProductLevel::supported_levels`] only.
 #[cfg(target_arch = "x86_64")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct InstructionProof(());
@@ -150,8 +150,14 @@ pub(crate) fn products(
         let lines = stretch * depth / stretches..(stretch + 1) * depth / stretches;
         let all = queries.chunks(QUERIES * depth).zip(chains.iter_mut()).zip(out.chunks_mut(QUERIES));
         for ((queries, chains), out) in all {
-            let tile =
-                ProductTile { queries, rows, lines: lines.clone(), ahead: ahead.next().unwrap_or_default(), chains, out };
+            let tile = ProductTile {
+                queries,
+                rows,
+                lines: lines.clone(),
+                ahead: ahead.next().unwrap_or_default(),
+                chains,
+                out,
+            };
             tile.multiply_tile(level);
         }
     }
@@ -216,7 +222,7 @@ fn call_for(at: *const u8, count: usize) {
 mod avx2 {
     use std::arch::x86_64::*;
 
-    use super::{CACHE_LINE, HalfLine, LANES, VectorLine, QUERIES, ROWS, ProductTile, call_for};
+    use super::{CACHE_LINE, HalfLine, LANES, ProductTile, QUERIES, ROWS, VectorLine, call_for};
 
     /// # Safety
     ///
@@ -313,7 +319,7 @@ mod avx2 {
 mod avx512 {
     use std::arch::x86_64::*;
 
-    use super::{CACHE_LINE, LANES, QUERIES, ROWS, ProductTile, call_for};
+    use super::{CACHE_LINE, LANES, ProductTile, QUERIES, ROWS, call_for};
 
     /// See [`super::products`]. 24 of the 32 registers are sums.
     ///
@@ -363,8 +369,14 @@ mod avx512 {
             }
             return;
         }
-        let [a, b, c, d, e, f] =
-            [sum_to_four(sums[0]), sum_to_four(sums[1]), sum_to_four(sums[2]), sum_to_four(sums[3]), sum_to_four(sums[4]), sum_to_four(sums[5])];
+        let [a, b, c, d, e, f] = [
+            sum_to_four(sums[0]),
+            sum_to_four(sums[1]),
+            sum_to_four(sums[2]),
+            sum_to_four(sums[3]),
+            sum_to_four(sums[4]),
+            sum_to_four(sums[5]),
+        ];
         let (ab, cd, ef) = (sum_to_two(a, b), sum_to_two(c, d), sum_to_two(e, f));
         let mut numbers = [[0.0; LANES]; 2];
         // SAFETY: sixteen numbers are written to each.

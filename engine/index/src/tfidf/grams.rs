@@ -219,8 +219,11 @@ fn tokens(text: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
         rest = rest.trim_start_matches(is_blank);
         let first = rest.chars().next()?;
-        let end =
-            if is_alphanumeric(first) { rest.find(|c| !is_alphanumeric(c)).unwrap_or(rest.len()) } else { first.len_utf8() };
+        let end = if is_alphanumeric(first) {
+            rest.find(|c| !is_alphanumeric(c)).unwrap_or(rest.len())
+        } else {
+            first.len_utf8()
+        };
         let (token, after) = rest.split_at(end);
         rest = after;
         Some(token)

@@ -1,7 +1,7 @@
 //! Causal self-attention over a batch's own rows, or over a cache after writing the batch's keys and values to it.
 
 use crate::model::CacheSlots;
-use hopeval_device::{Attention, TensorColumns, Device, DeviceError};
+use hopeval_device::{Attention, Device, DeviceError, TensorColumns};
 
 /// Attends with queries, keys and values, side by side in `qkv [rows, (heads + 2 * kv_heads) * head_dim]`.
 /// `layer` is the index of the layer in the cache.

@@ -2,7 +2,9 @@
 //! and BGE have this architecture, too. RoBERTa and ELECTRA differ in a few numbers and names, and pass them to
 //! `open_variant`.
 
-use super::post_norm::{DenseLayer, Embeddings, EncoderLayer, LayerNorm, PostNormEncoder, EncoderShape, encoder_weights};
+use super::post_norm::{
+    DenseLayer, Embeddings, EncoderLayer, EncoderShape, LayerNorm, PostNormEncoder, encoder_weights,
+};
 use crate::LmError;
 use crate::config::ModelConfig;
 use crate::weights::Weights;

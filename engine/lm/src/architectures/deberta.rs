@@ -4,12 +4,14 @@
 //! content (`p2c`). Their keys and queries are projections of one small table of relative positions. They depend on the
 //! weights only, so they are computed once, when the model is opened.
 
-use super::post_norm::{DenseLayer, Embeddings, EncoderLayer, LayerNorm, RelativePositions, PostNormEncoder, EncoderShape, encoder_weights};
+use super::post_norm::{
+    DenseLayer, Embeddings, EncoderLayer, EncoderShape, LayerNorm, PostNormEncoder, RelativePositions, encoder_weights,
+};
 use crate::LmError;
 use crate::config::ModelConfig;
 use crate::weights::Weights;
 use hopeval_checkpoint::Checkpoint;
-use hopeval_device::{Activation, DistanceBuckets, Device};
+use hopeval_device::{Activation, Device, DistanceBuckets};
 use serde_json::Value;
 
 /// Prefix of the encoder's tensors in a checkpoint with a head.
@@ -38,7 +40,8 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<PostNormEn
     };
     let layer = |index: usize| {
         let layer = weights.under(&format!("encoder.layer.{index}"));
-        let project = |(table, buckets): &(D::Tensor, DistanceBuckets)| terms.project_positions(&layer, &shape, table, *buckets);
+        let project =
+            |(table, buckets): &(D::Tensor, DistanceBuckets)| terms.project_positions(&layer, &shape, table, *buckets);
         let positions = relative.as_ref().map(project).transpose()?;
         EncoderLayer::open(&layer, &shape, ["query_proj", "key_proj", "value_proj"], positions)
     };

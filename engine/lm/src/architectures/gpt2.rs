@@ -12,10 +12,10 @@ use super::norm::LayerNorm;
 use super::projection::Projection;
 use super::vocabulary::Vocabulary;
 use crate::config::ModelConfig;
-use crate::model::{PackedBatch, Decoder, LmHead, Operations, ModelSizes, CacheSlots};
+use crate::model::{CacheSlots, Decoder, LmHead, ModelSizes, Operations, PackedBatch};
 use crate::{LmError, Weights};
 use hopeval_checkpoint::Checkpoint;
-use hopeval_device::{Activation, Attention, AttentionBias, Device, DeviceError, TableLookup, AttentionMask};
+use hopeval_device::{Activation, Attention, AttentionBias, AttentionMask, Device, DeviceError, TableLookup};
 use std::fmt;
 
 /// A GPT-2.

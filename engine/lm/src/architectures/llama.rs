@@ -21,10 +21,13 @@ use super::projection::Projection;
 use super::rope::RotaryEmbedding;
 use super::vocabulary::Vocabulary;
 use crate::config::ModelConfig;
-use crate::model::{PackedBatch, Decoder, LmHead, Operations, ModelSizes, CacheSlots};
+use crate::model::{CacheSlots, Decoder, LmHead, ModelSizes, Operations, PackedBatch};
 use crate::{LmError, Weights};
 use hopeval_checkpoint::Checkpoint;
-use hopeval_device::{Activation, Attention, AttentionBias, Device, DeviceError, WeightLayout, TableLookup, AttentionMask, RotaryAngles, RotaryStyle};
+use hopeval_device::{
+    Activation, Attention, AttentionBias, AttentionMask, Device, DeviceError, RotaryAngles, RotaryStyle, TableLookup,
+    WeightLayout,
+};
 use std::fmt;
 
 /// The longest sequence, whatever the configuration allows: the rotary table has a row for each position.
@@ -82,7 +85,9 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Llama<D>, 
     let weights = root.under_any(&["model", ""]);
     let hidden = shape.sizes.hidden;
     let table = (shape.sizes.vocabulary, hidden);
-    let layer = |(index, mask): (usize, &AttentionMask)| LlamaLayer::open(&weights.under(&format!("layers.{index}")), &shape, *mask);
+    let layer = |(index, mask): (usize, &AttentionMask)| {
+        LlamaLayer::open(&weights.under(&format!("layers.{index}")), &shape, *mask)
+    };
     Ok(Llama {
         vocabulary: Vocabulary::open(&root, &weights, "embed_tokens.weight", table, shape.tied)?,
         layers: shape.masks.iter().enumerate().map(layer).collect::<Result<_, _>>()?,

@@ -13,10 +13,10 @@ use super::norm::LayerNorm;
 use super::projection::Projection;
 use super::vocabulary::Vocabulary;
 use crate::config::ModelConfig;
-use crate::model::{PackedBatch, Decoder, LmHead, Operations, ModelSizes, CacheSlots};
+use crate::model::{CacheSlots, Decoder, LmHead, ModelSizes, Operations, PackedBatch};
 use crate::{LmError, Weights};
 use hopeval_checkpoint::Checkpoint;
-use hopeval_device::{Activation, Attention, AttentionBias, Device, DeviceError, TableLookup, AttentionMask};
+use hopeval_device::{Activation, Attention, AttentionBias, AttentionMask, Device, DeviceError, TableLookup};
 use std::fmt;
 
 /// Rows of the table before the row of a sequence's first position (fairseq's padding).

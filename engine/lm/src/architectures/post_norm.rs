@@ -13,10 +13,11 @@ pub(crate) use super::norm::LayerNorm;
 use crate::LmError;
 use crate::config::ModelConfig;
 use crate::heads::HostRows;
-use crate::model::{PackedBatch, Encoder, Operations, ModelSizes};
+use crate::model::{Encoder, ModelSizes, Operations, PackedBatch};
 use crate::weights::Weights;
 use hopeval_device::{
-    Activation, Attention, AttentionBias, DistanceBuckets, TensorColumns, Device, DeviceError, DisentangledBias, Epilogue, TableLookup, AttentionMask, Packing,
+    Activation, Attention, AttentionBias, AttentionMask, Device, DeviceError, DisentangledBias, DistanceBuckets,
+    Epilogue, Packing, TableLookup, TensorColumns,
 };
 use std::fmt;
 
@@ -293,8 +294,14 @@ mod tests {
     use super::*;
 
     /// BERT-base and DeBERTa-v3-base.
-    const BASE: EncoderShape =
-        EncoderShape { hidden: 768, heads: 12, layers: 12, intermediate: 3072, activation: Activation::Gelu, eps: 1e-12 };
+    const BASE: EncoderShape = EncoderShape {
+        hidden: 768,
+        heads: 12,
+        layers: 12,
+        intermediate: 3072,
+        activation: Activation::Gelu,
+        eps: 1e-12,
+    };
 
     /// By hand. For a token, 12 layers of (Q, K, V, output: 4 * 768 * 768) and (2 * 768 * 3072) multiplications, and as
     /// many additions. For a pair, 768 of each for query with key, and for weight with value.

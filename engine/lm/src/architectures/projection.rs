@@ -27,7 +27,12 @@ impl<D: Device> Projection<D> {
     }
 
     /// Opens a projection in the layout of GPT-2's `Conv1D`: `name.weight [into, out]`, `name.bias [out]`.
-    pub(super) fn open_transposed(weights: &Weights<'_, D>, name: &str, into: usize, out: usize) -> Result<Self, LmError> {
+    pub(super) fn open_transposed(
+        weights: &Weights<'_, D>,
+        name: &str,
+        into: usize,
+        out: usize,
+    ) -> Result<Self, LmError> {
         let under = weights.under(name);
         Ok(Self { weight: under.transposed_matrix("weight", into, out)?, bias: Some(under.vector("bias", out)?) })
     }

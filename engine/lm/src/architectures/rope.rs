@@ -36,7 +36,11 @@ impl RotaryEmbedding {
     ///
     /// # Errors
     /// [`LmError::Config`], naming the field.
-    pub(super) fn from_config(config: &ModelConfig<'_>, head_dim: usize, max_positions: usize) -> Result<Self, LmError> {
+    pub(super) fn from_config(
+        config: &ModelConfig<'_>,
+        head_dim: usize,
+        max_positions: usize,
+    ) -> Result<Self, LmError> {
         let section = match config.section("rope_scaling")?.filter(|section| section.fields().next().is_some()) {
             Some(scaling) => Some(scaling),
             None => config.section("rope_parameters")?,
@@ -72,7 +76,11 @@ impl RotaryEmbedding {
                 frequencies.iter_mut().for_each(|frequency| *frequency = ramp.scale(*frequency));
             }
             "yarn" => {
-                let yarn = YarnScaling::from_config(&fields, original_positions(config, &fields, max_positions)?, max_positions)?;
+                let yarn = YarnScaling::from_config(
+                    &fields,
+                    original_positions(config, &fields, max_positions)?,
+                    max_positions,
+                )?;
                 frequencies = yarn.frequencies(&powers, theta);
                 factor = yarn.attention_factor;
             }
@@ -116,7 +124,11 @@ fn above_zero(fields: &ModelConfig<'_>, field: &str, default: Option<f64>) -> Re
 }
 
 /// Positions before scaling. A field at the top level wins over one in the section (Phi-3 has the former).
-fn original_positions(config: &ModelConfig<'_>, fields: &ModelConfig<'_>, max_positions: usize) -> Result<f64, LmError> {
+fn original_positions(
+    config: &ModelConfig<'_>,
+    fields: &ModelConfig<'_>,
+    max_positions: usize,
+) -> Result<f64, LmError> {
     let field = "original_max_position_embeddings";
     let own = if config.has(field) { config.size(field)? } else { fields.size_or(field, max_positions)? };
     Ok(own as f64)

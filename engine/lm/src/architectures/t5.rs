@@ -17,10 +17,15 @@ use super::norm::RmsNorm;
 use super::projection::Projection;
 use super::vocabulary::Vocabulary;
 use crate::config::ModelConfig;
-use crate::model::{PackedBatch, KeyValueCache, EncoderDecoder, LmHead, EncoderMemory, Operations, ModelSizes, CacheSlots};
+use crate::model::{
+    CacheSlots, EncoderDecoder, EncoderMemory, KeyValueCache, LmHead, ModelSizes, Operations, PackedBatch,
+};
 use crate::{LmError, Weights};
 use hopeval_checkpoint::Checkpoint;
-use hopeval_device::{Activation, Attention, AttentionBias, DistanceBuckets, TensorColumns, Device, DeviceError, TableLookup, AttentionMask, Packing};
+use hopeval_device::{
+    Activation, Attention, AttentionBias, AttentionMask, Device, DeviceError, DistanceBuckets, Packing, TableLookup,
+    TensorColumns,
+};
 use std::fmt;
 
 /// A T5.
@@ -88,7 +93,8 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<T5<D>, LmE
     let scale = if shape.scaled { (shape.hidden as f64).powf(-0.5) as f32 } else { 1.0 };
     Ok(T5 {
         shape,
-        vocabulary: Vocabulary::open(&weights, &weights, table, (shape.vocabulary, shape.hidden), true)?.with_scale(scale),
+        vocabulary: Vocabulary::open(&weights, &weights, table, (shape.vocabulary, shape.hidden), true)?
+            .with_scale(scale),
         encoder: LayerStack::open(&weights.under("encoder"), &shape, shape.encoder_layers, false)?,
         decoder: LayerStack::open(&weights.under("decoder"), &shape, shape.decoder_layers, true)?,
     })
@@ -176,7 +182,12 @@ impl T5Shape {
         Operations { per_token: 2 * (layers * 2 * self.hidden * width) as u64, per_pair: (4 * layers * width) as u64 }
     }
 
-    fn attention<'a, D: Device>(&self, mask: AttentionMask, bias: AttentionBias<'a, D>, packing: &'a Packing) -> Attention<'a, D> {
+    fn attention<'a, D: Device>(
+        &self,
+        mask: AttentionMask,
+        bias: AttentionBias<'a, D>,
+        packing: &'a Packing,
+    ) -> Attention<'a, D> {
         Attention { heads: self.heads, kv_heads: self.heads, head_dim: self.head_dim, scale: 1.0, mask, bias, packing }
     }
 }
@@ -288,7 +299,10 @@ impl<D: Device> CrossAttention<D> {
 impl<D: Device> T5<D> {
     fn distance_bias<'a>(&self, stack: &'a LayerStack<D>, bidirectional: bool) -> AttentionBias<'a, D> {
         let T5Shape { buckets: count, max_distance, .. } = self.shape;
-        AttentionBias::Relative { table: &stack.distances, buckets: DistanceBuckets::T5 { count, max_distance, bidirectional } }
+        AttentionBias::Relative {
+            table: &stack.distances,
+            buckets: DistanceBuckets::T5 { count, max_distance, bidirectional },
+        }
     }
 
     fn embed(&self, device: &D, batch: &PackedBatch<'_>) -> Result<D::Tensor, DeviceError> {
@@ -328,7 +342,8 @@ impl<D: Device> EncoderDecoder<D> for T5<D> {
     }
 
     fn encode(&self, device: &D, batch: &PackedBatch<'_>) -> Result<D::Tensor, DeviceError> {
-        let attention = self.shape.attention(AttentionMask::Full, self.distance_bias(&self.encoder, true), batch.packing);
+        let attention =
+            self.shape.attention(AttentionMask::Full, self.distance_bias(&self.encoder, true), batch.packing);
         let mut x = self.embed(device, batch)?;
         for (index, layer) in self.encoder.layers.iter().enumerate() {
             x = layer.attend_own_rows(device, index, &x, &mut None, &attention)?;

@@ -1,6 +1,6 @@
 //! The embedding of tokens and the language-model head, often one matrix.
 
-use crate::{LmHead, LmError, Weights};
+use crate::{LmError, LmHead, Weights};
 use hopeval_device::{Device, HostTensor, WeightLayout};
 
 /// The name of the head's weight, outside every prefix.

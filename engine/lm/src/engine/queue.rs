@@ -4,7 +4,9 @@ use super::{EngineOptions, Refusal};
 use crate::loaded_model::LoadedModel;
 use crate::pack::PackItem;
 use crate::prefix::common_prefix;
-use crate::request::{EncodeRequest, GenerateRequest, TokenIds, Request, Sampling, ScoreRequest, EncoderOutput, RequestWork};
+use crate::request::{
+    EncodeRequest, EncoderOutput, GenerateRequest, Request, RequestWork, Sampling, ScoreRequest, TokenIds,
+};
 use crate::score::{decoder_sequence, decoder_work, encoder_decoder_work};
 use hopeval_device::Device;
 
@@ -31,7 +33,11 @@ pub(super) fn check_request<D: Device>(
     }
 }
 
-fn check_score<D: Device>(model: &LoadedModel<D>, score: &ScoreRequest, options: &EngineOptions) -> Result<RequestWork, Refusal> {
+fn check_score<D: Device>(
+    model: &LoadedModel<D>,
+    score: &ScoreRequest,
+    options: &EngineOptions,
+) -> Result<RequestWork, Refusal> {
     let joined = matches!(model, LoadedModel::Decoder(_));
     if joined || score.prompt.is_empty() {
         not_empty("prompt", &score.prompt)?;
@@ -55,7 +61,11 @@ fn check_score<D: Device>(model: &LoadedModel<D>, score: &ScoreRequest, options:
     })
 }
 
-fn check_encode<D: Device>(model: &LoadedModel<D>, encode: &EncodeRequest, options: &EngineOptions) -> Result<RequestWork, Refusal> {
+fn check_encode<D: Device>(
+    model: &LoadedModel<D>,
+    encode: &EncodeRequest,
+    options: &EngineOptions,
+) -> Result<RequestWork, Refusal> {
     not_empty("text", &encode.ids)?;
     check_ids(model, &encode.ids)?;
     if !encode.type_ids.is_empty() && encode.type_ids.len() != encode.ids.len() {
@@ -217,7 +227,11 @@ impl QueueItem {
                 let tokens = generate.prompt.len();
                 // An encoder's state depends on the whole prompt.
                 let whole = matches!(model, LoadedModel::EncoderDecoder(_));
-                ((0, generate.prompt.clone()), tokens, if whole { SharedWork::Prompt(tokens) } else { SharedWork::Prefix })
+                (
+                    (0, generate.prompt.clone()),
+                    tokens,
+                    if whole { SharedWork::Prompt(tokens) } else { SharedWork::Prefix },
+                )
             }
         };
         Self { request, group, key, cost, sharing: if share { sharing } else { SharedWork::Nothing } }

@@ -9,7 +9,7 @@ use crate::request::{Answer, Request, ScoreRequest, ScoreResult};
 use crate::score::{self, BatchResults};
 use crate::states_pool::StatesPool;
 use hopeval_device::energy::WorkPiece;
-use hopeval_device::{Device, DeviceError, DeviceEnergy};
+use hopeval_device::{Device, DeviceEnergy, DeviceError};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -166,7 +166,9 @@ impl<'a, D: Device> EngineWorker<'a, D> {
                 let alone = self.batches.out_of_memory(batch);
                 assert!(alone.is_none(), "several items wait again; this is a bug");
             }
-            Err(error) => batch.into_iter().for_each(|(_, item)| self.complete_group(item.group, Err(device_refusal(&error)))),
+            Err(error) => {
+                batch.into_iter().for_each(|(_, item)| self.complete_group(item.group, Err(device_refusal(&error))))
+            }
         }
     }
 
@@ -266,7 +268,8 @@ impl<'a, D: Device> EngineWorker<'a, D> {
         let generator = self.generator.as_mut().expect("it was opened; this is a bug");
         let others = !generator.is_empty();
         let (device, pool, detokenise) = (self.device, self.pool.as_mut(), self.detokenise.as_deref());
-        let (outcome, spent) = measure_work(device, || generator.admit(device, model, pool, detokenise, &requests, oldest));
+        let (outcome, spent) =
+            measure_work(device, || generator.admit(device, model, pool, detokenise, &requests, oldest));
         match outcome {
             Ok(AdmissionResult { taken, finished }) => {
                 let computed_tokens = generator.take_computed();
@@ -292,7 +295,9 @@ impl<'a, D: Device> EngineWorker<'a, D> {
                 self.prompts.put_back(batch);
                 self.full = true;
             }
-            Err(error) => batch.into_iter().for_each(|(_, item)| self.complete_group(item.group, Err(device_refusal(&error)))),
+            Err(error) => {
+                batch.into_iter().for_each(|(_, item)| self.complete_group(item.group, Err(device_refusal(&error))))
+            }
         }
     }
 
@@ -315,7 +320,13 @@ impl<'a, D: Device> EngineWorker<'a, D> {
 
     /// Divides the cost of finished work among groups: the seconds and the energy by the operations of each group
     /// alone, the computed tokens by the tokens of each group.
-    fn charge_groups(&mut self, groups: &[u64], spent: &DeviceUsage, computed_tokens: u64, tokens: impl Fn(&Request) -> u64) {
+    fn charge_groups(
+        &mut self,
+        groups: &[u64],
+        spent: &DeviceUsage,
+        computed_tokens: u64,
+        tokens: impl Fn(&Request) -> u64,
+    ) {
         let &DeviceUsage { busy, energy_j, .. } = spent;
         self.counters.device_us.fetch_add(busy.as_micros() as u64, Relaxed);
         if let Some(energy_j) = energy_j {

@@ -61,7 +61,9 @@ impl AnswerFormatter {
                 let mut fields = vec![("logits", encoded.sequence_logits.clone().into())];
                 match (&self.task, &encoded.sequence_logits[..]) {
                     (Task::Rerank, [score]) => fields.push(("score", (*score).into())),
-                    (_, logits) if logits.len() > 1 => fields.push(("label", label_name(logits, &self.sequence_labels))),
+                    (_, logits) if logits.len() > 1 => {
+                        fields.push(("label", label_name(logits, &self.sequence_labels)))
+                    }
                     _ => {}
                 }
                 fields

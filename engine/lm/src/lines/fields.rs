@@ -30,7 +30,9 @@ impl<'a> LineFields<'a> {
     /// Refuses token types without token ids.
     pub(super) fn types_go_with_ids(self) -> Result<(), BadLine> {
         if self.has("token_type_ids") && !self.has("ids") {
-            return Err(bad_fields("token_type_ids: allowed beside ids only; of texts the tokenizer gives them".into()));
+            return Err(bad_fields(
+                "token_type_ids: allowed beside ids only; of texts the tokenizer gives them".into(),
+            ));
         }
         Ok(())
     }

@@ -3,9 +3,9 @@
 use super::fields::LineFields;
 use super::{BadLine, Task};
 use crate::architectures::ModelFamily;
-use crate::request::{EncodeRequest, GenerateRequest, TokenIds, Request, ScoreRequest, EncoderOutput};
+use crate::request::{EncodeRequest, EncoderOutput, GenerateRequest, Request, ScoreRequest, TokenIds};
 use crate::session::Session;
-use crate::tokenise::{TokenisedText, TokeniseError, Tokenizer};
+use crate::tokenise::{TokeniseError, TokenisedText, Tokenizer};
 use serde_json::{Map, Value};
 use std::ops::Range;
 

@@ -1,6 +1,6 @@
 //! The task for every line.
 
-use crate::request::{Sampling, EncoderOutput};
+use crate::request::{EncoderOutput, Sampling};
 
 /// A command and its options.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,7 +21,7 @@ pub enum Task {
     Rerank,
     /// `{"id", "text"}` to `{"id", "embedding"}`.
     Embed {
-        /// [`Want::Mean`] or [`Want::First`].
+        /// [`EncoderOutput::Mean`] or [`EncoderOutput::First`].
         pooling: EncoderOutput,
         /// Whether to scale to length 1.
         normalize: bool,

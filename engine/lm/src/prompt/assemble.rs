@@ -1,6 +1,6 @@
 //! Applies the overflow rules.
 
-use super::{AssembledPrompt, LengthLimit, OverflowRule, PromptPart, Prompt, PromptError, PromptReport};
+use super::{AssembledPrompt, LengthLimit, OverflowRule, Prompt, PromptError, PromptPart, PromptReport};
 use crate::tokenise::{TokenSpan, TokeniseError, Tokenizer};
 
 /// Puts a prompt together. The effective budget is the smaller of `most`, the model's limit, and the prompt's own

@@ -49,8 +49,10 @@ fn prompt_rank_truncates_documents_and_then_the_whole() {
         let mut parts =
             vec![part("Document: "), shortened(), part(" Document: "), shortened(), part(" "), part(QUESTION)];
         // Cut at the right: from the last part on, each as far as need be.
-        let overflow =
-            (0..parts.len()).rev().map(|part| OverflowRule::Cut { part, to: LengthLimit::Tokens(0) }).collect::<Vec<_>>();
+        let overflow = (0..parts.len())
+            .rev()
+            .map(|part| OverflowRule::Cut { part, to: LengthLimit::Tokens(0) })
+            .collect::<Vec<_>>();
         let mut ask = Prompt { parts: parts.clone(), budget: None, overflow };
         let found = assemble(tokenizer, &ask, None, special).expect("it fits");
         assert_eq!(found.ids, whole[..]);
@@ -67,7 +69,11 @@ fn prompt_rank_truncates_documents_and_then_the_whole() {
         }
         // No question, for a prompt of the first document alone.
         parts.truncate(2);
-        ask = Prompt { parts, budget: Some(12), overflow: vec![OverflowRule::Cut { part: 1, to: LengthLimit::Tokens(3) }] };
+        ask = Prompt {
+            parts,
+            budget: Some(12),
+            overflow: vec![OverflowRule::Cut { part: 1, to: LengthLimit::Tokens(3) }],
+        };
         assert!(assemble(tokenizer, &ask, None, special).expect("it is cut").ids.len() <= 12);
     }
 }
@@ -85,7 +91,10 @@ fn rules_are_applied_in_order_and_no_further_than_needed() {
     assert_eq!((found.report.dropped, found.report.cut), (vec![1, 0], vec![]));
 
     // The middle is cut by what is too much, and not below its floor of words.
-    let rules = [OverflowRule::Cut { part: 1, to: LengthLimit::Words(2) }, OverflowRule::Cut { part: 2, to: LengthLimit::Tokens(0) }];
+    let rules = [
+        OverflowRule::Cut { part: 1, to: LengthLimit::Words(2) },
+        OverflowRule::Cut { part: 2, to: LengthLimit::Tokens(0) },
+    ];
     let found = assemble(&GPT2, &prompt(&texts, all - 1, &rules), None, false).expect("it fits");
     assert_eq!(found.report.cut, [(1, 1)]);
     let floor = tokens("First one. Second two Third.");
@@ -116,7 +125,8 @@ fn what_cannot_be_done_is_refused_with_its_numbers() {
     // The model's own bound holds, too.
     let ask = Prompt { budget: None, ..prompt(&["never cut this"], 0, &[]) };
     assert!(matches!(assemble(&GPT2, &ask, Some(2), false), Err(PromptError::TooLong { budget: 2, .. })));
-    let error = assemble(&GPT2, &prompt(&["a"], 9, &[OverflowRule::Drop { part: 1 }]), None, false).expect_err("no part");
+    let error =
+        assemble(&GPT2, &prompt(&["a"], 9, &[OverflowRule::Drop { part: 1 }]), None, false).expect_err("no part");
     assert_eq!(error.to_string(), "an overflow rule names part 1; the prompt has 1, counted from 0");
 }
 

@@ -20,7 +20,15 @@ pub enum SpecialRole {
 
 impl SpecialRole {
     /// Every role.
-    pub const ALL: [SpecialRole; 7] = [SpecialRole::Cls, SpecialRole::Sep, SpecialRole::Pad, SpecialRole::Eos, SpecialRole::Bos, SpecialRole::Mask, SpecialRole::Unk];
+    pub const ALL: [SpecialRole; 7] = [
+        SpecialRole::Cls,
+        SpecialRole::Sep,
+        SpecialRole::Pad,
+        SpecialRole::Eos,
+        SpecialRole::Bos,
+        SpecialRole::Mask,
+        SpecialRole::Unk,
+    ];
 
     /// The beginning of transformers' field names.
     pub const fn name(self) -> &'static str {

@@ -9,7 +9,9 @@ pub(crate) fn folder(name: &str) -> tempfile::TempDir {
     let out = tempfile::tempdir().expect("a folder");
     let config = std::fs::read(from.join("config.json")).expect("a fixture");
     let config = serde_json::from_slice(&config).expect("a fixture");
-    import_tokenizer(&from, out.path(), &config, SentencePieceRules::Model, &mut Vec::new()).expect("imported").expect("a vocabulary");
+    import_tokenizer(&from, out.path(), &config, SentencePieceRules::Model, &mut Vec::new())
+        .expect("imported")
+        .expect("a vocabulary");
     out
 }
 
@@ -39,7 +41,8 @@ fn texts_are_read_once_alone_and_in_batches() {
 fn pairs_have_types_and_offsets() {
     let bert = tokenizer("bert-uncased");
     let pair = bert.encode_pair("who é", "the film").expect("ids");
-    let (cls, sep) = (bert.special_id(SpecialRole::Cls).expect("[CLS]"), bert.special_id(SpecialRole::Sep).expect("[SEP]"));
+    let (cls, sep) =
+        (bert.special_id(SpecialRole::Cls).expect("[CLS]"), bert.special_id(SpecialRole::Sep).expect("[SEP]"));
     let seps: Vec<usize> = (0..pair.ids.len()).filter(|&n| pair.ids[n] == sep).collect();
     assert_eq!((pair.ids[0], seps.len(), seps[1]), (cls, 2, pair.ids.len() - 1));
     for n in 0..pair.ids.len() {
@@ -61,7 +64,8 @@ fn pairs_have_types_and_offsets() {
 fn words_are_read_each_on_its_own() {
     let deberta = tokenizer("deberta-v2");
     let (query, chunk) = (["Who", "'s", "the", "director", "?"], ["The", "film", " ", "-", "étude", ")"]);
-    let (cls, sep) = (deberta.special_id(SpecialRole::Cls).expect("[CLS]"), deberta.special_id(SpecialRole::Sep).expect("[SEP]"));
+    let (cls, sep) =
+        (deberta.special_id(SpecialRole::Cls).expect("[CLS]"), deberta.special_id(SpecialRole::Sep).expect("[SEP]"));
     let whole = deberta.encode_word_sequence(&query, Some(&chunk), 384).expect("pieces");
     assert_eq!((whole.lost, whole.ids.len()), ([0, 0], whole.pieces.len()));
     let mut expected = vec![cls];
@@ -118,7 +122,10 @@ fn files_say_roles_and_clean_up() {
     let settings = dir.path().join("tokenizer_config.json");
     std::fs::write(&settings, r#"{"sep_token": {"content": "[MASK]"}, "cls_token": "[NONE]"}"#).expect("written");
     let bert = Tokenizer::open(dir.path()).expect("a tokenizer");
-    assert_eq!(bert.special_id(SpecialRole::Sep).expect("as said"), bert.special_id(SpecialRole::Mask).expect("the usual one"));
+    assert_eq!(
+        bert.special_id(SpecialRole::Sep).expect("as said"),
+        bert.special_id(SpecialRole::Mask).expect("the usual one")
+    );
     assert!(bert.special_id(SpecialRole::Cls).is_err(), "a token that the vocabulary lacks fills no role");
     assert!(bert.vocabulary() > 100);
 

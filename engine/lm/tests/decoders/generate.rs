@@ -6,8 +6,8 @@ use super::packed::{Packed, bits, by_sequence, logits, side_by_side};
 use super::{DECODERS, ENCODER_DECODERS, on_each_cpu};
 use hopeval_device::{Device, Packing, Reference};
 use hopeval_lm::architectures::{open_decoder, open_encoder_decoder};
-use hopeval_lm::model::{EncoderMemory, CacheSlots};
-use hopeval_lm::{PackedBatch, KeyValueCache};
+use hopeval_lm::model::{CacheSlots, EncoderMemory};
+use hopeval_lm::{KeyValueCache, PackedBatch};
 
 /// A cache with equal room for every sequence, filled token by token.
 struct Growing<D: Device> {

@@ -5,7 +5,7 @@ use super::{DECODERS, ENCODER_DECODERS, on_each_cpu};
 use hopeval_device::{Device, Epilogue, Packing, Reference};
 use hopeval_lm::architectures::{open_decoder, open_encoder_decoder};
 use hopeval_lm::model::EncoderMemory;
-use hopeval_lm::{PackedBatch, Decoder, EncoderDecoder, LmHead};
+use hopeval_lm::{Decoder, EncoderDecoder, LmHead, PackedBatch};
 
 /// Sequences one after the other.
 pub(crate) struct Packed {

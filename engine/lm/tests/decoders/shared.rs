@@ -7,7 +7,7 @@ use super::{DECODERS, ENCODER_DECODERS, on_each_cpu};
 use hopeval_device::{Device, Packing, Reference};
 use hopeval_lm::architectures::{open_decoder, open_encoder_decoder};
 use hopeval_lm::model::EncoderMemory;
-use hopeval_lm::{PackedBatch, Decoder};
+use hopeval_lm::{Decoder, PackedBatch};
 
 /// A tree of segments: each has tokens and a parent segment.
 const PARENTS: [Option<usize>; 6] = [None, Some(0), Some(0), Some(1), Some(1), None];

@@ -3,7 +3,7 @@
 use super::*;
 use hopeval_checkpoint::Checkpoint;
 use hopeval_cuda::Cuda;
-use hopeval_cuda_emulator::{Emulator, EmulatorOptions as EmulatorOptions};
+use hopeval_cuda_emulator::{Emulator, EmulatorOptions};
 use hopeval_device::conformance::Arithmetic;
 use hopeval_lm::architectures::{open_decoder, open_encoder_decoder};
 use hopeval_lm::engine::Engine;

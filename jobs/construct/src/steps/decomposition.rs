@@ -1,6 +1,6 @@
 //! Steps from a decomposition (MuSiQue, generated worlds).
 
-use super::{StepPassage, QuestionStep, stated_at};
+use super::{QuestionStep, StepPassage, stated_at};
 use crate::skip::SkipReason;
 use hopeval_datasets::{Question, SubQuestion};
 

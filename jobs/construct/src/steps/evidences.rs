@@ -7,7 +7,7 @@
 //! subject as title, compared exactly, then as above; else the one at its position, if there are as many passages as
 //! triples.
 
-use super::{StepPassage, QuestionStep, stated_at};
+use super::{QuestionStep, StepPassage, stated_at};
 use crate::skip::SkipReason;
 use crate::words::lower_case;
 use hopeval_datasets::Question;

@@ -130,8 +130,11 @@ impl Qrels {
             match read_judgement(&row) {
                 Ok((query, passage, grade)) => {
                     let position = row.position;
-                    let entry =
-                        judged.entry(query).or_insert_with(|| QueryJudgements { position, passages: Vec::new(), used: false });
+                    let entry = judged.entry(query).or_insert_with(|| QueryJudgements {
+                        position,
+                        passages: Vec::new(),
+                        used: false,
+                    });
                     if let Ok(grade @ 1..) = u32::try_from(grade) {
                         entry.passages.push((passage, grade));
                     }

@@ -67,7 +67,11 @@ fn read_introduction(row: &JsonValue<'_>) -> FieldResult<PassageRecord> {
 }
 
 /// A question of the official schema; `None` if it is marked bad.
-fn read_official(row: &JsonValue<'_>, context: &PassageRecord, id: impl FnOnce() -> String) -> FieldResult<Option<Question>> {
+fn read_official(
+    row: &JsonValue<'_>,
+    context: &PassageRecord,
+    id: impl FnOnce() -> String,
+) -> FieldResult<Option<Question>> {
     let mut question = Question {
         id: row.optional("qid", JsonValue::id)?.unwrap_or_else(id),
         text: row.required("question", JsonValue::text)?,
@@ -125,7 +129,9 @@ fn read_pipeline(row: &JsonValue<'_>, n: u64) -> FieldResult<Question> {
         context: Some(PassageRecord { text, ..PassageRecord::default() }),
         ..Question::default()
     };
-    if let Some(links) = row.optional("link_prediction", |links| links.list("gold_question_links", JsonValue::string))? {
+    if let Some(links) =
+        row.optional("link_prediction", |links| links.list("gold_question_links", JsonValue::string))?
+    {
         question.links = links;
     }
     let mut gold = Vec::new();

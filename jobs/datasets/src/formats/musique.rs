@@ -70,7 +70,8 @@ struct ParagraphTable {
 
 fn read_paragraphs(value: &JsonValue<'_>) -> FieldResult<ParagraphTable> {
     let table = NestedTable::from_value(value)?;
-    let mut read = ParagraphTable { passages: Vec::with_capacity(table.len()), idx: Vec::new(), supporting: Vec::new() };
+    let mut read =
+        ParagraphTable { passages: Vec::with_capacity(table.len()), idx: Vec::new(), supporting: Vec::new() };
     for at in 0..table.len() {
         read.idx.push(table.optional_cell(at, "idx", JsonValue::index)?.unwrap_or(at as u32));
         read.passages.push(PassageRecord {

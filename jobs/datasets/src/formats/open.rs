@@ -97,7 +97,8 @@ pub(super) fn table_question(row: &TableRow, format: &str, n: u64) -> FieldResul
     if question.trim().is_empty() {
         return Err(FieldError::new("an empty column", "a question").under_key("question"));
     }
-    let answers = literal::parse_strings(answers)
-        .ok_or_else(|| FieldError::new(quoted(answers), r#"a list of strings such as ["a", 'b']"#).under_key("answers"))?;
+    let answers = literal::parse_strings(answers).ok_or_else(|| {
+        FieldError::new(quoted(answers), r#"a list of strings such as ["a", 'b']"#).under_key("answers")
+    })?;
     Ok(Question { id: format!("{format}-{n}"), text: question.clone(), answers, ..Question::default() })
 }

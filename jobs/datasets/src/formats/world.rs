@@ -52,7 +52,8 @@ pub(super) fn read_question(row: &JsonValue<'_>) -> FieldResult<Question> {
         links: row.list("links", JsonValue::string)?,
         notes: read_texts(row, "notes")?,
     };
-    let gold_sets = row.list("gold_sets", |set| set.read_each(|index| index_below(index, question.gold.len(), "`gold`")))?;
+    let gold_sets =
+        row.list("gold_sets", |set| set.read_each(|index| index_below(index, question.gold.len(), "`gold`")))?;
     let decomposition = row.list("decomposition", |step| {
         Ok(SubQuestion {
             question: step.required("question", JsonValue::string)?,

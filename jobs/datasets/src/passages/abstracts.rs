@@ -16,7 +16,9 @@ pub(super) fn read_passage(row: &JsonValue<'_>) -> FieldResult<PassageRecord> {
     if let Some(linked) = row.optional("text_with_links", self::read_sentences)? {
         if linked.len() != sentences.len() {
             let found = format!("{} sentences", linked.len());
-            return Err(FieldError::new(found, format!("{}, as in `text`", sentences.len())).under_key("text_with_links"));
+            return Err(
+                FieldError::new(found, format!("{}, as in `text`", sentences.len())).under_key("text_with_links")
+            );
         }
         let mut links = Vec::new();
         let mut start = 0;

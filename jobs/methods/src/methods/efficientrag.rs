@@ -51,7 +51,7 @@ mod iterate;
 mod parameters;
 mod reader;
 
-use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, MethodSetting, PromptWording};
+use crate::machine::{ContextMode, Machine, Method, MethodError, MethodSetting, PromptWording, Question, ServiceUse};
 use crate::registry::{ConfigurableMethod, MethodInfo, at_least_one};
 use crate::request::RequestKind;
 use parameters::EfficientRagParameters;
@@ -161,8 +161,10 @@ impl Method for EfficientRag {
             ("labeler", &parameters.labeler, RequestKind::Label),
             ("filter", &parameters.filter, RequestKind::Filter),
         ];
-        let readers =
-            [("reader", &parameters.reader, RequestKind::Read), ("generator", &parameters.generator, RequestKind::Generate)];
+        let readers = [
+            ("reader", &parameters.reader, RequestKind::Read),
+            ("generator", &parameters.generator, RequestKind::Generate),
+        ];
         let readers = readers.into_iter().filter_map(|(name, service, kind)| Some((name, service.as_ref()?, kind)));
         always
             .into_iter()

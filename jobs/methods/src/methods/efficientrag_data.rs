@@ -37,7 +37,7 @@ mod parameters;
 mod prompting;
 mod reply;
 
-use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, MethodSetting, PromptWording};
+use crate::machine::{ContextMode, Machine, Method, MethodError, MethodSetting, PromptWording, Question, ServiceUse};
 use crate::registry::{ConfigurableMethod, MethodInfo, at_least_one};
 use crate::request::RequestKind;
 use parameters::AnnotationParameters;

@@ -13,11 +13,11 @@
 //! Asked | retriever | failure    | end   | that failure
 //! ```
 
-use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, MethodSetting, MachineStep};
+use crate::machine::{ContextMode, Machine, MachineStep, Method, MethodError, MethodSetting, Question, ServiceUse};
 use crate::outcome::Outcome;
 use crate::ranking;
 use crate::registry::{ConfigurableMethod, MethodInfo, ParameterInfo};
-use crate::request::{RequestKind, PassageId, Request, RetrievePayload, ServiceName, Statistics};
+use crate::request::{PassageId, Request, RequestKind, RetrievePayload, ServiceName, Statistics};
 use crate::response::{Failure, FailureKind, Response};
 use serde::{Deserialize, Serialize};
 

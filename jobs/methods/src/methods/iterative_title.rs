@@ -30,11 +30,13 @@
 //! retrieval ends in that failure, and so does an indeterminate failure of links. Links with a failure in every run are
 //! no links.
 
-use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, MethodSetting, MachineStep};
+use crate::machine::{ContextMode, Machine, MachineStep, Method, MethodError, MethodSetting, Question, ServiceUse};
 use crate::outcome::{Outcome, PassagePath, RankedPassage};
 use crate::ranking;
 use crate::registry::{ConfigurableMethod, MethodInfo, ParameterInfo, at_least_one};
-use crate::request::{Direction, RequestKind, LinksPayload, PassageId, Request, RetrievePayload, ServiceName, Statistics};
+use crate::request::{
+    Direction, LinksPayload, PassageId, Request, RequestKind, RetrievePayload, ServiceName, Statistics,
+};
 use crate::response::{Failure, PassageText, Response};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -298,7 +300,8 @@ impl Machine for IterativeTitleMachine {
 impl IterativeTitleMachine {
     fn retrieve(&mut self) -> MachineStep {
         self.state = IterativeTitleState::Hits;
-        let ask = RetrievePayload { read: self.reads_titles(), ..RetrievePayload::new(&self.question, self.parameters.pool) };
+        let ask =
+            RetrievePayload { read: self.reads_titles(), ..RetrievePayload::new(&self.question, self.parameters.pool) };
         MachineStep::Ask(vec![Request::new(&self.parameters.retriever, ask)])
     }
 
@@ -319,8 +322,12 @@ impl IterativeTitleMachine {
         if self.hop >= self.parameters.hops {
             return self.finish_ranking();
         }
-        let mut open: Vec<(PassageId, f64)> =
-            self.pool.iter().filter(|(_, entry)| !entry.expanded).map(|(&id, entry)| (id, entry.path_score())).collect();
+        let mut open: Vec<(PassageId, f64)> = self
+            .pool
+            .iter()
+            .filter(|(_, entry)| !entry.expanded)
+            .map(|(&id, entry)| (id, entry.path_score()))
+            .collect();
         best_first(&mut open);
         let parents: Vec<PassageId> = open.into_iter().take(self.parameters.beam as usize).map(|(id, _)| id).collect();
         if parents.is_empty() {
@@ -348,7 +355,8 @@ impl IterativeTitleMachine {
             if !links.is_empty() {
                 followed.push(parent);
                 let ask = RetrievePayload::new(self.link_query(parent), self.parameters.width);
-                let ask = RetrievePayload { read: self.reads_titles(), ..ask.within(links, self.parameters.statistics) };
+                let ask =
+                    RetrievePayload { read: self.reads_titles(), ..ask.within(links, self.parameters.statistics) };
                 requests.push(Request::new(&self.parameters.retriever, ask));
             }
         }
@@ -404,7 +412,9 @@ impl IterativeTitleMachine {
         let paths = scored.iter().filter_map(path).take(self.parameters.k as usize).collect();
         let mut ranked = match self.parameters.merge {
             MergeRule::AfterParent => ranking::by_position(self.links_after_parents()),
-            MergeRule::PathMean => scored.into_iter().map(|(passage, score)| RankedPassage { passage, score }).collect(),
+            MergeRule::PathMean => {
+                scored.into_iter().map(|(passage, score)| RankedPassage { passage, score }).collect()
+            }
         };
         ranked.truncate(self.parameters.k as usize);
         MachineStep::Done(Outcome { ranked, paths, iterations: self.hop, ..Outcome::default() })

@@ -11,11 +11,11 @@
 //! Asked | failure          | end   | that failure
 //! ```
 
-use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, MethodSetting, MachineStep};
+use crate::machine::{ContextMode, Machine, MachineStep, Method, MethodError, MethodSetting, Question, ServiceUse};
 use crate::outcome::Outcome;
 use crate::ranking;
 use crate::registry::{ConfigurableMethod, MethodInfo, ParameterInfo, at_least_one};
-use crate::request::{RequestKind, Request, RetrievePayload, ServiceName};
+use crate::request::{Request, RequestKind, RetrievePayload, ServiceName};
 use crate::response::{Failure, Response};
 use serde::{Deserialize, Serialize};
 
@@ -83,7 +83,11 @@ impl Method for OneStep {
     }
 
     fn service_uses(&self) -> Vec<ServiceUse> {
-        vec![ServiceUse { parameter: "retriever", service: self.parameters.retriever.clone(), kind: RequestKind::Retrieve }]
+        vec![ServiceUse {
+            parameter: "retriever",
+            service: self.parameters.retriever.clone(),
+            kind: RequestKind::Retrieve,
+        }]
     }
 
     fn most_requests(&self) -> Option<Vec<(RequestKind, u64)>> {
@@ -91,7 +95,11 @@ impl Method for OneStep {
     }
 
     fn start(&self, question: &Question) -> Box<dyn Machine> {
-        Box::new(OneStepMachine { parameters: self.parameters.clone(), query: question.text.clone(), state: OneStepState::Start })
+        Box::new(OneStepMachine {
+            parameters: self.parameters.clone(),
+            query: question.text.clone(),
+            state: OneStepState::Start,
+        })
     }
 }
 

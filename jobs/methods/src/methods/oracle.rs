@@ -9,7 +9,7 @@
 //! If several passages satisfy a slot, the first one not taken by an earlier slot fills it. A slot without a passage in
 //! the corpus stays out, so the oracle's own recall measures the gaps of the corpus.
 
-use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, MethodSetting, MachineStep};
+use crate::machine::{ContextMode, Machine, MachineStep, Method, MethodError, MethodSetting, Question, ServiceUse};
 use crate::outcome::{Outcome, PassagePath};
 use crate::ranking;
 use crate::registry::{ConfigurableMethod, MethodInfo, ParameterInfo};

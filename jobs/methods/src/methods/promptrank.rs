@@ -63,7 +63,7 @@ mod parameters;
 mod prompting;
 mod reading;
 
-use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, MethodSetting, PromptWording};
+use crate::machine::{ContextMode, Machine, Method, MethodError, MethodSetting, PromptWording, Question, ServiceUse};
 use crate::registry::{ConfigurableMethod, MethodInfo};
 use crate::request::RequestKind;
 use parameters::PromptRankParameters;
@@ -158,7 +158,10 @@ impl Method for PromptRank {
     }
 
     fn wording(&self) -> Option<PromptWording> {
-        Some(PromptWording { origin: self.0.parameters.instructions.origin(), text: prompting::prompt_wording(&self.0) })
+        Some(PromptWording {
+            origin: self.0.parameters.instructions.origin(),
+            text: prompting::prompt_wording(&self.0),
+        })
     }
 
     fn start(&self, question: &Question) -> Box<dyn Machine> {

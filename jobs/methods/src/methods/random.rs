@@ -9,7 +9,7 @@
 //! There is no random source: the draws are a function of (`seed`, the question's id, `draw`), so a replay, another
 //! number of workers or another machine gives the same. `draw` numbers replicates.
 
-use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, MethodSetting, MachineStep};
+use crate::machine::{ContextMode, Machine, MachineStep, Method, MethodError, MethodSetting, Question, ServiceUse};
 use crate::outcome::Outcome;
 use crate::ranking;
 use crate::registry::{ConfigurableMethod, MethodInfo, ParameterInfo, at_least_one};

@@ -19,11 +19,13 @@
 //! A failed retrieval ends in that failure, and so does an indeterminate failure of links. Links with a failure in
 //! every run (a corpus without links refuses) are no links. A passage not returned by BM25 is not ranked.
 
-use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, MethodSetting, MachineStep};
+use crate::machine::{ContextMode, Machine, MachineStep, Method, MethodError, MethodSetting, Question, ServiceUse};
 use crate::outcome::Outcome;
 use crate::ranking;
 use crate::registry::{ConfigurableMethod, MethodInfo, ParameterInfo, at_least_one};
-use crate::request::{Direction, RequestKind, LinksPayload, PassageId, Request, RetrievePayload, ServiceName, Statistics};
+use crate::request::{
+    Direction, LinksPayload, PassageId, Request, RequestKind, RetrievePayload, ServiceName, Statistics,
+};
 use crate::response::{Failure, Response};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

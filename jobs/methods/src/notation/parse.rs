@@ -2,8 +2,8 @@
 
 use crate::request::PassageId;
 use crate::response::{
-    Answer, Failure, FailureKind, FinishReason, Generation, RetrievalHit, ChunkLabels, PassageText, PromptReport, Response, TargetScores, AnswerSpan,
-    AnswerWork,
+    Answer, AnswerSpan, AnswerWork, ChunkLabels, Failure, FailureKind, FinishReason, Generation, PassageText,
+    PromptReport, Response, RetrievalHit, TargetScores,
 };
 use std::iter::Peekable;
 use std::str::FromStr;
@@ -153,7 +153,12 @@ impl FromStr for Response {
                     title: tokens.next_text("a title")?,
                     text: tokens.next_text("a text")?,
                 }),
-                other => return NotationTokens::unexpected_token("`work`, `prompt` or `text`", Some(NotationToken::Word(other.to_owned()))),
+                other => {
+                    return NotationTokens::unexpected_token(
+                        "`work`, `prompt` or `text`",
+                        Some(NotationToken::Word(other.to_owned())),
+                    );
+                }
             }
         }
         tokens.expect_end()?;
@@ -229,7 +234,9 @@ fn read_generation(tokens: &mut NotationTokens) -> Result<Generation, NotationEr
     let finish = match tokens.next_word("`stop` or `length`")?.as_str() {
         "stop" => FinishReason::Stop,
         "length" => FinishReason::Length,
-        other => return NotationTokens::unexpected_token("`stop` or `length`", Some(NotationToken::Word(other.to_owned()))),
+        other => {
+            return NotationTokens::unexpected_token("`stop` or `length`", Some(NotationToken::Word(other.to_owned())));
+        }
     };
     Ok(Generation { text, finish, logprobs: read_numbers(&tokens.next_field("logprobs").unwrap_or_default())? })
 }

@@ -18,13 +18,14 @@
 //!
 //! The first retrieval must not fail; other failed requests are left out.
 
-use crate::machine::{ContextMode, Machine, Method, Question, ServiceUse, MachineStep};
+use crate::machine::{ContextMode, Machine, MachineStep, Method, Question, ServiceUse};
 use crate::outcome::{Outcome, PassagePath, RankedPassage, SupportingSentence};
-use crate::prompt::{Content, LengthLimit, OverflowRule, PromptPart, PassageForm, Prompt, ChatRole};
+use crate::prompt::{ChatRole, Content, LengthLimit, OverflowRule, PassageForm, Prompt, PromptPart};
 use crate::ranking;
 use crate::request::{
-    RequestPayload, Direction, EmbedPayload, EmbedRole, EntailPayload, FilterPayload, GeneratePayload, RequestKind, LabelPayload, LinksPayload, PassageId, PassageSet, PassagesPayload,
-    ReadPayload, Request, RerankPayload, RetrievePayload, Sampling, ScorePayload, ServiceName, Statistics, TextFormat, RetrievalRestriction,
+    Direction, EmbedPayload, EmbedRole, EntailPayload, FilterPayload, GeneratePayload, LabelPayload, LinksPayload,
+    PassageId, PassageSet, PassagesPayload, ReadPayload, Request, RequestKind, RequestPayload, RerankPayload,
+    RetrievalRestriction, RetrievePayload, Sampling, ScorePayload, ServiceName, Statistics, TextFormat,
 };
 use crate::response::{Failure, Response};
 use std::collections::BTreeMap;
@@ -178,7 +179,8 @@ impl EveryKindMachine {
         let Some(&RankedPassage { passage: best, .. }) = self.pool.first() else { return Ok(self.end()) };
         self.outcome.ranked = self.pool.clone();
         let ids = ranking::as_set(self.pool.iter().map(|entry| entry.passage));
-        let titles = RetrievalRestriction { passages: PassageSet::Titles(self.titles.clone()), statistics: Statistics::Corpus };
+        let titles =
+            RetrievalRestriction { passages: PassageSet::Titles(self.titles.clone()), statistics: Statistics::Corpus };
         let text = self.question.text.clone();
         let requests = vec![
             request_for(LinksPayload { passage: best, direction: Direction::Outgoing, read: false }),
@@ -218,7 +220,9 @@ impl EveryKindMachine {
     fn score_payload(&self, path: &[PassageId]) -> ScorePayload {
         let form = PassageForm::Labelled { before: "Document: ".to_owned(), between: ". ".to_owned() };
         let mut parts = vec![PromptPart::text("Question: who made it? ")];
-        parts.extend(path.iter().map(|&passage| PromptPart::passage(passage, form.clone(), Some(LengthLimit::Tokens(8)))));
+        parts.extend(
+            path.iter().map(|&passage| PromptPart::passage(passage, form.clone(), Some(LengthLimit::Tokens(8)))),
+        );
         parts.push(PromptPart::text(" Ask a question."));
         let cut = |part| OverflowRule::Cut { part, to: LengthLimit::Words(4) };
         let documents = 1..=path.len() as u32;
@@ -250,8 +254,11 @@ impl EveryKindMachine {
         let premise = Prompt { parts: vec![sentence], budget: None, overflow: Vec::new() };
         let path = self.outcome.paths.first().map_or_else(|| vec![best], |path| path.passages.clone());
         let parts = path.iter().map(|&passage| PromptPart::passage(passage, PassageForm::Text, None)).collect();
-        let context =
-            Prompt { parts, budget: Some(64), overflow: vec![OverflowRule::Cut { part: 0, to: LengthLimit::Tokens(0) }] };
+        let context = Prompt {
+            parts,
+            budget: Some(64),
+            overflow: vec![OverflowRule::Cut { part: 0, to: LengthLimit::Tokens(0) }],
+        };
         let requests = vec![
             request_for(FilterPayload { query: self.query.clone(), information }),
             request_for(EntailPayload { premise, hypothesis: self.question.text.clone() }),

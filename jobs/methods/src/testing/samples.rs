@@ -7,10 +7,11 @@ mod responses;
 
 pub use responses::every_response;
 
-use crate::prompt::{Content, LengthLimit, OverflowRule, PromptPart, PassageForm, Prompt, ChatRole};
+use crate::prompt::{ChatRole, Content, LengthLimit, OverflowRule, PassageForm, Prompt, PromptPart};
 use crate::request::{
-    RequestPayload, Direction, EmbedPayload, EmbedRole, EntailPayload, FilterPayload, GeneratePayload, LabelPayload, LinksPayload, PassageId, PassageSet, PassagesPayload, ReadPayload,
-    Request, RerankPayload, RetrievePayload, Sampling, ScorePayload, ServiceName, Statistics, TextFormat, RetrievalRestriction,
+    Direction, EmbedPayload, EmbedRole, EntailPayload, FilterPayload, GeneratePayload, LabelPayload, LinksPayload,
+    PassageId, PassageSet, PassagesPayload, ReadPayload, Request, RequestPayload, RerankPayload, RetrievalRestriction,
+    RetrievePayload, Sampling, ScorePayload, ServiceName, Statistics, TextFormat,
 };
 
 /// Every character with an escape in JSON, or with different treatment by writers of JSON.
@@ -50,7 +51,9 @@ pub fn every_request() -> Vec<(String, Request)> {
 
 type SampleGroup = (&'static str, Vec<(String, RequestPayload)>);
 
-fn named_samples<N: Into<String>, A: Into<RequestPayload>>(asks: impl IntoIterator<Item = (N, A)>) -> Vec<(String, RequestPayload)> {
+fn named_samples<N: Into<String>, A: Into<RequestPayload>>(
+    asks: impl IntoIterator<Item = (N, A)>,
+) -> Vec<(String, RequestPayload)> {
     asks.into_iter().map(|(name, ask)| (name.into(), ask.into())).collect()
 }
 
@@ -64,7 +67,10 @@ fn passage_titles(titles: &[&str]) -> PassageSet {
 
 fn retrievals() -> Vec<(String, RequestPayload)> {
     let plain = RetrievePayload::new("who made it?", 5);
-    let within = |passages, statistics| RetrievePayload { within: Some(RetrievalRestriction { passages, statistics }), ..plain.clone() };
+    let within = |passages, statistics| RetrievePayload {
+        within: Some(RetrievalRestriction { passages, statistics }),
+        ..plain.clone()
+    };
     named_samples([
         ("plain", plain.clone()),
         ("reading", RetrievePayload { read: true, ..plain.clone() }),
@@ -112,7 +118,9 @@ fn parts() -> Vec<(String, PromptPart)> {
         .into_iter()
         .map(|(name, content)| (name.to_owned(), PromptPart { role: ChatRole::User, content, truncate: None }))
         .collect();
-    parts.extend(limits.map(|(name, truncate)| (format!("truncate-{name}"), PromptPart { truncate, ..PromptPart::text("t") })));
+    parts.extend(
+        limits.map(|(name, truncate)| (format!("truncate-{name}"), PromptPart { truncate, ..PromptPart::text("t") })),
+    );
     parts.extend(roles.map(|(name, role)| (format!("role-{name}"), PromptPart { role, ..PromptPart::text("t") })));
     parts
 }
@@ -156,7 +164,10 @@ fn contents() -> Vec<(String, Content)> {
 fn labels() -> Vec<(String, RequestPayload)> {
     let label = |chunk| LabelPayload { query: "who?".to_owned(), chunk };
     let mut samples = named_samples(contents().into_iter().map(|(name, chunk)| (name, label(chunk))));
-    samples.extend(named_samples([("escapes", LabelPayload { query: TEXT.to_owned(), ..label(Content::Text(String::new())) })]));
+    samples.extend(named_samples([(
+        "escapes",
+        LabelPayload { query: TEXT.to_owned(), ..label(Content::Text(String::new())) },
+    )]));
     samples
 }
 
@@ -165,7 +176,11 @@ fn filters() -> Vec<(String, RequestPayload)> {
         query: query.to_owned(),
         information: information.iter().map(|&text| text.to_owned()).collect(),
     };
-    named_samples([("plain", filter("who?", &["born in"])), ("none", filter("", &[])), ("two", filter(TEXT, &[TEXT, ""]))])
+    named_samples([
+        ("plain", filter("who?", &["born in"])),
+        ("none", filter("", &[])),
+        ("two", filter(TEXT, &[TEXT, ""])),
+    ])
 }
 
 fn rerankings() -> Vec<(String, RequestPayload)> {
@@ -184,8 +199,12 @@ fn entailments() -> Vec<(String, RequestPayload)> {
 }
 
 fn readings() -> Vec<(String, RequestPayload)> {
-    let read =
-        |question: &str, context| ReadPayload { question: question.to_owned(), context, max_answer_tokens: 30, spans: 1 };
+    let read = |question: &str, context| ReadPayload {
+        question: question.to_owned(),
+        context,
+        max_answer_tokens: 30,
+        spans: 1,
+    };
     named_samples([
         ("plain", read("who?", Prompt::text("a"))),
         ("whole", ReadPayload { max_answer_tokens: u32::MAX, spans: 5, ..read(TEXT, whole_prompt()) }),
@@ -224,6 +243,7 @@ fn generations() -> Vec<(String, RequestPayload)> {
         ("sample-not-a-number", sample(f64::NAN, 1.0, 0)),
     ]);
     let numbers = NUMBERS.into_iter().enumerate();
-    samples.extend(named_samples(numbers.map(|(n, number)| (format!("number-{n}"), sample(number, -number, u32::MAX)))));
+    samples
+        .extend(named_samples(numbers.map(|(n, number)| (format!("number-{n}"), sample(number, -number, u32::MAX)))));
     samples
 }

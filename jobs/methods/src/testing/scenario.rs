@@ -3,7 +3,7 @@
 //! `ops/docs/scenarios.md` describes the format. Running a file renders it anew with the machines' real reactions. A
 //! test compares the result with the file; blessing writes it to the file.
 
-use crate::machine::{Machine, Method, MethodError, Question, MethodSetting, MachineStep};
+use crate::machine::{Machine, MachineStep, Method, MethodError, MethodSetting, Question};
 use crate::notation::NotationError;
 use crate::notation::parse::{NotationToken, NotationTokens, read_number, read_numbers, read_passage};
 use crate::request::PassageId;
@@ -124,7 +124,9 @@ impl Scenario {
                 tokens.expect_end()?;
             }
             "kind" => self.question.kind = Some(tokens.next_word("a kind")?),
-            "candidates" => self.question.candidates = token_texts(tokens).map(|w| read_passage(&w)).collect::<Result<_, _>>()?,
+            "candidates" => {
+                self.question.candidates = token_texts(tokens).map(|w| read_passage(&w)).collect::<Result<_, _>>()?
+            }
             "gold" => {
                 let slot = |word: String| Ok(read_numbers::<u32>(&word)?.into_iter().map(PassageId).collect());
                 self.question.gold = token_texts(tokens).map(slot).collect::<Result<_, NotationError>>()?;

@@ -4,10 +4,10 @@
 //! truncations, budgets and overflow rules: tests of a machine's budgets need no tokenizer.
 
 use crate::prompt::{Content, LengthLimit, OverflowRule, PassageForm, Prompt};
-use crate::request::{RequestPayload, Direction, PassageId, PassageSet, Request};
+use crate::request::{Direction, PassageId, PassageSet, Request, RequestPayload};
 use crate::response::{
-    Answer, Failure, FailureKind, FinishReason, Generation, RetrievalHit, ChunkLabels, PassageText, PromptReport, Response, TargetScores, AnswerSpan,
-    AnswerWork,
+    Answer, AnswerSpan, AnswerWork, ChunkLabels, Failure, FailureKind, FinishReason, Generation, PassageText,
+    PromptReport, Response, RetrievalHit, TargetScores,
 };
 use std::collections::BTreeSet;
 

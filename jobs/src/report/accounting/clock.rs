@@ -104,7 +104,10 @@ mod tests {
     fn percentiles_are_times_that_were_measured() {
         let times = TimeDistribution::from_times((1..=100).rev().map(f64::from).collect());
         assert_eq!(times, TimeDistribution { mean: 50.5, p50: 50.0, p90: 90.0, p99: 99.0 });
-        assert_eq!(TimeDistribution::from_times(vec![2.0]), TimeDistribution { mean: 2.0, p50: 2.0, p90: 2.0, p99: 2.0 });
+        assert_eq!(
+            TimeDistribution::from_times(vec![2.0]),
+            TimeDistribution { mean: 2.0, p50: 2.0, p90: 2.0, p99: 2.0 }
+        );
         assert_eq!(TimeDistribution::from_times(vec![3.0, 1.0, 2.0]).p90, 3.0);
     }
 

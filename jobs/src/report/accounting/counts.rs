@@ -1,6 +1,6 @@
 //! Counts a configuration's outcomes and divides its costs by them.
 
-use super::account::{ConfigurationCosts, AttributedCosts, MeanCalls, sum_from_zero};
+use super::account::{AttributedCosts, ConfigurationCosts, MeanCalls, sum_from_zero};
 use crate::run::evaluator::OK;
 use hopeval_methods::RequestKind;
 use hopeval_results::tables::{ConfigurationRow, CostRow, FinalOutcomeRow};

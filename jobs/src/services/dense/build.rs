@@ -23,7 +23,7 @@ use hopeval_index::{DenseWriter, IndexError};
 use hopeval_lm::engine::Completion;
 use hopeval_methods::{Failure, FailureKind};
 use hopeval_operators::collect::{Collector, collect};
-use hopeval_operators::produce::{ProductionFailure, Production, produce};
+use hopeval_operators::produce::{Production, ProductionFailure, produce};
 use hopeval_operators::ticket::Ticket;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -101,10 +101,15 @@ pub fn build_indexes(
         let mut lacks = building.claim_index(&name) && dense.lacks_index(corpus)?;
         if lacks && corpus.is_empty() {
             // There is no row to send, so the file is written directly.
-            dense.index_writer(corpus)?.finish().map_err(|source| JobError::Index { name: dense.name.clone(), source })?;
+            dense
+                .index_writer(corpus)?
+                .finish()
+                .map_err(|source| JobError::Index { name: dense.name.clone(), source })?;
             lacks = false;
         }
-        let wish = lacks.then(|| MissingIndex::new(&dense.index_place(corpus, dense.model()?).1, worker.index())).transpose()?;
+        let wish = lacks
+            .then(|| MissingIndex::new(&dense.index_place(corpus, dense.model()?).1, worker.index()))
+            .transpose()?;
         let probe = render_build(worker, wish, corpus, &dense, building);
         while !probe.done() {
             if let Some(error) = building.fault.take() {
@@ -120,7 +125,7 @@ pub fn build_indexes(
 /// Makes every missing dense index, with one worker in a thread of its own.
 ///
 /// # Errors
-/// As [`make`].
+/// As [`build_indexes`].
 pub(in crate::services) fn build_alone(
     corpus: &Arc<Corpus>,
     services: &Services,

@@ -11,7 +11,7 @@ use hopeval_corpus::Corpus;
 use hopeval_index::DenseQuery;
 use hopeval_lm::request as engine;
 use hopeval_methods::request::{EmbedRole, RetrievePayload};
-use hopeval_methods::{RequestPayload, FailureKind, PromptReport, Request, Response, AnswerWork};
+use hopeval_methods::{AnswerWork, FailureKind, PromptReport, Request, RequestPayload, Response};
 
 /// A query with its vector.
 pub(super) struct EmbeddedQuery {

@@ -19,11 +19,11 @@ use super::query::{PartResult, QueryInlet, VectorQuery};
 use super::{DenseService, index_refusal, query_response};
 use crate::fault::RunFault;
 use crate::services::service::Services;
-use crate::services::thread::{ServiceThread, ServiceTask, task_answer, take_batch, spawn_thread, queue_time_us};
+use crate::services::thread::{ServiceTask, ServiceThread, queue_time_us, spawn_thread, take_batch, task_answer};
 use crate::services::timing::{AnswerTiming, elapsed_us, share_evenly};
 use crate::services::usage::ServiceCounters;
 use hopeval_index::{DenseQuery, Hit, SearchScratch};
-use hopeval_methods::{Failure, FailureKind, PromptReport, Request, ServiceName, AnswerWork};
+use hopeval_methods::{AnswerWork, Failure, FailureKind, PromptReport, Request, ServiceName};
 use hopeval_operators::scatter::{self, QueryEnd, QueryShard};
 use hopeval_operators::ticket::Ticket;
 use std::collections::BTreeMap;
@@ -122,8 +122,11 @@ impl IndexPart<'_> {
                 .map(|_| Err(Failure { kind: FailureKind::Unavailable, message: message.clone() }))
                 .collect();
         };
-        let queries =
-            queries.map(|VectorQuery { vector, k, within, .. }| DenseQuery { vector, k: *k, within: within.as_deref() });
+        let queries = queries.map(|VectorQuery { vector, k, within, .. }| DenseQuery {
+            vector,
+            k: *k,
+            within: within.as_deref(),
+        });
         let queries: Vec<_> = queries.collect();
         let rankings = index.part(self.part, self.parts).search(&queries, scratch).into_iter();
         rankings.map(|ranking| ranking.map_err(|error| index_refusal(&error))).collect()
@@ -144,7 +147,12 @@ fn search_part(part: &IndexPart<'_>, receiver: &Receiver<Vec<QueuedQuery>>) {
 }
 
 /// The service thread of a dense index with several workers: embeds waiting queries, and lets all workers rank.
-pub(super) fn serve_sharded(thread: &ServiceThread, dense: &DenseService, tasks: &Receiver<ServiceTask>, inlet: &QueryInlet) {
+pub(super) fn serve_sharded(
+    thread: &ServiceThread,
+    dense: &DenseService,
+    tasks: &Receiver<ServiceTask>,
+    inlet: &QueryInlet,
+) {
     while let Some(tasks) = take_batch(tasks, thread.batch) {
         let begun = Instant::now();
         let requests: Vec<&Request> = tasks.iter().map(|(submission, _)| &submission.request).collect();

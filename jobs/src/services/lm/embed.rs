@@ -1,6 +1,6 @@
 //! `Embed`: a vector of a text, pooled and scaled according to the settings. Dense retrieval uses the same functions.
 
-use super::model::{PreparedRequest, EngineUsage, ResponseBuilder, Model, encoded_answer};
+use super::model::{EngineUsage, Model, PreparedRequest, ResponseBuilder, encoded_answer};
 use super::prompts::tokenizer_failure;
 use crate::services::corpus::content_text;
 use hopeval_corpus::Corpus;

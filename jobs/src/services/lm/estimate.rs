@@ -3,12 +3,12 @@
 //! Nothing is computed. Token counts are those of the real prompts. The model's answer is guessed from common words of
 //! texts, so that a machine takes about as many rounds as in a real run.
 
-use super::model::{PreparedRequest, Model};
+use super::model::{Model, PreparedRequest};
 use crate::services::corpus::content_text;
 use hopeval_corpus::Corpus;
 use hopeval_lm::request as engine;
-use hopeval_methods::response::{FinishReason, Generation, ChunkLabels, TargetScores};
-use hopeval_methods::{Answer, RequestPayload, Request, Response, AnswerWork};
+use hopeval_methods::response::{ChunkLabels, FinishReason, Generation, TargetScores};
+use hopeval_methods::{Answer, AnswerWork, Request, RequestPayload, Response};
 use hopeval_pytext::words;
 use std::collections::BTreeSet;
 
@@ -42,7 +42,9 @@ impl Model {
                     (0..self.tag_count()).map(|tag| if tag == 1 { 0.25 } else { common as f32 / (tag + 1) as f32 });
                 Answer::Label(ChunkLabels { information, tag_logits: tag_logits.collect() })
             }
-            RequestPayload::Filter(filter) => Answer::Filter([&filter.query[..], &filter.information.join(" ")].join(" ")),
+            RequestPayload::Filter(filter) => {
+                Answer::Filter([&filter.query[..], &filter.information.join(" ")].join(" "))
+            }
             RequestPayload::Rerank(rerank) => {
                 let item = |item| common_words(&rerank.query, &content_text(corpus, item).unwrap_or_default());
                 Answer::Rerank(rerank.items.iter().map(item).collect())
@@ -53,7 +55,10 @@ impl Model {
                 Answer::Generate(Generation { text: String::new(), finish: FinishReason::Length, logprobs: Vec::new() })
             }
             // The reader's answer ends a question.
-            RequestPayload::Read(_) | RequestPayload::Retrieve(_) | RequestPayload::Passages(_) | RequestPayload::Links(_) => Answer::Read(Vec::new()),
+            RequestPayload::Read(_)
+            | RequestPayload::Retrieve(_)
+            | RequestPayload::Passages(_)
+            | RequestPayload::Links(_) => Answer::Read(Vec::new()),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `Generate`: a continuation by a local language model. It cannot guarantee a format. Roles are not marked, because
 //! these are completion models.
 
-use super::model::{PreparedRequest, Model, unexpected_answer};
+use super::model::{Model, PreparedRequest, unexpected_answer};
 use hopeval_corpus::Corpus;
 use hopeval_lm::architectures::ModelFamily;
 use hopeval_lm::generate::cut_at_stop;
@@ -12,7 +12,12 @@ use hopeval_methods::{Answer, Failure};
 use std::sync::Arc;
 
 impl Model {
-    pub(super) fn generate(&self, corpus: &Corpus, asked: &GeneratePayload, draw: u32) -> Result<PreparedRequest, Failure> {
+    pub(super) fn generate(
+        &self,
+        corpus: &Corpus,
+        asked: &GeneratePayload,
+        draw: u32,
+    ) -> Result<PreparedRequest, Failure> {
         let new = asked.max_tokens as usize;
         let positions = self.session.engine.abilities().sizes.max_positions;
         let most = match self.session.family {
@@ -43,18 +48,20 @@ impl Model {
         };
         let tokenizer = Arc::clone(&self.tokenizer);
         let skip_special = asked.format != TextFormat::WithSpecial;
-        Ok(PreparedRequest::single_request(engine::Request::Generate(request), Some(prompt.report), move |answer| match answer {
-            engine::Answer::Generated(generated) => {
-                let whole = tokenizer.decode(&generated.ids, skip_special);
-                let text = cut_at_stop(&whole, &stop).0.to_owned();
-                let finish = match generated.finish {
-                    engine::FinishReason::End | engine::FinishReason::Stop => FinishReason::Stop,
-                    engine::FinishReason::Length => FinishReason::Length,
-                };
-                let logprobs = if logprobs { generated.log_probs } else { Vec::new() };
-                Ok(Answer::Generate(Generation { text, finish, logprobs }))
+        Ok(PreparedRequest::single_request(engine::Request::Generate(request), Some(prompt.report), move |answer| {
+            match answer {
+                engine::Answer::Generated(generated) => {
+                    let whole = tokenizer.decode(&generated.ids, skip_special);
+                    let text = cut_at_stop(&whole, &stop).0.to_owned();
+                    let finish = match generated.finish {
+                        engine::FinishReason::End | engine::FinishReason::Stop => FinishReason::Stop,
+                        engine::FinishReason::Length => FinishReason::Length,
+                    };
+                    let logprobs = if logprobs { generated.log_probs } else { Vec::new() };
+                    Ok(Answer::Generate(Generation { text, finish, logprobs }))
+                }
+                other => unexpected_answer(&other),
             }
-            other => unexpected_answer(&other),
         }))
     }
 }

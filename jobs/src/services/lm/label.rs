@@ -1,7 +1,7 @@
 //! `Label` and `Filter`: EfficientRAG's labeler and filter, word by word (section 3.1; tokenisation and decoding follow
 //! the official script).
 
-use super::model::{PreparedRequest, Model, encoded_answer};
+use super::model::{Model, PreparedRequest, encoded_answer};
 use super::prompts::tokenizer_failure;
 use super::settings::LabelScope;
 use crate::services::corpus::content_text;
@@ -23,7 +23,8 @@ impl Model {
     pub(super) fn label(&self, corpus: &Corpus, asked: &LabelPayload) -> Result<PreparedRequest, Failure> {
         let chunk = content_text(corpus, &asked.chunk)?;
         let (query, chunk) = (self.words(&asked.query), self.words(&chunk));
-        let pieces = self.tokenizer.encode_word_sequence(&query, Some(&chunk), self.length_limit(self.settings.label_tokens));
+        let pieces =
+            self.tokenizer.encode_word_sequence(&query, Some(&chunk), self.length_limit(self.settings.label_tokens));
         let pieces = pieces.map_err(|error| tokenizer_failure(&error))?;
         let (tokenizer, scope) = (Arc::clone(&self.tokenizer), self.settings.label_scope);
         let request = encode_request(&pieces);
@@ -71,7 +72,11 @@ fn pieces_report(pieces: &WordPieces) -> PromptReport {
 /// Without token types, as in the models' training.
 fn encode_request(pieces: &WordPieces) -> engine::Request {
     let ids = pieces.ids.clone().into();
-    engine::Request::Encode(engine::EncodeRequest { ids, type_ids: engine::TokenIds::default(), want: engine::EncoderOutput::Labels })
+    engine::Request::Encode(engine::EncodeRequest {
+        ids,
+        type_ids: engine::TokenIds::default(),
+        want: engine::EncoderOutput::Labels,
+    })
 }
 
 /// The tokens with the label `KEEP` at positions accepted by `counts`.
@@ -87,7 +92,10 @@ mod tests {
     #[test]
     fn blank_information_is_left_out() {
         let filter = |information: &[&str]| {
-            filter_text(&FilterPayload { query: "who?".into(), information: information.iter().map(|&i| i.into()).collect() })
+            filter_text(&FilterPayload {
+                query: "who?".into(),
+                information: information.iter().map(|&i| i.into()).collect(),
+            })
         };
         assert_eq!(filter(&["a b", " ", "c"]), "Query: who? Info: a b; Info: c");
         assert_eq!(filter(&[]), "Query: who? ");

@@ -11,7 +11,9 @@ use hopeval_lm::engine::{Completion, Refusal};
 use hopeval_lm::request as engine;
 use hopeval_lm::session::Session;
 use hopeval_lm::tokenise::Tokenizer;
-use hopeval_methods::{Answer, RequestPayload, Failure, FailureKind, RequestKind, PromptReport, Request, Response, AnswerWork};
+use hopeval_methods::{
+    Answer, AnswerWork, Failure, FailureKind, PromptReport, Request, RequestKind, RequestPayload, Response,
+};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -107,7 +109,9 @@ impl Model {
             RequestPayload::Read(read) => self.read(corpus, read),
             RequestPayload::Embed(embed) => self.embed(corpus, embed),
             RequestPayload::Generate(generate) => self.generate(corpus, generate, request.draw),
-            RequestPayload::Retrieve(_) | RequestPayload::Passages(_) | RequestPayload::Links(_) => return Err(Box::new(refuse_kind(request))),
+            RequestPayload::Retrieve(_) | RequestPayload::Passages(_) | RequestPayload::Links(_) => {
+                return Err(Box::new(refuse_kind(request)));
+            }
         };
         asked.map_err(|failure| Box::new(Response::failure(failure.kind, failure.message)))
     }

@@ -1,7 +1,7 @@
 //! `Rerank` and `Entail`: sequence classifiers over pairs of texts.
 
 use super::entailment::entailment_position;
-use super::model::{PreparedRequest, ResponseBuilder, Model, encoded_answer};
+use super::model::{Model, PreparedRequest, ResponseBuilder, encoded_answer};
 use super::prompts::tokenizer_failure;
 use super::read::ContextText;
 use crate::services::corpus::content_text;
@@ -51,7 +51,11 @@ impl Model {
     fn truncate_pair(&self, first: &str, second: &str) -> Result<TruncatedPair, Failure> {
         let pair = self.encode_pair(first, second)?;
         let (ids, type_ids, lost) = pair.cut_longest(self.length_limit(self.settings.pair_tokens));
-        let request = engine::EncodeRequest { ids: ids.into(), type_ids: self.type_ids(type_ids), want: engine::EncoderOutput::Logits };
+        let request = engine::EncodeRequest {
+            ids: ids.into(),
+            type_ids: self.type_ids(type_ids),
+            want: engine::EncoderOutput::Logits,
+        };
         Ok(TruncatedPair { request, pair, lost })
     }
 

@@ -1,6 +1,6 @@
 //! `Read`: answer spans by an extractive reader (Devlin et al. 2019, section 4.2; with a rank head as in MDR).
 
-use super::model::{PreparedRequest, Model, encoded_answer};
+use super::model::{Model, PreparedRequest, encoded_answer};
 use hopeval_corpus::Corpus;
 use hopeval_lm::request as engine;
 use hopeval_methods::request::ReadPayload;
@@ -31,7 +31,10 @@ impl Model {
         let (length, count) = (asked.max_answer_tokens as usize, asked.spans as usize);
         let (mut report, parts) = (context.report, text.ends.len());
         report.tokens = request.ids.len() as u32;
-        text.note_lost_tokens(&mut report, &pair.encoded.offsets[pair.encoded.second.start + second..pair.encoded.second.end]);
+        text.note_lost_tokens(
+            &mut report,
+            &pair.encoded.offsets[pair.encoded.second.start + second..pair.encoded.second.end],
+        );
         report.add_lost_tokens(parts, pair.first.len() - question);
         Ok(PreparedRequest::single_request(engine::Request::Encode(request), Some(report), move |answer| {
             let found = encoded_answer(answer);

@@ -1,7 +1,7 @@
 //! `Score`: the log-likelihood of a target after a prompt, as rows for a grid of temperatures
 //! (PromptRank, section 2.2).
 
-use super::model::{PreparedRequest, Model, unexpected_answer};
+use super::model::{Model, PreparedRequest, unexpected_answer};
 use super::prompts::tokenizer_failure;
 use hopeval_corpus::Corpus;
 use hopeval_lm::architectures::ModelFamily;
@@ -33,12 +33,14 @@ impl Model {
             target: target.into(),
             temperatures: temperatures.iter().map(|&t| t as f32).collect(),
         };
-        Ok(PreparedRequest::single_request(engine::Request::Score(request), Some(prompt.report), move |answer| match answer {
-            engine::Answer::Scored(scored) => {
-                let log_sum_exps = temperatures.into_iter().zip(scored.log_sum_exps).collect();
-                Ok(Answer::Score(TargetScores { logits: scored.target_logits, log_sum_exps, ends }))
+        Ok(PreparedRequest::single_request(engine::Request::Score(request), Some(prompt.report), move |answer| {
+            match answer {
+                engine::Answer::Scored(scored) => {
+                    let log_sum_exps = temperatures.into_iter().zip(scored.log_sum_exps).collect();
+                    Ok(Answer::Score(TargetScores { logits: scored.target_logits, log_sum_exps, ends }))
+                }
+                other => unexpected_answer(&other),
             }
-            other => unexpected_answer(&other),
         }))
     }
 }

@@ -3,10 +3,10 @@
 use super::LmService;
 use super::model::PreparedRequest;
 use crate::fault::RunFault;
-use crate::services::thread::{ServiceThread, ServiceTask, task_answer, take_batch, queue_time_us};
+use crate::services::thread::{ServiceTask, ServiceThread, queue_time_us, take_batch, task_answer};
 use crate::services::timing::{AnswerTiming, microseconds};
 use crate::services::usage::ServiceCounters;
-use hopeval_lm::engine::{Completion, Engine, CompletionCallback};
+use hopeval_lm::engine::{Completion, CompletionCallback, Engine};
 use hopeval_lm::request::Request;
 use hopeval_methods::{FailureKind, Response};
 use std::sync::atomic::Ordering;
@@ -50,7 +50,11 @@ fn tell_halved(thread: &ServiceThread, lm: &LmService, engine: &Engine) {
 
 /// The engine requests for a task; empty if the response is known without the engine.
 fn engine_calls(thread: &ServiceThread, lm: &LmService, task: ServiceTask) -> EngineCalls {
-    let till = AnswerDelivery { name: Arc::clone(&thread.name), usage: Arc::clone(&thread.usage), fault: thread.fault.clone() };
+    let till = AnswerDelivery {
+        name: Arc::clone(&thread.name),
+        usage: Arc::clone(&thread.usage),
+        fault: thread.fault.clone(),
+    };
     let prepared = match lm.model_if_open() {
         Some(model) => model.prepare(&thread.corpus, &task.0.request),
         // The model is opened before the dataflow is built.

@@ -23,7 +23,7 @@ pub struct LmSettings {
     #[serde(default)]
     pub threads: Option<usize>,
     /// The most tokens in a batch. The default of this and the next two depends on the device
-    /// ([`DeviceName::options`]).
+    /// ([`DeviceName::default_options`]).
     #[serde(default)]
     pub batch_tokens: Option<usize>,
     /// Tokens with cached encoder states (encoder-decoders).

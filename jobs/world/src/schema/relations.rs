@@ -1,6 +1,6 @@
 //! The table of relations and their wordings.
 
-use super::{EntityClass, LiteralKind, ObjectRange, Relation, PersonRole};
+use super::{EntityClass, LiteralKind, ObjectRange, PersonRole, Relation};
 
 /// Default fields, for most relations.
 const NONE: Relation = Relation {

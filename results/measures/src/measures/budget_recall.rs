@@ -3,7 +3,7 @@
 use super::MeasureKey;
 use super::recall::recall_frac;
 use crate::answer::Profile;
-use crate::ranked::{GoldRanks, GoldGroups};
+use crate::ranked::{GoldGroups, GoldRanks};
 use crate::registry::Column;
 
 /// The share of golds among the first `budget` distinct passages, in the order of gathering over all steps (IRCoT,

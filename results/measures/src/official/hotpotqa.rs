@@ -2,8 +2,8 @@
 
 use std::io::Read;
 
-use super::{MeasureError, OfficialFigures, FileRole, ScoreSums, input};
-use crate::answer::{Profile, AnswerScorer};
+use super::{FileRole, MeasureError, OfficialFigures, ScoreSums, input};
+use crate::answer::{AnswerScorer, Profile};
 use crate::facts::{SetScore, joint, supporting_facts};
 
 const NAMES: [&str; 12] = [
@@ -40,7 +40,10 @@ pub(super) fn score_files(predictions: impl Read, gold: impl Read) -> Result<Off
         let mut parts: Vec<SetScore> = Vec::with_capacity(2);
         if let Some(answer) = answers.get(&id) {
             let answer = answer.as_str().ok_or_else(|| {
-                predictions.field_error(&format!("answer.{id}"), format!("is {}, allowed is a string", input::value_kind(answer)))
+                predictions.field_error(
+                    &format!("answer.{id}"),
+                    format!("is {}, allowed is a string", input::value_kind(answer)),
+                )
             })?;
             parts.push(scorer.score(Profile::HotpotQa, answer, &golds).into());
             predicted_answers += 1;

@@ -4,7 +4,7 @@ use std::io::Read;
 
 use serde_json::{Map, Value};
 
-use super::{MeasureError, FileRole};
+use super::{FileRole, MeasureError};
 
 /// One object of a file and its position.
 pub(super) struct FileRow {

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::io::Read;
 
 use super::input::FileRow;
-use super::{MeasureError, OfficialFigures, FileRole, input};
-use crate::answer::{Profile, AnswerScorer};
+use super::{FileRole, MeasureError, OfficialFigures, input};
+use crate::answer::{AnswerScorer, Profile};
 use crate::facts::support_indices;
 
 /// A question of MuSiQue-Full. It comes twice: with and without the paragraphs needed to answer it.

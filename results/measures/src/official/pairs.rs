@@ -4,8 +4,8 @@ use std::io::BufRead;
 
 use serde::Serialize;
 
-use super::{MeasureError, FileRole, input};
-use crate::answer::{AnswerScore, Profile, AnswerScorer};
+use super::{FileRole, MeasureError, input};
+use crate::answer::{AnswerScore, AnswerScorer, Profile};
 
 /// EM and F1, each the best over the golds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::io::Read;
 
 use super::input::FileRow;
-use super::{MeasureError, OfficialFigures, FileRole, ScoreSums, input};
-use crate::answer::{Profile, AnswerScorer};
+use super::{FileRole, MeasureError, OfficialFigures, ScoreSums, input};
+use crate::answer::{AnswerScorer, Profile};
 use crate::facts::{EvidenceTriple, SetScore, evidences, joint, supporting_facts_lowered};
 
 const NAMES: [&str; 16] = [
@@ -55,7 +55,10 @@ pub(super) fn score_files(
         let mut parts: Vec<SetScore> = Vec::with_capacity(3);
         if let Some(answer) = answers.get(&id) {
             let answer = answer.as_str().ok_or_else(|| {
-                predictions.field_error(&format!("answer.{id}"), format!("is {}, allowed is a string", input::value_kind(answer)))
+                predictions.field_error(
+                    &format!("answer.{id}"),
+                    format!("is {}, allowed is a string", input::value_kind(answer)),
+                )
             })?;
             let score = scorer.score(Profile::TwoWiki, answer, &golds).into();
             predicted_answers += 1;

@@ -40,7 +40,13 @@ struct OutcomeWindow {
 ///
 /// An item is an error if a part is missing or corrupt, or holds fewer or more outcomes of a cohort than its commit
 /// says. An error is the last item.
-pub fn in_final_order(store: &Store, run: &str, state: &LogState, configurations: usize, chunk_size: u64) -> FinalOrderOutcomes {
+pub fn in_final_order(
+    store: &Store,
+    run: &str,
+    state: &LogState,
+    configurations: usize,
+    chunk_size: u64,
+) -> FinalOrderOutcomes {
     let configurations = u32::try_from(configurations).unwrap_or(u32::MAX);
     let each = |outcomes: u64| outcomes / u64::from(configurations.max(1));
     let chunks = state
@@ -64,7 +70,12 @@ pub fn in_final_order(store: &Store, run: &str, state: &LogState, configurations
 ///
 /// # Errors
 /// As an item of [`in_final_order`].
-pub fn of_question(store: &Store, state: &LogState, chunk_size: u64, index: u64) -> Result<Vec<OutcomeRow>, TableError> {
+pub fn of_question(
+    store: &Store,
+    state: &LogState,
+    chunk_size: u64,
+    index: u64,
+) -> Result<Vec<OutcomeRow>, TableError> {
     let Some(&commit) = state.committed.get(&(index / chunk_size.max(1))) else { return Ok(Vec::new()) };
     let mut found = Vec::new();
     for part in state.commits.get(commit).map_or(&[][..], |commit| &commit.parts) {
@@ -106,7 +117,9 @@ fn plan_windows(chunks: &BTreeMap<u64, (usize, u64)>, configurations: u32, limit
         }
     }
     (0..configurations)
-        .flat_map(|c| stretches.iter().map(move |chunks| OutcomeWindow { configurations: c..c + 1, cohorts: chunks.clone() }))
+        .flat_map(|c| {
+            stretches.iter().map(move |chunks| OutcomeWindow { configurations: c..c + 1, cohorts: chunks.clone() })
+        })
         .collect()
 }
 

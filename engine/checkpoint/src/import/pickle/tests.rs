@@ -22,7 +22,16 @@ fn reads_data_of_every_protocol() {
         let PickleValue::Dict(entries) = pickle.get(pickle.root) else { panic!("a dict") };
         let PickleValue::List(items) = pickle.get(entries[0].1) else { panic!("a list") };
         let items: Vec<&PickleValue> = items.iter().map(|&id| pickle.get(id)).collect();
-        assert_eq!(items, [&PickleValue::Int(1), &PickleValue::Int(-2), &PickleValue::Bool(true), &PickleValue::None, &PickleValue::Float(1.5)]);
+        assert_eq!(
+            items,
+            [
+                &PickleValue::Int(1),
+                &PickleValue::Int(-2),
+                &PickleValue::Bool(true),
+                &PickleValue::None,
+                &PickleValue::Float(1.5)
+            ]
+        );
         let PickleValue::Tuple(inner) = pickle.get(entries[1].1) else { panic!("a tuple") };
         assert_eq!(*pickle.get(inner[0]), second);
     }
@@ -68,7 +77,8 @@ fn every_changed_byte_is_read_or_refused_without_a_panic() {
     let pickle = Pickle::read(whole).expect("a tensor");
     let PickleValue::Dict(entries) = pickle.get(pickle.root) else { panic!("a dict") };
     let storage = StorageReference { key: "0".to_owned(), element: Some(StorageElement::F32), view: None };
-    let tensor = TensorReference { storage, element: StorageElement::F32, offset: 0, shape: vec![2, 3], stride: vec![3, 1] };
+    let tensor =
+        TensorReference { storage, element: StorageElement::F32, offset: 0, shape: vec![2, 3], stride: vec![3, 1] };
     assert_eq!(*pickle.get(entries[0].1), PickleValue::Tensor(tensor));
     for at in 0..whole.len() {
         for byte in 0..=255 {

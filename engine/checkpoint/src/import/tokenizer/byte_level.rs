@@ -1,7 +1,7 @@
 //! Tokenizers of `vocab.json` and `merges.txt`: byte-pair encoding of bytes (GPT-2, OPT, RoBERTa, Qwen2).
 
 use super::settings::TokenizerSettings;
-use super::{TokenizerClass, TokenizerParts, PostProcessor, TokenRoles, vocabulary_error};
+use super::{PostProcessor, TokenRoles, TokenizerClass, TokenizerParts, vocabulary_error};
 use crate::CheckpointError;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -15,7 +15,11 @@ const QWEN2_WORDS: &str = concat!(
     r"|\s*[\r\n]+|\s+(?!\S)|\s+",
 );
 
-pub(super) fn build_parts(file: &Path, class: TokenizerClass, settings: &TokenizerSettings) -> Result<(TokenizerParts, TokenRoles), CheckpointError> {
+pub(super) fn build_parts(
+    file: &Path,
+    class: TokenizerClass,
+    settings: &TokenizerSettings,
+) -> Result<(TokenizerParts, TokenRoles), CheckpointError> {
     let tokens: HashMap<String, u32> = serde_json::from_slice(&super::read_file(file)?)
         .map_err(|source| vocabulary_error(file, format!("not a JSON object of tokens and ids: {source}")))?;
     let merges = read_merges(&file.with_file_name("merges.txt"))?;
@@ -28,7 +32,9 @@ pub(super) fn build_parts(file: &Path, class: TokenizerClass, settings: &Tokeniz
     let add_prefix_space = settings.flag("add_prefix_space", false);
     let bos = role("bos_token");
     let processor = match class {
-        TokenizerClass::Roberta => PostProcessor::Roberta { sep: role("sep_token"), cls: role("cls_token"), add_prefix_space },
+        TokenizerClass::Roberta => {
+            PostProcessor::Roberta { sep: role("sep_token"), cls: role("cls_token"), add_prefix_space }
+        }
         // Without a BOS token the flag has no effect.
         _ if !bos.is_empty() && settings.flag("add_bos_token", class == TokenizerClass::Opt) => {
             PostProcessor::template(&[&bos, "$A"], &[&bos, "$A", &format!("{bos}:1"), "$B:1"])
@@ -58,7 +64,9 @@ fn default_roles(class: TokenizerClass) -> Option<&'static [(&'static str, &'sta
         TokenizerClass::Gpt2 => {
             &[("bos_token", "<|endoftext|>"), ("eos_token", "<|endoftext|>"), ("unk_token", "<|endoftext|>")]
         }
-        TokenizerClass::Opt => &[("bos_token", "</s>"), ("eos_token", "</s>"), ("unk_token", "</s>"), ("pad_token", "<pad>")],
+        TokenizerClass::Opt => {
+            &[("bos_token", "</s>"), ("eos_token", "</s>"), ("unk_token", "</s>"), ("pad_token", "<pad>")]
+        }
         TokenizerClass::Roberta => &[
             ("bos_token", "<s>"),
             ("eos_token", "</s>"),
@@ -98,7 +106,12 @@ fn read_merges(path: &Path) -> Result<Vec<[String; 2]>, CheckpointError> {
         }
         match line.split(' ').collect::<Vec<_>>()[..] {
             [left, right] => merges.push([left.to_owned(), right.to_owned()]),
-            _ => return Err(vocabulary_error(path, format!("line {}: two tokens expected, found {line:?}", number + 1))),
+            _ => {
+                return Err(vocabulary_error(
+                    path,
+                    format!("line {}: two tokens expected, found {line:?}", number + 1),
+                ));
+            }
         }
     }
     Ok(merges)

@@ -1,6 +1,6 @@
 //! A folder's settings for its tokenizer: `tokenizer_config.json`, `special_tokens_map.json` and `added_tokens.json`.
 
-use super::{TokenizerParts, TokenRoles, vocabulary_error};
+use super::{TokenRoles, TokenizerParts, vocabulary_error};
 use crate::CheckpointError;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

@@ -2,7 +2,9 @@
 
 use super::sentencepiece::{ModelAlgorithm, PieceKind, SentencePieceModel};
 use super::settings::TokenizerSettings;
-use super::{TokenizerClass, TokenizerParts, PostProcessor, TokenRoles, SentencePieceRules, build_error, vocabulary_error};
+use super::{
+    PostProcessor, SentencePieceRules, TokenRoles, TokenizerClass, TokenizerParts, build_error, vocabulary_error,
+};
 use crate::CheckpointError;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -29,11 +31,17 @@ pub(super) fn build_parts(
         TokenizerClass::DebertaV2 => deberta_parts(file, &model, settings, rules),
         TokenizerClass::XlmRoberta => xlm_roberta_parts(file, &model, settings),
         TokenizerClass::Llama => Ok(llama_parts(&model, settings)),
-        other => Err(vocabulary_error(file, format!("a SentencePiece model does not make a tokenizer of class {other:?}"))),
+        other => {
+            Err(vocabulary_error(file, format!("a SentencePiece model does not make a tokenizer of class {other:?}")))
+        }
     }
 }
 
-fn t5_parts(file: &Path, model: &SentencePieceModel, settings: &TokenizerSettings) -> Result<(TokenizerParts, TokenRoles), CheckpointError> {
+fn t5_parts(
+    file: &Path,
+    model: &SentencePieceModel,
+    settings: &TokenizerSettings,
+) -> Result<(TokenizerParts, TokenRoles), CheckpointError> {
     let roles = settings.roles(&[("eos_token", "</s>"), ("unk_token", "<unk>"), ("pad_token", "<pad>")]);
     let extra = settings.config.get("extra_ids").and_then(Value::as_u64).unwrap_or(100);
     let mut pieces = scored_pieces(model);
@@ -50,7 +58,12 @@ fn t5_parts(file: &Path, model: &SentencePieceModel, settings: &TokenizerSetting
     Ok((unigram_parts(pieces, model.unk_id, fixed, normalizer, metaspace(), processor), roles))
 }
 
-fn deberta_parts(file: &Path, model: &SentencePieceModel, settings: &TokenizerSettings, rules: SentencePieceRules) -> Result<(TokenizerParts, TokenRoles), CheckpointError> {
+fn deberta_parts(
+    file: &Path,
+    model: &SentencePieceModel,
+    settings: &TokenizerSettings,
+    rules: SentencePieceRules,
+) -> Result<(TokenizerParts, TokenRoles), CheckpointError> {
     let roles = settings.roles(&[
         ("bos_token", "[CLS]"),
         ("eos_token", "[SEP]"),
@@ -82,10 +95,17 @@ fn deberta_parts(file: &Path, model: &SentencePieceModel, settings: &TokenizerSe
     splits.push(metaspace());
     let pre_tokenizer = json!({"type": "Sequence", "pretokenizers": splits});
     let processor = PostProcessor::classifier("[CLS]", "[SEP]");
-    Ok((unigram_parts(scored_pieces(model), model.unk_id, fixed_pieces(model), normalizer, pre_tokenizer, processor), roles))
+    Ok((
+        unigram_parts(scored_pieces(model), model.unk_id, fixed_pieces(model), normalizer, pre_tokenizer, processor),
+        roles,
+    ))
 }
 
-fn xlm_roberta_parts(file: &Path, model: &SentencePieceModel, settings: &TokenizerSettings) -> Result<(TokenizerParts, TokenRoles), CheckpointError> {
+fn xlm_roberta_parts(
+    file: &Path,
+    model: &SentencePieceModel,
+    settings: &TokenizerSettings,
+) -> Result<(TokenizerParts, TokenRoles), CheckpointError> {
     let roles = settings.roles(&[
         ("bos_token", "<s>"),
         ("eos_token", "</s>"),

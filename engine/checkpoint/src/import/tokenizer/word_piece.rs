@@ -1,13 +1,17 @@
 //! Tokenizers of `vocab.txt`: WordPiece (BERT, ELECTRA and derived models such as Contriever).
 
 use super::settings::TokenizerSettings;
-use super::{TokenizerClass, TokenizerParts, PostProcessor, TokenRoles, vocabulary_error};
+use super::{PostProcessor, TokenRoles, TokenizerClass, TokenizerParts, vocabulary_error};
 use crate::CheckpointError;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::Path;
 
-pub(super) fn build_parts(file: &Path, class: TokenizerClass, settings: &TokenizerSettings) -> Result<(TokenizerParts, TokenRoles), CheckpointError> {
+pub(super) fn build_parts(
+    file: &Path,
+    class: TokenizerClass,
+    settings: &TokenizerSettings,
+) -> Result<(TokenizerParts, TokenRoles), CheckpointError> {
     if class != TokenizerClass::Bert {
         return Err(vocabulary_error(file, format!("vocab.txt does not make a tokenizer of class {class:?}")));
     }

@@ -4,10 +4,10 @@
 //! place of a query and a key is `longest - 1 + key - query` if keys run along the lanes, and `longest - 1 + query -
 //! key` if queries do; `longest` is the most keys of a sequence.
 
-use super::tile::{PackPanels, ColumnPanels};
-use crate::cpu::simd::{SimdKernel, Simd};
+use super::tile::{ColumnPanels, PackPanels};
+use crate::cpu::simd::{Simd, SimdKernel};
 use crate::cpu::{Cpu, Tensor};
-use crate::{Attention, AttentionBias, DistanceBuckets, DeviceError};
+use crate::{Attention, AttentionBias, DeviceError, DistanceBuckets};
 use std::ops::Range;
 
 /// The tables of a call.
@@ -157,7 +157,11 @@ impl SimdKernel for MakePanels<'_> {
 impl PositionPanels {
     /// The relative positions of a head.
     pub(super) fn head_panels(&self, head: usize) -> ColumnPanels<'_> {
-        ColumnPanels { numbers: self.panels.row(head), depth: self.panels.columns() / self.width, vectors: self.vectors }
+        ColumnPanels {
+            numbers: self.panels.row(head),
+            depth: self.panels.columns() / self.width,
+            vectors: self.vectors,
+        }
     }
 
     /// Room for a row of products with all positions, and a vector more.

@@ -1,13 +1,13 @@
 //! Attention of one sequence, or of several over the same keys, for one head of keys and values.
 
-use super::distance::{PositionPanels, DistanceTerms};
-use super::softmax::{AddByKey, DivideValues, Softmax, ScoreTerm};
-use super::tile::{GatherRows, StridedMatrix, PackPanels, ColumnPanels, ROWS, by_panels, by_rows};
+use super::distance::{DistanceTerms, PositionPanels};
+use super::softmax::{AddByKey, DivideValues, ScoreTerm, Softmax};
+use super::tile::{ColumnPanels, GatherRows, PackPanels, ROWS, StridedMatrix, by_panels, by_rows};
 use super::{AttentionCall, ResultAddress};
 use crate::cpu::memory::AlignedBuffer;
-use crate::cpu::simd::{SimdKernel, Simd};
+use crate::cpu::simd::{Simd, SimdKernel};
 use crate::cpu::{Cpu, Tensor};
-use crate::{Attention, TensorColumns, DeviceError};
+use crate::{Attention, DeviceError, TensorColumns};
 use std::ops::Range;
 
 /// Columns of a tensor.
@@ -92,9 +92,10 @@ impl ScratchSizes {
         let value_width = depth.next_multiple_of(S::LANES);
         let score_stride = count.next_multiple_of(S::LANES);
         let (of_keys, of_queries) = match &call.distances.terms {
-            DistanceTerms::Disentangled { keys, queries } => {
-                (keys.as_ref().map_or(0, PositionPanels::row_stride), queries.as_ref().map_or(0, PositionPanels::row_stride))
-            }
+            DistanceTerms::Disentangled { keys, queries } => (
+                keys.as_ref().map_or(0, PositionPanels::row_stride),
+                queries.as_ref().map_or(0, PositionPanels::row_stride),
+            ),
             _ => (0, 0),
         };
         // Every part begins at a multiple of 64 bytes.
@@ -164,7 +165,8 @@ impl<'a, S: Simd> HeadGroup<'a, S> {
         let sizes = ScratchSizes::new::<S>(call, count, most);
         let mut head = Self { s, call, group, kv_head, count, sizes, numbers: cpu.memory.take(sizes.total_size())? };
         let rows = || packing.key_spans(head.group.start).iter().flat_map(|(start, rows)| *start..*start + *rows);
-        let starts = |of: &HeadColumns<'_>| rows().map(|row| of.head_start(row as usize, kv_head, depth)).collect::<Vec<_>>();
+        let starts =
+            |of: &HeadColumns<'_>| rows().map(|row| of.head_start(row as usize, kv_head, depth)).collect::<Vec<_>>();
         let (keys, values) = (starts(&call.k), starts(&call.v));
         let room = sizes.split_room(head.numbers.as_mut_slice());
         s.vectorize(PackPanels { from: call.k.values, rows: &keys, depth, to: room.keys });
@@ -209,7 +211,9 @@ impl<'a, S: Simd> HeadGroup<'a, S> {
         let a = StridedMatrix { at: room.key_rows.as_ptr(), stride: depth };
         let c = StridedMatrix { at: room.by_key.as_mut_ptr(), stride: side.row_stride() };
         let wanted = |keys: Range<usize>| {
-            side.wanted_columns(longest - 1 + positions.start - (keys.end - 1)..longest - 1 + positions.end - keys.start)
+            side.wanted_columns(
+                longest - 1 + positions.start - (keys.end - 1)..longest - 1 + positions.end - keys.start,
+            )
         };
         // SAFETY: the parts of the room have `count` rows of `depth` and of `stride` numbers.
         unsafe { by_panels(self.s, a, self.count, side.head_panels(head), c, wanted) };

@@ -2,7 +2,7 @@
 
 use super::distance::PositionPanels;
 use crate::cpu::math::exp;
-use crate::cpu::simd::{SimdKernel, Simd};
+use crate::cpu::simd::{Simd, SimdKernel};
 use std::ops::Range;
 
 /// The lane numbers, as `f32`.
@@ -130,7 +130,7 @@ impl AddByKey<'_> {
         block
     }
 
-    /// As [`Self::midst`], for any columns and the last keys.
+    /// As [`Self::middle_block`], for any columns and the last keys.
     #[inline(always)]
     fn gather_block<S: Simd>(&self, s: S, start: usize) -> S::Block {
         let rows = self.products[start * self.products_stride..].chunks(self.products_stride);

@@ -8,7 +8,7 @@
 //!   panel 0:  depth 0: v v v v, depth 1: v v v v, ...
 //! ```
 
-use crate::cpu::simd::{SimdKernel, Simd, prefetch};
+use crate::cpu::simd::{Simd, SimdKernel, prefetch};
 use std::ops::Range;
 
 /// Rows of a tile.
@@ -107,7 +107,7 @@ impl TileOperands {
 /// Columns of scattered rows, in panels.
 #[derive(Clone, Copy)]
 pub(super) struct ColumnPanels<'a> {
-    /// [`Panels::len`] numbers.
+    /// [`ColumnPanels::len`] numbers.
     pub(super) numbers: &'a [f32],
     /// The inner dimension.
     pub(super) depth: usize,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::architectures::open_decoder;
-use crate::request::{GenerateRequest, GenerateResult, Sampling, RequestWork};
+use crate::request::{GenerateRequest, GenerateResult, RequestWork, Sampling};
 use hopeval_checkpoint::Checkpoint;
 use hopeval_device::Cpu;
 use std::path::Path;
@@ -33,8 +33,13 @@ impl Bench {
 
     /// Submits a prompt with `max_tokens`; the answer comes under `tag`.
     fn ask(&self, worker: &mut EngineWorker<'_, Cpu>, tag: u32, prompt: &[u32], max_tokens: usize) {
-        let generate =
-            GenerateRequest { prompt: prompt.into(), max_tokens, sampling: Sampling::Greedy, stop: vec![], ends: vec![] };
+        let generate = GenerateRequest {
+            prompt: prompt.into(),
+            max_tokens,
+            sampling: Sampling::Greedy,
+            stop: vec![],
+            ends: vec![],
+        };
         let answers = self.answers.clone();
         let reply = Box::new(move |completion| answers.send((tag, completion)).expect("the bench is there"));
         let request = Request::Generate(generate);

@@ -1,14 +1,14 @@
 //! The machine of `efficientrag`: retrieve, label, filter, and rank the pool.
 
 use super::EfficientRagSettings;
-use super::parameters::{EmptyQuery, PoolOrder, PoolMembers, QuerySource};
+use super::parameters::{EmptyQuery, PoolMembers, PoolOrder, QuerySource};
 use super::reader;
 use crate::machine::{Machine, MachineStep};
 use crate::outcome::{Outcome, PassagePath, RankedPassage};
 use crate::prompt::Content;
 use crate::ranking;
 use crate::request::{FilterPayload, LabelPayload, PassageId, Request, RetrievePayload};
-use crate::response::{Failure, FailureKind, ChunkLabels, Response};
+use crate::response::{ChunkLabels, Failure, FailureKind, Response};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

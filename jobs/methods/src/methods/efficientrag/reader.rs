@@ -2,7 +2,7 @@
 
 use super::EfficientRagSettings;
 use super::parameters::{AnswerJson, EfficientRagParameters};
-use crate::prompt::{Content, LengthLimit, OverflowRule, PromptPart, Prompt};
+use crate::prompt::{Content, LengthLimit, OverflowRule, Prompt, PromptPart};
 use crate::request::{GeneratePayload, PassageId, ReadPayload, Request, Sampling, TextFormat};
 use crate::response::{Failure, FailureKind, Generation, Response};
 use serde_json::Value;
@@ -42,7 +42,12 @@ pub(super) fn split_prompt(prompt: &str) -> Option<Vec<PromptPiece>> {
 }
 
 /// The request for an answer, if a service can give one. `asked` counts the earlier requests.
-pub(super) fn answer_request(settings: &EfficientRagSettings, question: &str, passages: &[PassageId], asked: u32) -> Option<Request> {
+pub(super) fn answer_request(
+    settings: &EfficientRagSettings,
+    question: &str,
+    passages: &[PassageId],
+    asked: u32,
+) -> Option<Request> {
     let parameters = &settings.parameters;
     let most = parameters.read_passages.map_or(usize::MAX, |most| most as usize);
     let passages = &passages[..passages.len().min(most)];
@@ -98,7 +103,12 @@ fn generate_payload(settings: &EfficientRagSettings, question: &str, passages: &
 }
 
 /// Appends the passages with `between` between them. Returns the indices of their parts.
-fn passage_parts(parts: &mut Vec<PromptPart>, parameters: &EfficientRagParameters, passages: &[PassageId], between: &str) -> Vec<u32> {
+fn passage_parts(
+    parts: &mut Vec<PromptPart>,
+    parameters: &EfficientRagParameters,
+    passages: &[PassageId],
+    between: &str,
+) -> Vec<u32> {
     let mut places = Vec::with_capacity(passages.len());
     for (index, &passage) in passages.iter().enumerate() {
         if index > 0 {

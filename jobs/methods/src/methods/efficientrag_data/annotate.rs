@@ -2,7 +2,7 @@
 
 use super::{AnnotationSettings, prompting, reply};
 use crate::annotation::{AnnotatedHop, Annotation};
-use crate::machine::{Machine, Question, MachineStep};
+use crate::machine::{Machine, MachineStep, Question};
 use crate::outcome::Outcome;
 use crate::ranking;
 use crate::request::{PassageId, Request, RetrievePayload};
@@ -52,7 +52,10 @@ fn stage_failure(kind: FailureKind, stage: &str, reason: &str) -> Failure {
 }
 
 /// Reads a generated text by `read`: its value, or the reason for its absence. A failed request is an outer error.
-fn read_text<T>(response: Response, read: impl FnOnce(&str) -> Result<T, String>) -> Result<Result<T, String>, Failure> {
+fn read_text<T>(
+    response: Response,
+    read: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<Result<T, String>, Failure> {
     Ok(read(&response.generation()?.text))
 }
 
@@ -98,8 +101,9 @@ impl AnnotationMachine {
 
     fn label(&mut self, steps: Vec<usize>, asked: u32) -> MachineStep {
         let all = &self.annotation.steps;
-        let request =
-            |&at: &usize| prompting::labelling_request(&self.settings, asked, &reply::resolved_question(&all[at], all), &all[at]);
+        let request = |&at: &usize| {
+            prompting::labelling_request(&self.settings, asked, &reply::resolved_question(&all[at], all), &all[at])
+        };
         let requests = steps.iter().map(request).collect();
         self.state = AnnotationState::Labelled(steps, asked);
         MachineStep::Ask(requests)

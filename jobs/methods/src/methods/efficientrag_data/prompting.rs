@@ -1,10 +1,10 @@
 //! The three prompts: templates with named fields, and their requests.
 
 use super::parameters::AnnotationParameters;
-use super::{KIND, AnnotationSettings};
+use super::{AnnotationSettings, KIND};
 use crate::annotation::AnnotatedStep;
 use crate::machine::{MethodError, PromptWording};
-use crate::prompt::{PromptPart, PassageForm, Prompt};
+use crate::prompt::{PassageForm, Prompt, PromptPart};
 use crate::request::{GeneratePayload, PassageId, Request, Sampling, TextFormat};
 
 const DECOMPOSITION: &str = include_str!("../../../prompts/efficientrag/decomposition.txt").trim_ascii_end();
@@ -122,11 +122,20 @@ fn generate_request(settings: &AnnotationSettings, draw: u32, parts: Vec<PromptP
 }
 
 fn passage_part(settings: &AnnotationSettings, passage: PassageId) -> PromptPart {
-    PromptPart::passage(passage, PassageForm::TitleAndText { between: settings.parameters.title_separator.clone() }, None)
+    PromptPart::passage(
+        passage,
+        PassageForm::TitleAndText { between: settings.parameters.title_separator.clone() },
+        None,
+    )
 }
 
 /// Requests the single-hop questions of `question`; the passages are numbered from 1.
-pub(super) fn decomposition_request(settings: &AnnotationSettings, draw: u32, question: &str, passages: &[PassageId]) -> Request {
+pub(super) fn decomposition_request(
+    settings: &AnnotationSettings,
+    draw: u32,
+    question: &str,
+    passages: &[PassageId],
+) -> Request {
     let documents = || {
         let numbered = passages.iter().enumerate().flat_map(|(at, &id)| {
             let between = if at > 0 { "\n" } else { "" };
@@ -142,7 +151,12 @@ pub(super) fn decomposition_request(settings: &AnnotationSettings, draw: u32, qu
 }
 
 /// Requests the words of a step's passage; `question` is its question with answers in the place of references.
-pub(super) fn labelling_request(settings: &AnnotationSettings, draw: u32, question: &str, step: &AnnotatedStep) -> Request {
+pub(super) fn labelling_request(
+    settings: &AnnotationSettings,
+    draw: u32,
+    question: &str,
+    step: &AnnotatedStep,
+) -> Request {
     let parts = settings.templates.labelling.fill_fields(|field| match field {
         "{passage}" => vec![passage_part(settings, step.passage)],
         "{question}" => vec![PromptPart::text(question)],
@@ -152,7 +166,12 @@ pub(super) fn labelling_request(settings: &AnnotationSettings, draw: u32, questi
 }
 
 /// Requests the next query.
-pub(super) fn filtering_request(settings: &AnnotationSettings, draw: u32, query: &str, information: &[&str]) -> Request {
+pub(super) fn filtering_request(
+    settings: &AnnotationSettings,
+    draw: u32,
+    query: &str,
+    information: &[&str],
+) -> Request {
     let lines: Vec<String> = information.iter().map(|words| format!("Info: {words}")).collect();
     let parts = settings.templates.filtering.fill_fields(|field| match field {
         "{question}" => vec![PromptPart::text(query)],

@@ -33,7 +33,8 @@ pub(super) fn parse_decomposition(text: &str, passages: &[PassageId], most: u32)
     }
     let mut numbered = BTreeMap::new();
     for (key, question) in &questions {
-        let number = parse_number(&Value::String(key.clone())).ok_or_else(|| format!("`{KEY}` has `{key}` for a number"))?;
+        let number =
+            parse_number(&Value::String(key.clone())).ok_or_else(|| format!("`{KEY}` has `{key}` for a number"))?;
         let Value::Object(question) = question else {
             return Err(format!("sub-question {number} is no object"));
         };
@@ -52,7 +53,12 @@ pub(super) fn parse_decomposition(text: &str, passages: &[PassageId], most: u32)
 }
 
 /// The single-hop question with the number `own`, of `count`.
-fn parse_step(question: &Map<String, Value>, own: u32, count: u32, passages: &[PassageId]) -> Result<AnnotatedStep, String> {
+fn parse_step(
+    question: &Map<String, Value>,
+    own: u32,
+    count: u32,
+    passages: &[PassageId],
+) -> Result<AnnotatedStep, String> {
     let text = |key: &str| match question.get(key) {
         Some(Value::String(text)) if !text.trim().is_empty() => Ok(text.trim().to_owned()),
         Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(value.to_string()),

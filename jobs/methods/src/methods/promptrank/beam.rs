@@ -6,7 +6,7 @@ use crate::machine::{Machine, MachineStep};
 use crate::outcome::{Outcome, PassagePath};
 use crate::ranking;
 use crate::request::{LinksPayload, PassageId, Request, RetrievePayload, Statistics};
-use crate::response::{Failure, FailureKind, RetrievalHit, Response};
+use crate::response::{Failure, FailureKind, Response, RetrievalHit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -250,7 +250,11 @@ impl PromptRankMachine {
         Ok(MachineStep::Ask(requests))
     }
 
-    fn followed(&mut self, parents: Vec<(PassageId, PathPassages)>, responses: Vec<Response>) -> Result<MachineStep, Failure> {
+    fn followed(
+        &mut self,
+        parents: Vec<(PassageId, PathPassages)>,
+        responses: Vec<Response>,
+    ) -> Result<MachineStep, Failure> {
         check_count(&responses, parents.len())?;
         for ((parent, links), response) in parents.into_iter().zip(responses) {
             let ordered = order_links(&links, response.hits()?, self.fixed.parameters.link_ties);
@@ -279,7 +283,8 @@ impl PromptRankMachine {
             return MachineStep::Done(self.final_outcome(None));
         };
         let read = self.paths.iter().take(parameters.read_paths as usize);
-        let requests = read.map(|path| Request::new(reader, reading::read_payload(parameters, &self.question, path))).collect();
+        let requests =
+            read.map(|path| Request::new(reader, reading::read_payload(parameters, &self.question, path))).collect();
         self.state = PromptRankState::Read;
         MachineStep::Ask(requests)
     }
@@ -296,10 +301,9 @@ impl PromptRankMachine {
         let mut ranked = match parameters.rerank {
             RerankUnit::Path => documents::ranked_documents(&self.paths, parameters.document_score),
             RerankUnit::Passage => {
-                let alone = self
-                    .scores
-                    .iter()
-                    .filter_map(|(passages, score)| score.map(|score| PassagePath { passages: passages.clone(), score }));
+                let alone = self.scores.iter().filter_map(|(passages, score)| {
+                    score.map(|score| PassagePath { passages: passages.clone(), score })
+                });
                 documents::ranked_documents(&alone.collect::<Vec<_>>(), parameters.document_score)
             }
         };

@@ -59,9 +59,11 @@ impl Demonstrations {
             |demonstration: &&Demonstration| demonstration.texts.is_empty() || demonstration.question.trim().is_empty();
         match self.0.iter().flatten().find(bare) {
             None => Ok(()),
-            Some(demonstration) => {
-                Err(bad_value("demonstrations", &demonstration.question, "each needs at least one text, and a question"))
-            }
+            Some(demonstration) => Err(bad_value(
+                "demonstrations",
+                &demonstration.question,
+                "each needs at least one text, and a question",
+            )),
         }
     }
 }

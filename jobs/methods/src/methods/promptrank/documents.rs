@@ -10,7 +10,10 @@ use std::collections::BTreeMap;
 ///
 /// `longest` takes the best of a document's longest paths. The other rules take all its paths, with the path of it
 /// alone among them.
-pub(super) fn ranked_documents<'a>(paths: impl IntoIterator<Item = &'a PassagePath>, rule: DocumentScore) -> Vec<RankedPassage> {
+pub(super) fn ranked_documents<'a>(
+    paths: impl IntoIterator<Item = &'a PassagePath>,
+    rule: DocumentScore,
+) -> Vec<RankedPassage> {
     let mut on: BTreeMap<PassageId, Vec<&PassagePath>> = BTreeMap::new();
     for path in paths {
         for &passage in &path.passages {

@@ -126,7 +126,12 @@ impl Instructions {
     ///
     /// # Errors
     /// The list is empty, or an instruction is blank or has its documents in two places.
-    pub(super) fn document_frames(&self, position: InstructionPosition, cue: &str, separator: &str) -> Result<Vec<DocumentFrame>, MethodError> {
+    pub(super) fn document_frames(
+        &self,
+        position: InstructionPosition,
+        cue: &str,
+        separator: &str,
+    ) -> Result<Vec<DocumentFrame>, MethodError> {
         if self.0.is_empty() {
             return Err(bad_value("instructions", "[]", "must not be empty; for none say position = \"none\""));
         }
@@ -135,7 +140,12 @@ impl Instructions {
 }
 
 impl Instruction {
-    fn document_frame(&self, method: InstructionPosition, cue: &str, separator: &str) -> Result<DocumentFrame, MethodError> {
+    fn document_frame(
+        &self,
+        method: InstructionPosition,
+        cue: &str,
+        separator: &str,
+    ) -> Result<DocumentFrame, MethodError> {
         let (text, position, placed) = match self {
             Self::Text(text) => (text, method, false),
             Self::Placed(PlacedInstruction { text, position }) => (text, *position, true),

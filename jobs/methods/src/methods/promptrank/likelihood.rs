@@ -38,7 +38,11 @@ pub(super) fn counted_logprobs(scores: &TargetScores, parameters: &PromptRankPar
 ///
 /// # Errors
 /// Tokens are to be combined, and the contexts differ in the number of tokens.
-pub(super) fn combined_score(contexts: &[Vec<f64>], ensemble: Ensemble, normalise: Normalisation) -> Result<f64, Failure> {
+pub(super) fn combined_score(
+    contexts: &[Vec<f64>],
+    ensemble: Ensemble,
+    normalise: Normalisation,
+) -> Result<f64, Failure> {
     let whole: fn(&[f64]) -> f64 = match normalise {
         Normalisation::Mean => mean,
         Normalisation::Sum => |logprobs| logprobs.iter().sum(),
@@ -133,7 +137,8 @@ mod tests {
 
     #[test]
     fn nonsense_is_named() {
-        let message = |scores: &TargetScores, more: Value| counted_logprobs(scores, &parameters(more)).unwrap_err().message;
+        let message =
+            |scores: &TargetScores, more: Value| counted_logprobs(scores, &parameters(more)).unwrap_err().message;
         assert_eq!(message(&scores(), json!({"temperature": 1.4})), "the scores lack temperature 1.4");
         let mut short = scores();
         short.log_sum_exps[0].1.pop();

@@ -3,7 +3,7 @@
 
 use super::KIND;
 use super::demonstrations::Demonstrations;
-use super::instructions::{Instructions, InstructionPosition};
+use super::instructions::{InstructionPosition, Instructions};
 use crate::machine::MethodError;
 use crate::registry::at_least_one;
 use crate::request::{Direction, ServiceName};
@@ -261,9 +261,11 @@ impl NumberPerHop {
     fn check(&self, parameter: &'static str) -> Result<(), MethodError> {
         match self {
             Self::Every(number) => at_least_one(KIND, parameter, *number),
-            Self::Each(numbers) if numbers.is_empty() => {
-                Err(bad_value(parameter, "[]", "must have at least one number, the last of which holds for all later hops"))
-            }
+            Self::Each(numbers) if numbers.is_empty() => Err(bad_value(
+                parameter,
+                "[]",
+                "must have at least one number, the last of which holds for all later hops",
+            )),
             Self::Each(numbers) => numbers.iter().try_for_each(|number| at_least_one(KIND, parameter, *number)),
         }
     }

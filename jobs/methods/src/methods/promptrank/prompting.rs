@@ -6,14 +6,14 @@
 //! ```
 //!
 //! A demonstration is worded as the path, with its question in the place of the scored one. Rules state the cuts of a
-//! prompt over its budget, since only the answering service can count tokens ([`Layout::rules`]).
+//! prompt over its budget, since only the answering service can count tokens ([`PromptLayout::overflow_rules`]).
 
 use super::PromptRankSettings;
 use super::demonstrations::Demonstration;
 use super::instructions::DocumentFrame;
-use super::parameters::{PromptRankParameters, PathOrder, ShownTitles, OverflowPolicy};
+use super::parameters::{OverflowPolicy, PathOrder, PromptRankParameters, ShownTitles};
 use crate::machine::MethodError;
-use crate::prompt::{Content, LengthLimit, OverflowRule, PromptPart, PassageForm, Prompt, ChatRole};
+use crate::prompt::{ChatRole, Content, LengthLimit, OverflowRule, PassageForm, Prompt, PromptPart};
 use crate::request::{PassageId, ScorePayload};
 
 /// One instruction with one set of demonstrations.
@@ -54,7 +54,12 @@ pub(super) fn prompt_wording(fixed: &PromptRankSettings) -> String {
 }
 
 /// Requests the question's likelihood after `path` in `context`.
-pub(super) fn score_payload(parameters: &PromptRankParameters, context: &ScoringContext, path: &[PassageId], question: &str) -> ScorePayload {
+pub(super) fn score_payload(
+    parameters: &PromptRankParameters,
+    context: &ScoringContext,
+    path: &[PassageId],
+    question: &str,
+) -> ScorePayload {
     ScorePayload {
         prompt: build_prompt(parameters, context, path),
         target: Prompt::text(format!("{}{question}", parameters.question_prefix)),
@@ -126,7 +131,11 @@ impl PromptLayout {
     }
 
     /// Adds documents, given in link order; returns the indices of their parts.
-    fn push_documents(&mut self, parameters: &PromptRankParameters, mut documents: Vec<(Content, Option<LengthLimit>)>) -> Vec<u32> {
+    fn push_documents(
+        &mut self,
+        parameters: &PromptRankParameters,
+        mut documents: Vec<(Content, Option<LengthLimit>)>,
+    ) -> Vec<u32> {
         let mut indices = Vec::with_capacity(documents.len());
         if parameters.path_order == PathOrder::Inverted {
             documents.reverse();

@@ -8,9 +8,9 @@
 use super::likelihood::nonsense_failure;
 use super::parameters::{LambdaTarget, PromptRankParameters};
 use crate::outcome::PassagePath;
-use crate::prompt::{PromptPart, PassageForm, Prompt};
+use crate::prompt::{PassageForm, Prompt, PromptPart};
 use crate::request::ReadPayload;
-use crate::response::{Failure, Response, AnswerSpan};
+use crate::response::{AnswerSpan, Failure, Response};
 
 /// Requests the best span in a path.
 pub(super) fn read_payload(parameters: &PromptRankParameters, question: &str, path: &PassagePath) -> ReadPayload {
@@ -80,5 +80,9 @@ fn answer_weight(parameters: &PromptRankParameters, path: &PassagePath, span: &A
         }
     };
     let weight = lambda * context + (1.0 - lambda) * span.score;
-    if weight.is_finite() { Ok(weight) } else { Err(nonsense_failure(format!("the score of a span is {}", span.score))) }
+    if weight.is_finite() {
+        Ok(weight)
+    } else {
+        Err(nonsense_failure(format!("the score of a span is {}", span.score)))
+    }
 }

@@ -1,9 +1,9 @@
 //! Samples of responses: every kind of answer, of failure and of prompt report.
 
-use crate::request::{RequestKind, PassageId};
+use crate::request::{PassageId, RequestKind};
 use crate::response::{
-    Answer, Failure, FailureKind, FinishReason, Generation, RetrievalHit, ChunkLabels, PassageText, PromptReport, Response, TargetScores, AnswerSpan,
-    AnswerWork,
+    Answer, AnswerSpan, AnswerWork, ChunkLabels, Failure, FailureKind, FinishReason, Generation, PassageText,
+    PromptReport, Response, RetrievalHit, TargetScores,
 };
 
 /// Characters with an escape in JSON.

@@ -24,7 +24,13 @@ fn dense(dir: &Path) -> DenseService {
     writer.finish().unwrap();
     let settings: DenseSettings = serde_json::from_value(json!({"encoder": "encoder"})).unwrap();
     let encoder: LmSettings = serde_json::from_value(json!({"model": "none"})).unwrap();
-    let dense = DenseService::new("dense", &settings, Arc::new(LmService::new("encoder", encoder, 1, dir)), dir.to_owned(), false);
+    let dense = DenseService::new(
+        "dense",
+        &settings,
+        Arc::new(LmService::new("encoder", encoder, 1, dir)),
+        dir.to_owned(),
+        false,
+    );
     let index = DenseIndex::open(&path, "corpus", &parameters).unwrap();
     assert!(dense.index.set(index).is_ok());
     dense
@@ -68,7 +74,8 @@ fn merged_parts_equal_the_whole_index() {
     for parts in [2, 3, 7, 40] {
         let mut found: Vec<Vec<PartResult>> = queries.iter().map(|_| Vec::new()).collect();
         for part in 0..parts {
-            let rankings = IndexPart { dense: &dense, part, parts }.rank_passages(queries.iter(), &mut SearchScratch::default());
+            let rankings =
+                IndexPart { dense: &dense, part, parts }.rank_passages(queries.iter(), &mut SearchScratch::default());
             for (found, ranking) in found.iter_mut().zip(rankings) {
                 found.push(PartResult { ranking, service_us: 0 });
             }
@@ -86,7 +93,9 @@ fn a_worker_searches_its_own_rows_and_each_row_is_somebodys() {
         let mut searched = Vec::new();
         for part in 0..parts {
             let all = [query(&[1.0, 1.0, 1.0], PASSAGES as usize, None)];
-            let ranking = IndexPart { dense: &dense, part, parts }.rank_passages(all.iter(), &mut SearchScratch::default()).remove(0);
+            let ranking = IndexPart { dense: &dense, part, parts }
+                .rank_passages(all.iter(), &mut SearchScratch::default())
+                .remove(0);
             let mut rows: Vec<u32> = ranking.unwrap().into_iter().map(|hit| hit.id).collect();
             assert!(rows.len() <= PASSAGES.div_ceil(parts) as usize, "{rows:?} is more than a part of {parts}");
             rows.sort_unstable();
