@@ -4,7 +4,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step of the set-up is the report")]
 
+#[path = "support/harness.rs"]
 mod harness;
+#[path = "support/tiny.rs"]
 mod tiny;
 
 use flate2::Compression;

@@ -3,7 +3,9 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
+#[path = "support/harness.rs"]
 mod harness;
+#[path = "support/tiny.rs"]
 mod tiny;
 
 use harness::{document, final_tables, hopeval, measure, run, run_of, shared, succeed, wait_for};

@@ -4,6 +4,7 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
+#[path = "support/harness.rs"]
 mod harness;
 
 use harness::{document, final_tables, hopeval, run_of, wait_for};
@@ -130,9 +131,9 @@ fn what_a_drained_run_has_computed_is_not_computed_again() {
         assert!(before.len() < requests.len(), "the run was over before it was drained");
         assert!(before.keys().all(|key| requests.contains_key(key)) && before.values().all(|&times| times == 1));
         // One segment for each complete cohort (the last one may stay uncommitted), and one for the flush.
-        let chunks = Log::open(&store, &id).unwrap().state().committed.len();
-        let most = processes * workers * (chunks + 2);
-        assert!(segments <= most, "{segments} segments for {chunks} chunks: the drain wrote many small ones");
+        let cohorts = Log::open(&store, &id).unwrap().state().committed.len();
+        let most = processes * workers * (cohorts + 2);
+        assert!(segments <= most, "{segments} segments for {cohorts} cohorts: the drain wrote many small ones");
 
         let resumed = document(hopeval(dir, &["resume", &id, "--workers", "3"]).args(places));
         let (after, _) = journal(&store);

@@ -6,16 +6,18 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
+#[path = "support/faults.rs"]
+mod faults;
+#[path = "support/harness.rs"]
 mod harness;
-mod strikes;
 
+use faults::{Fault, FaultSequence, Random};
 use harness::{final_tables, hopeval, succeed};
 use std::time::{Duration, Instant};
-use strikes::{Random, Siege, Strike};
 
 /// Small cohorts and few questions in flight: a run has many commits and takes a while.
 const JOB: &str = r#"
-name = "besieged"
+name = "faults"
 [dataset.world]
 questions = 1200
 passages = 2000
@@ -53,23 +55,23 @@ fn a_run_survives_kills_and_stops() {
     std::fs::write(&job, JOB).unwrap();
     let mut random = Random::from_environment();
 
-    let peace = ["run", "job.toml", "--json", "--workers", "2", "--store", "peace", "--cache", "cache"];
+    let undisturbed = ["run", "job.toml", "--json", "--workers", "2", "--store", "undisturbed", "--cache", "cache"];
     let start = Instant::now();
-    let out = succeed(&mut hopeval(dir.path(), &peace));
-    eprintln!("in peace: {:?}", start.elapsed());
+    let out = succeed(&mut hopeval(dir.path(), &undisturbed));
+    eprintln!("undisturbed: {:?}", start.elapsed());
     let document: serde_json::Value = serde_json::from_str(&out).unwrap();
-    let reference = final_tables(&dir.path().join("peace"), document["run"].as_str().unwrap());
+    let reference = final_tables(&dir.path().join("undisturbed"), document["run"].as_str().unwrap());
 
-    let mut strikes: Vec<Strike> = (0..20).map(|_| Strike::kill(&mut random, 3)).collect();
-    strikes.extend([1, 2].map(|processes| Strike::kill(&mut random, processes)));
-    strikes.extend([0, 1, 2].map(|victim| Strike::stop(&mut random, victim)));
-    random.shuffle(&mut strikes);
-    strikes.extend([2, 3, 3].map(|processes| Strike::kill_at_the_end(&mut random, processes)));
+    let mut faults: Vec<Fault> = (0..20).map(|_| Fault::kill(&mut random, 3)).collect();
+    faults.extend([1, 2].map(|processes| Fault::kill(&mut random, processes)));
+    faults.extend([0, 1, 2].map(|victim| Fault::stop(&mut random, victim)));
+    random.shuffle(&mut faults);
+    faults.extend([2, 3, 3].map(|processes| Fault::kill_at_the_end(&mut random, processes)));
     let stores = dir.path().join("stores").display().to_string();
     let look = Duration::from_millis(2);
-    let mut siege = Siege { dir: dir.path().into(), job, stores, look, shape: SHAPE, reference, random };
+    let mut sequence = FaultSequence { dir: dir.path().into(), job, stores, look, shape: SHAPE, reference, random };
     let start = Instant::now();
-    let tally = siege.hold(strikes);
-    eprintln!("besieged: {:?}, {tally:?}", start.elapsed());
+    let tally = sequence.inject(faults);
+    eprintln!("with faults: {:?}, {tally:?}", start.elapsed());
     assert!(tally.killed[2] >= 20 && tally.stopped == 3 && tally.killed[..2].iter().sum::<u64>() >= 2, "{tally:?}");
 }

@@ -5,6 +5,7 @@
 
 #[path = "lm_commands/cuda.rs"]
 mod cuda;
+#[path = "support/harness.rs"]
 mod harness;
 
 use harness::{hopeval, run, succeed};

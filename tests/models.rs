@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
+#[path = "support/harness.rs"]
 mod harness;
 
 use harness::{

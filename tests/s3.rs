@@ -1,13 +1,16 @@
-//! A bucket instead of a folder: the contract of stores, and a short siege, against an S3-compatible server that the
-//! test starts (moto, from PyPI).
+//! A bucket instead of a folder: the contract of stores, and a short sequence of faults, against an S3-compatible
+//! server that the test starts (moto, from PyPI).
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 #![expect(clippy::print_stderr, reason = "a test that skips itself says so")]
 
+#[path = "support/faults.rs"]
+mod faults;
+#[path = "support/harness.rs"]
 mod harness;
-mod strikes;
 
+use faults::{Fault, FaultSequence, Random};
 use harness::{final_tables, hopeval, succeed};
 use hopeval_results::Store;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,14 +18,13 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
-use strikes::{Random, Siege, Strike};
 
 /// The server, with its packages for S3 alone.
 const MOTO: &str = "moto[server,s3]==5.2.5";
 
-/// Requests to the server cost milliseconds each, so this is smaller than the job of the siege on a folder.
+/// Requests to the server cost milliseconds each, so this is smaller than the job of `kill.rs`.
 const JOB: &str = r#"
-name = "besieged"
+name = "faults"
 [dataset.world]
 questions = 240
 passages = 1000
@@ -77,22 +79,22 @@ fn a_run_on_a_bucket_survives_kills_and_stops() {
     std::fs::write(&job, JOB).unwrap();
     let mut random = Random::from_environment();
 
-    let peace = ["run", "job.toml", "--json", "--workers", "1", "--store", "peace", "--cache", "cache"];
-    let out = succeed(&mut hopeval(dir.path(), &peace));
+    let undisturbed = ["run", "job.toml", "--json", "--workers", "1", "--store", "undisturbed", "--cache", "cache"];
+    let out = succeed(&mut hopeval(dir.path(), &undisturbed));
     let document: serde_json::Value = serde_json::from_str(&out).unwrap();
-    let reference = final_tables(&dir.path().join("peace"), document["run"].as_str().unwrap());
+    let reference = final_tables(&dir.path().join("undisturbed"), document["run"].as_str().unwrap());
 
-    let mut strikes: Vec<Strike> = (0..4).map(|_| Strike::kill(&mut random, 3)).collect();
+    let mut faults: Vec<Fault> = (0..4).map(|_| Fault::kill(&mut random, 3)).collect();
     let victim = random.below(3);
-    strikes.push(Strike::stop(&mut random, victim));
-    random.shuffle(&mut strikes);
-    strikes.push(Strike::kill_at_the_end(&mut random, 3));
+    faults.push(Fault::stop(&mut random, victim));
+    random.shuffle(&mut faults);
+    faults.push(Fault::kill_at_the_end(&mut random, 3));
     let stores = "s3://bucket/runs".to_owned();
     let look = Duration::from_millis(20);
-    let mut siege = Siege { dir: dir.path().into(), job, stores, look, shape: SHAPE, reference, random };
+    let mut sequence = FaultSequence { dir: dir.path().into(), job, stores, look, shape: SHAPE, reference, random };
     let start = Instant::now();
-    let tally = siege.hold(strikes);
-    eprintln!("besieged on a bucket: {:?}, {tally:?}", start.elapsed());
+    let tally = sequence.inject(faults);
+    eprintln!("with faults on a bucket: {:?}, {tally:?}", start.elapsed());
     assert!(tally.killed[2] >= 4 && tally.stopped == 1, "{tally:?}");
 }
 

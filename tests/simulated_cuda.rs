@@ -6,6 +6,7 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
+#[path = "support/harness.rs"]
 mod harness;
 
 use harness::{document, final_tables, hopeval, run, run_of};

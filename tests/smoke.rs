@@ -1,5 +1,6 @@
 //! The thinnest slice: a job in, two workers, tables out.
 
+#[path = "support/harness.rs"]
 mod harness;
 
 use harness::{final_tables, hopeval, succeed, world_job};

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 #![expect(clippy::print_stderr, reason = "a test that skips itself says so")]
 
+#[path = "support/harness.rs"]
 mod harness;
 
 use arrow::datatypes::{DataType, Field};
@@ -351,7 +352,7 @@ fn python() -> Option<PathBuf> {
 fn the_documented_queries_run_and_agree_with_the_document() {
     let Some(python) = python() else { return };
     let sample = &*SAMPLE;
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/tables.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/support/tables.py");
     let output = run(Command::new(python).arg(script).arg(documentation()).arg(sample.store()));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let results: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();

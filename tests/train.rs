@@ -5,6 +5,7 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
+#[path = "support/harness.rs"]
 mod harness;
 
 use harness::{hopeval, run, succeed, wait_for};

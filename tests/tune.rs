@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
+#[path = "support/harness.rs"]
 mod harness;
 
 use harness::{document, hopeval, kill_after_commits, run_of};

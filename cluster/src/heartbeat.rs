@@ -12,7 +12,8 @@
 //! | every process is quiet | [`MeshVerdict::Flush`] |
 //! | every process has drained | [`MeshVerdict::StopNow`] |
 //!
-//! A verdict is reported once, and the caller acts upon it. The rules are in `watch`, without socket and clock.
+//! A verdict is reported once, and the caller acts upon it. The rules are in `failure_detector`, without socket and
+//! clock.
 
 mod beat_thread;
 mod connection;
@@ -106,7 +107,8 @@ impl HeartbeatSockets {
     }
 }
 
-/// Running heartbeats. If dropped without [`Heartbeat::goodbye`], it closes its sockets, and the process counts as lost.
+/// Running heartbeats. If dropped without [`Heartbeat::goodbye`], it closes its sockets, and the process counts as
+/// lost.
 #[derive(Debug)]
 pub struct Heartbeat {
     handle: HeartbeatHandle,
@@ -125,24 +127,24 @@ impl Heartbeat {
     /// # Errors
     /// If a socket or the thread cannot be set up.
     pub fn start(
-        link: HeartbeatSockets,
+        sockets: HeartbeatSockets,
         settings: HeartbeatSettings,
         beats: impl Fn() -> u64 + Send + 'static,
         on_verdict: impl FnMut(MeshVerdict) + Send + 'static,
     ) -> io::Result<Self> {
-        let watch = FailureDetector::new(
-            link.process,
-            link.peers.iter().map(|(p, _)| *p),
+        let detector = FailureDetector::new(
+            sockets.process,
+            sockets.peers.iter().map(|(p, _)| *p),
             settings.stall_bound,
             Instant::now(),
         );
-        let mut wires = Vec::new();
-        for (process, stream) in link.peers {
-            wires.push(HeartbeatConnection::new(process, stream)?);
+        let mut connections = Vec::new();
+        for (process, stream) in sockets.peers {
+            connections.push(HeartbeatConnection::new(process, stream)?);
         }
         let (send, commands) = mpsc::channel();
-        let heart = HeartbeatThread { detector: watch, connections: wires, settings, commands, beats, on_verdict };
-        let thread = std::thread::Builder::new().name("pulse".to_owned()).spawn(move || heart.run())?;
+        let thread = HeartbeatThread { detector, connections, settings, commands, beats, on_verdict };
+        let thread = std::thread::Builder::new().name("heartbeat".to_owned()).spawn(move || thread.run())?;
         Ok(Self { handle: HeartbeatHandle(send), thread: Some(thread) })
     }
 
@@ -163,7 +165,7 @@ impl Heartbeat {
             && thread.thread().id() != std::thread::current().id()
             && thread.join().is_err()
         {
-            tracing::error!("the pulse thread panicked");
+            tracing::error!("the heartbeat thread panicked");
         }
     }
 }

@@ -50,7 +50,7 @@ pub struct FormedMesh {
     /// For `timely::execute::execute_from`, one for each worker of this process.
     pub allocators: Vec<AllocatorBuilder>,
     /// Timely's socket threads; close it after the workers are joined.
-    pub comms: SocketThreads,
+    pub socket_threads: SocketThreads,
     /// The star of heartbeats; start it at once.
     pub heartbeat_sockets: HeartbeatSockets,
     /// The bytes from process 0.
@@ -59,9 +59,9 @@ pub struct FormedMesh {
 
 impl fmt::Debug for FormedMesh {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Formed")
+        f.debug_struct("FormedMesh")
             .field("workers", &self.allocators.len())
-            .field("pulse", &self.heartbeat_sockets)
+            .field("heartbeat_sockets", &self.heartbeat_sockets)
             .finish_non_exhaustive()
     }
 }
@@ -80,16 +80,16 @@ pub fn form(settings: &MeshSettings, role: FormingRole) -> Result<FormedMesh, Me
     let end = Instant::now() + settings.deadline;
     let last = settings.process + 1 == settings.hosts.len();
     // The last process connects to all others. Nobody connects to it.
-    let mut door = if last { None } else { Some(open_listener(settings, end)?) };
-    let (link, nonce, welcome) = match (role, &mut door) {
-        (FormingRole::Lead(welcome), Some(door)) => {
-            let (link, nonce) = rendezvous::gather_processes(settings, door, &welcome, end)?;
-            (link, nonce, welcome)
+    let mut listener = if last { None } else { Some(open_listener(settings, end)?) };
+    let (heartbeat_sockets, nonce, welcome) = match (role, &mut listener) {
+        (FormingRole::Lead(welcome), Some(listener)) => {
+            let (heartbeat_sockets, nonce) = rendezvous::gather_processes(settings, listener, &welcome, end)?;
+            (heartbeat_sockets, nonce, welcome)
         }
         _ => rendezvous::join_leader(settings, end)?,
     };
-    let sockets = data_sockets::connect_all(settings, door.as_mut(), &link, nonce, end)?;
-    drop(door);
+    let sockets = data_sockets::connect_all(settings, listener.as_mut(), &heartbeat_sockets, nonce, end)?;
+    drop(listener);
 
     let hooks = timely::communication::Hooks::default();
     let inner = ProcessBuilder::new_typed_vector(settings.workers, hooks.refill.clone(), hooks.spill.clone());
@@ -97,7 +97,7 @@ pub fn form(settings: &MeshSettings, role: FormingRole) -> Result<FormedMesh, Me
         initialize_networking_from_sockets(inner, sockets, settings.process, settings.workers, hooks)
             .map_err(|source| MeshError::Socket { what: "timely's socket threads did not start", source })?;
     let allocators = builders.into_iter().map(AllocatorBuilder::Tcp).collect();
-    Ok(FormedMesh { allocators, comms: SocketThreads::new(Box::new(guard)), heartbeat_sockets: link, welcome })
+    Ok(FormedMesh { allocators, socket_threads: SocketThreads::new(Box::new(guard)), heartbeat_sockets, welcome })
 }
 
 fn form_alone(settings: &MeshSettings, role: FormingRole) -> Result<FormedMesh, MeshError> {
@@ -108,7 +108,7 @@ fn form_alone(settings: &MeshSettings, role: FormingRole) -> Result<FormedMesh, 
     };
     Ok(FormedMesh {
         allocators,
-        comms: SocketThreads::new(guard),
+        socket_threads: SocketThreads::new(guard),
         heartbeat_sockets: HeartbeatSockets::new(0, Vec::new()),
         welcome,
     })
@@ -119,7 +119,7 @@ fn open_listener(settings: &MeshSettings, end: Instant) -> Result<MeshListener, 
     let address = &settings.hosts[settings.process];
     loop {
         match MeshListener::open(address) {
-            Ok(door) => return Ok(door),
+            Ok(listener) => return Ok(listener),
             Err(e) if e.kind() == std::io::ErrorKind::AddrInUse && Instant::now() < end => {
                 std::thread::sleep(Duration::from_millis(20));
             }

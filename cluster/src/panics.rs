@@ -67,8 +67,8 @@ pub fn install() {
         let code = match panic_cause(&message) {
             PanicCause::Cascade => {
                 tracing::debug!(%message, "a panic after a lost peer");
-                // The pulse notices the loss, too, and knows the lost process. It may end this process first, with a
-                // better message.
+                // The heartbeat notices the loss, too, and knows the lost process. It may end this process first, with
+                // a better message.
                 std::thread::sleep(HINDSIGHT);
                 exit::RESUMABLE
             }

@@ -3,7 +3,7 @@
 //! ```text
 //!   join           process 0: find the run, fence --welcome--> the others open it; all: services, the generation
 //!   start_workers  make missing dense indexes, build, step until the dataflow is done
-//!   supervise      act upon the events of workers, pulse and generation
+//!   supervise      act upon the events of workers, heartbeat and generation
 //!   close          wait until the other sides close their sockets too ----> goodbye
 //!   finish         process 0: final tables
 //!
@@ -55,7 +55,7 @@ pub(crate) struct Process<'a> {
     /// Shows the progress of a stage.
     pub(crate) report: ProgressReporter<'a>,
     /// Called once, when the first worker is ready to build its dataflow.
-    pub(crate) watch: &'a dyn Fn(&Generation),
+    pub(crate) on_ready: &'a dyn Fn(&Generation),
 }
 
 /// The result of a process that completed its part.
@@ -74,29 +74,29 @@ impl Process<'_> {
     /// Any fault before the dataflow runs. Afterwards an early end exits the process.
     pub(crate) fn run_generation(&self, lead: Option<String>) -> Result<ProcessEnd> {
         let (events, happened) = channel();
-        let GenerationPart { comms, allocators, heartbeat: pulse, generation, commit_thread: ledger } =
+        let GenerationPart { socket_threads, allocators, heartbeat, generation, commit_thread } =
             self.join_generation(lead, &events)?;
-        let voice = pulse.handle();
-        self.drain_on_signal(&generation, &voice);
-        let early = EarlyEnd { run: generation.run.id().to_owned(), leads: ledger.is_some() };
+        let handle = heartbeat.handle();
+        self.drain_on_signal(&generation, &handle);
+        let early = EarlyEnd { run: generation.run.id().to_owned(), leads: commit_thread.is_some() };
         let part = WorkerPart::new(&generation, self.interrupts, self.membership.stall_bound, events);
         let workers = part.start_workers(allocators)?;
-        Supervision::new(self, &generation, &voice, &early).supervise(&happened);
-        close::close_mesh(workers, comms, &happened, &early)?;
-        pulse.goodbye();
+        Supervision::new(self, &generation, &handle, &early).supervise(&happened);
+        close::close_mesh(workers, socket_threads, &happened, &early)?;
+        heartbeat.goodbye();
         boards::log();
-        let outcomes = ledger.map(|ledger| self.finish_run(&generation, ledger, &early)).transpose()?;
+        let outcomes = commit_thread.map(|thread| self.finish_run(&generation, thread, &early)).transpose()?;
         Ok(ProcessEnd { run: early.run, outcomes })
     }
 
-    /// From now on the first signal stops admission here, and the pulse tells the other processes.
-    fn drain_on_signal(&self, generation: &Arc<Generation>, voice: &HeartbeatHandle) {
+    /// From now on the first signal stops admission here, and the heartbeat tells the other processes.
+    fn drain_on_signal(&self, generation: &Arc<Generation>, handle: &HeartbeatHandle) {
         // A process may run several generations, one after the other. It must not hold on to finished ones.
-        let (generation, voice) = (Arc::downgrade(generation), voice.clone());
+        let (generation, handle) = (Arc::downgrade(generation), handle.clone());
         self.interrupts.signals().on_drain(move || {
             if let Some(generation) = generation.upgrade() {
                 generation.drain();
-                voice.drain();
+                handle.drain();
             }
         });
     }

@@ -123,7 +123,7 @@ pub fn supervise_processes(
     command: impl Fn(usize, &[String]) -> Command,
 ) -> Result<SupervisionEnd, SuperviseError> {
     let hosts = free_ports(processes)?;
-    let mut family = ChildProcesses { children: Vec::with_capacity(processes) };
+    let mut children = ChildProcesses { children: Vec::with_capacity(processes) };
     for process in 0..processes {
         let mut command = command(process, &hosts);
         command.stdin(Stdio::null()).process_group(0);
@@ -133,14 +133,14 @@ pub fn supervise_processes(
             program: command.get_program().to_string_lossy().into_owned(),
             source,
         })?;
-        family.children.push(SupervisedChild { child, end: None, forced: false });
+        children.children.push(SupervisedChild { child, end: None, forced: false });
     }
     let (drain, drained) = mpsc::channel();
     signals.on_drain(move || {
         // An error means all children have ended.
         let _ = drain.send(());
     });
-    family.wait_for_all(grace, &drained)
+    children.wait_for_all(grace, &drained)
 }
 
 /// Addresses of currently free ports. All are held until all are found, so that they differ.

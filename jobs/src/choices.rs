@@ -33,7 +33,7 @@ pub struct ResolvedChoices {
     /// Digests of the selections, by name.
     pub selections: BTreeMap<String, String>,
     /// The samples of the choices: their questions must not be evaluated.
-    pub watch: OverlapCheck,
+    pub overlap: OverlapCheck,
 }
 
 /// Replaces the choices in `configurations` by their values, and returns the sources of the values.
@@ -47,17 +47,17 @@ pub fn resolve_choices(
     report: ProgressReporter<'_>,
 ) -> Result<ResolvedChoices, JobError> {
     let mut resolved = resolve_selections(configurations, &places.store)?;
-    let mut sample: Option<DemonstrationSample> = None;
+    let mut read_sample: Option<DemonstrationSample> = None;
     for configuration in configurations {
         let name = configuration.name.clone();
         for (parameter, value) in parameters_mut(configuration) {
             let Some(wanted) = DemonstrationDraw::from_value(&name, parameter, value)? else { continue };
-            let shown = match &sample {
-                Some(shown) => shown,
-                None => &*sample.insert(DemonstrationSample::read_sample(job, &name, places, report)?),
+            let sample = match &read_sample {
+                Some(sample) => sample,
+                None => &*read_sample.insert(DemonstrationSample::read_sample(job, &name, places, report)?),
             };
-            *value = shown.draw_sets(&name, &wanted)?;
-            resolved.watch.add_sample("demonstrations", &shown.sampled);
+            *value = sample.draw_sets(&name, &wanted)?;
+            resolved.overlap.add_sample("demonstrations", &sample.sampled);
         }
     }
     Ok(resolved)
@@ -83,7 +83,7 @@ pub fn resolve_selections(configurations: &mut [Configuration], store: &Store) -
             };
             *value = selection.take_values(&name, parameter, reference.best)?;
             resolved.selections.insert(selection.name.clone(), selection.digest());
-            resolved.watch.add_sample(&format!("selection `{}`", selection.name), &selection.sample);
+            resolved.overlap.add_sample(&format!("selection `{}`", selection.name), &selection.sample);
         }
     }
     Ok(resolved)

@@ -17,7 +17,7 @@
 //! | [`sweep`] | the configurations of a job's sweeps |
 //! | [`scoring`] | the profile for scoring a dataset's answers |
 //! | [`references`] | values to be filled in from the store or a sample |
-//! | `sampled` | the job of a search: the same job over the tune sample |
+//! | `search_job` | the job of a search: the same job over the tune sample |
 
 mod check;
 pub mod file;

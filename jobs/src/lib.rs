@@ -2,7 +2,7 @@
 //!
 //! This crate joins the other crates. ARCHITECTURE lists the files that join two of them:
 //!
-//! | wing | does |
+//! | module | does |
 //! | --- | --- |
 //! | [`job`] | the job file: settings, overrides, checks, configurations |
 //! | [`prepare`] | datasets, corpora and worlds: everything built once before a run |

@@ -79,8 +79,8 @@ impl Credits {
 /// The stream of admitted questions, each at the timestamp of its cohort.
 ///
 /// ```
-/// use hopeval_operators::Counters;
-/// use hopeval_operators::admit::{Credits, Feed, Poll, admit};
+/// use hopeval_operators::OperatorCounters;
+/// use hopeval_operators::admit::{Credits, Feed, FeedPoll, admit};
 /// use std::{cell::RefCell, ops::Range, rc::Rc, sync::Arc};
 /// use timely::dataflow::operators::Inspect;
 /// use timely::scheduling::SyncActivator;
@@ -90,14 +90,14 @@ impl Credits {
 ///
 /// impl Feed for Numbers {
 ///     type Question = u64;
-///     fn poll(&mut self) -> Poll<u64> {
-///         self.0.next().map_or(Poll::Finished, |n| Poll::Ready { chunk: n / 10, question: n })
+///     fn poll(&mut self) -> FeedPoll<u64> {
+///         self.0.next().map_or(FeedPoll::Finished, |n| FeedPoll::Ready { cohort: n / 10, question: n })
 ///     }
 ///     fn wake_with(&mut self, _: SyncActivator) {}
 /// }
 ///
 /// timely::execute_directly(|worker| {
-///     let (credits, counters) = (Credits::new(2), Arc::new(Counters::default()));
+///     let (credits, counters) = (Credits::new(2), Arc::new(OperatorCounters::default()));
 ///     let admitted = Rc::new(RefCell::new(Vec::new()));
 ///     let log = Rc::clone(&admitted);
 ///     worker.dataflow(|scope| {
@@ -133,10 +133,10 @@ pub fn admit<'scope, F: Feed>(
                     break false;
                 }
                 match feed.poll() {
-                    FeedPoll::Ready { cohort: chunk, question } => {
-                        if chunk > *held.time() {
+                    FeedPoll::Ready { cohort, question } => {
+                        if cohort > *held.time() {
                             output.session(held).give_container(&mut admitted);
-                            held.downgrade(&chunk);
+                            held.downgrade(&cohort);
                         }
                         admitted.push(question);
                         OperatorCounters::add(&counters.admitted, 1);

@@ -1,9 +1,9 @@
 //! Brings items to their workers, and ends when they are kept there.
 //!
 //! ```text
-//!   items --exchange, by route--> Collector: take, take, .. finish --ticket--> any thread
-//!                                                             ^                    |
-//!                                                            end <--- answer ------+
+//!   items --exchange, by route--> Collector: take_item, .. begin_finish --ticket--> any thread
+//!                                                               ^                       |
+//!                                                           end_finish <--- answer -----+
 //! ```
 //!
 //! The output has no items. Every worker holds the first timestamp until its collector has ended, so downstream the end
@@ -35,13 +35,13 @@ pub trait Collector: 'static {
     /// later, from any thread. Does not block.
     ///
     /// # Errors
-    /// As [`take`](Self::take_item).
+    /// As [`take_item`](Self::take_item).
     fn begin_finish(&mut self, ticket: Ticket<Self::Done>) -> Result<(), ProductionFailure>;
 
     /// Ends the last step; `done` is `None` if its ticket was dropped.
     ///
     /// # Errors
-    /// As [`take`](Self::take_item).
+    /// As [`take_item`](Self::take_item).
     fn end_finish(&mut self, done: Option<Self::Done>) -> Result<(), ProductionFailure>;
 }
 
@@ -49,7 +49,7 @@ pub trait Collector: 'static {
 ///
 /// ```
 /// use hopeval_operators::collect::{Collector, collect};
-/// use hopeval_operators::produce::Failed;
+/// use hopeval_operators::produce::ProductionFailure;
 /// use hopeval_operators::ticket::Ticket;
 /// use std::sync::mpsc::{Sender, channel};
 /// use timely::dataflow::operators::{Probe, ToStream};
@@ -60,11 +60,11 @@ pub trait Collector: 'static {
 /// impl Collector for Numbers {
 ///     type Item = u64;
 ///     type Done = ();
-///     fn take(&mut self, number: u64) -> Result<(), Failed> {
+///     fn take_item(&mut self, number: u64) -> Result<(), ProductionFailure> {
 ///         self.0.push(number);
 ///         Ok(())
 ///     }
-///     fn finish(&mut self, ticket: Ticket<()>) -> Result<(), Failed> {
+///     fn begin_finish(&mut self, ticket: Ticket<()>) -> Result<(), ProductionFailure> {
 ///         let (numbers, kept) = (std::mem::take(&mut self.0), self.1.clone());
 ///         std::thread::spawn(move || {
 ///             kept.send(numbers).unwrap();
@@ -72,8 +72,8 @@ pub trait Collector: 'static {
 ///         });
 ///         Ok(())
 ///     }
-///     fn end(&mut self, done: Option<()>) -> Result<(), Failed> {
-///         done.ok_or(Failed)
+///     fn end_finish(&mut self, done: Option<()>) -> Result<(), ProductionFailure> {
+///         done.ok_or(ProductionFailure)
 ///     }
 /// }
 ///

@@ -25,17 +25,17 @@ pub trait Committer: 'static {
 ///
 /// ```
 /// use hopeval_operators::commit::{Committer, commit};
-/// use hopeval_operators::tally::{Table, Update};
+/// use hopeval_operators::tally::{TallyTable, TallyUpdate};
 /// use std::sync::mpsc::{Sender, channel};
 /// use timely::dataflow::operators::{Input, ToStream};
 ///
 /// /// Sends the parts of each commit.
-/// struct Clerk(Sender<(u64, Vec<String>)>);
+/// struct CommitSender(Sender<(u64, Vec<String>)>);
 ///
-/// impl Committer for Clerk {
+/// impl Committer for CommitSender {
 ///     type Receipt = String;
 ///     type Key = u8;
-///     fn complete(&mut self, complete: u64, receipts: Vec<String>, _: &Table<u8>) {
+///     fn complete(&mut self, complete: u64, receipts: Vec<String>, _: &TallyTable<u8>) {
 ///         self.0.send((complete, receipts)).unwrap();
 ///     }
 /// }
@@ -44,8 +44,8 @@ pub trait Committer: 'static {
 ///     let (commits, log) = channel();
 ///     let mut durable = worker.dataflow::<u64, _, _>(|scope| {
 ///         let (durable, receipts) = scope.new_input::<Vec<String>>();
-///         let live = std::iter::empty::<Update<u8>>().to_stream(scope).container::<Vec<_>>();
-///         commit(receipts, live, Table::default(), Clerk(commits));
+///         let live = std::iter::empty::<TallyUpdate<u8>>().to_stream(scope).container::<Vec<_>>();
+///         commit(receipts, live, TallyTable::default(), CommitSender(commits));
 ///         durable
 ///     });
 ///     durable.send("part 0".to_owned());

@@ -2,8 +2,8 @@
 //!
 //! All configurations of a question are opened together on one worker. A key is sent once per worker while it is in
 //! flight, and once per question while any of its configurations is open: the response fans out locally. An opener can
-//! ask for one machine at a time, to time each by itself ([`QuestionOpener::one_at_a_time`]). A machine is stepped only with
-//! *all* responses of its round, in the order of its requests. So the order of arrival has no effect.
+//! ask for one machine at a time, to time each by itself ([`QuestionOpener::one_at_a_time`]). A machine is stepped only
+//! with *all* responses of its round, in the order of its requests. So the order of arrival has no effect.
 //!
 //! ```text
 //!   question --> open --> step --Ask--> known to the question? --> in flight here? --> send
@@ -157,7 +157,7 @@ impl<P: QuestionOpener> MachineDriver<P> {
         }
     }
 
-    fn admit_question(&mut self, chunk: u64, question: P::Question) {
+    fn admit_question(&mut self, cohort: u64, question: P::Question) {
         let machines: Vec<_> = self
             .opener
             .open_machines(question)
@@ -166,17 +166,17 @@ impl<P: QuestionOpener> MachineDriver<P> {
             .collect();
         let open = machines.len();
         if open == 0 {
-            return self.finish_question(chunk);
+            return self.finish_question(cohort);
         }
-        let slot = self.questions.insert(OpenQuestion { cohort: chunk, machines, open, known: FxHashMap::default() });
+        let slot = self.questions.insert(OpenQuestion { cohort, machines, open, known: FxHashMap::default() });
         let begun = if self.opener.one_at_a_time() { 1 } else { open };
         self.ready.extend((0..begun).map(|machine| (slot, machine)));
     }
 
-    fn finish_question(&mut self, chunk: u64) {
+    fn finish_question(&mut self, cohort: u64) {
         OperatorCounters::add(&self.counters.finished, 1);
         self.finished += 1;
-        if let Some(held) = self.cohorts.get_mut(&chunk) {
+        if let Some(held) = self.cohorts.get_mut(&cohort) {
             held.open -= 1;
         }
     }
@@ -204,7 +204,7 @@ impl<P: QuestionOpener> MachineDriver<P> {
             let round = std::mem::take(&mut running.round).into_iter().flatten().collect();
             match running.machine.step(round) {
                 DrivenStep::Done(outcome) => {
-                    let chunk = question.cohort;
+                    let cohort = question.cohort;
                     question.machines[index] = None;
                     question.open -= 1;
                     let last = question.open == 0;
@@ -212,11 +212,11 @@ impl<P: QuestionOpener> MachineDriver<P> {
                         question.known.clear();
                         self.ready.push_back((slot, index + 1));
                     }
-                    self.done.entry(chunk).or_default().push(outcome);
+                    self.done.entry(cohort).or_default().push(outcome);
                     OperatorCounters::add(&self.counters.outcomes, 1);
                     if last {
                         self.questions.remove(slot);
-                        self.finish_question(chunk);
+                        self.finish_question(cohort);
                     }
                 }
                 DrivenStep::Ask(asked) => self.ask_round(slot, index, asked),
@@ -228,7 +228,7 @@ impl<P: QuestionOpener> MachineDriver<P> {
         assert!(!asked.is_empty(), "a machine asked for nothing and is not done: this is a bug in its method");
         OperatorCounters::add(&self.counters.asked, asked.len());
         let Some(question) = self.questions.get_mut(slot) else { return };
-        let OpenQuestion { cohort: chunk, machines, known, .. } = question;
+        let OpenQuestion { cohort, machines, known, .. } = question;
         let Some(running) = machines[index].as_mut() else { return };
         running.round.resize_with(asked.len(), || None);
         running.missing = 0;
@@ -242,7 +242,7 @@ impl<P: QuestionOpener> MachineDriver<P> {
             waiters.push((slot, index, position));
             if waiters.len() == 1 {
                 let envelope = Envelope { key, bucket, from: self.worker, request };
-                self.sent.entry(*chunk).or_default().push(envelope);
+                self.sent.entry(*cohort).or_default().push(envelope);
                 OperatorCounters::add(&self.counters.sent, 1);
             }
         }
@@ -260,11 +260,11 @@ impl<P: QuestionOpener> MachineDriver<P> {
         RequestOf<P>: 'static,
         OutcomeOf<P>: 'static,
     {
-        for (chunk, mut batch) in std::mem::take(&mut self.sent) {
-            requests.session(&self.cohorts[&chunk].requests).give_container(&mut batch);
+        for (cohort, mut batch) in std::mem::take(&mut self.sent) {
+            requests.session(&self.cohorts[&cohort].requests).give_container(&mut batch);
         }
-        for (chunk, mut batch) in std::mem::take(&mut self.done) {
-            outcomes.session(&self.cohorts[&chunk].outcomes).give_container(&mut batch);
+        for (cohort, mut batch) in std::mem::take(&mut self.done) {
+            outcomes.session(&self.cohorts[&cohort].outcomes).give_container(&mut batch);
         }
     }
 
@@ -272,7 +272,7 @@ impl<P: QuestionOpener> MachineDriver<P> {
     fn release_cohorts(&mut self, credits: &Credits) {
         let finished = std::mem::take(&mut self.finished);
         if finished > 0 {
-            self.cohorts.retain(|_, chunk| chunk.open > 0);
+            self.cohorts.retain(|_, cohort| cohort.open > 0);
             credits.give_back(finished);
         }
     }
@@ -284,8 +284,8 @@ impl<P: QuestionOpener> MachineDriver<P> {
 ///
 /// ```
 /// use hopeval_operators::admit::Credits;
-/// use hopeval_operators::drive::{Asked, Hosted, Opener, Turn, drive};
-/// use hopeval_operators::{Counters, Key, Reply};
+/// use hopeval_operators::drive::{AskedRequest, DrivenMachine, QuestionOpener, DrivenStep, drive};
+/// use hopeval_operators::{OperatorCounters, RequestKey, Reply};
 /// use std::{rc::Rc, sync::Arc, sync::atomic::Ordering, sync::mpsc::channel};
 /// use timely::dataflow::operators::vec::Map;
 /// use timely::dataflow::operators::{ConnectLoop, Enter, Inspect, Leave, LoopVariable, ToStream};
@@ -293,32 +293,32 @@ impl<P: QuestionOpener> MachineDriver<P> {
 /// /// Asks for the successor of the last response, until it is 10.
 /// struct Climber(u64);
 ///
-/// impl Hosted for Climber {
+/// impl DrivenMachine for Climber {
 ///     type Request = u64;
 ///     type Response = u64;
 ///     type Outcome = String;
-///     fn step(&mut self, responses: Vec<Rc<u64>>) -> Turn<u64, String> {
+///     fn step(&mut self, responses: Vec<Rc<u64>>) -> DrivenStep<u64, String> {
 ///         let at = responses.first().map_or(self.0, |response| **response);
 ///         if at == 10 {
-///             return Turn::Done(format!("from {} to 10", self.0));
+///             return DrivenStep::Done(format!("from {} to 10", self.0));
 ///         }
-///         Turn::Ask(vec![Asked { key: Key([at as u8; 32]), bucket: 0, request: at }])
+///         DrivenStep::Ask(vec![AskedRequest { key: RequestKey([at as u8; 32]), bucket: 0, request: at }])
 ///     }
 /// }
 ///
 /// /// Two configurations for each question: one begins a step higher.
 /// struct Climbers;
 ///
-/// impl Opener for Climbers {
+/// impl QuestionOpener for Climbers {
 ///     type Question = u64;
 ///     type Machine = Climber;
-///     fn open(&mut self, question: u64) -> Vec<Climber> {
+///     fn open_machines(&mut self, question: u64) -> Vec<Climber> {
 ///         vec![Climber(question), Climber(question + 1)]
 ///     }
 /// }
 ///
 /// let (ended, outcomes) = channel();
-/// let counters = Arc::new(Counters::default());
+/// let counters = Arc::new(OperatorCounters::default());
 /// let counted = Arc::clone(&counters);
 /// timely::execute_directly(move |worker| {
 ///     let credits = Credits::new(4);

@@ -2,9 +2,9 @@
 //! persist write early.
 //!
 //! This crate knows timely and differential dataflow. It is independent of methods, models, datasets and storage. The
-//! operators host their work through small traits: [`drive::DrivenMachine`] machines, a [`serve::Backend`] for answers, a
+//! operators host their work through small traits: a [`drive::DrivenMachine`], a [`serve::Backend`] for answers, a
 //! [`scatter::QueryShard`] for one worker's part of an answer, a [`produce::Production`], a [`collect::Collector`], a
-//! [`persist::DurableWriter`] for durable writes, a [`commit::Committer`].
+//! [`persist::DurableWriter`], a [`commit::Committer`].
 //!
 //! ```text
 //!            credits                        loop: Product<cohort, round>

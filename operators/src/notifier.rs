@@ -1,12 +1,13 @@
 //! Wakes an operator from any thread.
 //!
-//! Waking a worker costs more than posting an answer. After a ring, the bell stays silent until the operator looks.
+//! Waking a worker costs more than posting an answer. After a notification, the notifier stays silent until the
+//! operator looks.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use timely::scheduling::SyncActivator;
 
-/// The bell of one operator.
+/// The notifier of one operator.
 #[derive(Default)]
 pub(crate) struct Notifier {
     /// True if the operator will look. Until then, posts need not wake it.
@@ -16,7 +17,7 @@ pub(crate) struct Notifier {
 }
 
 impl Notifier {
-    /// The bell of an existing operator.
+    /// The notifier of an existing operator.
     pub(crate) fn with_activator(activator: SyncActivator) -> Self {
         Self { notified: AtomicBool::new(false), activator: activator.into() }
     }

@@ -1,8 +1,9 @@
 //! Makes a stream durable, and holds its frontier back until then.
 //!
-//! The operator keeps one capability. When its input is complete up to some cohort, the [`DurableWriter`] writes the items due
-//! for it. The operator releases the earlier cohorts only when every write begun so far is durable. Downstream, a
-//! passed frontier therefore means "durable", for all items received before the cohort was complete, at any timestamp.
+//! The operator keeps one capability. When its input is complete up to some cohort, the [`DurableWriter`] writes the
+//! items due for it. The operator releases the earlier cohorts only when every write begun so far is durable.
+//! Downstream, a passed frontier therefore means "durable", for all items received before the cohort was complete, at
+//! any timestamp.
 //!
 //! A run ending early completes no more cohorts. Then a [`Flush`] asks for the writes, and no timestamp is released.
 
@@ -24,7 +25,7 @@ pub trait DurableWriter: 'static {
     type Receipt: 'static;
 
     /// Takes items of a cohort.
-    fn accept_items(&mut self, chunk: u64, items: &mut Vec<Self::Item>);
+    fn accept_items(&mut self, cohort: u64, items: &mut Vec<Self::Item>);
 
     /// Begins the due writes. Each takes a ticket from `begin` and answers it when the write is durable.
     ///
@@ -121,7 +122,7 @@ impl<W: DurableWriter> Persister<W> {
 ///
 /// ```
 /// use hopeval_operators::flush::Flush;
-/// use hopeval_operators::persist::{Due, Writer, persist};
+/// use hopeval_operators::persist::{DueWrites, DurableWriter, persist};
 /// use hopeval_operators::ticket::Ticket;
 /// use std::sync::mpsc::{Sender, channel};
 /// use timely::dataflow::operators::{Input, Probe};
@@ -129,13 +130,13 @@ impl<W: DurableWriter> Persister<W> {
 /// /// Hands the gathered items to a disk, whenever a cohort is complete.
 /// struct Pages(Vec<char>, Sender<(Vec<char>, Ticket<usize>)>);
 ///
-/// impl Writer for Pages {
+/// impl DurableWriter for Pages {
 ///     type Item = char;
 ///     type Receipt = usize;
-///     fn accept(&mut self, _chunk: u64, items: &mut Vec<char>) {
+///     fn accept_items(&mut self, _cohort: u64, items: &mut Vec<char>) {
 ///         self.0.append(items);
 ///     }
-///     fn write(&mut self, due: Due, begin: &mut dyn FnMut() -> Ticket<usize>) {
+///     fn begin_writes(&mut self, due: DueWrites, begin: &mut dyn FnMut() -> Ticket<usize>) {
 ///         if (due.advanced || due.flush) && !self.0.is_empty() {
 ///             self.1.send((std::mem::take(&mut self.0), begin())).unwrap();
 ///         }

@@ -1,10 +1,10 @@
 //! Makes a stream of results that the workers compute in the background, a window of pieces at a time.
 //!
 //! ```text
-//!   notices, of all workers --complete--> start --> Production --begin--> any thread
-//!                                                       ^                     |
-//!                                                     window                ticket
-//!                                                       +------- end ---------+----> items
+//!   notices, of all workers --complete--> start --> Production --begin_piece--> any thread
+//!                                                       ^                           |
+//!                                                     window                      ticket
+//!                                                       +-------- end_piece --------+----> items
 //! ```
 //!
 //! Nothing begins before the notices of all workers have arrived: all workers then decide alike about the pieces and
@@ -46,7 +46,7 @@ pub struct ProductionFailure;
 /// Runs the production of `start` once all `notices` have arrived, with at most `window` pieces under way.
 ///
 /// ```
-/// use hopeval_operators::produce::{Failed, Production, produce};
+/// use hopeval_operators::produce::{ProductionFailure, Production, produce};
 /// use hopeval_operators::ticket::Ticket;
 /// use timely::dataflow::operators::{Capture, ToStream, capture::Extract};
 ///
@@ -59,12 +59,12 @@ pub struct ProductionFailure;
 ///     fn is_over(&self) -> bool {
 ///         self.0.is_empty()
 ///     }
-///     fn begin(&mut self, ticket: Ticket<u64>) {
+///     fn begin_piece(&mut self, ticket: Ticket<u64>) {
 ///         let number = self.0.pop().unwrap();
 ///         std::thread::spawn(move || ticket.answer(number * number));
 ///     }
-///     fn end(&mut self, done: Option<u64>, items: &mut Vec<u64>) -> Result<(), Failed> {
-///         items.push(done.ok_or(Failed)?);
+///     fn end_piece(&mut self, done: Option<u64>, items: &mut Vec<u64>) -> Result<(), ProductionFailure> {
+///         items.push(done.ok_or(ProductionFailure)?);
 ///         Ok(())
 ///     }
 /// }

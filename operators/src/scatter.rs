@@ -1,13 +1,13 @@
 //! Asks every worker for its part of an answer, and puts the parts together on the worker that asked.
 //!
 //! A service with its data spread over the workers cannot answer alone. From any thread, it hands its queries to the
-//! [`QuerySender`] of its worker. Each query goes to all workers. The [`QueryShard`] of each worker answers from its own part, in
-//! the background, a batch of queries at a time. The findings come back in the order of the workers.
+//! [`QuerySender`] of its worker. Each query goes to all workers. The [`QueryShard`] of each worker answers from its
+//! own part, in the background, a batch of queries at a time. The findings come back in the order of the workers.
 //!
 //! ```text
-//!   Inlet --query--> ask --exchange, to each worker--> shard --exchange, to the asker--> gather --> end(findings)
-//!   any thread        |                         Shard::submit, tickets                      |
-//!                     +------------------ the waiting queries of one worker ----------------+
+//!   QuerySender --query--> ask --exchange, to all--> shard --exchange, to the asker--> gather --> end(findings)
+//!   any thread              |                 QueryShard::submit, tickets                 |
+//!                           +-------------- the waiting queries of one worker ------------+
 //! ```
 //!
 //! This module is independent of requests. A service that asks a query for a [`serve`](crate::serve) ticket moves the
@@ -55,16 +55,16 @@ pub struct QuerySender<Q, F> {
     notifier: Arc<Notifier>,
 }
 
-/// The other end of an [`QuerySender`], for [`scatter`].
+/// The other end of a [`QuerySender`], for [`scatter`].
 pub struct QueryReceiver<Q, F> {
     receiver: Receiver<(Q, QueryEnd<F>)>,
     notifier: Arc<Notifier>,
 }
 
-/// An inlet and its queries. The inlet can be used before the dataflow is built.
+/// The two ends of a channel of queries. The sender can be used before the dataflow is built.
 pub fn query_channel<Q, F>() -> (QuerySender<Q, F>, QueryReceiver<Q, F>) {
-    let ((sender, receiver), bell) = (channel(), Arc::<Notifier>::default());
-    (QuerySender { sender, notifier: Arc::clone(&bell) }, QueryReceiver { receiver, notifier: bell })
+    let ((sender, receiver), notifier) = (channel(), Arc::<Notifier>::default());
+    (QuerySender { sender, notifier: Arc::clone(&notifier) }, QueryReceiver { receiver, notifier })
 }
 
 impl<Q, F> QuerySender<Q, F> {
@@ -114,7 +114,7 @@ type WaitingQueries<F> = Rc<RefCell<Slab<WaitingQuery<F>>>>;
 /// Answers `queries` by the shards of all workers until `held` ends. The items of `held` are ignored.
 ///
 /// ```
-/// use hopeval_operators::scatter::{End, Shard, inlet, scatter};
+/// use hopeval_operators::scatter::{QueryEnd, QueryShard, query_channel, scatter};
 /// use hopeval_operators::ticket::Ticket;
 /// use std::sync::mpsc::channel;
 /// use timely::dataflow::operators::Input;
@@ -122,7 +122,7 @@ type WaitingQueries<F> = Rc<RefCell<Slab<WaitingQuery<F>>>>;
 /// /// Every n-th number below 100. Finds the multiples of a divisor among them.
 /// struct Numbers(std::iter::StepBy<std::ops::Range<u32>>);
 ///
-/// impl Shard for Numbers {
+/// impl QueryShard for Numbers {
 ///     type Query = u32;
 ///     type Found = Vec<u32>;
 ///     fn submit(&mut self, batch: Vec<(u32, Ticket<Vec<u32>>)>) {
@@ -137,14 +137,14 @@ type WaitingQueries<F> = Rc<RefCell<Slab<WaitingQuery<F>>>>;
 ///
 /// let guards = timely::execute(timely::Config::process(3), |worker| {
 ///     let (index, workers) = (worker.index(), worker.peers());
-///     let (inlet, queries) = inlet();
+///     let (query_sender, queries) = query_channel();
 ///     let held = worker.dataflow::<u64, _, _>(|scope| {
 ///         let (input, held) = scope.new_input::<Vec<()>>();
 ///         scatter(held, queries, Numbers((index as u32..100).step_by(workers)));
 ///         input
 ///     });
 ///     let (end, ended) = channel();
-///     inlet.ask([(40, Box::new(move |found| drop(end.send(found))) as End<Vec<u32>>)]);
+///     query_sender.ask_all([(40, Box::new(move |found| drop(end.send(found))) as QueryEnd<Vec<u32>>)]);
 ///     let found = loop {
 ///         worker.step();
 ///         if let Ok(found) = ended.try_recv() {

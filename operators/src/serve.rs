@@ -162,8 +162,8 @@ impl<T: Timestamp, B: Backend> RequestServer<T, B> {
 /// The replies to `requests`, and the records of computed responses.
 ///
 /// ```
-/// use hopeval_operators::serve::{Answered, Backend, Submission, serve};
-/// use hopeval_operators::{Envelope, Key};
+/// use hopeval_operators::serve::{BackendAnswer, Backend, Submission, serve};
+/// use hopeval_operators::{Envelope, RequestKey};
 /// use std::sync::{Arc, mpsc::channel};
 /// use timely::dataflow::operators::{Inspect, ToStream};
 ///
@@ -177,7 +177,7 @@ impl<T: Timestamp, B: Backend> RequestServer<T, B> {
 ///     fn submit(&mut self, batch: Vec<Submission<u64, u64, String>>) {
 ///         for Submission { request, ticket, .. } in batch {
 ///             let response = request * request;
-///             ticket.answer(Answered { response, record: Some(format!("{request}^2 = {response}")) });
+///             ticket.answer(BackendAnswer { response, record: Some(format!("{request}^2 = {response}")) });
 ///         }
 ///     }
 ///     fn dropped(&self) -> u64 {
@@ -185,7 +185,7 @@ impl<T: Timestamp, B: Backend> RequestServer<T, B> {
 ///     }
 /// }
 ///
-/// let ask = |from: u32, request: u64| Envelope { key: Key([request as u8; 32]), bucket: 0, from, request };
+/// let ask = |from: u32, request: u64| Envelope { key: RequestKey([request as u8; 32]), bucket: 0, from, request };
 /// let ((reply, replied), (record, recorded)) = (channel(), channel());
 /// timely::execute_directly(move |worker| {
 ///     worker.dataflow::<u64, _, _>(|scope| {

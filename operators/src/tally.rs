@@ -46,26 +46,26 @@ fn fold_changes<'scope, K: ExchangeData + std::hash::Hash>(
         move |(input, frontier), output| {
             input.for_each(|time, batch| {
                 let Some(held) = time.retain_least(0) else { return };
-                let chunk = *held.time();
-                let (_, sums) = folded.entry(chunk).or_insert_with(|| (held, FxHashMap::<K, TallyChange>::default()));
+                let cohort = *held.time();
+                let (_, sums) = folded.entry(cohort).or_insert_with(|| (held, FxHashMap::<K, TallyChange>::default()));
                 for (key, change) in batch.drain(..) {
                     add_change(sums.entry(key).or_default(), change);
                 }
                 fullest = fullest.max(sums.len());
             });
             let (mut open, mut due): (Vec<u64>, Vec<u64>) =
-                folded.keys().copied().partition(|chunk| frontier.less_equal(chunk));
-            open.sort_by_key(|chunk| folded.get(chunk).map(|(_, sums)| sums.len()));
-            let mut keys: usize = open.iter().filter_map(|chunk| folded.get(chunk)).map(|(_, sums)| sums.len()).sum();
+                folded.keys().copied().partition(|cohort| frontier.less_equal(cohort));
+            open.sort_by_key(|cohort| folded.get(cohort).map(|(_, sums)| sums.len()));
+            let mut keys: usize = open.iter().filter_map(|cohort| folded.get(cohort)).map(|(_, sums)| sums.len()).sum();
             while keys > least.max(2 * fullest)
-                && let Some(chunk) = open.pop()
+                && let Some(cohort) = open.pop()
             {
-                keys -= folded.get(&chunk).map_or(0, |(_, sums)| sums.len());
-                due.push(chunk);
+                keys -= folded.get(&cohort).map_or(0, |(_, sums)| sums.len());
+                due.push(cohort);
             }
-            for chunk in due {
-                if let Some((held, sums)) = folded.remove(&chunk) {
-                    output.session(&held).give_iterator(sums.into_iter().map(|(key, change)| (key, chunk, change)));
+            for cohort in due {
+                if let Some((held, sums)) = folded.remove(&cohort) {
+                    output.session(&held).give_iterator(sums.into_iter().map(|(key, change)| (key, cohort, change)));
                 }
             }
         }
@@ -76,17 +76,17 @@ fn fold_changes<'scope, K: ExchangeData + std::hash::Hash>(
 ///
 /// ```
 /// use hopeval_operators::commit::{Committer, commit};
-/// use hopeval_operators::tally::{Change, Table, tally};
+/// use hopeval_operators::tally::{TallyChange, TallyTable, tally};
 /// use std::sync::mpsc::{Sender, channel};
 /// use timely::dataflow::operators::ToStream;
 ///
 /// /// Sends the table whenever cohorts are complete.
-/// struct Tell(Sender<Vec<(String, Change)>>);
+/// struct Tell(Sender<Vec<(String, TallyChange)>>);
 ///
 /// impl Committer for Tell {
 ///     type Receipt = ();
 ///     type Key = String;
-///     fn complete(&mut self, _: u64, _: Vec<()>, table: &Table<String>) {
+///     fn complete(&mut self, _: u64, _: Vec<()>, table: &TallyTable<String>) {
 ///         self.0.send(table.tallies().clone().into_iter().collect()).unwrap();
 ///     }
 /// }
@@ -98,7 +98,7 @@ fn fold_changes<'scope, K: ExchangeData + std::hash::Hash>(
 ///     worker.dataflow::<u64, _, _>(|scope| {
 ///         let changes = changes.map(|(key, change)| (key.to_owned(), change)).to_stream(scope).container::<Vec<_>>();
 ///         let receipts = std::iter::empty::<()>().to_stream(scope).container::<Vec<_>>();
-///         commit(receipts, tally(changes), Table::default(), Tell(tell));
+///         commit(receipts, tally(changes), TallyTable::default(), Tell(tell));
 ///     });
 /// });
 /// assert_eq!(told.iter().last().unwrap(), [("em".to_owned(), (2, 1, 30, 9)), ("f1".to_owned(), (1, 1, 7, 5))]);
@@ -124,8 +124,8 @@ impl<K: Ord + Clone> TallyTable<K> {
 
     /// Applies the updates of all cohorts below `complete`.
     pub(crate) fn apply_below(&mut self, complete: u64) {
-        let mut due: Vec<_> = self.ahead.extract_if(.., |(_, chunk, _)| *chunk < complete).collect();
-        due.sort_by_key(|(_, chunk, diff)| (*chunk, *diff));
+        let mut due: Vec<_> = self.ahead.extract_if(.., |(_, cohort, _)| *cohort < complete).collect();
+        due.sort_by_key(|(_, cohort, diff)| (*cohort, *diff));
         for ((key, tally), _, diff) in due {
             if diff > 0 {
                 self.tallies.insert(key, tally);

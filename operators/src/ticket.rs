@@ -40,7 +40,8 @@ impl<T> Mailbox<T> {
         Ticket { slot, channel: Some(Arc::clone(&self.channel)) }
     }
 
-    /// Announces a call of [`answers`](Self::take_answers) in this activation. Until then, answers need not wake the worker.
+    /// Announces a call of [`take_answers`](Self::take_answers) in this activation. Until then, answers need not wake
+    /// the worker.
     pub(crate) fn will_read(&self) {
         self.channel.notifier.mute();
     }
@@ -55,19 +56,19 @@ impl<T> Mailbox<T> {
 impl<T> Ticket<T> {
     /// Answers, and wakes the worker.
     pub fn answer(mut self, answer: T) {
-        if let Some(way) = self.post_answer(Some(answer)) {
-            way.notifier.notify();
+        if let Some(channel) = self.post_answer(Some(answer)) {
+            channel.notifier.notify();
         }
     }
 
     /// Answers a whole batch, and then wakes each of its workers once.
     pub fn answer_all(batch: impl IntoIterator<Item = (Ticket<T>, T)>) {
-        let mut rings = PendingNotifications(Vec::new());
+        let mut pending = PendingNotifications(Vec::new());
         for (mut ticket, answer) in batch {
-            if let Some(way) = ticket.post_answer(Some(answer))
-                && !rings.0.iter().any(|other| Arc::ptr_eq(other, &way))
+            if let Some(channel) = ticket.post_answer(Some(answer))
+                && !pending.0.iter().any(|other| Arc::ptr_eq(other, &channel))
             {
-                rings.0.push(way);
+                pending.0.push(channel);
             }
         }
     }
@@ -75,7 +76,7 @@ impl<T> Ticket<T> {
     /// Posts the answer, and returns the channel if its operator must be woken.
     fn post_answer(&mut self, answer: Option<T>) -> Option<Arc<AnswerChannel<T>>> {
         // A send fails only if the operator is gone, and then nobody waits.
-        self.channel.take().filter(|way| way.sender.send((self.slot, answer)).is_ok())
+        self.channel.take().filter(|channel| channel.sender.send((self.slot, answer)).is_ok())
     }
 }
 
@@ -104,19 +105,19 @@ impl<T> TicketBox<T> {
     }
 }
 
-/// Bells to ring at the end, even if the computation of the batch panics.
+/// The operators to notify at the end, even if the computation of the batch panics.
 struct PendingNotifications<T>(Vec<Arc<AnswerChannel<T>>>);
 
 impl<T> Drop for PendingNotifications<T> {
     fn drop(&mut self) {
-        self.0.iter().for_each(|way| way.notifier.notify());
+        self.0.iter().for_each(|channel| channel.notifier.notify());
     }
 }
 
 impl<T> Drop for Ticket<T> {
     fn drop(&mut self) {
-        if let Some(way) = self.post_answer(None) {
-            way.notifier.notify();
+        if let Some(channel) = self.post_answer(None) {
+            channel.notifier.notify();
         }
     }
 }

@@ -31,7 +31,7 @@ use timely::scheduling::SyncActivator;
 use timely::worker::Worker;
 
 const QUESTIONS: u64 = 150;
-const CHUNK: u64 = 8;
+const COHORT: u64 = 8;
 const CONFIGURATIONS: u32 = 4;
 
 /// A request, equal for many questions and configurations.
@@ -128,9 +128,9 @@ impl DrivenMachine for Machine {
     }
 }
 
-struct Door;
+struct AllConfigurations;
 
-impl QuestionOpener for Door {
+impl QuestionOpener for AllConfigurations {
     type Question = u64;
     type Machine = Machine;
 
@@ -146,7 +146,7 @@ impl Feed for Share {
     type Question = u64;
 
     fn poll(&mut self) -> FeedPoll<u64> {
-        self.0.next().map_or(FeedPoll::Finished, |question| FeedPoll::Ready { cohort: question / CHUNK, question })
+        self.0.next().map_or(FeedPoll::Finished, |question| FeedPoll::Ready { cohort: question / COHORT, question })
     }
 
     fn wake_with(&mut self, _: SyncActivator) {}
@@ -155,10 +155,10 @@ impl Feed for Share {
 type Task = Submission<Ask, Said, (RequestKey, Said)>;
 
 /// A service on its own thread. It answers the last request first; some answers need the data of all workers.
-struct Desk(Sender<Vec<Task>>);
+struct ThreadBackend(Sender<Vec<Task>>);
 
-impl Desk {
-    fn open(inlet: QuerySender<u64, u64>) -> Self {
+impl ThreadBackend {
+    fn open(query_sender: QuerySender<u64, u64>) -> Self {
         let (sender, receiver) = channel::<Vec<Task>>();
         std::thread::spawn(move || {
             let reply = |Submission { key, ticket, .. }: Task, response: Said| {
@@ -167,7 +167,7 @@ impl Desk {
             for batch in receiver {
                 let (scattered, own): (Vec<Task>, Vec<Task>) =
                     batch.into_iter().partition(|task| task.request.about % 3 == 0);
-                inlet.ask_all(scattered.into_iter().map(|task| {
+                query_sender.ask_all(scattered.into_iter().map(|task| {
                     let whole = answer(&task.request);
                     let query = whole.value;
                     let end: QueryEnd<u64> = Box::new(move |parts| {
@@ -215,7 +215,7 @@ impl QueryShard for Bits {
     }
 }
 
-impl Backend for Desk {
+impl Backend for ThreadBackend {
     type Request = Ask;
     type Response = Said;
     type Record = (RequestKey, Said);
@@ -239,16 +239,16 @@ enum Receipt {
 /// Writes complete cohorts, or everything, whenever time advances. Writes become durable later, on another thread.
 struct Pages<T> {
     held: BTreeMap<u64, Vec<T>>,
-    by_chunk: bool,
+    by_cohort: bool,
     receipt: fn(Vec<(u64, T)>) -> Receipt,
     disk: Sender<(Receipt, Ticket<Receipt>)>,
 }
 
 impl<T> Pages<T> {
-    fn new(by_chunk: bool, receipt: fn(Vec<(u64, T)>) -> Receipt) -> Self {
+    fn new(by_cohort: bool, receipt: fn(Vec<(u64, T)>) -> Receipt) -> Self {
         let (disk, writes) = channel::<(Receipt, Ticket<Receipt>)>();
         std::thread::spawn(move || writes.into_iter().for_each(|(receipt, ticket)| ticket.answer(receipt)));
-        Self { held: BTreeMap::new(), by_chunk, receipt, disk }
+        Self { held: BTreeMap::new(), by_cohort, receipt, disk }
     }
 }
 
@@ -256,16 +256,16 @@ impl<T: 'static> DurableWriter for Pages<T> {
     type Item = T;
     type Receipt = Receipt;
 
-    fn accept_items(&mut self, chunk: u64, items: &mut Vec<T>) {
-        self.held.entry(chunk).or_default().append(items);
+    fn accept_items(&mut self, cohort: u64, items: &mut Vec<T>) {
+        self.held.entry(cohort).or_default().append(items);
     }
 
     fn begin_writes(&mut self, due: DueWrites, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
         if due.advanced {
-            let later = if self.by_chunk { self.held.split_off(&due.complete) } else { BTreeMap::new() };
+            let later = if self.by_cohort { self.held.split_off(&due.complete) } else { BTreeMap::new() };
             let items = std::mem::replace(&mut self.held, later).into_iter();
             let items: Vec<_> =
-                items.flat_map(|(chunk, items)| items.into_iter().map(move |item| (chunk, item))).collect();
+                items.flat_map(|(cohort, items)| items.into_iter().map(move |item| (cohort, item))).collect();
             if !items.is_empty() {
                 drop(self.disk.send(((self.receipt)(items), begin())));
             }
@@ -283,12 +283,12 @@ struct Seen {
     table: BTreeMap<TallyKey, TallyChange>,
 }
 
-struct Clerk {
+struct CheckingCommitter {
     seen: Arc<Mutex<Seen>>,
     complete: u64,
 }
 
-impl Committer for Clerk {
+impl Committer for CheckingCommitter {
     type Receipt = Receipt;
     type Key = TallyKey;
 
@@ -297,8 +297,8 @@ impl Committer for Clerk {
         for receipt in receipts {
             match receipt {
                 Receipt::Outcomes(rows) => {
-                    for (chunk, ended) in rows {
-                        assert_eq!(chunk, ended.question / CHUNK);
+                    for (cohort, ended) in rows {
+                        assert_eq!(cohort, ended.question / COHORT);
                         let twice = seen.outcomes.insert((ended.question, ended.configuration), ended);
                         assert_eq!(twice, None, "an outcome came twice");
                     }
@@ -309,7 +309,7 @@ impl Committer for Clerk {
             }
         }
         assert!(complete > self.complete);
-        for question in self.complete * CHUNK..complete.saturating_mul(CHUNK).min(QUESTIONS) {
+        for question in self.complete * COHORT..complete.saturating_mul(COHORT).min(QUESTIONS) {
             for configuration in 0..CONFIGURATIONS {
                 let ended = &seen.outcomes[&(question, configuration)];
                 assert!(ended.keys.iter().all(|key| seen.records.contains_key(key)), "made with what is not durable");
@@ -321,9 +321,9 @@ impl Committer for Clerk {
 }
 
 /// The committer, on worker 0 only.
-struct Maybe(Option<Clerk>);
+struct FirstWorkerCommitter(Option<CheckingCommitter>);
 
-impl Committer for Maybe {
+impl Committer for FirstWorkerCommitter {
     type Receipt = Receipt;
     type Key = TallyKey;
 
@@ -357,20 +357,20 @@ fn render(worker: &mut Worker, seen: &Arc<Mutex<Seen>>, counters: &Arc<OperatorC
     if leads {
         sender.send(edit()).unwrap();
     }
-    let clerk = Maybe(leads.then(|| Clerk { seen: Arc::clone(seen), complete: 0 }));
+    let committer = FirstWorkerCommitter(leads.then(|| CheckingCommitter { seen: Arc::clone(seen), complete: 0 }));
     let (credits, flush) = (Credits::new(5), Flush::default());
     let before = if leads { vec![BEFORE] } else { Vec::new() };
     let records = Pages::new(false, |items| Receipt::Records(items.into_iter().map(|(_, record)| record).collect()));
     let outcomes = Pages::new(true, |items: Vec<(u64, Rc<Ended>)>| {
-        Receipt::Outcomes(items.into_iter().map(|(chunk, ended)| (chunk, (*ended).clone())).collect())
+        Receipt::Outcomes(items.into_iter().map(|(cohort, ended)| (cohort, (*ended).clone())).collect())
     });
-    let (inlet, queries) = query_channel();
+    let (query_sender, queries) = query_channel();
     worker.dataflow::<u64, _, _>(|scope| {
         let questions = admit(scope, Share((index as u64..QUESTIONS).step_by(peers)), &credits, counters);
         let (ended, recorded) = scope.iterative::<u32, _, _>(|inner| {
             let (handle, replies) = inner.loop_variable::<Vec<_>>(1);
-            let (requests, ended) = drive(questions.enter(inner), replies, Door, &credits, counters);
-            let (replies, recorded) = serve(requests, Desk::open(inlet), counters);
+            let (requests, ended) = drive(questions.enter(inner), replies, AllConfigurations, &credits, counters);
+            let (replies, recorded) = serve(requests, ThreadBackend::open(query_sender), counters);
             replies.connect_loop(handle);
             (ended.leave(scope), recorded.leave(scope))
         });
@@ -382,7 +382,7 @@ fn render(worker: &mut Worker, seen: &Arc<Mutex<Seen>>, counters: &Arc<OperatorC
         let corrected = correct(receipts.clone(), corrections, |_| ());
         let before = before.to_stream(scope).container::<Vec<_>>();
         let live = tally(changes.concat(before).concat(corrected));
-        commit(receipts, live, TallyTable::default(), clerk);
+        commit(receipts, live, TallyTable::default(), committer);
     });
 }
 

@@ -128,7 +128,8 @@ def run(tree: Path, command: list[str], **environment: str) -> str:
 def is_longer(outcome: Outcome, registry: str) -> bool:
     """Whether an errand needs more than a file, a line in its table, and documents (a method: a scenario; a kind of
     service: a table in the harness of the tests)."""
-    code = [file for file in outcome.files if file.endswith(".rs") and file not in (registry, "tests/harness.rs")]
+    tables = (registry, "tests/support/harness.rs")
+    code = [file for file in outcome.files if file.endswith(".rs") and file not in tables]
     # A line of the table may have a comment.
     return len(code) != 1 or outcome.lines["table"] > 1 or outcome.lines["removed"] > 0
 

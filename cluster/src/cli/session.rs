@@ -63,9 +63,10 @@ impl EvaluationSession<'_> {
         let membership = self.mesh.membership()?;
         let processes = membership.hosts.len() as u64;
         let report = |stage: &str, done: u64| self.progress.tick(stage, done);
-        let watch = |generation: &Generation| self.watch_progress(generation, processes);
+        let on_ready = |generation: &Generation| self.watch_progress(generation, processes);
         let (places, interrupts) = (self.places, self.interrupts);
-        let end = Process { places, membership, interrupts, report: &report, watch: &watch }.run_generation(lead)?;
+        let end =
+            Process { places, membership, interrupts, report: &report, on_ready: &on_ready }.run_generation(lead)?;
         self.finished_code(&end)
     }
 

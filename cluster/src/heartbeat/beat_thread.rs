@@ -55,13 +55,13 @@ impl<B: Fn() -> u64, V: FnMut(MeshVerdict)> HeartbeatThread<B, V> {
                     self.broadcast(HeartbeatFrame::Bye);
                     self.flush();
                 }
-                Ok(HeartbeatCommand::Tell(news)) => {
-                    let acts = match news {
+                Ok(HeartbeatCommand::Tell(step)) => {
+                    let actions = match step {
                         ClosingStep::Drain => self.detector.drain(),
                         ClosingStep::Quiet => self.detector.quiet(),
                         ClosingStep::Drained => self.detector.drained(),
                     };
-                    self.perform_actions(acts);
+                    self.perform_actions(actions);
                     // Changes are sent at once.
                     beat_now = true;
                 }
@@ -74,8 +74,8 @@ impl<B: Fn() -> u64, V: FnMut(MeshVerdict)> HeartbeatThread<B, V> {
                     return;
                 }
             } else {
-                let acts = self.detector.tick(Instant::now());
-                self.perform_actions(acts);
+                let actions = self.detector.tick(Instant::now());
+                self.perform_actions(actions);
                 if beat_now || Instant::now() >= next_beat {
                     let beat = self.detector.beat_frame((self.beats)());
                     self.broadcast(beat);
@@ -95,44 +95,44 @@ impl<B: Fn() -> u64, V: FnMut(MeshVerdict)> HeartbeatThread<B, V> {
                     // Closing the socket confirms the goodbye to the other side.
                     self.connections[at].open = false;
                 }
-                let acts = self.detector.handle_frame(process, frame, Instant::now());
-                self.perform_actions(acts);
+                let actions = self.detector.handle_frame(process, frame, Instant::now());
+                self.perform_actions(actions);
             }
             if !self.connections[at].open {
-                let acts = self.detector.closed(process);
-                self.perform_actions(acts);
+                let actions = self.detector.closed(process);
+                self.perform_actions(actions);
             }
         }
-        self.connections.retain(|wire| wire.open);
+        self.connections.retain(|connection| connection.open);
     }
 
     /// Sends to the other processes first: a verdict may end this one.
-    fn perform_actions(&mut self, acts: Vec<HeartbeatAction>) {
-        for act in &acts {
-            if let HeartbeatAction::Broadcast(frame) = act {
+    fn perform_actions(&mut self, actions: Vec<HeartbeatAction>) {
+        for action in &actions {
+            if let HeartbeatAction::Broadcast(frame) = action {
                 self.broadcast(*frame);
             }
         }
         self.flush();
-        for act in acts {
-            if let HeartbeatAction::Tell(verdict) = act {
+        for action in actions {
+            if let HeartbeatAction::Tell(verdict) = action {
                 (self.on_verdict)(verdict);
             }
         }
     }
 
     fn broadcast(&mut self, frame: HeartbeatFrame) {
-        for wire in &mut self.connections {
+        for connection in &mut self.connections {
             // A peer not reading for minutes is about to be declared stalled. Old beats are useless to it.
-            if wire.outgoing.len() < 64 * LENGTH || !matches!(frame, HeartbeatFrame::Beat { .. }) {
-                wire.outgoing.extend_from_slice(&frame.encode());
+            if connection.outgoing.len() < 64 * LENGTH || !matches!(frame, HeartbeatFrame::Beat { .. }) {
+                connection.outgoing.extend_from_slice(&frame.encode());
             }
         }
     }
 
     fn flush(&mut self) {
-        for wire in &mut self.connections {
-            wire.send();
+        for connection in &mut self.connections {
+            connection.send();
         }
     }
 }

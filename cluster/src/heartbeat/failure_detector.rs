@@ -80,10 +80,10 @@ impl FailureDetector {
 
     /// This process has finished its questions, and admits no more.
     pub(super) fn quiet(&mut self) -> Vec<HeartbeatAction> {
-        let mut acts = self.drain();
+        let mut actions = self.drain();
         self.quiet = true;
-        acts.extend(self.check_agreement());
-        acts
+        actions.extend(self.check_agreement());
+        actions
     }
 
     /// This process has made everything durable, after all became quiet.
@@ -102,13 +102,13 @@ impl FailureDetector {
                     peer.moved = Some(now);
                 }
                 (peer.quiet, peer.drained) = (quiet, drained);
-                let mut acts = Vec::new();
+                let mut actions = Vec::new();
                 if draining && self.leads() && !self.draining {
-                    acts = self.drain();
-                    acts.push(HeartbeatAction::Tell(MeshVerdict::Drain));
+                    actions = self.drain();
+                    actions.push(HeartbeatAction::Tell(MeshVerdict::Drain));
                 }
-                acts.extend(self.check_agreement());
-                acts
+                actions.extend(self.check_agreement());
+                actions
             }
             HeartbeatFrame::Drain => {
                 let first = !std::mem::replace(&mut self.draining, true);
@@ -135,7 +135,7 @@ impl FailureDetector {
         self.report_final(MeshVerdict::PeerLost { process: from })
     }
 
-    /// Time passes. Call it after handing everything received to `frame`.
+    /// Time passes. Call it after handing everything received to `handle_frame`.
     pub(super) fn tick(&mut self, now: Instant) -> Vec<HeartbeatAction> {
         let absent = now.saturating_duration_since(self.last_tick);
         self.last_tick = now;
@@ -178,12 +178,12 @@ impl FailureDetector {
         if self.over || std::mem::replace(&mut self.flushing, true) {
             return Vec::new();
         }
-        let mut acts = Vec::new();
+        let mut actions = Vec::new();
         if self.leads() {
-            acts.push(HeartbeatAction::Broadcast(HeartbeatFrame::Flush));
+            actions.push(HeartbeatAction::Broadcast(HeartbeatFrame::Flush));
         }
-        acts.push(HeartbeatAction::Tell(MeshVerdict::Flush));
-        acts
+        actions.push(HeartbeatAction::Tell(MeshVerdict::Flush));
+        actions
     }
 
     /// Reports the final verdict, once; process 0 also tells the others.
@@ -191,9 +191,9 @@ impl FailureDetector {
         if std::mem::replace(&mut self.over, true) {
             return Vec::new();
         }
-        let mut acts = Vec::new();
+        let mut actions = Vec::new();
         if self.leads() {
-            acts.push(HeartbeatAction::Broadcast(match verdict {
+            actions.push(HeartbeatAction::Broadcast(match verdict {
                 MeshVerdict::PeerLost { process } => HeartbeatFrame::Lost { process: process as u32 },
                 MeshVerdict::PeerStalled { process, since } => {
                     HeartbeatFrame::Stalled { process: process as u32, since }
@@ -203,8 +203,8 @@ impl FailureDetector {
                 MeshVerdict::StopNow => HeartbeatFrame::Stop,
             }));
         }
-        acts.push(HeartbeatAction::Tell(verdict));
-        acts
+        actions.push(HeartbeatAction::Tell(verdict));
+        actions
     }
 }
 
@@ -218,13 +218,13 @@ mod tests {
         HeartbeatFrame::Beat { beats, draining: false, quiet: false, drained: false }
     }
 
-    fn verdict(acts: &[HeartbeatAction]) -> Option<MeshVerdict> {
-        acts.iter().find_map(|act| if let HeartbeatAction::Tell(v) = act { Some(*v) } else { None })
+    fn verdict(actions: &[HeartbeatAction]) -> Option<MeshVerdict> {
+        actions.iter().find_map(|action| if let HeartbeatAction::Tell(v) = action { Some(*v) } else { None })
     }
 
     /// Ticks every 100 ms up to `until_ms`, feeding beats. Returns the first verdict and its time.
-    fn watch_until(
-        watch: &mut FailureDetector,
+    fn first_verdict(
+        detector: &mut FailureDetector,
         start: Instant,
         until_ms: u64,
         feed: impl Fn(u64) -> Vec<(usize, HeartbeatFrame)>,
@@ -232,9 +232,9 @@ mod tests {
         for ms in (100..=until_ms).step_by(100) {
             let now = start + Duration::from_millis(ms);
             for (from, frame) in feed(ms) {
-                assert_eq!(verdict(&watch.handle_frame(from, frame, now)), None);
+                assert_eq!(verdict(&detector.handle_frame(from, frame, now)), None);
             }
-            if let Some(verdict) = verdict(&watch.tick(now)) {
+            if let Some(verdict) = verdict(&detector.tick(now)) {
                 return Some((ms, verdict));
             }
         }
@@ -244,79 +244,83 @@ mod tests {
     #[test]
     fn a_counter_that_stands_still_is_a_stall() {
         let start = Instant::now();
-        let mut watch = FailureDetector::new(0, 1..3, BOUND, start);
+        let mut detector = FailureDetector::new(0, 1..3, BOUND, start);
         // Process 2 stops stepping at 1 s but goes on beating.
-        let seen = watch_until(&mut watch, start, 9000, |ms| vec![(1, beat(ms)), (2, beat(ms.min(1000)))]);
+        let seen = first_verdict(&mut detector, start, 9000, |ms| vec![(1, beat(ms)), (2, beat(ms.min(1000)))]);
         assert_eq!(seen, Some((3000, MeshVerdict::PeerStalled { process: 2, since: BOUND })));
-        assert_eq!(watch.closed(1), [], "after the first there are no more verdicts");
+        assert_eq!(detector.closed(1), [], "after the first there are no more verdicts");
     }
 
     #[test]
     fn silence_is_a_stall_also_before_the_first_step() {
         let start = Instant::now();
-        let mut watch = FailureDetector::new(1, 0..1, BOUND, start);
-        let seen = watch_until(&mut watch, start, 9000, |ms| if ms < 500 { vec![(0, beat(0))] } else { vec![] });
+        let mut detector = FailureDetector::new(1, 0..1, BOUND, start);
+        let seen = first_verdict(&mut detector, start, 9000, |ms| if ms < 500 { vec![(0, beat(0))] } else { vec![] });
         assert_eq!(seen, Some((2400, MeshVerdict::PeerStalled { process: 0, since: BOUND })));
     }
 
     #[test]
     fn starting_up_is_no_stall() {
         let start = Instant::now();
-        let mut watch = FailureDetector::new(0, 1..3, BOUND, start);
+        let mut detector = FailureDetector::new(0, 1..3, BOUND, start);
         // Process 1 never steps yet; process 2 does.
-        let seen = watch_until(&mut watch, start, 9000, |ms| vec![(1, beat(0)), (2, beat(ms))]);
+        let seen = first_verdict(&mut detector, start, 9000, |ms| vec![(1, beat(0)), (2, beat(ms))]);
         assert_eq!(seen, None);
     }
 
     #[test]
     fn the_own_absence_is_not_held_against_the_others() {
         let start = Instant::now();
-        let mut watch = FailureDetector::new(0, 1..2, BOUND, start);
-        assert_eq!(watch_until(&mut watch, start, 1000, |ms| vec![(1, beat(ms))]), None);
+        let mut detector = FailureDetector::new(0, 1..2, BOUND, start);
+        assert_eq!(first_verdict(&mut detector, start, 1000, |ms| vec![(1, beat(ms))]), None);
         // Everything was stopped for a minute; the others speak again a moment after this process looks.
         let back = start + Duration::from_secs(61);
-        assert_eq!(watch.tick(back), []);
-        assert_eq!(watch.handle_frame(1, beat(2000), back + Duration::from_millis(300)), []);
-        assert_eq!(watch.tick(back + Duration::from_millis(900)), []);
-        let later = verdict(&watch.tick(back + Duration::from_millis(1800)));
+        assert_eq!(detector.tick(back), []);
+        assert_eq!(detector.handle_frame(1, beat(2000), back + Duration::from_millis(300)), []);
+        assert_eq!(detector.tick(back + Duration::from_millis(900)), []);
+        let later = verdict(&detector.tick(back + Duration::from_millis(1800)));
         assert_eq!(later, None);
-        let end = verdict(&watch.tick(back + Duration::from_millis(2400)));
+        let end = verdict(&detector.tick(back + Duration::from_millis(2400)));
         assert!(matches!(end, Some(MeshVerdict::PeerStalled { process: 1, .. })), "{end:?}");
     }
 
     #[test]
     fn a_drain_becomes_a_flush_and_then_a_stop() {
         let now = Instant::now();
-        let mut watch = FailureDetector::new(0, 1..3, BOUND, now);
+        let mut detector = FailureDetector::new(0, 1..3, BOUND, now);
         let told = |beats, quiet, drained| HeartbeatFrame::Beat { beats, draining: true, quiet, drained };
         assert_eq!(
-            watch.handle_frame(2, told(1, false, false), now),
+            detector.handle_frame(2, told(1, false, false), now),
             [HeartbeatAction::Broadcast(HeartbeatFrame::Drain), HeartbeatAction::Tell(MeshVerdict::Drain)]
         );
-        assert_eq!(watch.handle_frame(2, told(2, false, false), now), [], "once");
-        assert_eq!(watch.drain(), [], "everyone knows");
-        assert_eq!(watch.quiet(), []);
-        assert_eq!(watch.handle_frame(2, told(3, true, false), now), [], "process 1 may still ask the services of 2");
+        assert_eq!(detector.handle_frame(2, told(2, false, false), now), [], "once");
+        assert_eq!(detector.drain(), [], "everyone knows");
+        assert_eq!(detector.quiet(), []);
+        assert_eq!(
+            detector.handle_frame(2, told(3, true, false), now),
+            [],
+            "process 1 may still ask the services of 2"
+        );
         let flush = [HeartbeatAction::Broadcast(HeartbeatFrame::Flush), HeartbeatAction::Tell(MeshVerdict::Flush)];
-        assert_eq!(watch.handle_frame(1, told(4, true, false), now), flush);
-        assert_eq!(watch.handle_frame(1, told(5, true, true), now), []);
-        assert_eq!(watch.drained(), []);
+        assert_eq!(detector.handle_frame(1, told(4, true, false), now), flush);
+        assert_eq!(detector.handle_frame(1, told(5, true, true), now), []);
+        assert_eq!(detector.drained(), []);
         let stop = [HeartbeatAction::Broadcast(HeartbeatFrame::Stop), HeartbeatAction::Tell(MeshVerdict::StopNow)];
-        assert_eq!(watch.handle_frame(2, told(6, true, true), now), stop);
-        assert_eq!(watch.closed(1), [], "they leave");
+        assert_eq!(detector.handle_frame(2, told(6, true, true), now), stop);
+        assert_eq!(detector.closed(1), [], "they leave");
     }
 
     #[test]
     fn who_said_goodbye_is_neither_lost_nor_waited_for() {
         let now = Instant::now();
-        let mut watch = FailureDetector::new(0, 1..3, BOUND, now);
-        assert_eq!(watch.handle_frame(1, HeartbeatFrame::Bye, now), []);
-        assert_eq!(watch.closed(1), []);
-        assert_eq!(watch.quiet(), [HeartbeatAction::Broadcast(HeartbeatFrame::Drain)]);
+        let mut detector = FailureDetector::new(0, 1..3, BOUND, now);
+        assert_eq!(detector.handle_frame(1, HeartbeatFrame::Bye, now), []);
+        assert_eq!(detector.closed(1), []);
+        assert_eq!(detector.quiet(), [HeartbeatAction::Broadcast(HeartbeatFrame::Drain)]);
         let flush = [HeartbeatAction::Broadcast(HeartbeatFrame::Flush), HeartbeatAction::Tell(MeshVerdict::Flush)];
-        assert_eq!(watch.handle_frame(2, HeartbeatFrame::Bye, now), flush);
+        assert_eq!(detector.handle_frame(2, HeartbeatFrame::Bye, now), flush);
         let stop = [HeartbeatAction::Broadcast(HeartbeatFrame::Stop), HeartbeatAction::Tell(MeshVerdict::StopNow)];
-        assert_eq!(watch.drained(), stop);
+        assert_eq!(detector.drained(), stop);
     }
 
     #[test]
@@ -329,21 +333,27 @@ mod tests {
             (HeartbeatFrame::Stalled { process: 1, since }, MeshVerdict::PeerStalled { process: 1, since }),
         ];
         for (frame, verdict) in told {
-            let mut watch = FailureDetector::new(1, 0..1, BOUND, now);
-            assert_eq!(watch.handle_frame(0, HeartbeatFrame::Drain, now), [HeartbeatAction::Tell(MeshVerdict::Drain)]);
-            assert_eq!(watch.quiet(), [], "process 0 knows of all");
-            assert_eq!(watch.handle_frame(0, HeartbeatFrame::Flush, now), [HeartbeatAction::Tell(MeshVerdict::Flush)]);
-            assert_eq!(watch.handle_frame(0, frame, now), [HeartbeatAction::Tell(verdict)]);
-            assert_eq!(watch.closed(0), []);
+            let mut detector = FailureDetector::new(1, 0..1, BOUND, now);
+            assert_eq!(
+                detector.handle_frame(0, HeartbeatFrame::Drain, now),
+                [HeartbeatAction::Tell(MeshVerdict::Drain)]
+            );
+            assert_eq!(detector.quiet(), [], "process 0 knows of all");
+            assert_eq!(
+                detector.handle_frame(0, HeartbeatFrame::Flush, now),
+                [HeartbeatAction::Tell(MeshVerdict::Flush)]
+            );
+            assert_eq!(detector.handle_frame(0, frame, now), [HeartbeatAction::Tell(verdict)]);
+            assert_eq!(detector.closed(0), []);
         }
-        let mut watch = FailureDetector::new(1, 0..1, BOUND, now);
-        assert_eq!(watch.closed(0), [HeartbeatAction::Tell(MeshVerdict::PeerLost { process: 0 })]);
+        let mut detector = FailureDetector::new(1, 0..1, BOUND, now);
+        assert_eq!(detector.closed(0), [HeartbeatAction::Tell(MeshVerdict::PeerLost { process: 0 })]);
     }
 
     #[test]
     fn one_process_alone_agrees_with_itself() {
-        let mut watch = FailureDetector::new(0, 0..0, BOUND, Instant::now());
-        assert_eq!(verdict(&watch.quiet()), Some(MeshVerdict::Flush));
-        assert_eq!(verdict(&watch.drained()), Some(MeshVerdict::StopNow));
+        let mut detector = FailureDetector::new(0, 0..0, BOUND, Instant::now());
+        assert_eq!(verdict(&detector.quiet()), Some(MeshVerdict::Flush));
+        assert_eq!(verdict(&detector.drained()), Some(MeshVerdict::StopNow));
     }
 }

@@ -1,4 +1,4 @@
-//! The pulse over real sockets; the rules are tested beside `watch`.
+//! Heartbeats over real sockets; the rules are tested in `failure_detector`.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// One process of a star: its pulse, its verdicts, and a switch that holds its workers still.
+/// One process of a star: its heartbeat, its verdicts, and a switch that holds its workers still.
 struct Process {
-    pulse: Heartbeat,
+    heartbeat: Heartbeat,
     verdicts: Receiver<MeshVerdict>,
     still: Arc<AtomicBool>,
 }
@@ -21,19 +21,19 @@ struct Process {
 fn star(n: usize, bound: Duration) -> Vec<Process> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut center = Vec::new();
-    let mut links = Vec::new();
+    let mut per_process = Vec::new();
     for process in 1..n {
-        links.push(HeartbeatSockets::new(
+        per_process.push(HeartbeatSockets::new(
             process,
             vec![(0, TcpStream::connect(listener.local_addr().unwrap()).unwrap())],
         ));
         center.push((process, listener.accept().unwrap().0));
     }
-    links.insert(0, HeartbeatSockets::new(0, center));
-    links.into_iter().map(|link| start(link, bound)).collect()
+    per_process.insert(0, HeartbeatSockets::new(0, center));
+    per_process.into_iter().map(|sockets| start(sockets, bound)).collect()
 }
 
-fn start(link: HeartbeatSockets, bound: Duration) -> Process {
+fn start(sockets: HeartbeatSockets, bound: Duration) -> Process {
     let (send, verdicts) = mpsc::channel();
     let still = Arc::new(AtomicBool::new(false));
     let steps = AtomicU64::new(1);
@@ -45,8 +45,8 @@ fn start(link: HeartbeatSockets, bound: Duration) -> Process {
     let tell = move |verdict| {
         let _ = send.send(verdict);
     };
-    let pulse = Heartbeat::start(link, settings, beats, tell).unwrap();
-    Process { pulse, verdicts, still }
+    let heartbeat = Heartbeat::start(sockets, settings, beats, tell).unwrap();
+    Process { heartbeat, verdicts, still }
 }
 
 fn next(process: &Process) -> MeshVerdict {
@@ -97,19 +97,19 @@ fn a_mute_process_is_noticed() {
 #[test]
 fn a_drain_reaches_all_and_they_stop_together() {
     let star = star(3, PATIENCE);
-    star[1].pulse.handle().drain();
+    star[1].heartbeat.handle().drain();
     for other in [&star[0], &star[2]] {
         assert_eq!(next(other), MeshVerdict::Drain);
-        other.pulse.handle().quiet();
+        other.heartbeat.handle().quiet();
     }
     assert!(star[0].verdicts.try_recv().is_err(), "process 1 is not quiet yet");
-    star[1].pulse.handle().quiet();
+    star[1].heartbeat.handle().quiet();
     for process in &star {
         assert_eq!(next(process), MeshVerdict::Flush);
     }
     for process in &star {
         assert!(process.verdicts.try_recv().is_err(), "somebody has not drained yet");
-        process.pulse.handle().drained();
+        process.heartbeat.handle().drained();
     }
     for process in &star {
         assert_eq!(next(process), MeshVerdict::StopNow);
@@ -120,13 +120,13 @@ fn a_drain_reaches_all_and_they_stop_together() {
 fn goodbyes_are_no_losses() {
     let mut star = star(3, PATIENCE);
     let begun = Instant::now();
-    star.remove(2).pulse.goodbye();
+    star.remove(2).heartbeat.goodbye();
     // The lead goes before process 1, and both at the same moment as far as they can tell.
     let lead = star.remove(0);
     let last = star.remove(0);
     let verdicts = [lead.verdicts, last.verdicts];
-    let leaving = std::thread::spawn(move || lead.pulse.goodbye());
-    last.pulse.goodbye();
+    let leaving = std::thread::spawn(move || lead.heartbeat.goodbye());
+    last.heartbeat.goodbye();
     leaving.join().unwrap();
     assert!(begun.elapsed() < FAREWELL, "each goodbye was heard, not timed out");
     for verdicts in verdicts {

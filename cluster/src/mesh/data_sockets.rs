@@ -22,8 +22,8 @@ const ATTEMPT: Duration = Duration::from_secs(5);
 /// Each process waits only for answers of lower indices, so they cannot deadlock.
 pub(super) fn connect_all(
     settings: &MeshSettings,
-    door: Option<&mut MeshListener>,
-    link: &HeartbeatSockets,
+    listener: Option<&mut MeshListener>,
+    heartbeat_sockets: &HeartbeatSockets,
     nonce: FormingNonce,
     end: Instant,
 ) -> Result<Vec<Option<TcpStream>>, MeshError> {
@@ -35,8 +35,8 @@ pub(super) fn connect_all(
         stream.set_read_timeout(None).map_err(socket_error)?;
         *socket = Some(stream);
     }
-    if let Some(door) = door {
-        wait_for_later(settings, door, link, nonce, end, &mut sockets)?;
+    if let Some(listener) = listener {
+        wait_for_later(settings, listener, heartbeat_sockets, nonce, end, &mut sockets)?;
     }
     for socket in sockets.iter().flatten() {
         set_options(socket)?;
@@ -46,17 +46,17 @@ pub(super) fn connect_all(
 
 fn wait_for_later(
     settings: &MeshSettings,
-    door: &mut MeshListener,
-    link: &HeartbeatSockets,
+    listener: &mut MeshListener,
+    heartbeat_sockets: &HeartbeatSockets,
     nonce: FormingNonce,
     end: Instant,
     sockets: &mut [Option<TcpStream>],
 ) -> Result<(), MeshError> {
     let mut notes = FormingNotes::default();
     loop {
-        for knock in door.completed_handshakes() {
-            let verdict = knock.hello.clone().and_then(|hello| check_data_hello(settings, &hello, nonce, sockets));
-            if let Some((process, stream)) = answer_handshake(knock, verdict, &mut notes) {
+        for handshake in listener.completed_handshakes() {
+            let verdict = handshake.hello.clone().and_then(|hello| check_data_hello(settings, &hello, nonce, sockets));
+            if let Some((process, stream)) = answer_handshake(handshake, verdict, &mut notes) {
                 sockets[process] = Some(stream);
             }
         }
@@ -66,7 +66,7 @@ fn wait_for_later(
         }
         // A process with all its sockets may already be at work, so bytes on its heartbeat socket are expected. A
         // closed heartbeat socket is a loss.
-        if let Some((process, _)) = link.peers().iter().find(|(_, stream)| !is_alive(stream)) {
+        if let Some((process, _)) = heartbeat_sockets.peers().iter().find(|(_, stream)| !is_alive(stream)) {
             return Err(MeshError::Left(settings.missing_process(*process)));
         }
         if Instant::now() >= end {
@@ -105,7 +105,9 @@ pub(super) fn connect_to(
         let why = match attempt(address, hello, left) {
             Ok(Ok(stream)) => return Ok(stream),
             // After a process was killed and started again, its slot is free as soon as the old socket is noticed.
-            Ok(Err(MeshRefusal::Taken { .. })) if hello.kind == SocketKind::Pulse && Instant::now() + ATTEMPT < end => {
+            Ok(Err(MeshRefusal::Taken { .. }))
+                if hello.kind == SocketKind::Heartbeat && Instant::now() + ATTEMPT < end =>
+            {
                 "its place is taken".to_owned()
             }
             Ok(Err(reason)) => return Err(MeshError::Refused { process, address: address.clone(), reason }),

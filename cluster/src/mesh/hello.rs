@@ -29,7 +29,7 @@ const WELCOME_LIMIT: u32 = 16 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SocketKind {
     /// Heartbeats, between process 0 and every other.
-    Pulse,
+    Heartbeat,
     /// Timely's messages, between every two processes.
     Data,
 }
@@ -79,7 +79,7 @@ impl Hello {
         put(&MAGIC);
         put(&VERSION.to_le_bytes());
         put(&[match self.kind {
-            SocketKind::Pulse => 0,
+            SocketKind::Heartbeat => 0,
             SocketKind::Data => 1,
         }]);
         put(&[0]);
@@ -106,7 +106,7 @@ impl Hello {
         }
         let Some(bytes) = bytes.get(..HELLO) else { return ParsedHello::More };
         let kind = match bytes[10] {
-            0 => SocketKind::Pulse,
+            0 => SocketKind::Heartbeat,
             1 => SocketKind::Data,
             _ => return ParsedHello::Stranger,
         };
@@ -259,12 +259,12 @@ mod tests {
             write_reply(&mut bytes, refusal.as_ref()).unwrap();
             assert_eq!(read_reply(bytes.as_slice()).unwrap().err(), refusal);
         }
-        for word in
+        for message in
             [FinalMessage::Welcome { nonce: [3; 16], bytes: b"run 7".to_vec() }, FinalMessage::Missing(vec![2, 5])]
         {
             let mut bytes = Vec::new();
-            word.write(&mut bytes).unwrap();
-            assert_eq!(FinalMessage::read(bytes.as_slice()).unwrap(), word);
+            message.write(&mut bytes).unwrap();
+            assert_eq!(FinalMessage::read(bytes.as_slice()).unwrap(), message);
         }
         assert!(read_reply(b"HTTP/1.1 400 Bad Request".as_slice()).is_err());
     }

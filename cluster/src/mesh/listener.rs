@@ -64,17 +64,17 @@ impl MeshListener {
     /// Connections with complete hellos. Never blocks.
     pub(super) fn completed_handshakes(&mut self) -> Vec<Handshake> {
         self.accept();
-        let mut knocks = Vec::new();
+        let mut handshakes = Vec::new();
         for mut waiting in std::mem::take(&mut self.waiting) {
             match waiting.read_hello() {
                 ParsedHello::More if waiting.since.elapsed() < PATIENCE => self.waiting.push(waiting),
                 ParsedHello::More => tracing::debug!(from = %waiting.from, "a connection said no hello; closed"),
                 ParsedHello::Stranger => tracing::debug!(from = %waiting.from, "a stranger connected; closed"),
-                ParsedHello::Hello(hello) => knocks.extend(waiting.into_handshake(Ok(hello))),
-                ParsedHello::Refuse(refusal) => knocks.extend(waiting.into_handshake(Err(refusal))),
+                ParsedHello::Hello(hello) => handshakes.extend(waiting.into_handshake(Ok(hello))),
+                ParsedHello::Refuse(refusal) => handshakes.extend(waiting.into_handshake(Err(refusal))),
             }
         }
-        knocks
+        handshakes
     }
 
     fn accept(&mut self) {

@@ -21,7 +21,7 @@ const WRITE_LIMIT: Duration = Duration::from_secs(5);
 /// The part of process 0: waits for a heartbeat socket of every other process, then welcomes all.
 pub(super) fn gather_processes(
     settings: &MeshSettings,
-    door: &mut MeshListener,
+    listener: &mut MeshListener,
     welcome: &[u8],
     end: Instant,
 ) -> Result<(HeartbeatSockets, FormingNonce), MeshError> {
@@ -34,9 +34,9 @@ pub(super) fn gather_processes(
                 *seat = None;
             }
         }
-        for knock in door.completed_handshakes() {
-            let verdict = knock.hello.clone().and_then(|hello| check_slot(settings, &hello, &seats));
-            if let Some((process, stream)) = answer_handshake(knock, verdict, &mut notes) {
+        for handshake in listener.completed_handshakes() {
+            let verdict = handshake.hello.clone().and_then(|hello| check_slot(settings, &hello, &seats));
+            if let Some((process, stream)) = answer_handshake(handshake, verdict, &mut notes) {
                 seats[process] = Some(stream);
             }
         }
@@ -49,11 +49,11 @@ pub(super) fn gather_processes(
         std::thread::sleep(TICK);
     }
     let nonce = new_nonce();
-    let word = FinalMessage::Welcome { nonce, bytes: welcome.to_vec() };
+    let message = FinalMessage::Welcome { nonce, bytes: welcome.to_vec() };
     let mut peers = Vec::new();
     for (process, stream) in seats.into_iter().enumerate().filter_map(|(p, s)| Some((p, s?))) {
         set_options(&stream)?;
-        send_message(&stream, &word).map_err(|_| MeshError::Left(settings.missing_process(process)))?;
+        send_message(&stream, &message).map_err(|_| MeshError::Left(settings.missing_process(process)))?;
         peers.push((process, stream));
     }
     Ok((HeartbeatSockets::new(settings.process, peers), nonce))
@@ -61,7 +61,7 @@ pub(super) fn gather_processes(
 
 fn check_slot(settings: &MeshSettings, hello: &Hello, seats: &[Option<TcpStream>]) -> Result<usize, MeshRefusal> {
     settings.check_hello(hello)?;
-    if hello.kind != SocketKind::Pulse {
+    if hello.kind != SocketKind::Heartbeat {
         return Err(MeshRefusal::Generation);
     }
     match seats.get(hello.from as usize) {
@@ -73,18 +73,18 @@ fn check_slot(settings: &MeshSettings, hello: &Hello, seats: &[Option<TcpStream>
 /// Reports the missing processes to the connected ones.
 fn report_missing(settings: &MeshSettings, seats: Vec<Option<TcpStream>>, notes: FormingNotes) -> MeshError {
     let missing: Vec<usize> = (1..seats.len()).filter(|p| seats[*p].is_none()).collect();
-    let word = FinalMessage::Missing(missing.iter().map(|p| *p as u32).collect());
+    let message = FinalMessage::Missing(missing.iter().map(|p| *p as u32).collect());
     for stream in seats.iter().flatten() {
         // A process without this message finds out at its own deadline.
-        let _ = send_message(stream, &word);
+        let _ = send_message(stream, &message);
     }
     let missing = missing.into_iter().map(|p| settings.missing_process(p)).collect();
     MeshError::Missing { after: settings.deadline, missing, notes: notes.lines }
 }
 
-fn send_message(stream: &TcpStream, word: &FinalMessage) -> std::io::Result<()> {
+fn send_message(stream: &TcpStream, message: &FinalMessage) -> std::io::Result<()> {
     stream.set_write_timeout(Some(WRITE_LIMIT))?;
-    word.write(stream)?;
+    message.write(stream)?;
     stream.set_write_timeout(None)
 }
 
@@ -94,7 +94,7 @@ pub(super) fn join_leader(
     end: Instant,
 ) -> Result<(HeartbeatSockets, FormingNonce, Vec<u8>), MeshError> {
     loop {
-        let hello = settings.hello_to(SocketKind::Pulse, 0, [0; 16]);
+        let hello = settings.hello_to(SocketKind::Heartbeat, 0, [0; 16]);
         let stream = data_sockets::connect_to(settings, 0, &hello, end)?;
         // Process 0 may have started later and keeps its own deadline. A moment more lets its message arrive.
         let patience = end.saturating_duration_since(Instant::now()) + Duration::from_millis(500);
@@ -121,11 +121,11 @@ pub(super) fn join_leader(
 
 /// Answers a connection and returns its socket if it is accepted.
 pub(super) fn answer_handshake(
-    knock: Handshake,
+    handshake: Handshake,
     verdict: Result<usize, MeshRefusal>,
     notes: &mut FormingNotes,
 ) -> Option<(usize, TcpStream)> {
-    let Handshake { mut stream, from, hello } = knock;
+    let Handshake { mut stream, from, hello } = handshake;
     stream.set_write_timeout(Some(WRITE_LIMIT)).ok()?;
     hello::write_reply(&mut stream, verdict.as_ref().err()).and_then(|()| stream.flush()).ok()?;
     stream.set_write_timeout(None).ok()?;

@@ -12,7 +12,7 @@ pub struct SocketThreads(Option<Box<dyn Any + Send>>);
 
 impl fmt::Debug for SocketThreads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Comms")
+        f.write_str("SocketThreads")
     }
 }
 

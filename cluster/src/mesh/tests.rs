@@ -48,7 +48,7 @@ fn failed(receive: &mpsc::Receiver<Result<FormedMesh, MeshError>>) -> MeshError 
 
 /// Sends 300 numbers around and gives the sum of those that arrived in this process.
 fn sum(formed: FormedMesh) -> u64 {
-    let FormedMesh { allocators, comms, heartbeat_sockets: pulse, .. } = formed;
+    let FormedMesh { allocators, socket_threads, heartbeat_sockets, .. } = formed;
     let guards = timely::execute::execute_from(allocators, Box::new(()), WorkerConfig::default(), |worker| {
         let (send, receive) = mpsc::channel();
         let index = worker.index() as u64;
@@ -65,8 +65,8 @@ fn sum(formed: FormedMesh) -> u64 {
     })
     .unwrap();
     let sum = guards.join().into_iter().map(|r| r.unwrap()).sum();
-    comms.close().unwrap();
-    drop(pulse);
+    socket_threads.close().unwrap();
+    drop(heartbeat_sockets);
     sum
 }
 
@@ -141,15 +141,15 @@ fn another_version_is_refused_by_name() {
 fn a_duplicate_process_is_refused_and_a_dead_one_replaced() {
     let hosts = hosts(3);
     let lead = forming(settings(0, &hosts));
-    let knock = || {
+    let handshake = || {
         let mut stream = connect(&hosts[0]);
-        stream.write_all(&settings(1, &hosts).hello_to(SocketKind::Pulse, 0, [0; 16]).encode()).unwrap();
+        stream.write_all(&settings(1, &hosts).hello_to(SocketKind::Heartbeat, 0, [0; 16]).encode()).unwrap();
         let reply = read_reply(&stream).unwrap();
         (stream, reply)
     };
-    let (first, reply) = knock();
+    let (first, reply) = handshake();
     assert_eq!(reply, Ok(()));
-    let (_, reply) = knock();
+    let (_, reply) = handshake();
     assert_eq!(reply, Err(MeshRefusal::Taken { process: 1 }));
     drop(first);
     let others = [forming(settings(1, &hosts)), forming(settings(2, &hosts))];
@@ -182,7 +182,7 @@ fn a_process_of_an_earlier_generation_cannot_join() {
     let lead = forming(settings(0, &hosts));
     let mut stream = connect(&hosts[0]);
     let me = settings(1, &hosts);
-    stream.write_all(&me.hello_to(SocketKind::Pulse, 0, [0; 16]).encode()).unwrap();
+    stream.write_all(&me.hello_to(SocketKind::Heartbeat, 0, [0; 16]).encode()).unwrap();
     assert_eq!(read_reply(&stream).unwrap(), Ok(()));
     let FinalMessage::Welcome { nonce, .. } = FinalMessage::read(&stream).unwrap() else { panic!("no welcome") };
     let data = |nonce| {

@@ -12,14 +12,14 @@ use timely::communication::WorkerGuards;
 /// Joins the workers and closes the sockets. Both wait for the other processes, so a peer may still be lost or stall.
 pub(super) fn close_mesh(
     guards: WorkerGuards<()>,
-    comms: SocketThreads,
+    socket_threads: SocketThreads,
     happened: &Receiver<ProcessEvent>,
     early: &EarlyEnd,
 ) -> Result<()> {
     let (closed, closing) = channel();
     std::thread::Builder::new().name("closing".to_owned()).spawn(move || {
         let workers: Result<Vec<()>, String> = guards.join().into_iter().collect();
-        drop(closed.send((workers, comms.close())));
+        drop(closed.send((workers, socket_threads.close())));
     })?;
     let (workers, sockets) = loop {
         if let Ok(ended) = closing.recv_timeout(LOOK) {

@@ -15,12 +15,12 @@ impl Process<'_> {
         thread: CommitThread,
         early: &EarlyEnd,
     ) -> Result<(u64, u64)> {
-        let CommitThread { handle: ledger, committer } = thread;
-        let log = ledger.join().map_err(|_| anyhow!("the ledger's thread panicked"))?;
+        let CommitThread { handle, committer } = thread;
+        let log = handle.join().map_err(|_| anyhow!("the committing thread panicked"))?;
         if let Some(error) = generation.fault.take() {
             early.exit_with_fault(&error);
         }
-        let mut log = log.context("the ledger ended without its log")?;
+        let mut log = log.context("the committing thread ended without its log")?;
         let processes = self.membership.hosts.len();
         let mesh = (processes as u32, (processes * self.membership.workers) as u32);
         let report = |done| (self.report)("tables", done);

@@ -26,7 +26,7 @@ struct GenerationWelcome {
 /// This process's part in a generation, before its workers start.
 pub(super) struct GenerationPart {
     /// Sockets of the mesh.
-    pub(super) comms: SocketThreads,
+    pub(super) socket_threads: SocketThreads,
     /// For the workers.
     pub(super) allocators: Vec<AllocatorBuilder>,
     /// The running heartbeats.
@@ -66,7 +66,7 @@ impl Process<'_> {
         // Heartbeats start before the run is opened: opening and preparing may build an index, and only silence counts
         // as a stall until the first step.
         let beats = BeatCounters::default();
-        let pulse = self.start_heartbeat(formed.heartbeat_sockets, &beats, events)?;
+        let heartbeat = self.start_heartbeat(formed.heartbeat_sockets, &beats, events)?;
         let open = match opened {
             Some(open) => open,
             None => OpenRun::open(self.places, &welcome.run, self.report)?,
@@ -74,16 +74,16 @@ impl Process<'_> {
         // Services are opened in this thread, because only it can show progress.
         open.open_services(self.report)?;
         open.open_on_devices(self.membership.workers)?;
-        let (generation, ledger) = Generation::join(open, welcome.generation, leads.then_some(committer.as_str()))?;
+        let (generation, handle) = Generation::join(open, welcome.generation, leads.then_some(committer.as_str()))?;
         let generation = Arc::new(generation);
         let _ = beats.set(Arc::clone(&generation.counters));
-        let ledger = ledger.map(|ledger| CommitThread { handle: ledger, committer });
+        let commit_thread = handle.map(|handle| CommitThread { handle, committer });
         Ok(GenerationPart {
-            comms: formed.comms,
+            socket_threads: formed.socket_threads,
             allocators: formed.allocators,
-            heartbeat: pulse,
+            heartbeat,
             generation,
-            commit_thread: ledger,
+            commit_thread,
         })
     }
 
@@ -100,17 +100,17 @@ impl Process<'_> {
 
     fn start_heartbeat(
         &self,
-        link: HeartbeatSockets,
+        heartbeat_sockets: HeartbeatSockets,
         beats: &BeatCounters,
         events: &Sender<ProcessEvent>,
     ) -> Result<Heartbeat> {
         let (sampled, verdicts) = (Arc::clone(beats), events.clone());
-        let pulse = Heartbeat::start(
-            link,
+        let heartbeat = Heartbeat::start(
+            heartbeat_sockets,
             HeartbeatSettings { stall_bound: self.membership.stall_bound },
             move || sampled.get().map_or(0, |counters| counters.beats.load(Ordering::Relaxed)),
             move |verdict| drop(verdicts.send(ProcessEvent::Verdict(verdict))),
         )?;
-        Ok(pulse)
+        Ok(heartbeat)
     }
 }

@@ -2,13 +2,13 @@
 //!
 //! | event | does |
 //! | --- | --- |
-//! | first worker ready | calls `watch`; building of indexes is no longer reported |
+//! | first worker ready | calls `on_ready`; building of indexes is no longer reported |
 //! | worker done | one less to wait for |
 //! | worker failed, fault of the generation | ends the process |
 //! | verdict: drain | drains, as a signal does |
 //! | verdict: flush | has everything computed written |
 //! | verdict: stop now, peer lost, peer stalled | ends the process as resumable |
-//! | generation quiet, or flushed | tells the pulse, once |
+//! | generation quiet, or flushed | tells the heartbeat, once |
 
 use super::early_end::EarlyEnd;
 use super::{LOOK, Process};
@@ -19,7 +19,7 @@ use std::sync::mpsc::Receiver;
 
 /// An event on another thread.
 pub(super) enum ProcessEvent {
-    /// News of the mesh from the pulse.
+    /// News of the mesh from the heartbeat.
     Verdict(MeshVerdict),
     /// A worker has its indexes, and builds its dataflow.
     WorkerReady,
@@ -39,9 +39,9 @@ pub(super) struct Supervision<'a> {
     running: usize,
     /// Some worker is ready.
     ready: bool,
-    /// The pulse knows the generation is quiet.
+    /// The heartbeat thread knows the generation is quiet.
     quiet: bool,
-    /// The pulse knows everything is written.
+    /// The heartbeat thread knows everything is written.
     drained: bool,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Supervision<'a> {
             ProcessEvent::WorkerReady if self.ready => {}
             ProcessEvent::WorkerReady => {
                 self.ready = true;
-                (self.process.watch)(self.generation);
+                (self.process.on_ready)(self.generation);
             }
             ProcessEvent::WorkerDone => self.running -= 1,
             ProcessEvent::WorkerFailed(error) => self.early.exit_with_fault(&error),

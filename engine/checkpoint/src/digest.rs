@@ -58,15 +58,15 @@ impl DigestCache {
     /// The remembered digest, if it was taken of exactly these files.
     pub(crate) fn read_digest(&self) -> Option<String> {
         let text = std::fs::read(&self.path).ok()?;
-        let remembered: StoredDigest = serde_json::from_slice(&text).ok()?;
-        (remembered.recipe == RECIPE && remembered.files == self.present).then_some(remembered.weights)
+        let stored: StoredDigest = serde_json::from_slice(&text).ok()?;
+        (stored.recipe == RECIPE && stored.files == self.present).then_some(stored.weights)
     }
 
     /// Writes the digest down. If the folder is not writable, the weights are read again next time.
     pub(crate) fn write_digest(&self, weights: &str) {
-        let remembered =
+        let stored =
             StoredDigest { recipe: RECIPE.to_owned(), files: self.present.clone(), weights: weights.to_owned() };
-        let text = serde_json::to_vec_pretty(&remembered).expect("names and numbers; this is a bug");
+        let text = serde_json::to_vec_pretty(&stored).expect("names and numbers; this is a bug");
         // Several processes may do this at once: each writes its own file, and the last rename wins.
         let own = self.path.with_extension(format!("json.{}", std::process::id()));
         if std::fs::write(&own, text).and_then(|()| std::fs::rename(&own, &self.path)).is_err() {

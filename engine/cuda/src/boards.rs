@@ -15,29 +15,29 @@ pub struct Board {
     name: String,
     uuid: String,
     meter: Arc<EnergyMeter>,
-    seen: Arc<Mutex<BoardLoad>>,
+    load: Arc<Mutex<BoardLoad>>,
     energy: DeviceEnergy,
 }
 
 impl Board {
     fn open(name: &str, uuid: &str) -> Result<Self, EnergyError> {
         let meter = Arc::new(EnergyMeter::open(uuid)?);
-        let seen = Arc::new(Mutex::new(BoardLoad::default()));
+        let load = Arc::new(Mutex::new(BoardLoad::default()));
         let energy = {
-            let (meter, seen) = (Arc::clone(&meter), Arc::clone(&seen));
+            let (meter, load) = (Arc::clone(&meter), Arc::clone(&load));
             // Sampled when work begins or ends: this needs no thread, and only then is there something to see.
             DeviceEnergy::new(move || {
-                let mut seen = lock_ignoring_poison(&seen);
-                if seen.is_due(Instant::now())
+                let mut load = lock_ignoring_poison(&load);
+                if load.is_due(Instant::now())
                     && let Ok(sample) = meter.sample()
                 {
-                    seen.add_sample(&sample);
+                    load.add_sample(&sample);
                     return sample.millijoules;
                 }
                 meter.millijoules()
             })
         };
-        Ok(Self { name: name.to_owned(), uuid: uuid.to_owned(), meter, seen, energy })
+        Ok(Self { name: name.to_owned(), uuid: uuid.to_owned(), meter, load, energy })
     }
 
     /// "cuda:0".
@@ -65,7 +65,7 @@ impl Board {
 
     /// Its samples during use.
     pub fn observed_load(&self) -> BoardLoad {
-        *lock_ignoring_poison(&self.seen)
+        *lock_ignoring_poison(&self.load)
     }
 }
 
@@ -155,19 +155,19 @@ mod tests {
 
     #[test]
     fn utilisation_is_a_mean_and_memory_a_peak() {
-        let mut seen = BoardLoad::default();
-        assert_eq!(seen.utilisation(), None);
+        let mut load = BoardLoad::default();
+        assert_eq!(load.utilisation(), None);
         for (utilisation, used) in [(Some(90), 10), (None, 70), (Some(60), 20)] {
-            seen.add_sample(&sample(utilisation, used));
+            load.add_sample(&sample(utilisation, used));
         }
-        assert_eq!((seen.utilisation(), seen.memory_peak, seen.memory), (Some(75.0), 70, 100));
+        assert_eq!((load.utilisation(), load.memory_peak, load.memory), (Some(75.0), 70, 100));
     }
 
     #[test]
     fn samples_are_a_second_apart() {
-        let (mut seen, begun) = (BoardLoad::default(), Instant::now());
+        let (mut load, begun) = (BoardLoad::default(), Instant::now());
         let after = |ms| begun + Duration::from_millis(ms);
-        let due: Vec<u64> = (0..3_000).step_by(300).filter(|ms| seen.is_due(after(*ms))).collect();
+        let due: Vec<u64> = (0..3_000).step_by(300).filter(|ms| load.is_due(after(*ms))).collect();
         assert_eq!(due, [1_200, 2_400]);
     }
 

@@ -1,7 +1,7 @@
 //! Compiles a family of kernels to machine code of one architecture, by NVRTC, and keeps it on disk.
 //!
 //! ```text
-//!   kernels/*.cu, *.cuh (embedded) --NVRTC--> CUBIN + log      compile::all: all families that are not on disk yet
+//!   kernels/*.cu, *.cuh (embedded) --NVRTC--> CUBIN + log      load_families: all families not on disk yet
 //!                                                |
 //!                                                '--> resources: registers, shared memory, spills of each kernel
 //! ```

@@ -1,10 +1,9 @@
 //! [`Driver`]: the runtime on a real device, through the CUDA driver, NVRTC and cuBLASLt.
 //!
 //! ```text
-//!   Driver --- Context    the device's primary context, one stream, one pool of memory; failures, which last
-//!   Driver --- Context    the device's primary context, one stream, one pool of memory; permanent failures
-//!          |-- Products   cuBLASLt: one algorithm for each shape of weights
-//!          '-- Staging    pinned memory, through which lists are uploaded without waiting
+//!   Driver --- DeviceContext    the device's primary context, one stream, one pool of memory; permanent failures
+//!          |-- CublasProducts   cuBLASLt: one algorithm for each shape of weights
+//!          '-- StagingMemory    pinned memory, through which lists are uploaded without waiting
 //! ```
 //!
 //! Everything runs on the one stream. The order of the calls is therefore the order of the work, and freed memory is
@@ -101,7 +100,7 @@ impl Driver {
         Ok(Self { staging, products, modules, context, identity, board })
     }
 
-    /// The device's UUID in NVML's form, for [`Meter`](crate::energy::EnergyMeter).
+    /// The device's UUID in NVML's form, for [`EnergyMeter`](crate::energy::EnergyMeter).
     pub fn uuid(&self) -> &str {
         &self.identity.uuid
     }

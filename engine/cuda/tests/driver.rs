@@ -287,7 +287,7 @@ fn products_are_those_of_f64_up_to_rounding() {
 }
 
 #[test]
-fn a_rows_product_has_the_same_bits_in_whatever_company() {
+fn a_rows_product_has_the_same_bits_in_any_batch() {
     let Some(driver) = device() else { return };
     const ROWS: usize = 2100;
     let shapes = [(64, 64), (768, 3072), (3072, 768), (1600, 4800), (2048, 5120), (5120, 2048)];

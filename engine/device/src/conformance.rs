@@ -18,7 +18,7 @@
 //!
 //! let found = check(&Reference, Arithmetic::F32, Operation::Rotate)?;
 //! assert!(found.cases > 0 && found.largest == 0.0);
-//! # Ok::<(), hopeval_device::conformance::Failure>(())
+//! # Ok::<(), hopeval_device::conformance::ConformanceFailure>(())
 //! ```
 
 mod attention;

@@ -111,8 +111,8 @@ pub struct WorkPiece<'a> {
 }
 
 impl WorkPiece<'_> {
-    /// Ends the piece and returns its joules, as [`EnergyAccount::end`] does. All of its work must be done: energy for work
-    /// still pending on the device would be charged to another piece.
+    /// Ends the piece and returns its joules, as [`EnergyAccount::end`] does. All of its work must be done: energy for
+    /// work still pending on the device would be charged to another piece.
     pub fn end(mut self) -> Option<f64> {
         self.close()
     }

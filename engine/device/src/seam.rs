@@ -241,8 +241,8 @@ pub trait Device: Send + Sync + 'static {
     /// begin to end, unless the device shares its processors with others and knows its own part, as [`Cpu`](crate::Cpu)
     /// does.
     ///
-    /// `work` reads the results of its requests, or ends with [`finish`](Self::finish_work): work still pending at its
-    /// return is not counted. It does not call this again.
+    /// `work` reads the results of its requests, or ends with [`Self::finish_work`]: work still pending at its return
+    /// is not counted. It does not call this again.
     fn run_timed<R: Send>(&self, work: impl FnOnce() -> R + Send) -> (R, Duration) {
         let begun = Instant::now();
         (work(), begun.elapsed())

@@ -189,7 +189,8 @@ impl ContainerWriter {
         self.write_raw(bytes)
     }
 
-    /// Leaves `length` bytes of the current section to [`ContainerWriter::place_bytes`]. Returns their offset in the file.
+    /// Leaves `length` bytes of the current section to [`ContainerWriter::place_bytes`]. Returns their offset in the
+    /// file.
     pub(crate) fn leave_space(&mut self, length: u64) -> Result<u64, IndexError> {
         let offset = self.at;
         self.at += length;

@@ -61,10 +61,10 @@ pub struct DenseQuery<'a> {
 /// A dense index, memory-mapped. Cheap to share among threads by reference.
 ///
 /// ```
-/// use hopeval_index::{DenseIndex, DenseParameters, DenseQuery, DenseWriter, Dtype, Hit, Scratch};
+/// use hopeval_index::{DenseIndex, DenseParameters, DenseQuery, DenseWriter, Hit, SearchScratch, VectorDtype};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let parameters = DenseParameters { encoder: "fingerprint of the encoder".into(), dtype: Dtype::F32 };
+/// let parameters = DenseParameters { encoder: "fingerprint of the encoder".into(), dtype: VectorDtype::F32 };
 /// let folder = tempfile::tempdir()?;
 /// let path = folder.path().join(DenseIndex::key("digest of the corpus", &parameters));
 /// let mut writer = DenseWriter::create(&path, "digest of the corpus", &parameters, 2, 3)?;
@@ -74,7 +74,7 @@ pub struct DenseQuery<'a> {
 ///
 /// let index = DenseIndex::open(&path, "digest of the corpus", &parameters)?;
 /// let query = DenseQuery { vector: &[2.0, 1.0], k: 2, within: None };
-/// let hits = index.search(&[query], &mut Scratch::default()).remove(0)?;
+/// let hits = index.search(&[query], &mut SearchScratch::default()).remove(0)?;
 /// assert_eq!(hits, [Hit { id: 0, score: 2.0 }, Hit { id: 2, score: 1.5 }]);
 /// # Ok(())
 /// # }

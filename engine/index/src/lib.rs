@@ -19,7 +19,7 @@
 //! ```
 //!
 //! ```
-//! use hopeval_index::{Bm25Index, Bm25Parameters, Query, Scratch};
+//! use hopeval_index::{Bm25Index, Bm25Parameters, Query, SearchScratch};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let passages =
@@ -31,7 +31,7 @@
 //!
 //! let index = Bm25Index::open(&path, "digest of the corpus", &parameters)?;
 //! let query = Query { text: "Which battle was fought in Norway?", k: 2, within: None };
-//! let hits = index.search(&[query], &mut Scratch::default()).remove(0);
+//! let hits = index.search(&[query], &mut SearchScratch::default()).remove(0);
 //! assert_eq!(hits.iter().map(|hit| hit.id).collect::<Vec<_>>(), [0, 1]);
 //! # Ok(())
 //! # }

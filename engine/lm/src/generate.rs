@@ -51,7 +51,7 @@ pub struct Generator<D: Device> {
     cross: KeyValueCache<D>,
     cross_blocks: BlockAllocator,
     active: Vec<ActiveSequence>,
-    abreast: SequenceLimit,
+    limit: SequenceLimit,
     computed_tokens: u64,
 }
 
@@ -158,7 +158,7 @@ impl<D: Device> Generator<D> {
             cross: KeyValueCache::reserve(device, sizes.layers, cross_rows as usize, sizes.kv_width)?,
             cross_blocks: BlockAllocator::new(cross_rows),
             active: Vec::new(),
-            abreast: SequenceLimit { most: usize::MAX, good: 0 },
+            limit: SequenceLimit { most: usize::MAX, good: 0 },
             computed_tokens: 0,
         })
     }
@@ -366,11 +366,11 @@ impl<D: Device> Generator<D> {
         let mut stepped = StepResult::default();
         let mut waiting = std::mem::take(&mut self.active);
         while !waiting.is_empty() {
-            let count = waiting.len().min(self.abreast.most);
+            let count = waiting.len().min(self.limit.most);
             let logits = self.run_pass(device, model, &waiting[..count]);
             stepped.passes += 1;
             if count > 1 && matches!(logits, Err(DeviceError::OutOfMemory { .. })) {
-                self.abreast.halve(count);
+                self.limit.halve(count);
                 stepped.halved += 1;
                 continue;
             }
@@ -378,7 +378,7 @@ impl<D: Device> Generator<D> {
             let mut moved = std::mem::replace(&mut waiting, rest);
             match logits {
                 Ok(logits) => {
-                    self.abreast.went_well();
+                    self.limit.went_well();
                     self.computed_tokens += count as u64;
                     moved.iter_mut().for_each(|sequence| sequence.filled += 1);
                     stepped.finished.extend(self.advance_sequences(moved, &logits, detokenise));

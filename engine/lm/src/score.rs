@@ -1,8 +1,8 @@
 //! Scores targets after prompts: logits at target positions only, nothing computed twice within a batch.
 //!
-//! A decoder reads `prompt + target` without its last token, laid out as a [`PrefixForest`]. The head is applied only to the
-//! rows that predict a target token. An encoder-decoder encodes each prompt outside the pool once, and decodes every
-//! target over the pooled states.
+//! A decoder reads `prompt + target` without its last token, laid out as a [`PrefixForest`]. The head is applied only
+//! to the rows that predict a target token. An encoder-decoder encodes each prompt outside the pool once, and decodes
+//! every target over the pooled states.
 
 use crate::model::{Decoder, EncoderDecoder, EncoderMemory, LmHead, Operations, PackedBatch};
 use crate::prefix::PrefixForest;

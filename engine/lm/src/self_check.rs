@@ -56,8 +56,8 @@ pub fn variants(options: EngineOptions, threads: usize, passes: u64, longest: us
     (1..=passes).map(pass).collect()
 }
 
-/// Runs the sample through the first pass and all variants. Returns one [`PassDifference`] per variant. `open` starts an
-/// engine.
+/// Runs the sample through the first pass and all variants. Returns one [`PassDifference`] per variant. `open` starts
+/// an engine.
 ///
 /// # Errors
 /// The errors of `open`.

@@ -53,11 +53,11 @@ pub fn question_rows(
     match annotate_question(question, library) {
         Err(skip) => report.count_skipped(skip),
         Ok(annotated) => {
-            let mut draw = QuestionRandom::new(settings.seed, &question.id);
-            let mut making = RowMaker { library, settings, draw: &mut draw, rows: &mut rows, report };
-            let found = walk_hops(&annotated, &mut making);
-            push_scorer_rows(&annotated, &mut making, &found);
-            push_reader_rows(&annotated, &mut making, &found);
+            let mut random = QuestionRandom::new(settings.seed, &question.id);
+            let mut maker = RowMaker { library, settings, random: &mut random, rows: &mut rows, report };
+            let found = walk_hops(&annotated, &mut maker);
+            push_scorer_rows(&annotated, &mut maker, &found);
+            push_reader_rows(&annotated, &mut maker, &found);
         }
     }
     report.count_rows(&rows);

@@ -45,13 +45,13 @@ struct PositivePassage {
 pub(crate) struct RowMaker<'a, 'c> {
     pub(crate) library: &'a mut CorpusLibrary<'c>,
     pub(crate) settings: &'a ConstructSettings,
-    pub(crate) draw: &'a mut QuestionRandom,
+    pub(crate) random: &'a mut QuestionRandom,
     pub(crate) rows: &'a mut QuestionRows,
     pub(crate) report: &'a mut ConstructReport,
 }
 
 /// Makes the rows. Returns the passages found for each hop's query without gold ones, best first.
-pub(crate) fn walk_hops(annotated: &AnnotatedQuestion<'_>, making: &mut RowMaker<'_, '_>) -> Vec<Vec<PassageId>> {
+pub(crate) fn walk_hops(annotated: &AnnotatedQuestion<'_>, maker: &mut RowMaker<'_, '_>) -> Vec<Vec<PassageId>> {
     let AnnotatedQuestion { question, steps, .. } = annotated;
     let deepest = steps.iter().map(|step| step.depth).max().unwrap_or(0);
     let asked = split_words(&question.text).into_iter().zip(word_depths(&question.text, steps));
@@ -60,21 +60,21 @@ pub(crate) fn walk_hops(annotated: &AnnotatedQuestion<'_>, making: &mut RowMaker
     let mut text = question.text.clone();
     let mut found = Vec::new();
     for hop in 1..=deepest {
-        let negatives = other_passages(annotated, making.library, &text, making.settings.k);
-        let positives = positive_passages(annotated, hop, making.settings.keep);
-        let lost = label_hop(annotated, making, (hop, &text), &positives, &negatives);
+        let negatives = other_passages(annotated, maker.library, &text, maker.settings.k);
+        let positives = positive_passages(annotated, hop, maker.settings.keep);
+        let lost = label_hop(annotated, maker, (hop, &text), &positives, &negatives);
         found.push(negatives);
         if lost {
-            making.report.count_cut_short(SkipReason::AnswerNotInPassage);
+            maker.report.count_cut_short(SkipReason::AnswerNotInPassage);
             break;
         }
         if hop < deepest {
             let continuing = positives.iter().filter(|positive| continues(steps, positive));
             let information: Vec<Vec<QueryWord>> = continuing.map(kept_words).collect();
-            making.rows.filter.push(filter_row(&question.id, hop, &query, &information));
+            maker.rows.filter.push(filter_row(&question.id, hop, &query, &information));
             query.retain(|word| word.until > hop);
             if !query.iter().any(|word| is_content(&lower_case(&word.text))) {
-                making.report.queries_without_question += 1;
+                maker.report.queries_without_question += 1;
             }
             query.extend(information.into_iter().flatten().filter(|word| word.until > hop));
             text = query.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
@@ -143,26 +143,26 @@ fn kept_words(positive: &PositivePassage) -> Vec<QueryWord> {
 /// Makes the labeler and encoder rows of a hop. Returns whether an answer needed later was not found.
 fn label_hop(
     annotated: &AnnotatedQuestion<'_>,
-    making: &mut RowMaker<'_, '_>,
+    maker: &mut RowMaker<'_, '_>,
     (hop, query): (u32, &str),
     positives: &[PositivePassage],
     negatives: &[PassageId],
 ) -> bool {
-    let RowMaker { library, settings, draw, rows, report } = making;
+    let RowMaker { library, settings, random, rows, report } = maker;
     let (steps, id) = (&annotated.steps, annotated.question.id.as_str());
     let hop = (query, hop as i32 - 1);
     if negatives.is_empty() {
         report.hops_without_negative += 1;
     }
     let wanted = settings.random_negatives.saturating_mul(positives.len());
-    let random = random_passages(annotated, library, negatives, wanted, draw);
+    let random_ids = random_passages(annotated, library, negatives, wanted, random);
     if wanted > 0 {
-        *report.random_negatives_missing.get_or_insert(0) += (wanted - random.len()) as u64;
+        *report.random_negatives_missing.get_or_insert(0) += (wanted - random_ids.len()) as u64;
     }
-    let wrong = negatives.iter().take(settings.negatives.saturating_mul(positives.len())).chain(&random);
+    let wrong = negatives.iter().take(settings.negatives.saturating_mul(positives.len())).chain(&random_ids);
     let wrong: Vec<ChunkText> = wrong.map(|&passage| library.corpus_chunk(passage)).collect();
     let listed: Vec<String> =
-        negatives.iter().chain(&random).map(|&passage| library.corpus_chunk(passage).written()).collect();
+        negatives.iter().chain(&random_ids).map(|&passage| library.corpus_chunk(passage).written()).collect();
     for positive in positives {
         let chunk = &annotated.chunks[positive.steps[0]];
         let tag = if continues(steps, positive) { CONTINUE } else { FINISH };
@@ -230,7 +230,7 @@ fn random_passages(
     library: &CorpusLibrary<'_>,
     found: &[PassageId],
     count: usize,
-    draw: &mut QuestionRandom,
+    random: &mut QuestionRandom,
 ) -> Vec<PassageId> {
     let mut drawn = Vec::new();
     // A corpus of gold alone has no such passage; elsewhere a few tries are enough.
@@ -238,7 +238,7 @@ fn random_passages(
         if drawn.len() == count || library.len() == 0 {
             break;
         }
-        let passage = PassageId(draw.below(library.len()) as u32);
+        let passage = PassageId(random.below(library.len()) as u32);
         if !annotated.gold.contains(&passage) && !found.contains(&passage) && !drawn.contains(&passage) {
             drawn.push(passage);
         }

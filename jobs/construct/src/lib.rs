@@ -24,12 +24,13 @@
 //! 1. *Query.* The query of hop 1 is the question. Each hop gets the words of the question that ask for it (rule: at
 //!    the head of `clauses.rs`). Closing punctuation belongs to no hop.
 //! 2. *Labeler.* The passage of a step, written `Title: text`, beside the hop's query. Its kept words are the step's
-//!    answer in the sentence that states it (rule: at `ChunkWords::answer_words`). With [`KeptWords::SubjectAndAnswer`], the first
-//!    occurrence of the step's subject is kept, too. The tag is `<CONTINUE>` if another step needs the answer, else
-//!    `<FINISH>`; a trainer of two tags takes both for index 0. A passage with the answers of two steps of one hop is
-//!    one row. The best passages that BM25 finds for the query, without the question's gold ones, are `<TERMINATE>`.
-//!    They have no kept word, and there are as many of them as the hop has gold ones. If the corpus lacks a gold
-//!    passage, or has it in other words, all passages of its title are left out of them.
+//!    answer in the sentence that states it (rule: at `ChunkWords::answer_words`). With
+//!    [`KeptWords::SubjectAndAnswer`], the first occurrence of the step's subject is kept, too. The tag is `<CONTINUE>`
+//!    if another step needs the answer, else `<FINISH>`; a trainer of two tags takes both for index 0. A passage with
+//!    the answers of two steps of one hop is one row. The best passages that BM25 finds for the query, without the
+//!    question's gold ones, are `<TERMINATE>`. They have no kept word, and there are as many of them as the hop has
+//!    gold ones. If the corpus lacks a gold passage, or has it in other words, all passages of its title are left out
+//!    of them.
 //! 3. *Filter.* The words of `Query: {query} Info: {kept words}; Info: …`, one `Info` for each continuing passage in
 //!    the order of steps. Kept are: the query's words for later hops, closing punctuation, and answers needed by later
 //!    steps, those of earlier hops included. The template's words and the subject's are never kept.

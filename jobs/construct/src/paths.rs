@@ -14,10 +14,10 @@ const ENDS: usize = 3;
 /// is a link of the first passage to another passage, or a passage found by the second hop's query if there is no link.
 pub(crate) fn push_scorer_rows(
     annotated: &AnnotatedQuestion<'_>,
-    making: &mut RowMaker<'_, '_>,
+    maker: &mut RowMaker<'_, '_>,
     found: &[Vec<PassageId>],
 ) {
-    let library: &CorpusLibrary<'_> = making.library;
+    let library: &CorpusLibrary<'_> = maker.library;
     let text = |passage: PassageId| library.corpus_chunk(passage).text;
     let gold = |at: usize| annotated.chunks[at].text.clone();
     let mut rows: Vec<(Vec<String>, i8)> = Vec::new();
@@ -44,7 +44,7 @@ pub(crate) fn push_scorer_rows(
     // Branches may share passages.
     let mut seen = std::collections::BTreeSet::new();
     rows.retain(|(path, _)| seen.insert(path.clone()));
-    making.rows.scorer.extend(rows.into_iter().map(|(path, relevance)| ScorerRow {
+    maker.rows.scorer.extend(rows.into_iter().map(|(path, relevance)| ScorerRow {
         question_id: annotated.question.id.clone(),
         question: annotated.question.text.clone(),
         path,
@@ -75,7 +75,7 @@ fn gold_branches(annotated: &AnnotatedQuestion<'_>) -> Vec<Vec<usize>> {
 /// The gold passages with the answer, and passages without it: a gold one beside a wrong one, or two wrong ones.
 pub(crate) fn push_reader_rows(
     annotated: &AnnotatedQuestion<'_>,
-    making: &mut RowMaker<'_, '_>,
+    maker: &mut RowMaker<'_, '_>,
     found: &[Vec<PassageId>],
 ) {
     let shown = |chunk: &ChunkText| format!("{} {}", chunk.title, chunk.text);
@@ -86,7 +86,7 @@ pub(crate) fn push_reader_rows(
         }
     }
     let mut row = |passages: Vec<String>, answer: String, relevance: i8| {
-        making.rows.reader.push(ReaderRow {
+        maker.rows.reader.push(ReaderRow {
             question_id: annotated.question.id.clone(),
             question: annotated.question.text.clone(),
             passages,
@@ -104,11 +104,11 @@ pub(crate) fn push_reader_rows(
             let answer = if matches!(folded.as_str(), "yes" | "no") { folded } else { answer.clone() };
             row(gold.clone(), answer, 1);
         }
-        None => *making.report.answers_not_found.get_or_insert(0) += 1,
+        None => *maker.report.answers_not_found.get_or_insert(0) += 1,
     }
     let mut wrong: Vec<String> =
-        found.iter().flatten().take(2).map(|&id| shown(&making.library.corpus_chunk(id))).collect();
-    if making.draw.below(2) == 0 && wrong.len() > 1 {
+        found.iter().flatten().take(2).map(|&id| shown(&maker.library.corpus_chunk(id))).collect();
+    if maker.random.below(2) == 0 && wrong.len() > 1 {
         wrong[1] = gold[0].clone();
         wrong.reverse();
     }

@@ -107,7 +107,7 @@ impl Drop for TemporaryFile {
 struct TrainingTable<R: TableRow> {
     parquet: ArrowWriter<File>,
     schema: SchemaRef,
-    aside: TemporaryFile,
+    temporary: TemporaryFile,
     path: PathBuf,
     rows: Vec<R>,
 }
@@ -115,10 +115,10 @@ struct TrainingTable<R: TableRow> {
 impl<R: TableRow> TrainingTable<R> {
     fn create(folder: &Path) -> Result<Self, ConstructError> {
         let path = folder.join(format!("{}.parquet", R::NAME));
-        let aside = TemporaryFile(folder.join(format!(".{}.parquet.{}", R::NAME, std::process::id())));
+        let temporary = TemporaryFile(folder.join(format!(".{}.parquet.{}", R::NAME, std::process::id())));
         let fields = R::fields().into_iter().map(|(name, data_type)| Field::new(name, data_type, true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        let file = File::create(&aside.0).map_err(|source| ConstructError::Io { path: path.clone(), source })?;
+        let file = File::create(&temporary.0).map_err(|source| ConstructError::Io { path: path.clone(), source })?;
         let properties = WriterProperties::builder()
             .set_writer_version(WriterVersion::PARQUET_1_0)
             .set_created_by("hopeval".to_owned())
@@ -127,7 +127,7 @@ impl<R: TableRow> TrainingTable<R> {
             .build();
         let parquet = ArrowWriter::try_new(file, Arc::clone(&schema), Some(properties))
             .map_err(|source| ConstructError::Encode { path: path.clone(), source })?;
-        Ok(Self { parquet, schema, aside, path, rows: Vec::new() })
+        Ok(Self { parquet, schema, temporary, path, rows: Vec::new() })
     }
 
     fn extend(&mut self, rows: Vec<R>) -> Result<(), ConstructError> {
@@ -147,9 +147,9 @@ impl<R: TableRow> TrainingTable<R> {
     /// Completes the file, still under its temporary name.
     fn close_file(mut self) -> Result<(TemporaryFile, PathBuf), ConstructError> {
         self.write_rows()?;
-        let Self { parquet, aside, path, .. } = self;
+        let Self { parquet, temporary, path, .. } = self;
         parquet.close().map_err(|source| ConstructError::Encode { path: path.clone(), source })?;
-        Ok((aside, path))
+        Ok((temporary, path))
     }
 }
 
@@ -222,8 +222,8 @@ impl TrainingTables {
         if let Some((scorer, reader)) = self.paths {
             closed.extend([scorer.close_file()?, reader.close_file()?]);
         }
-        for (aside, path) in closed {
-            std::fs::rename(&aside.0, &path).map_err(|source| ConstructError::Io { path, source })?;
+        for (temporary, path) in closed {
+            std::fs::rename(&temporary.0, &path).map_err(|source| ConstructError::Io { path, source })?;
         }
         Ok(())
     }

@@ -8,9 +8,10 @@
 //! Everything streams. Memory does not grow with a file, except for a set of the seen ids (to refuse duplicates) and
 //! for BEIR's judgements. Nothing here knows a method, a measure, an index or a dataflow. Nothing prints.
 //!
-//! * [`Questions`] reads a dataset's questions, [`Passages`] a corpus's passages. [`check_dataset`] reports a file's content.
-//! * A wrong row is a [`RowError`] with file, line, record, field and the allowed values. [`RowPolicy`] decides whether it
-//!   stops the reading or is set aside.
+//! * [`Questions`] reads a dataset's questions, [`Passages`] a corpus's passages. [`check_dataset`] reports a file's
+//!   content.
+//! * A wrong row is a [`RowError`] with file, line, record, field and the allowed values. [`RowPolicy`] decides whether
+//!   it stops the reading or is set aside.
 
 mod check;
 mod columns;

@@ -5,7 +5,7 @@
 //!   no random source, no environment and no global state; two machines with the same inputs do the same.
 //! * It moves in rounds: `step` gets *all* responses of the last round, in the order of its requests. The order of
 //!   arrival has no effect. The first call gets an empty list.
-//! * `Step::Ask` holds at least one request; a machine is never stepped after `Step::Done`.
+//! * `MachineStep::Ask` holds at least one request; a machine is never stepped after `MachineStep::Done`.
 //! * A failed request is a response like any other. The machine decides; if it cannot continue, it ends with
 //!   [`crate::OutcomeStatus::Failed`].
 //! * It always ends: with any answers, it is done after a bounded number of rounds.
@@ -104,18 +104,18 @@ pub struct PromptWording {
 /// One configuration of a method: its parameters, fixed.
 ///
 /// # Who calls what, and when
-/// 1. *Job is read.* [`crate::build_method`] makes each configuration of the job, so a bad parameter is an error before any
-///    computation. `services` then lists the services and the kind of request each must answer; `tags` adds the tags of
-///    a labeler.
+/// 1. *Job is read.* [`crate::build_method`] makes each configuration of the job, so a bad parameter is an error before
+///    any computation. `service_uses` then lists the services and the kind of request each must answer; `labeler_tags`
+///    adds the tags of a labeler.
 /// 2. *Questions are prepared.* If any configuration's `context_mode` is [`ContextMode::Given`], every candidate of
 ///    every question must be in the corpus.
 /// 3. *Run opens*, in each process. The temperatures of all configurations are collected before the first request is
-///    sent. The outcome evaluator asks `answers`, `ranks`, `gives_support` and `gives_evidences` once. It needs them to
-///    distinguish an undefined measure from a score of 0.
+///    sent. The outcome evaluator asks `gives_answers`, `gives_ranking`, `gives_support` and `gives_evidences` once. It
+///    needs them to distinguish an undefined measure from a score of 0.
 /// 4. *Question is admitted.* `start` is called once for each configuration of each question, on the admitting worker.
 ///    If `reads_gold` is false, the question comes without gold and answers. From then on only [`Machine::step`] is
 ///    called. If a process dies, its questions in flight are started again: `start` may be called again for them.
-/// 5. *Tables are written.* `kind`, `version`, `context_mode`, `services` and `wording` stand in the table of
+/// 5. *Tables are written.* `kind`, `version`, `context_mode`, `service_uses` and `wording` stand in the table of
 ///    configurations. If gold was edited, machines of methods with `reads_gold` are started again, with the new gold.
 ///
 /// `plan` does 1 and 2 and drives each machine with estimates in place of answers.
@@ -123,10 +123,11 @@ pub struct PromptWording {
 /// # To write a method
 /// * One file in `methods/`, one line in the table of `methods.rs`, one scenario file in `tests/scenarios`, and its
 ///   section in `ops/docs/jobs.md`. `one_step.rs` is the example.
-/// * The functions without a default: `kind`, `version`, `context_mode`, `answers`, `services` and `start`. The others
-///   if their defaults are wrong for the method; a method with `Score` requests must name its `temperatures`.
-/// * `INFO`, `Parameters` and `new` of `Configured` (in `registry.rs`): its documentation, and its parameters with
-///   their defaults.
+/// * The functions without a default: `kind`, `version`, `context_mode`, `gives_answers`, `service_uses` and `start`.
+///   The others if their defaults are wrong for the method; a method with `Score` requests must name its
+///   `score_temperatures`.
+/// * `INFO`, `Parameters` and `new` of `ConfigurableMethod` (in `registry.rs`): its documentation, and its parameters
+///   with their defaults.
 /// * A [`Machine`]: the module's contract holds.
 pub trait Method: Send + Sync {
     /// The method's kind, as a job names it.
@@ -167,8 +168,8 @@ pub trait Method: Send + Sync {
         None
     }
 
-    /// The number of tags required of the checkpoint behind [`RequestKind::Label`], with the name of its parameter; `None` if
-    /// any number will do.
+    /// The number of tags required of the checkpoint behind [`RequestKind::Label`], with the name of its parameter;
+    /// `None` if any number will do.
     fn labeler_tags(&self) -> Option<(&'static str, u32)> {
         None
     }
@@ -181,8 +182,8 @@ pub trait Method: Send + Sync {
     /// The services it asks, in a fixed order.
     fn service_uses(&self) -> Vec<ServiceUse>;
 
-    /// Every temperature wanted by its [`crate::request::ScorePayload`]s. The keys of requests leave temperatures out. An
-    /// answer is shared: it holds the temperatures of all configurations of the run, as far as they are named here.
+    /// Every temperature wanted by its [`crate::request::ScorePayload`]s. The keys of requests leave temperatures out.
+    /// An answer is shared: it holds the temperatures of all configurations of the run, as far as they are named here.
     fn score_temperatures(&self) -> Vec<f64> {
         Vec::new()
     }

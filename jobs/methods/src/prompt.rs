@@ -1,8 +1,8 @@
 //! Prompts as parts: machines have no tokenizer, so the answering service puts a prompt together.
 //!
-//! A prompt is a list of [`PromptPart`]s, each a text, a passage or a sentence with its own truncation. If the whole exceeds
-//! the token `budget`, the [`OverflowRule`] rules are applied in order until it fits. Parts without a rule are never cut.
-//! [`crate::PromptReport`] lists the cuts.
+//! A prompt is a list of [`PromptPart`]s, each a text, a passage or a sentence with its own truncation. If the whole
+//! exceeds the token `budget`, the [`OverflowRule`]s are applied in order until it fits. Parts without a rule are never
+//! cut. [`crate::PromptReport`] lists the cuts.
 
 use crate::request::PassageId;
 use serde::{Deserialize, Serialize};

@@ -97,15 +97,15 @@ mod tests {
 
     #[test]
     fn questions_meet_by_id_or_text_but_not_by_position() {
-        let mut watch = OverlapCheck::default();
+        let mut overlap = OverlapCheck::default();
         let sample = [SampledQuestion::new("5a8b", "Who was born first?"), SampledQuestion::new("nq-3", "who sang it")];
-        watch.add_sample("selection `x`", &sample);
-        watch.see_question("nq-3", "another question");
-        watch.see_question("5a8c", "Who was born last?");
-        assert!(watch.refuse_overlap().is_ok());
-        watch.see_question("dev_7", "Who was  born first?");
-        watch.see_question("5a8b", "Who was born first, then?");
-        let message = watch.refuse_overlap().unwrap_err().to_string();
+        overlap.add_sample("selection `x`", &sample);
+        overlap.see_question("nq-3", "another question");
+        overlap.see_question("5a8c", "Who was born last?");
+        assert!(overlap.refuse_overlap().is_ok());
+        overlap.see_question("dev_7", "Who was  born first?");
+        overlap.see_question("5a8b", "Who was born first, then?");
+        let message = overlap.refuse_overlap().unwrap_err().to_string();
         assert!(
             message.contains("2 questions") && message.contains("`dev_7`") && message.contains("selection `x`"),
             "{message}"

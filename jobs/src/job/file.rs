@@ -107,7 +107,8 @@ pub struct RunSettings {
     /// Questions in flight on each worker. The default depends on the number of configurations, since each question has
     /// one machine for each of them.
     pub in_flight: Option<usize>,
-    /// Size of a cohort: questions with a common timestamp and commit. The default depends on the dataset's size.
+    /// The number of questions of a cohort; they share a timestamp and a commit. The default depends on the dataset's
+    /// size.
     pub chunk: Option<u64>,
     /// The most requests in one batch of a retriever.
     pub batch: usize,

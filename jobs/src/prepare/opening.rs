@@ -65,7 +65,7 @@ pub struct ConfiguredJob {
     /// Digests of the used selections, by name.
     pub selections: BTreeMap<String, String>,
     /// Refuses questions from the samples of choices.
-    pub watch: OverlapCheck,
+    pub overlap: OverlapCheck,
     /// Whether a method reads the dataset's own candidates of a question.
     pub needs_candidates: bool,
     /// The index files of a run, existing or to be made.
@@ -83,7 +83,7 @@ impl ConfiguredJob {
         let indexes = catalogue.probe(report)?;
         let setting = MethodSetting { passages: catalogue.corpus.len() as u32 };
         let mut configurations = sweep::configurations(job);
-        let choices::ResolvedChoices { selections, watch } =
+        let choices::ResolvedChoices { selections, overlap } =
             choices::resolve_choices(job, &mut configurations, places, report)?;
         let methods = sweep::build_methods(&configurations, &setting)?;
         let mut needs_candidates = false;
@@ -94,6 +94,6 @@ impl ConfiguredJob {
                 registry::resolve_parameters(&configuration.kind, &configuration.parameters, &setting)
                     .map_err(|source| JobError::Method { configuration: configuration.name.clone(), source })?;
         }
-        Ok(Self { configurations, methods, selections, watch, needs_candidates, indexes })
+        Ok(Self { configurations, methods, selections, overlap, needs_candidates, indexes })
     }
 }

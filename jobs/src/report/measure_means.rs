@@ -55,12 +55,12 @@ pub fn measure_row(names: (&str, &str, &str, &str, &str, &str), n: u64, ok: u64,
 /// # Errors
 /// As [`evaluate_outcomes`].
 pub fn mean_measures(run: &OpenRun, log: &Log) -> Result<Vec<MeasureRow>, JobError> {
-    let mut board = MeasureTotals::new(run);
+    let mut totals = MeasureTotals::new(run);
     evaluate_outcomes(run, log, &mut |question, outcome, values| {
-        board.add(run, question, outcome, values);
+        totals.add(run, question, outcome, values);
         Ok(())
     })?;
-    Ok(board.rows(run))
+    Ok(totals.rows(run))
 }
 
 /// Sums of all configurations, strata and measures.

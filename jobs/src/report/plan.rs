@@ -86,7 +86,7 @@ pub fn plan_job(
     report: ProgressReporter<'_>,
 ) -> Result<JobPlan, JobError> {
     let opened = OpenedJob::open(job, &places.cache, places.threads, quarantine.is_some(), report)?;
-    let ConfiguredJob { configurations, methods, mut watch, needs_candidates, indexes, .. } =
+    let ConfiguredJob { configurations, methods, mut overlap, needs_candidates, indexes, .. } =
         ConfiguredJob::new(&opened, places, report)?;
     let journal = Journal::open(&places.store, &[layout::JOURNAL.to_owned()], &|_| true, &BTreeSet::new())?;
     let passages_to_embed = indexes.iter().map(|(name, index)| (name.clone(), index.passages_to_embed));
@@ -109,12 +109,12 @@ pub fn plan_job(
     };
     let (prepared, _) =
         questions::prepare_questions(&opened.job, opened.corpus(), needs_candidates, quarantine, &mut |row| {
-            watch.see_row(&row);
+            overlap.see_row(&row);
             let question = machine_question(&row);
             methods.iter().for_each(|method| planner.drive_question(method.as_ref(), &question, row.index < SAMPLE));
             Ok(())
         })?;
-    watch.refuse_overlap()?;
+    overlap.refuse_overlap()?;
     Ok(planner.into_plan(&prepared))
 }
 

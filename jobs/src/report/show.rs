@@ -133,8 +133,8 @@ fn known_kind(row: &CostRow) -> Option<&str> {
 
 /// A row of costs in the `--json` document.
 pub fn cost_document(row: &CostRow) -> Value {
-    json!({"configuration": row.configuration, "service": row.service, "kind": known_kind(row), "requests": row.requests,
-           "unique": row.unique, "computed": row.computed, "prompt_tokens": row.prompt_tokens,
+    json!({"configuration": row.configuration, "service": row.service, "kind": known_kind(row),
+           "requests": row.requests, "unique": row.unique, "computed": row.computed, "prompt_tokens": row.prompt_tokens,
            "completion_tokens": row.completion_tokens, "scored_tokens": row.scored_tokens,
            "operations": row.operations, "computed_tokens": row.computed_tokens, "cut": row.cut,
            "service_s": row.service_s, "device_s": row.device_s, "money": row.money,

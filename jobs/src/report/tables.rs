@@ -216,7 +216,7 @@ fn run_row(run: &OpenRun, log: &Log, mesh: (u32, u32), outcomes: u64, failed: u6
         configurations: resolved.configurations.len() as u32,
         outcomes,
         failed,
-        chunk_size: resolved.chunk,
+        chunk_size: resolved.cohort_size,
         gold_edit: last_edit(log),
     }
 }

@@ -18,12 +18,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// Complete cohorts, with everything for their commit.
 #[derive(Default)]
 struct ReadyCohorts {
     cohorts: Vec<CohortCommit>,
     parts: Vec<String>,
     segments: Vec<String>,
-    used: UsageSums,
+    usage: UsageSums,
     tallies: Vec<(TallyKey, TallyChange)>,
 }
 
@@ -70,14 +71,14 @@ pub struct CommitParts {
 }
 
 impl CommitParts {
-    /// Opens the committer for worker 0 and the writing thread. The thread ends when the committer is dropped or has
+    /// Opens the committer for worker 0 and the committing thread. The thread ends when the committer is dropped or has
     /// seen the end, and returns the log.
     ///
     /// # Errors
     /// The thread cannot be started.
     pub fn open(self) -> std::io::Result<(CohortCommitter, CommitThreadHandle)> {
         let (sender, receiver) = channel();
-        let clerk = CohortCommitter {
+        let committer = CohortCommitter {
             expected: self.expected,
             waiting: BTreeMap::new(),
             parts: Vec::new(),
@@ -87,7 +88,7 @@ impl CommitParts {
             run: self.log.run().to_owned(),
             open: Arc::clone(&self.open_writes),
         };
-        let pen = CommitWriter {
+        let writer = CommitWriter {
             store: self.store,
             log: self.log,
             generation: self.generation,
@@ -97,8 +98,9 @@ impl CommitParts {
             corrector: self.corrector,
             open: self.open_writes,
         };
-        let thread = std::thread::Builder::new().name("ledger".into()).spawn(move || pen.run(&receiver))?;
-        Ok((clerk, thread))
+        let thread =
+            std::thread::Builder::new().name("ledger".into()).spawn(move || writer.write_commits(&receiver))?;
+        Ok((committer, thread))
     }
 }
 
@@ -110,38 +112,38 @@ impl Committer for CohortCommitter {
         for receipt in receipts {
             match receipt {
                 Receipt::Segment { name } => self.ready.segments.push(name),
-                Receipt::Part { part, chunks, used } => {
+                Receipt::Part { part, cohorts, used } => {
                     if let Some(part) = part {
-                        self.parts.push((part, chunks.iter().map(|&(chunk, _)| chunk).collect()));
+                        self.parts.push((part, cohorts.iter().map(|&(cohort, _)| cohort).collect()));
                     }
-                    used.into_iter().for_each(|(service, usage)| self.ready.used.add(&service, usage));
-                    for (chunk, outcomes) in chunks {
-                        *self.waiting.entry(chunk).or_default() += outcomes;
+                    used.into_iter().for_each(|(service, usage)| self.ready.usage.add(&service, usage));
+                    for (cohort, outcomes) in cohorts {
+                        *self.waiting.entry(cohort).or_default() += outcomes;
                     }
                 }
             }
         }
         let later = self.waiting.split_off(&complete);
-        for (chunk, outcomes) in std::mem::replace(&mut self.waiting, later) {
-            let expected = (self.expected)(chunk);
+        for (cohort, outcomes) in std::mem::replace(&mut self.waiting, later) {
+            let expected = (self.expected)(cohort);
             if outcomes != expected {
-                let reason = format!("chunk {chunk} has {outcomes} outcomes instead of {expected}: this is a bug");
+                let reason = format!("cohort {cohort} has {outcomes} outcomes instead of {expected}: this is a bug");
                 self.fault.report(JobError::Unfit { run: self.run.clone(), reason });
                 self.sender = None;
                 return;
             }
-            self.ready.cohorts.push(CohortCommit { chunk, outcomes });
+            self.ready.cohorts.push(CohortCommit { cohort, outcomes });
         }
         // A part may arrive before other parts of its cohorts, and may hold cohorts completed later. Every commit that
         // needs the part names it.
-        self.parts.retain(|(part, chunks)| {
-            if chunks.iter().any(|chunk| self.ready.cohorts.iter().any(|ready| ready.chunk == *chunk)) {
+        self.parts.retain(|(part, cohorts)| {
+            if cohorts.iter().any(|cohort| self.ready.cohorts.iter().any(|ready| ready.cohort == *cohort)) {
                 self.ready.parts.push(part.clone());
             }
-            chunks.iter().any(|&chunk| chunk >= complete)
+            cohorts.iter().any(|&cohort| cohort >= complete)
         });
         let last = complete == u64::MAX;
-        if self.ready.cohorts.is_empty() && (!last || self.ready.used.0.is_empty()) {
+        if self.ready.cohorts.is_empty() && (!last || self.ready.usage.0.is_empty()) {
             return;
         }
         self.ready.tallies = table.tallies().iter().map(|(key, tally)| (*key, *tally)).collect();
@@ -154,6 +156,7 @@ impl Committer for CohortCommitter {
     }
 }
 
+/// The committing thread: appends commits to the log.
 struct CommitWriter {
     store: Store,
     log: Log,
@@ -170,7 +173,7 @@ struct CommitWriter {
 const EDITS_EVERY: Duration = Duration::from_secs(1);
 
 impl CommitWriter {
-    fn run(mut self, receiver: &Receiver<ReadyCohorts>) -> Option<Log> {
+    fn write_commits(mut self, receiver: &Receiver<ReadyCohorts>) -> Option<Log> {
         match self.commit_until_closed(receiver) {
             Ok(()) => Some(self.log),
             Err(error) => {
@@ -199,20 +202,20 @@ impl CommitWriter {
             if show {
                 shown = Some(Instant::now());
             }
-            let chunks = ready.cohorts.clone();
+            let committed = ready.cohorts.clone();
             self.append_commit(ready, show)?;
             self.open.fetch_sub(1, SeqCst);
-            self.corrector.handle_edits(&self.log, &chunks)?;
+            self.corrector.handle_edits(&self.log, &committed)?;
         }
     }
 
     fn append_commit(&mut self, ready: ReadyCohorts, show: bool) -> Result<(), JobError> {
         let run = self.log.run().to_owned();
         let unwritable = |source| JobError::Stored { what: "a commit", run: run.clone(), source };
-        let used = ready.used.0.into_iter().map(|(service, usage)| ServiceUsage { service, usage });
-        let note = CommitNote { spent: used.collect() };
+        let spent = ready.usage.0.into_iter().map(|(service, usage)| ServiceUsage { service, usage });
+        let note = CommitNote { spent: spent.collect() };
         let live = serde_json::to_value(note).map_err(unwritable)?;
-        let commit = Commit { chunks: ready.cohorts, parts: ready.parts, segments: ready.segments, live };
+        let commit = Commit { cohorts: ready.cohorts, parts: ready.parts, segments: ready.segments, live };
         self.log.append(self.generation, &self.committer, RecordBody::Commit(commit))?;
         if show {
             let state = self.log.state();

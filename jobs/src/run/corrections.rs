@@ -39,20 +39,20 @@ pub struct Corrector {
 }
 
 impl Corrector {
-    /// Handles new edits, and the edits of the newly committed cohorts `chunks`.
+    /// Handles new edits, and the edits of the newly `committed` cohorts.
     ///
     /// # Errors
     /// An edit, a part or the questions cannot be read.
-    pub fn handle_edits(&mut self, log: &Log, chunks: &[CohortCommit]) -> Result<(), JobError> {
+    pub fn handle_edits(&mut self, log: &Log, committed: &[CohortCommit]) -> Result<(), JobError> {
         let state = log.state();
         let mut changes = Vec::new();
-        let committed_now: Vec<u64> = self
+        let newly_committed: Vec<u64> = self
             .waiting
             .keys()
             .copied()
-            .filter(|index| chunks.iter().any(|c| c.chunk == index / self.cohort_size))
+            .filter(|index| committed.iter().any(|commit| commit.cohort == index / self.cohort_size))
             .collect();
-        for index in committed_now {
+        for index in newly_committed {
             if let Some(new) = self.waiting.remove(&index) {
                 self.replace_scores(log, state, index, new, &mut changes)?;
             }
@@ -93,10 +93,10 @@ impl Corrector {
                 self.evaluator.question_gold(&row)
             }
         };
-        let (mut scratch, mut values) = (MeasureBuffers::default(), Vec::new());
+        let (mut buffers, mut values) = (MeasureBuffers::default(), Vec::new());
         for outcome in outcomes::of_question(&self.store, state, self.cohort_size, index)? {
             for (gold, sign) in [(&old, -1), (&new, 1)] {
-                self.evaluator.evaluate_outcome(gold, &outcome, &mut scratch, &mut values);
+                self.evaluator.evaluate_outcome(gold, &outcome, &mut buffers, &mut values);
                 changes.extend(self.evaluator.tally_changes(gold, &outcome, &values, sign));
             }
         }

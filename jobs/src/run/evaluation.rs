@@ -19,12 +19,12 @@ type OutcomeVisitor<'a> = &'a mut dyn FnMut(&QuestionGold, &OutcomeRow, &[Option
 ///
 /// # Errors
 /// The questions, a part or an edit of gold cannot be read.
-pub fn evaluate_outcomes(run: &OpenRun, log: &Log, each: OutcomeVisitor<'_>) -> Result<(), JobError> {
+pub fn evaluate_outcomes(run: &OpenRun, log: &Log, visit: OutcomeVisitor<'_>) -> Result<(), JobError> {
     let edits = edits::read_edits(&run.places.store, log)?;
     let mut gold = GoldReader::new(run, log)?;
-    let (mut scratch, mut values) = (MeasureBuffers::default(), Vec::new());
-    let (configurations, chunk) = (run.resolved.configurations.len(), run.resolved.chunk);
-    for outcome in outcomes::in_final_order(&run.places.store, run.id(), log.state(), configurations, chunk) {
+    let (mut buffers, mut values) = (MeasureBuffers::default(), Vec::new());
+    let (configurations, cohort_size) = (run.resolved.configurations.len(), run.resolved.cohort_size);
+    for outcome in outcomes::in_final_order(&run.places.store, run.id(), log.state(), configurations, cohort_size) {
         let mut outcome = outcome?;
         let question = gold.for_question(outcome.index)?;
         if let Some(edit) = edits.get(&outcome.index)
@@ -32,8 +32,8 @@ pub fn evaluate_outcomes(run: &OpenRun, log: &Log, each: OutcomeVisitor<'_>) -> 
         {
             outcome = drive_again(run, outcome.configuration, edit)?;
         }
-        run.evaluator.evaluate_outcome(question, &outcome, &mut scratch, &mut values);
-        each(question, &outcome, &values)?;
+        run.evaluator.evaluate_outcome(question, &outcome, &mut buffers, &mut values);
+        visit(question, &outcome, &values)?;
     }
     Ok(())
 }

@@ -36,7 +36,7 @@ struct OutcomeContents {
 /// Evaluates the outcomes of a run.
 pub struct OutcomeEvaluator {
     set: MeasureSet,
-    holds: Vec<OutcomeContents>,
+    contents: Vec<OutcomeContents>,
     strata: Vec<String>,
     stratum_ids: HashMap<String, u16>,
     corpus: Arc<Corpus>,
@@ -77,7 +77,7 @@ impl OutcomeEvaluator {
         corpus: &Arc<Corpus>,
     ) -> Result<Self, JobError> {
         let set = MeasureSet::new(settings, profile_of(format))?;
-        let holds = methods
+        let contents = methods
             .iter()
             .map(|method| OutcomeContents {
                 answers: method.gives_answers(),
@@ -87,7 +87,7 @@ impl OutcomeEvaluator {
             })
             .collect();
         let stratum_ids = strata.iter().enumerate().map(|(i, name)| (name.clone(), i as u16)).collect();
-        Ok(Self { set, holds, strata: strata.to_vec(), stratum_ids, corpus: Arc::clone(corpus) })
+        Ok(Self { set, contents, strata: strata.to_vec(), stratum_ids, corpus: Arc::clone(corpus) })
     }
 
     /// The measures.
@@ -119,29 +119,29 @@ impl OutcomeEvaluator {
         &self,
         question: &QuestionGold,
         outcome: &OutcomeRow,
-        scratch: &mut MeasureBuffers,
+        buffers: &mut MeasureBuffers,
         values: &mut Vec<Option<f64>>,
     ) {
-        let holds = self.holds[outcome.configuration as usize];
+        let contents = self.contents[outcome.configuration as usize];
         let title = |id: u32| self.corpus.title(PassageId(id)).to_owned();
         let facts: Vec<(String, u32)> =
             outcome.supporting.iter().map(|&(id, sentence)| (title(id), sentence)).collect();
         let texts = PassageTexts(&self.corpus);
-        let judged = OutcomeWithGold {
+        let with_gold = OutcomeWithGold {
             ok: is_ok(outcome),
             answer: outcome.answer.as_deref(),
-            answers_expected: holds.answers,
+            answers_expected: contents.answers,
             answers: &question.answers,
             ranked: &outcome.ranked,
-            ranking_expected: holds.ranking,
+            ranking_expected: contents.ranking,
             gold: &question.gold,
-            predicted_facts: holds.supporting.then_some(facts.as_slice()),
+            predicted_facts: contents.supporting.then_some(facts.as_slice()),
             gold_facts: &question.facts,
-            predicted_evidences: holds.evidences.then_some(outcome.evidences.as_slice()),
+            predicted_evidences: contents.evidences.then_some(outcome.evidences.as_slice()),
             gold_evidences: &question.evidences,
             text: self.set.needs_text().then_some(&texts as &dyn PassageText),
         };
-        self.set.evaluate_outcome(&judged, scratch, values);
+        self.set.evaluate_outcome(&with_gold, buffers, values);
     }
 
     /// The changes of the live tallies for an outcome with these values; `sign` is 1 to add and -1 to take back.

@@ -68,9 +68,9 @@ impl QuestionShare {
         let mut batch = Vec::new();
         for row in questions {
             let row = row?;
-            let chunk = row.index / self.cohort_size;
-            if row.index % self.askers == self.index && !self.committed.contains(&chunk) {
-                batch.push((chunk, row));
+            let cohort = row.index / self.cohort_size;
+            if row.index % self.askers == self.index && !self.committed.contains(&cohort) {
+                batch.push((cohort, row));
                 if batch.len() == BATCH {
                     if sender.send(std::mem::take(&mut batch)).is_err() {
                         return Ok(());
@@ -113,7 +113,7 @@ impl Feed for QuestionFeed {
             }
             if !self.ready.as_slice().is_empty() {
                 return match self.gate.try_admit().then(|| self.ready.next()).flatten() {
-                    Some((chunk, question)) => FeedPoll::Ready { cohort: chunk, question },
+                    Some((cohort, question)) => FeedPoll::Ready { cohort, question },
                     None => FeedPoll::Pending,
                 };
             }

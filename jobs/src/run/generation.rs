@@ -49,7 +49,7 @@ pub struct Generation {
     /// Progress of the dense indexes, which are made first.
     pub building: Arc<IndexBuild>,
     log: Log,
-    lead: Mutex<Option<LeaderParts>>,
+    leader_parts: Mutex<Option<LeaderParts>>,
 }
 
 /// Begins a generation: fences the log. For process 0.
@@ -85,10 +85,10 @@ impl Generation {
         }
         let fault = RunFault::default();
         let open_writes: Arc<AtomicUsize> = Arc::default();
-        let (mut lead, mut ledger) = (None, None);
+        let (mut leader_parts, mut commit_thread) = (None, None);
         if let Some(committer) = committer {
-            let (leading, thread) = lead_run(&run, &log, number, committer, &fault, &open_writes)?;
-            (lead, ledger) = (Some(leading), Some(thread));
+            let (leader, thread) = lead_run(&run, &log, number, committer, &fault, &open_writes)?;
+            (leader_parts, commit_thread) = (Some(leader), Some(thread));
         }
         let generation = Self {
             committed: log.state().committed.keys().copied().collect(),
@@ -103,9 +103,9 @@ impl Generation {
             open_writes,
             fault,
             log,
-            lead: Mutex::new(lead),
+            leader_parts: Mutex::new(leader_parts),
         };
-        Ok((generation, ledger))
+        Ok((generation, commit_thread))
     }
 
     /// Outcomes committed by earlier generations.
@@ -114,8 +114,8 @@ impl Generation {
     }
 
     /// Makes missing indexes of the services, together with all workers. A process that stops meanwhile has nothing to
-    /// drain. Beats are not counted: a long passage, or copying the file to a disk, is no stall, and a process may be
-    /// silent before its first step.
+    /// drain. Heartbeats are not counted: a long passage, or copying the file to a disk, is no stall, and a process may
+    /// be silent before its first step.
     ///
     /// # Errors
     /// An index cannot be made here. The other workers wait: the process must end.
@@ -130,16 +130,17 @@ impl Generation {
     pub fn build_dataflow(&self, worker: &mut Worker) -> Result<(), JobError> {
         let (index, workers) = (worker.index(), worker.peers());
         let store = self.run.places.store.clone();
-        let shelf = AnswerIndex::open(&store, self.run.id(), index, workers, &self.preferred)?;
+        let answer_index = AnswerIndex::open(&store, self.run.id(), index, workers, &self.preferred)?;
         let usage = service_counters(self.run.configurations.catalogue.infos().map(|(name, _)| name));
         self.usage.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&usage));
-        let leading = if index == 0 { self.lead.lock().unwrap_or_else(PoisonError::into_inner).take() } else { None };
+        let leader =
+            if index == 0 { self.leader_parts.lock().unwrap_or_else(PoisonError::into_inner).take() } else { None };
         let parts = WorkerParts {
-            author: WriterId { run: self.run.id().to_owned(), generation: self.number, worker: index as u32 },
+            writer_id: WriterId { run: self.run.id().to_owned(), generation: self.number, worker: index as u32 },
             configurations: Arc::clone(&self.run.configurations),
             evaluator: Arc::clone(&self.run.evaluator),
             feed: self.question_feed(index as u64, workers as u64)?,
-            answer_index: shelf,
+            answer_index,
             counters: Arc::clone(&self.counters),
             usage,
             in_flight: self.run.resolved.in_flight(),
@@ -148,7 +149,7 @@ impl Generation {
             flush: self.flush.clone(),
             open_writes: Arc::clone(&self.open_writes),
             fault: self.fault.clone(),
-            leading,
+            leader,
             store,
         };
         render(worker, parts);
@@ -159,12 +160,12 @@ impl Generation {
     /// worker has them all: each request is answered by its owner, and the other workers ask nothing.
     fn question_feed(&self, index: u64, workers: u64) -> Result<QuestionFeed, JobError> {
         let resolved = &self.run.resolved;
-        let first_open = (0..resolved.cohort_count()).find(|chunk| !self.committed.contains(chunk));
-        let from = first_open.unwrap_or(u64::MAX).saturating_mul(resolved.chunk);
+        let first_open = (0..resolved.cohort_count()).find(|cohort| !self.committed.contains(cohort));
+        let from = first_open.unwrap_or(u64::MAX).saturating_mul(resolved.cohort_size);
         let share = QuestionShare {
             index,
             askers: if resolved.job.run.mode == TimingMode::Latency { 1 } else { workers },
-            cohort_size: resolved.chunk,
+            cohort_size: resolved.cohort_size,
             committed: self.committed.clone(),
         };
         let questions = self.run.questions_from(&self.log, from)?;
@@ -213,7 +214,7 @@ fn lead_run(
     let corrector = Corrector {
         store: store.clone(),
         evaluator: Arc::clone(&run.evaluator),
-        cohort_size: run.resolved.chunk,
+        cohort_size: run.resolved.cohort_size,
         before: edits::read_edits(store, log)?,
         seen: log.state().golds.len(),
         applied: BTreeMap::new(),
@@ -222,20 +223,20 @@ fn lead_run(
         waker: waker.clone(),
     };
     let resolved = run.resolved.clone();
-    let commits = CommitParts {
+    let commit_parts = CommitParts {
         store: store.clone(),
         log: log.clone(),
         generation: number,
         committer: committer.to_owned(),
-        expected: Arc::new(move |chunk| resolved.outcomes_of(chunk)),
+        expected: Arc::new(move |cohort| resolved.outcomes_of(cohort)),
         fault: fault.clone(),
         corrector,
         open_writes: Arc::clone(open_writes),
     };
-    let (clerk, thread) = commits.open().map_err(|source| JobError::Io {
+    let (committer, thread) = commit_parts.open().map_err(|source| JobError::Io {
         path: run.id().into(),
         operation: "cannot start a thread",
         source,
     })?;
-    Ok((LeaderParts { committer: clerk, before, corrections, waker }, thread))
+    Ok((LeaderParts { committer, before, corrections, waker }, thread))
 }

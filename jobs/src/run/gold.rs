@@ -36,7 +36,7 @@ pub fn apply_edit(run: &OpenRun, path: &Path, committer: &str) -> Result<GoldEdi
     let questions = Questions::open(&spec, RowPolicy::Strict)?;
     let gold_by = run.resolved.job.gold_by(questions.format());
     let mut resolver = QuestionResolver::new(&run.configurations.catalogue.corpus, gold_by, path, false);
-    let mut applied = GoldEditCounts::default();
+    let mut counts = GoldEditCounts::default();
     let mut lines = Vec::new();
     for question in questions {
         let question = question?;
@@ -44,11 +44,11 @@ pub fn apply_edit(run: &OpenRun, path: &Path, committer: &str) -> Result<GoldEdi
             // A limited run has only the first questions of its file, and it lacks the quarantined rows.
             continue;
         };
-        applied.questions += 1;
+        counts.questions += 1;
         let new = resolver.resolve_row(old.index, &question)?;
         check_rest(run, old, &new)?;
         if new.gold_digest != old.gold_digest {
-            applied.changed += 1;
+            counts.changed += 1;
             serde_json::to_writer(&mut lines, &new).map_err(|source| JobError::Stored {
                 what: "an edit of gold",
                 run: run.id().to_owned(),
@@ -57,14 +57,14 @@ pub fn apply_edit(run: &OpenRun, path: &Path, committer: &str) -> Result<GoldEdi
             lines.push(b'\n');
         }
     }
-    if applied.questions == 0 {
+    if counts.questions == 0 {
         let reason = format!("none of its questions is in {}", path.display());
         return Err(JobError::Unfit { run: run.id().to_owned(), reason });
     }
-    if applied.changed > 0 {
+    if counts.changed > 0 {
         commit_edit(run, &mut log, committer, &lines)?;
     }
-    Ok(applied)
+    Ok(counts)
 }
 
 /// The run's questions by id, with the log's edits of gold applied.

@@ -47,15 +47,16 @@ impl JournalWriter {
     /// Starts the writing thread; `open` counts its writes.
     pub fn new(
         store: &Store,
-        author: WriterId,
+        writer_id: WriterId,
         answer_index: AnswerIndex,
         open: Arc<AtomicUsize>,
         fault: RunFault,
     ) -> Self {
         let (jobs, receiver) = channel();
         let durable = answer_index.durable_segments();
-        let pen = SegmentWriter { store: store.clone(), author, durable, open: Arc::clone(&open), fault };
-        let started = std::thread::Builder::new().name("journal".into()).spawn(move || pen.write_segments(&receiver));
+        let writer = SegmentWriter { store: store.clone(), writer_id, durable, open: Arc::clone(&open), fault };
+        let started =
+            std::thread::Builder::new().name("journal".into()).spawn(move || writer.write_segments(&receiver));
         if let Err(error) = started {
             tracing::error!(%error, "cannot start the journal's thread");
         }
@@ -77,7 +78,7 @@ impl DurableWriter for JournalWriter {
     type Item = RecordedResponse;
     type Receipt = Receipt;
 
-    fn accept_items(&mut self, _chunk: u64, items: &mut Vec<RecordedResponse>) {
+    fn accept_items(&mut self, _cohort: u64, items: &mut Vec<RecordedResponse>) {
         if !items.is_empty() {
             self.since.get_or_insert_with(Instant::now);
         }
@@ -110,7 +111,7 @@ impl DurableWriter for JournalWriter {
 /// The writing thread.
 struct SegmentWriter {
     store: Store,
-    author: WriterId,
+    writer_id: WriterId,
     durable: DurableSegments,
     open: Arc<AtomicUsize>,
     fault: RunFault,
@@ -119,8 +120,8 @@ struct SegmentWriter {
 impl SegmentWriter {
     fn write_segments(self, receiver: &Receiver<SegmentWrite>) {
         for (seq, (records, run_only, ticket)) in receiver.iter().enumerate() {
-            let folder = if run_only { layout::run_journal(&self.author.run) } else { layout::JOURNAL.to_owned() };
-            let WriterId { run, generation, worker } = &self.author;
+            let folder = if run_only { layout::run_journal(&self.writer_id.run) } else { layout::JOURNAL.to_owned() };
+            let WriterId { run, generation, worker } = &self.writer_id;
             let name = layout::segment_name(&folder, now_ms(), run, *generation, *worker, seq as u64);
             let keys = records.iter().map(|(key, ..)| *key).collect();
             let entries = records

@@ -111,7 +111,7 @@ impl QuestionOpener for MachineOpener {
             asked: Vec::new(),
             keys: Vec::new(),
             charged: BTreeSet::new(),
-            needs: OutcomeUsage::default(),
+            usage: OutcomeUsage::default(),
             rounds: 0,
             begun: None,
             service_us: 0,
@@ -143,7 +143,7 @@ pub struct HostedMachine {
     keys: Vec<RequestKey>,
     /// Keys with their device time already counted: a key asked again is not computed again.
     charged: BTreeSet<RequestKey>,
-    needs: OutcomeUsage,
+    usage: OutcomeUsage,
     rounds: u32,
     /// Time of the first step.
     begun: Option<Instant>,
@@ -169,7 +169,7 @@ impl HostedMachine {
         let each = asked.iter().flat_map(|(request, count)| std::iter::repeat_n(request, *count));
         each.zip(responses)
             .map(|(request, served)| {
-                self.needs.add(request, &served.response);
+                self.usage.add(request, &served.response);
                 let mut response = own_response(&served.response, request);
                 if request.wants_text() {
                     read_texts(corpus, &mut response);
@@ -187,8 +187,8 @@ impl HostedMachine {
             wall_s: self.begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64()),
         };
         let measured = OutcomeTiming { timing, device_s: (self.device_us > 0).then(|| seconds(self.device_us)) };
-        let needs = std::mem::take(&mut self.needs);
-        let row = outcome_row(self.configuration, &self.question, outcome, self.rounds, needs, Some(measured));
+        let usage = std::mem::take(&mut self.usage);
+        let row = outcome_row(self.configuration, &self.question, outcome, self.rounds, usage, Some(measured));
         Rc::new(FinishedOutcome { question: Rc::clone(&self.gold), row })
     }
 }
@@ -225,9 +225,9 @@ impl DrivenMachine for HostedMachine {
             MachineStep::Done(outcome) => DrivenStep::Done(self.finish(outcome)),
             MachineStep::Ask(requests) => {
                 self.rounds += 1;
-                let company = Arc::clone(&self.configurations);
+                let configurations = Arc::clone(&self.configurations);
                 let asked = requests.into_iter().map(|request| {
-                    let key = request_key(&request, &company.catalogue, &mut self.payload);
+                    let key = request_key(&request, &configurations.catalogue, &mut self.payload);
                     // A machine's share of a batch is known only if all requests of the batch are its own.
                     if self.mode == TimingMode::Latency {
                         self.keys.push(key);
@@ -236,7 +236,7 @@ impl DrivenMachine for HostedMachine {
                     drive::AskedRequest {
                         key,
                         bucket: request_bucket(&request, &key),
-                        request: company.with_all_temperatures(request),
+                        request: configurations.with_all_temperatures(request),
                     }
                 });
                 DrivenStep::Ask(asked.collect())

@@ -71,16 +71,16 @@ fn write_questions(
     report: ProgressReporter<'_>,
 ) -> Result<PreparationSummary, JobError> {
     let mut writer = TableWriter::<QuestionRow>::new(&places.store, &layout::questions_table(run))?;
-    let (needs_candidates, watch) = (configured.needs_candidates, &mut configured.watch);
+    let (needs_candidates, overlap) = (configured.needs_candidates, &mut configured.overlap);
     let (prepared, errors) =
         questions::prepare_questions(&opened.job, opened.corpus(), needs_candidates, quarantine, &mut |row| {
             if row.index % 1024 == 0 {
                 report("questions", row.index);
             }
-            watch.see_row(&row);
+            overlap.see_row(&row);
             Ok(writer.push(row)?)
         })?;
-    watch.refuse_overlap()?;
+    overlap.refuse_overlap()?;
     writer.finish()?;
     write_table(&places.store, &layout::final_table(run, "errors"), errors)?;
     Ok(prepared)
@@ -96,7 +96,7 @@ fn resolve_settings(
     let OpenedJob { job, corpus_key, catalogue } = opened;
     let corpus = &catalogue.corpus;
     ResolvedSettings {
-        chunk: job.run.chunk.unwrap_or_else(|| default_cohort_size(prepared.questions)),
+        cohort_size: job.run.chunk.unwrap_or_else(|| default_cohort_size(prepared.questions)),
         job,
         configurations: configured.configurations,
         prepared,

@@ -53,11 +53,16 @@ impl OpenRun {
         let setting = MethodSetting { passages: catalogue.corpus.len() as u32 };
         let methods = sweep::build_methods(&resolved.configurations, &setting)?;
         let strata = &resolved.prepared.strata;
-        let judge = OutcomeEvaluator::new(measures, resolved.format(), &methods, strata, &catalogue.corpus)?;
+        let evaluator = OutcomeEvaluator::new(measures, resolved.format(), &methods, strata, &catalogue.corpus)?;
         let catalogue = Arc::new(catalogue);
-        let company = RunConfigurations::with_temperatures(methods, catalogue, &run.temperatures);
-        let company = Arc::new(company);
-        Ok(Self { places: places.clone(), record, resolved, configurations: company, evaluator: Arc::new(judge) })
+        let configurations = RunConfigurations::with_temperatures(methods, catalogue, &run.temperatures);
+        Ok(Self {
+            places: places.clone(),
+            record,
+            resolved,
+            configurations: Arc::new(configurations),
+            evaluator: Arc::new(evaluator),
+        })
     }
 
     /// Opens its models and the existing dense indexes. Requests have keys from then on.

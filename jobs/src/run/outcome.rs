@@ -57,10 +57,10 @@ pub(crate) fn outcome_row(
     question: &QuestionRow,
     outcome: Outcome,
     rounds: u32,
-    needs: OutcomeUsage,
+    usage: OutcomeUsage,
     measured: Option<OutcomeTiming>,
 ) -> OutcomeRow {
-    let OutcomeUsage { calls, retrieved } = needs;
+    let OutcomeUsage { calls, retrieved } = usage;
     let (timing, device_s) = measured.map_or((None, None), |measured| (Some(measured.timing), measured.device_s));
     let message = match &outcome.status {
         hopeval_methods::OutcomeStatus::Ok => None,

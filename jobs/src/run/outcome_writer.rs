@@ -36,7 +36,7 @@ impl OutcomeWriter {
     /// Starts the writing thread; `open` counts its writes.
     pub fn new(
         store: &Store,
-        author: WriterId,
+        writer_id: WriterId,
         usage: &ServiceCounters,
         open: Arc<AtomicUsize>,
         fault: RunFault,
@@ -45,7 +45,7 @@ impl OutcomeWriter {
         let (store, counter) = (store.clone(), Arc::clone(&open));
         let started = std::thread::Builder::new()
             .name("outcomes".into())
-            .spawn(move || write_parts(&store, &author, &receiver, &counter, &fault));
+            .spawn(move || write_parts(&store, &writer_id, &receiver, &counter, &fault));
         if let Err(error) = started {
             tracing::error!(%error, "cannot start the outcomes' thread");
         }
@@ -70,12 +70,12 @@ impl DurableWriter for OutcomeWriter {
     type Item = Rc<FinishedOutcome>;
     type Receipt = Receipt;
 
-    fn accept_items(&mut self, chunk: u64, items: &mut Vec<Rc<FinishedOutcome>>) {
+    fn accept_items(&mut self, cohort: u64, items: &mut Vec<Rc<FinishedOutcome>>) {
         let rows = items.drain(..).map(|finished| match Rc::try_unwrap(finished) {
             Ok(finished) => finished.row,
             Err(shared) => shared.row.clone(),
         });
-        self.open_cohorts.entry(chunk).or_default().extend(rows);
+        self.open_cohorts.entry(cohort).or_default().extend(rows);
     }
 
     /// A flush writes nothing here: an incomplete cohort is run again, from the journal.
@@ -91,18 +91,24 @@ impl DurableWriter for OutcomeWriter {
         if done.is_empty() && used.is_empty() {
             return;
         }
-        let chunks = done.iter().map(|(&chunk, rows)| (chunk, rows.len() as u64)).collect();
+        let cohorts = done.iter().map(|(&cohort, rows)| (cohort, rows.len() as u64)).collect();
         let rows = done.into_values().flatten().collect();
         self.open.fetch_add(1, Ordering::SeqCst);
-        drop(self.jobs.send((rows, chunks, used, begin())));
+        drop(self.jobs.send((rows, cohorts, used, begin())));
     }
 }
 
-fn write_parts(store: &Store, author: &WriterId, receiver: &Receiver<PartWrite>, open: &AtomicUsize, fault: &RunFault) {
-    for (n, (rows, chunks, used, ticket)) in receiver.iter().enumerate() {
+fn write_parts(
+    store: &Store,
+    writer_id: &WriterId,
+    receiver: &Receiver<PartWrite>,
+    open: &AtomicUsize,
+    fault: &RunFault,
+) {
+    for (n, (rows, cohorts, used, ticket)) in receiver.iter().enumerate() {
         let mut part = None;
         if !rows.is_empty() {
-            let name = layout::outcome_part(&author.run, author.generation, author.worker, n as u64);
+            let name = layout::outcome_part(&writer_id.run, writer_id.generation, writer_id.worker, n as u64);
             if let Err(error) = outcomes::write_part(store, &name, rows) {
                 fault.report(error.into());
                 return;
@@ -110,6 +116,6 @@ fn write_parts(store: &Store, author: &WriterId, receiver: &Receiver<PartWrite>,
             part = Some(name);
         }
         open.fetch_sub(1, Ordering::SeqCst);
-        ticket.answer(Receipt::Part { part, chunks, used });
+        ticket.answer(Receipt::Part { part, cohorts, used });
     }
 }

@@ -40,7 +40,7 @@ pub struct WorkerParts {
     /// The store for outcomes and journal.
     pub store: Store,
     /// The writer's identity.
-    pub author: WriterId,
+    pub writer_id: WriterId,
     /// Configurations and services.
     pub configurations: Arc<RunConfigurations>,
     /// The evaluator of outcomes.
@@ -66,7 +66,7 @@ pub struct WorkerParts {
     /// The first error.
     pub fault: RunFault,
     /// Additional parts of worker 0.
-    pub leading: Option<LeaderParts>,
+    pub leader: Option<LeaderParts>,
 }
 
 /// Additional parts of worker 0: commits and corrections.
@@ -85,50 +85,51 @@ pub struct LeaderParts {
 pub fn render(worker: &mut Worker, parts: WorkerParts) {
     let credits = Credits::new(parts.in_flight);
     let catalogue = &parts.configurations.catalogue;
-    let spread = ShardedSearch::open(catalogue.services(), worker.index(), worker.peers());
-    let inlet = spread.as_ref().map(|spread| &spread.inlet);
-    let manner = ServingOptions { batch: parts.batch, mode: parts.mode, worker: worker.index() };
-    let desk =
-        ServiceDispatcher::open(catalogue, parts.answer_index.clone(), &parts.usage, manner, &parts.fault, inlet);
-    let scribe = JournalWriter::new(
+    let sharded = ShardedSearch::open(catalogue.services(), worker.index(), worker.peers());
+    let inlet = sharded.as_ref().map(|sharded| &sharded.inlet);
+    let options = ServingOptions { batch: parts.batch, mode: parts.mode, worker: worker.index() };
+    let dispatcher =
+        ServiceDispatcher::open(catalogue, parts.answer_index.clone(), &parts.usage, options, &parts.fault, inlet);
+    let journal_writer = JournalWriter::new(
         &parts.store,
-        parts.author.clone(),
+        parts.writer_id.clone(),
         parts.answer_index,
         Arc::clone(&parts.open_writes),
         parts.fault.clone(),
     );
-    let sink = OutcomeWriter::new(&parts.store, parts.author, &parts.usage, parts.open_writes, parts.fault.clone());
-    let (clerk, before, corrections, waker) = match parts.leading {
-        Some(leading) => (Some(leading.committer), leading.before, leading.corrections, leading.waker),
+    let outcome_writer =
+        OutcomeWriter::new(&parts.store, parts.writer_id, &parts.usage, parts.open_writes, parts.fault.clone());
+    let (committer, before, corrections, waker) = match parts.leader {
+        Some(leader) => (Some(leader.committer), leader.before, leader.corrections, leader.waker),
         None => (None, Vec::new(), channel().1, OperatorWaker::default()),
     };
     worker.dataflow::<u64, _, _>(|scope| {
         let questions = admit(scope, parts.feed, &credits, &parts.counters);
-        let doorman = MachineOpener::new(parts.configurations, Arc::clone(&parts.evaluator), parts.mode);
+        let opener = MachineOpener::new(parts.configurations, Arc::clone(&parts.evaluator), parts.mode);
         let (outcomes, records) = scope.iterative::<u32, _, _>(|inner| {
             let (handle, replies) = inner.loop_variable::<Vec<_>>(1);
-            let (requests, outcomes) = drive(questions.enter(inner), replies, doorman, &credits, &parts.counters);
-            let (replies, records) = serve(requests, desk, &parts.counters);
+            let (requests, outcomes) = drive(questions.enter(inner), replies, opener, &credits, &parts.counters);
+            let (replies, records) = serve(requests, dispatcher, &parts.counters);
             replies.connect_loop(handle);
             (outcomes.leave(scope), records.leave(scope))
         });
-        if let Some(ShardedSearch { queries, shards, .. }) = spread {
+        if let Some(ShardedSearch { queries, shards, .. }) = sharded {
             // While a query is under way, its question is open, and holds the time of the question's outcomes.
             scatter(outcomes.clone(), queries, shards);
         }
-        let judge = parts.evaluator;
-        let mut scratch = MeasureBuffers::default();
+        let evaluator = parts.evaluator;
+        let mut buffers = MeasureBuffers::default();
         let mut values = Vec::new();
         let changes = outcomes.clone().flat_map(move |finished: Rc<FinishedOutcome>| {
-            judge.evaluate_outcome(&finished.question, &finished.row, &mut scratch, &mut values);
-            judge.tally_changes(&finished.question, &finished.row, &values, 1)
+            evaluator.evaluate_outcome(&finished.question, &finished.row, &mut buffers, &mut values);
+            evaluator.tally_changes(&finished.question, &finished.row, &values, 1)
         });
-        let receipts = persist(outcomes, "outcomes", sink, &parts.flush);
-        let receipts = receipts.concat(persist(records, "journal", scribe, &parts.flush));
+        let receipts = persist(outcomes, "outcomes", outcome_writer, &parts.flush);
+        let receipts = receipts.concat(persist(records, "journal", journal_writer, &parts.flush));
         let corrected = correct(receipts.clone(), corrections, move |activator| waker.set_activator(activator));
         let before = before.to_stream(scope).container::<Vec<_>>();
         let live = tally(changes.concat(before).concat(corrected));
-        commit(receipts, live, TallyTable::default(), WorkerCommitter(clerk));
+        commit(receipts, live, TallyTable::default(), WorkerCommitter(committer));
     });
 }
 
@@ -140,8 +141,8 @@ impl hopeval_operators::commit::Committer for WorkerCommitter {
     type Key = TallyKey;
 
     fn complete(&mut self, complete: u64, receipts: Vec<Receipt>, table: &TallyTable<TallyKey>) {
-        if let Some(clerk) = &mut self.0 {
-            clerk.complete(complete, receipts, table);
+        if let Some(committer) = &mut self.0 {
+            committer.complete(complete, receipts, table);
         }
     }
 }

@@ -47,7 +47,8 @@ pub struct ResolvedSettings {
     /// The origin of the corpus's links.
     pub links: String,
     /// Questions of a cohort.
-    pub chunk: u64,
+    #[serde(rename = "chunk")]
+    pub cohort_size: u64,
 }
 
 /// Open machines of a worker unless the job says otherwise, for jobs without and with models. A machine takes some 15
@@ -59,19 +60,19 @@ const MACHINES: (usize, usize) = (4096, 16_384);
 /// The fewest and the most questions in flight on a worker unless the job says otherwise.
 const IN_FLIGHT: (usize, usize) = (16, 256);
 
-/// The smallest and largest default cohort.
-const CHUNKS: (u64, u64) = (16, 4096);
+/// The smallest and the largest default size of a cohort.
+const COHORT_SIZES: (u64, u64) = (16, 4096);
 
 /// Questions of a cohort unless the job says: for about a hundred commits, whatever the dataset.
 pub(super) fn default_cohort_size(questions: u64) -> u64 {
-    (questions / 100).next_power_of_two().clamp(CHUNKS.0, CHUNKS.1)
+    (questions / 100).next_power_of_two().clamp(COHORT_SIZES.0, COHORT_SIZES.1)
 }
 
 impl ResolvedSettings {
     /// Outcomes of a complete cohort.
-    pub fn outcomes_of(&self, chunk: u64) -> u64 {
-        let begin = chunk * self.chunk;
-        let end = (begin + self.chunk).min(self.prepared.questions);
+    pub fn outcomes_of(&self, cohort: u64) -> u64 {
+        let begin = cohort * self.cohort_size;
+        let end = (begin + self.cohort_size).min(self.prepared.questions);
         end.saturating_sub(begin) * self.configurations.len() as u64
     }
 
@@ -82,7 +83,7 @@ impl ResolvedSettings {
 
     /// Cohorts of the run.
     pub fn cohort_count(&self) -> u64 {
-        self.prepared.questions.div_ceil(self.chunk)
+        self.prepared.questions.div_ceil(self.cohort_size)
     }
 
     /// Questions in flight on each worker: one in the mode `latency`. Otherwise, unless the job says, enough to keep

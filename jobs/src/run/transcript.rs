@@ -15,12 +15,12 @@ use hopeval_results::tables::{OutcomeRow, QuestionRow};
 /// A request without an answer from these services.
 pub fn drive_again(run: &OpenRun, configuration: u32, question: &QuestionRow) -> Result<OutcomeRow, JobError> {
     let transcript = transcript(run, configuration, question)?;
-    let mut needs = OutcomeUsage::default();
+    let mut usage = OutcomeUsage::default();
     for round in &transcript.rounds {
-        round.requests.iter().zip(&round.responses).for_each(|(request, response)| needs.add(request, response));
+        round.requests.iter().zip(&round.responses).for_each(|(request, response)| usage.add(request, response));
     }
     let rounds = transcript.rounds.len() as u32;
-    Ok(outcome_row(configuration, question, transcript.outcome, rounds, needs, None))
+    Ok(outcome_row(configuration, question, transcript.outcome, rounds, usage, None))
 }
 
 /// The transcript of one question under one configuration, driven again.
@@ -32,10 +32,10 @@ pub fn transcript(run: &OpenRun, configuration: u32, question: &QuestionRow) -> 
     let name = &run.resolved.configurations[configuration as usize].name;
     let catalogue = &run.configurations.catalogue;
     // A model's answers come from the journal: computing them again may take long, or be impossible here.
-    let recall = catalogue.needs_models(method).then(|| JournalledAnswers::open(run)).transpose()?;
+    let journalled = catalogue.needs_models(method).then(|| JournalledAnswers::open(run)).transpose()?;
     let mut answer = |request: &hopeval_methods::Request| {
-        let recalled = recall.as_ref().and_then(|recall| recall.answer(request));
-        let mut response = recalled.unwrap_or_else(|| catalogue.answer(request));
+        let found = journalled.as_ref().and_then(|answers| answers.answer(request));
+        let mut response = found.unwrap_or_else(|| catalogue.answer(request));
         if request.wants_text() {
             read_texts(&catalogue.corpus, &mut response);
         }

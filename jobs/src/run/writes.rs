@@ -27,7 +27,8 @@ pub enum Receipt {
         /// The object; `None` if the receipt only reports usage.
         part: Option<String>,
         /// Its cohorts, as (cohort, outcomes).
-        chunks: Vec<(u64, u64)>,
+        #[serde(rename = "chunks")]
+        cohorts: Vec<(u64, u64)>,
         /// Usage of services since the worker's last receipt.
         used: Vec<(String, Usage)>,
     },

@@ -48,8 +48,8 @@ impl AnswerIndex {
         for damaged in journal.damaged() {
             tracing::warn!(error = %damaged, "a journal segment is left out; what it holds is computed again");
         }
-        let inner = AnswerIndexState { journal, recent: FxHashMap::default(), durable: Arc::default() };
-        Ok(Self(Rc::new(RefCell::new(inner))))
+        let state = AnswerIndexState { journal, recent: FxHashMap::default(), durable: Arc::default() };
+        Ok(Self(Rc::new(RefCell::new(state))))
     }
 
     /// Number of keys in the index.
@@ -90,12 +90,12 @@ impl AnswerIndex {
 
     /// Moves durable answers from memory to the index.
     pub(crate) fn index_durable(&self) {
-        let mut inner = self.0.borrow_mut();
-        let durable = std::mem::take(&mut *inner.durable.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut state = self.0.borrow_mut();
+        let durable = std::mem::take(&mut *state.durable.lock().unwrap_or_else(PoisonError::into_inner));
         for (segment, keys) in durable {
-            inner.journal.add_segment(&segment);
+            state.journal.add_segment(&segment);
             for key in keys {
-                inner.recent.remove(&key);
+                state.recent.remove(&key);
             }
         }
     }

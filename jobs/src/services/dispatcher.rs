@@ -1,10 +1,11 @@
 //! Dispatches the requests of one worker: each goes to memory, to the journal or to its service.
 //!
 //! ```text
-//!   serve --submit--> Desk --not journalled--> corpus lookups, at once
-//!                      |----known, not durable yet--> from memory, at once
-//!                      |----in the journal--> archive thread: reads ranges ----miss----+
-//!                      +----new-----------------------------------------------------> service thread
+//!   serve --submit--> ServiceDispatcher
+//!                       |----not journalled--> corpus lookups, at once
+//!                       |----known, not durable yet--> from memory, at once
+//!                       |----in the journal--> JournalReader, in its thread: reads ranges ----miss----+
+//!                       +----new------------------------------------------------------------------> service thread
 //! ```
 //!
 //! A service thread takes all waiting requests, up to a batch, and never waits for more. Nothing here blocks the
@@ -35,14 +36,14 @@ use std::time::Instant;
 /// Dispatches the requests of one worker to memory, the journal and the services.
 pub struct ServiceDispatcher {
     catalogue: Arc<Catalogue>,
-    shelf: AnswerIndex,
+    answer_index: AnswerIndex,
     usage: ServiceCounters,
     queues: BTreeMap<Arc<str>, Sender<ServiceTask>>,
     /// The first eight bytes of all keys seen by this worker. A key belongs to one worker alone.
     seen: FxHashSet<u64>,
     /// In latency mode earlier answers are not looked up.
     mode: TimingMode,
-    archive: Sender<(ServiceTask, AnswerLocation)>,
+    journal_reads: Sender<(ServiceTask, AnswerLocation)>,
 }
 
 /// Options for answering the requests of one worker.
@@ -61,13 +62,13 @@ impl ServiceDispatcher {
     /// through `inlet` to all workers. An error that ends the run goes to `fault`.
     pub fn open(
         catalogue: &Arc<Catalogue>,
-        shelf: AnswerIndex,
+        answer_index: AnswerIndex,
         usage: &ServiceCounters,
-        manner: ServingOptions,
+        options: ServingOptions,
         fault: &RunFault,
         inlet: Option<&QueryInlet>,
     ) -> Self {
-        let ServingOptions { batch, mode, worker } = manner;
+        let ServingOptions { batch, mode, worker } = options;
         let mut queues = BTreeMap::new();
         for (name, service) in catalogue.journalled_services() {
             let (sender, tasks) = channel();
@@ -84,18 +85,18 @@ impl ServiceDispatcher {
             spawn_thread(&format!("service {name}"), move || service.serve(&thread, &tasks));
             queues.insert(Arc::clone(name), sender);
         }
-        let (archive, receiver) = channel();
-        let reader = shelf.reader();
-        let clerk = JournalReader { queues: queues.clone(), usage: Arc::clone(usage) };
-        spawn_thread("archive", move || clerk.run(&receiver, &reader));
+        let (journal_reads, receiver) = channel();
+        let segment_reader = answer_index.reader();
+        let journal_reader = JournalReader { queues: queues.clone(), usage: Arc::clone(usage) };
+        spawn_thread("archive", move || journal_reader.read_answers(&receiver, &segment_reader));
         Self {
             catalogue: Arc::clone(catalogue),
-            shelf,
+            answer_index,
             usage: Arc::clone(usage),
             queues,
             seen: FxHashSet::default(),
             mode,
-            archive,
+            journal_reads,
         }
     }
 
@@ -109,8 +110,8 @@ impl ServiceDispatcher {
         if self.mode == TimingMode::Latency {
             return (None, None);
         }
-        let recent = self.shelf.recent(key).filter(|served| served.response.satisfies(request));
-        let location = if recent.is_some() { None } else { self.shelf.locate(key) };
+        let recent = self.answer_index.recent(key).filter(|served| served.response.satisfies(request));
+        let location = if recent.is_some() { None } else { self.answer_index.locate(key) };
         (recent, location)
     }
 
@@ -155,7 +156,7 @@ impl Backend for ServiceDispatcher {
             }
             // A closed channel drops the ticket; the request is then answered as dropped.
             match location {
-                Some(location) => drop(self.archive.send(((submission, now), location))),
+                Some(location) => drop(self.journal_reads.send(((submission, now), location))),
                 None => {
                     if let Some(queue) = self.queues.get(&submission.request.service.0) {
                         drop(queue.send((submission, now)));

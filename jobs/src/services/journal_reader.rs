@@ -1,4 +1,4 @@
-//! The archive thread of one worker: reads journalled answers. Requests with unusable answers go to their services.
+//! The thread that reads journalled answers for one worker. Requests with unusable answers go to their services.
 
 use super::record::AnswerRecord;
 use super::thread::{ServiceTask, take_batch};
@@ -19,11 +19,11 @@ pub(super) struct JournalReader {
 }
 
 /// The most journalled answers in one read.
-const ARCHIVE_BATCH: usize = 256;
+const READ_BATCH: usize = 256;
 
 impl JournalReader {
-    pub(super) fn run(&self, receiver: &Receiver<(ServiceTask, AnswerLocation)>, reader: &SegmentReader) {
-        while let Some(batch) = take_batch(receiver, ARCHIVE_BATCH) {
+    pub(super) fn read_answers(&self, receiver: &Receiver<(ServiceTask, AnswerLocation)>, reader: &SegmentReader) {
+        while let Some(batch) = take_batch(receiver, READ_BATCH) {
             let locations: Vec<_> = batch.iter().map(|(_, location)| *location).collect();
             let mut answers = Vec::with_capacity(batch.len());
             for (((mut submission, since), _), bytes) in batch.into_iter().zip(reader.read(&locations)) {

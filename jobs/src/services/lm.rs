@@ -1,7 +1,7 @@
 //! `kind = "lm"`: a Hugging Face folder behind the language-model engine.
 //!
 //! ```text
-//!   request --prompts.. assembled, tokenised--> Asked: requests to the engine, and the response from their answers
+//!   request --prompts.. assembled, tokenised--> PreparedRequest: engine requests, and a builder of the response
 //!             (service thread of a worker)         |
 //!                                                  +--submit--> Engine (one for the process) --reply--> ticket
 //! ```

@@ -11,8 +11,8 @@
 //!
 //! All numbers and names below are stored, so they never come from a Rust identifier or the order of a list. Values to
 //! be written are destructured without `..`: a new field or variant does not compile until this file decides its stored
-//! form. The names in the JSON of the first versions are those of [`AnswerRecord`] and its fields; `tests/golden` has records
-//! of every kind.
+//! form. The names in the JSON of the first versions are those of [`AnswerRecord`] and its fields; `tests/golden` has
+//! records of every kind.
 
 use super::served::ServedResponse;
 use hopeval_methods::request::PassageId;
@@ -467,8 +467,10 @@ mod tests {
     fn the_first_records_were_json_and_are_still_read() {
         let record = &samples()[3];
         assert_eq!(AnswerRecord::from_bytes(&serde_json::to_vec(record).unwrap()).as_ref(), Some(record));
-        let written = r#"{"service":"sparse","kind":"retrieve","response":{"result":{"Ok":{"Retrieve":[{"passage":4,"score":1.5}]}},
-            "work":{"prompt_tokens":0,"completion_tokens":0,"scored_tokens":0,"operations":0},"prompt":null,"passages":[]},"service_us":9}"#;
+        let written = r#"{"service":"sparse","kind":"retrieve",
+            "response":{"result":{"Ok":{"Retrieve":[{"passage":4,"score":1.5}]}},
+            "work":{"prompt_tokens":0,"completion_tokens":0,"scored_tokens":0,"operations":0},
+            "prompt":null,"passages":[]},"service_us":9}"#;
         let read = AnswerRecord::from_bytes(written.as_bytes()).unwrap();
         assert_eq!((read.service.as_str(), read.kind, read.service_us), ("sparse", RequestKind::Retrieve, 9));
         assert_eq!(AnswerRecord::from_bytes(b"\x03"), None, "a later version's");

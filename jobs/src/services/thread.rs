@@ -85,7 +85,12 @@ pub(super) fn take_batch<T>(receiver: &Receiver<T>, most: usize) -> Option<Vec<T
 ///
 /// After the loss of a device nothing is answered: the loss is reported as the run's error, and this thread waits for
 /// the process to end. Otherwise the failed question would be committed, and a resumed run would never ask it again.
-pub(super) fn task_answer(task: ServiceTask, response: Response, took: AnswerTiming, fault: &RunFault) -> TicketAnswer {
+pub(super) fn task_answer(
+    task: ServiceTask,
+    response: Response,
+    timing: AnswerTiming,
+    fault: &RunFault,
+) -> TicketAnswer {
     let (submission, _) = task;
     if let Some(lost) = device_loss(&submission.request, &response) {
         fault.report(lost);
@@ -94,7 +99,7 @@ pub(super) fn task_answer(task: ServiceTask, response: Response, took: AnswerTim
         }
     }
     let kind = submission.request.ask.kind();
-    let AnswerTiming { queue_us, service_us, device_us } = took;
+    let AnswerTiming { queue_us, service_us, device_us } = timing;
     let served = ServedResponse { response, queue_us, service_us, device_us, cached: false };
     let record = RecordedResponse {
         bucket: submission.bucket,

@@ -281,7 +281,8 @@ mod tests {
 
     #[test]
     fn draws_go_round_the_templates_and_equal_texts_are_merged() {
-        let templates = r#"templates = ["{blank} the texts {blank} question.", {text = "{blank} below.", position = "before"}]
+        let templates = r#"templates = ["{blank} the texts {blank} question.",
+                {text = "{blank} below.", position = "before"}]
             draws = 7"#;
         let script = |prompt: &str, draw: u32| match (prompt.contains("below"), draw) {
             (false, 2) => "<extra_id_0> Read<extra_id_3>".to_owned(),

@@ -305,15 +305,15 @@ fn keep_apart(
     places: &Places,
     report: ProgressReporter<'_>,
 ) -> Result<(), JobError> {
-    let mut watch = OverlapCheck::default();
+    let mut overlap = OverlapCheck::default();
     let mut sample = Vec::new();
     each_question(sampled, lenient, &mut |id, text| sample.push(SampledQuestion::new(id, text)))?;
-    watch.add_sample("the [tune] sample", &sample);
+    overlap.add_sample("the [tune] sample", &sample);
     let mut evaluated = job.clone();
     places.cache.prepare_world(&mut evaluated, report)?;
     // A run may set wrong rows aside. Its choice is not known here.
-    each_question(&evaluated, true, &mut |id, text| watch.see_question(id, text))?;
-    watch.refuse_overlap()
+    each_question(&evaluated, true, &mut |id, text| overlap.see_question(id, text))?;
+    overlap.refuse_overlap()
 }
 
 /// Calls `each` with id and text of each question of a job.

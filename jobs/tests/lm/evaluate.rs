@@ -120,7 +120,7 @@ impl Bench {
         ));
         let number = fence_log(&places.store, &open.record, "test", 1, workers).unwrap();
         open.open_services(&|_, _| ()).unwrap();
-        let (generation, ledger) = Generation::join(open, number, Some("test")).unwrap();
+        let (generation, commit_thread) = Generation::join(open, number, Some("test")).unwrap();
         let generation = Arc::new(generation);
         let shared = Arc::clone(&generation);
         let guards = timely::execute(timely::Config::process(workers), move |worker| {
@@ -131,7 +131,7 @@ impl Bench {
         })
         .unwrap();
         guards.join().into_iter().for_each(|worker| worker.unwrap());
-        let mut log = ledger.unwrap().join().unwrap().unwrap();
+        let mut log = commit_thread.unwrap().join().unwrap().unwrap();
         if let Some(error) = generation.fault.take() {
             panic!("{error}");
         }

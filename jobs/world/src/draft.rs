@@ -43,7 +43,7 @@ pub(crate) enum DraftAnswer {
 pub(crate) struct DraftContext<'a> {
     pub(crate) world: &'a Entities,
     pub(crate) difficulty: &'a Difficulty,
-    pub(crate) draw: RandomStream,
+    pub(crate) random: RandomStream,
     /// In `eval`, half the questions use only relations of `train`, the other half at least one held-out relation.
     want_held_out_relation: bool,
     want_held_out_template: bool,
@@ -53,14 +53,14 @@ pub(crate) struct DraftContext<'a> {
 }
 
 impl<'a> DraftContext<'a> {
-    pub(crate) fn new(world: &'a Entities, difficulty: &'a Difficulty, mut draw: RandomStream) -> Self {
+    pub(crate) fn new(world: &'a Entities, difficulty: &'a Difficulty, mut random: RandomStream) -> Self {
         let eval = world.split == WorldSplit::Eval;
-        let (relation, template) = (draw.chance(500), draw.chance(500));
-        let want_reciprocal = draw.chance(difficulty.reciprocal);
+        let (relation, template) = (random.chance(500), random.chance(500));
+        let want_reciprocal = random.chance(difficulty.reciprocal);
         Self {
             world,
             difficulty,
-            draw,
+            random,
             want_held_out_relation: eval && relation,
             want_held_out_template: eval && template,
             want_reciprocal,
@@ -87,7 +87,7 @@ impl<'a> DraftContext<'a> {
 
     /// One of the wordings allowed for this question.
     pub(crate) fn choose_wording(&mut self, wordings: &Wordings) -> &'static str {
-        let n = if self.want_held_out_template { self.draw.below(3) } else { self.draw.below(2) } as usize;
+        let n = if self.want_held_out_template { self.random.below(3) } else { self.random.below(2) } as usize;
         self.used_held_out_template |= n == HELD_OUT_WORDING;
         wordings[n]
     }
@@ -100,7 +100,7 @@ impl<'a> DraftContext<'a> {
             HELD_OUT_WORDING => self.want_held_out_template,
             _ => self.used_held_out_template || !self.want_held_out_template,
         };
-        if self.draw.chance(self.difficulty.echo) && may_echo {
+        if self.random.chance(self.difficulty.echo) && may_echo {
             self.used_held_out_template |= fact.wording == HELD_OUT_WORDING;
             return wordings[fact.wording];
         }
@@ -128,14 +128,14 @@ impl<'a> DraftContext<'a> {
         if relations.is_empty() {
             return None;
         }
-        let relation = relations[self.draw.below(relations.len() as u64) as usize];
+        let relation = relations[self.random.below(relations.len() as u64) as usize];
         let (sentence, object, wording) = plan.find_fact(relation)?;
         Some(StatedFact { subject, relation, object: object.clone(), sentence: sentence as u32, wording })
     }
 
     /// The name of an entity in the question.
     pub(crate) fn pinpoint(&mut self, entity: Entity) -> String {
-        let with_noun = self.draw.chance(200);
+        let with_noun = self.random.chance(200);
         self.world.pinpoint(entity, with_noun)
     }
 
@@ -144,7 +144,7 @@ impl<'a> DraftContext<'a> {
     pub(crate) fn object_phrase(&mut self, fact: &StatedFact, subject: &str, place: PhrasePosition) -> Option<String> {
         let mut phrase = self.wording_of(fact, fact.relation.relation().phrase.as_ref()?).replace("{x}", subject);
         if let FactObject::Entity(object) = fact.object
-            && self.draw.chance(self.difficulty.overlap)
+            && self.random.chance(self.difficulty.overlap)
         {
             let EntityDescription { qualities, crafts } = self.describe_entity(object);
             if let (Some(qualities), Some(rest)) = (qualities, phrase.strip_prefix("the ")) {
@@ -162,7 +162,7 @@ impl<'a> DraftContext<'a> {
     /// Some of the things that an entity is known for, seldom as in its own passage.
     fn describe_entity(&mut self, entity: Entity) -> EntityDescription {
         let [(quality, craft), (other_quality, other_craft)] = self.world.known_for(entity);
-        let (qualities, crafts) = match self.draw.below(8) {
+        let (qualities, crafts) = match self.random.below(8) {
             0 => (None, Some(format!("{quality} {craft}"))),
             1 => (None, Some(format!("{craft} and {other_craft}"))),
             2 => (Some(other_quality.to_owned()), Some(craft.to_owned())),

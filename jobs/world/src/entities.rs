@@ -322,11 +322,11 @@ impl Entities {
     /// Two things that a person, a work or a place is known for. Each is two words, shared with few others of the
     /// class.
     pub(crate) fn known_for(&self, entity: Entity) -> [(&'static str, &'static str); 2] {
-        let mut draw = RandomStream::new(self.key, StreamPurpose::Attribute(2), self.number(entity));
+        let mut random = RandomStream::new(self.key, StreamPurpose::Attribute(2), self.number(entity));
         let crafts = CRAFTS[entity.class as usize];
-        let first = draw.below(crafts.len() as u64) as usize;
-        let second = (first + 1 + draw.below(crafts.len() as u64 - 1) as usize) % crafts.len();
-        [first, second].map(|craft| (draw.pick(&QUALITIES), crafts[craft]))
+        let first = random.below(crafts.len() as u64) as usize;
+        let second = (first + 1 + random.below(crafts.len() as u64 - 1) as usize) % crafts.len();
+        [first, second].map(|craft| (random.pick(&QUALITIES), crafts[craft]))
     }
 
     /// The possible objects of a relation: a class, the first one and their number.
@@ -368,7 +368,7 @@ impl Entities {
     }
 
     fn literal_value(&self, literal: LiteralKind, subject: Entity) -> FactObject {
-        let mut draw = RandomStream::new(self.key, StreamPurpose::Attribute(3), self.number(subject));
+        let mut random = RandomStream::new(self.key, StreamPurpose::Attribute(3), self.number(subject));
         match literal {
             LiteralKind::WorkYear => {
                 let year = self.work_year(subject);
@@ -389,21 +389,22 @@ impl Entities {
                     ("November", 30),
                     ("December", 31),
                 ];
-                let (year, month) = (self.birth_year(subject), draw.below(12));
+                let (year, month) = (self.birth_year(subject), random.below(12));
                 let (name, days) = MONTHS[month as usize];
-                let day = 1 + draw.below(days);
+                let day = 1 + random.below(days);
                 FactObject::Value(format!("{day} {name} {year}"), (year * 12 + month) * 31 + day)
             }
             LiteralKind::FoundingYear => {
-                let year = 1400 + draw.below(590);
+                let year = 1400 + random.below(590);
                 FactObject::Value(year.to_string(), year)
             }
             LiteralKind::Population => {
-                let people = (10 + draw.below(90)) * [100, 1000, 10_000][draw.below(3) as usize] + draw.below(100);
+                let people =
+                    (10 + random.below(90)) * [100, 1000, 10_000][random.below(3) as usize] + random.below(100);
                 FactObject::Value(group_digits(people), people)
             }
             LiteralKind::Length => {
-                let km = 20 + draw.below(1500);
+                let km = 20 + random.below(1500);
                 FactObject::Value(format!("{km} kilometres"), km)
             }
         }

@@ -33,8 +33,8 @@ const COMPARED: [(EntityClass, u64); 9] = [
     (EntityClass::River, 5),
 ];
 
-fn draw_start(drawing: &mut DraftContext<'_>, weights: &[(EntityClass, u64)]) -> Entity {
-    let mut left = drawing.draw.below(weights.iter().map(|(_, w)| w).sum());
+fn draw_start(context: &mut DraftContext<'_>, weights: &[(EntityClass, u64)]) -> Entity {
+    let mut left = context.random.below(weights.iter().map(|(_, w)| w).sum());
     let mut class = weights[0].0;
     for &(candidate, weight) in weights {
         class = candidate;
@@ -43,30 +43,30 @@ fn draw_start(drawing: &mut DraftContext<'_>, weights: &[(EntityClass, u64)]) ->
         }
         left -= weight;
     }
-    draw_entity(drawing, class)
+    draw_entity(context, class)
 }
 
 /// An entity of a class, of the well-known ones more often than not.
-fn draw_entity(drawing: &mut DraftContext<'_>, class: EntityClass) -> Entity {
-    let entity = Entity { class, index: drawing.draw.below(drawing.world.class_size(class)) };
-    if drawing.draw.chance(drawing.difficulty.fame) { drawing.world.well_known(entity) } else { entity }
+fn draw_entity(context: &mut DraftContext<'_>, class: EntityClass) -> Entity {
+    let entity = Entity { class, index: context.random.below(context.world.class_size(class)) };
+    if context.random.chance(context.difficulty.fame) { context.world.well_known(entity) } else { entity }
 }
 
 /// A chain of `hops` passages: each links to the next, and the last states the answer.
-pub(crate) fn draw_chain(drawing: &mut DraftContext<'_>, hops: usize) -> Option<QuestionDraft> {
-    let mut path = vec![draw_start(drawing, &STARTS)];
+pub(crate) fn draw_chain(context: &mut DraftContext<'_>, hops: usize) -> Option<QuestionDraft> {
+    let mut path = vec![draw_start(context, &STARTS)];
     let mut facts: Vec<StatedFact> = Vec::with_capacity(hops);
     while facts.len() < hops {
         let at = path[facts.len()];
         let is_last = facts.len() + 1 == hops;
-        if facts.len() == 1 && drawing.want_reciprocal && !drawing.plan_passage(at).mentions(path[0]) {
+        if facts.len() == 1 && context.want_reciprocal && !context.plan_passage(at).mentions(path[0]) {
             return None;
         }
-        let fact = drawing.any_fact(at, |r| is_last || r.relation().phrase.is_some())?;
+        let fact = context.any_fact(at, |r| is_last || r.relation().phrase.is_some())?;
         if let FactObject::Entity(object) = fact.object {
             // No way back, and no intermediate name equal to the answer's.
-            let name = drawing.world.name(object);
-            if path.contains(&object) || path.iter().any(|&e| drawing.world.name(e) == name) {
+            let name = context.world.name(object);
+            if path.contains(&object) || path.iter().any(|&e| context.world.name(e) == name) {
                 return None;
             }
             path.push(object);
@@ -74,16 +74,16 @@ pub(crate) fn draw_chain(drawing: &mut DraftContext<'_>, hops: usize) -> Option<
         facts.push(fact);
     }
     // The name in "Springfield, Arbia" includes its country.
-    if facts[0].relation.relation().range == ObjectRange::CountryOfCity && drawing.world.shares_name(path[0]) {
+    if facts[0].relation.relation().range == ObjectRange::CountryOfCity && context.world.shares_name(path[0]) {
         return None;
     }
-    let mut subject = drawing.pinpoint(path[0]);
+    let mut subject = context.pinpoint(path[0]);
     for (n, fact) in facts[..hops - 1].iter().enumerate() {
         let place = if n + 2 == hops { PhrasePosition::Last } else { PhrasePosition::Inner };
-        subject = drawing.object_phrase(fact, &subject, place)?;
+        subject = context.object_phrase(fact, &subject, place)?;
     }
     let last = &facts[hops - 1];
-    let text = tidy_punctuation(&drawing.wording_of(last, &last.relation.relation().asks).replace("{x}", &subject));
+    let text = tidy_punctuation(&context.wording_of(last, &last.relation.relation().asks).replace("{x}", &subject));
     let answer = DraftAnswer::Object(facts[hops - 1].object.clone());
     let follows = (0..hops).map(|n| n.checked_sub(1)).collect();
     Some(QuestionDraft { kind: "bridge", comparison: None, text, answer, facts, follows })
@@ -98,7 +98,7 @@ enum ComparisonKind {
 }
 
 impl ComparisonKind {
-    fn draw(drawing: &mut DraftContext<'_>, relation: RelationId) -> Option<Self> {
+    fn draw(context: &mut DraftContext<'_>, relation: RelationId) -> Option<Self> {
         let schema = relation.relation();
         let mut choices = Vec::with_capacity(4);
         if schema.same.is_some() {
@@ -107,7 +107,7 @@ impl ComparisonKind {
         if schema.first.is_some() {
             choices.extend([Self::First, Self::Last]);
         }
-        (!choices.is_empty()).then(|| choices[drawing.draw.below(choices.len() as u64) as usize])
+        (!choices.is_empty()).then(|| choices[context.random.below(choices.len() as u64) as usize])
     }
 
     fn name(self) -> &'static str {
@@ -144,31 +144,31 @@ impl ComparisonKind {
 }
 
 /// A second subject beside `fact`'s: one with the same object if wanted and possible, otherwise any of the class.
-fn second_subject(drawing: &mut DraftContext<'_>, fact: &StatedFact, comparison: ComparisonKind) -> Option<Entity> {
+fn second_subject(context: &mut DraftContext<'_>, fact: &StatedFact, comparison: ComparisonKind) -> Option<Entity> {
     let class = fact.subject.class;
     if let (ComparisonKind::Same { wanted: true }, FactObject::Entity(object)) = (comparison, &fact.object) {
-        let n = drawing.draw.next_bits() >> 1;
-        return drawing.world.subject_of(fact.relation, *object, n);
+        let n = context.random.next_bits() >> 1;
+        return context.world.subject_of(fact.relation, *object, n);
     }
-    Some(draw_entity(drawing, class))
+    Some(draw_entity(context, class))
 }
 
 /// Two entities of a class compared by one relation.
-pub(crate) fn draw_comparison(drawing: &mut DraftContext<'_>) -> Option<QuestionDraft> {
-    let a = draw_start(drawing, &COMPARED);
-    let fact_a = drawing.any_fact(a, |r| r.relation().same.is_some() || r.relation().first.is_some())?;
+pub(crate) fn draw_comparison(context: &mut DraftContext<'_>) -> Option<QuestionDraft> {
+    let a = draw_start(context, &COMPARED);
+    let fact_a = context.any_fact(a, |r| r.relation().same.is_some() || r.relation().first.is_some())?;
     let relation = fact_a.relation;
-    let comparison = ComparisonKind::draw(drawing, relation)?;
-    let b = second_subject(drawing, &fact_a, comparison)?;
-    let fact_b = drawing.stated_fact(b, relation)?;
-    let world = drawing.world;
+    let comparison = ComparisonKind::draw(context, relation)?;
+    let b = second_subject(context, &fact_a, comparison)?;
+    let fact_b = context.stated_fact(b, relation)?;
+    let world = context.world;
     // A disambiguator would contain the compared year or country.
     if a == b || world.name(a) == world.name(b) || world.shares_name(a) || world.shares_name(b) {
         return None;
     }
     let answer = comparison.decide_answer((&fact_a.object, a), (&fact_b.object, b))?;
-    let (name_a, name_b) = (drawing.pinpoint(a), drawing.pinpoint(b));
-    let pattern = drawing.wording_of(&fact_a, comparison.wordings(relation)?);
+    let (name_a, name_b) = (context.pinpoint(a), context.pinpoint(b));
+    let pattern = context.wording_of(&fact_a, comparison.wordings(relation)?);
     let text = pattern.replace("{a}", &name_a).replace("{b}", &name_b);
     Some(QuestionDraft {
         kind: "comparison",
@@ -217,46 +217,46 @@ fn is_ambiguous(world: &Entities, bridge: RelationId, [a, end_a, b, end_b]: [Ent
 }
 
 /// Two chains of two passages, compared at their ends.
-pub(crate) fn draw_bridge_comparison(drawing: &mut DraftContext<'_>) -> Option<QuestionDraft> {
-    let a = draw_start(drawing, &COMPARED);
-    let bridge_a = drawing.any_fact(a, |r| r.relation().phrase.is_some())?;
+pub(crate) fn draw_bridge_comparison(context: &mut DraftContext<'_>) -> Option<QuestionDraft> {
+    let a = draw_start(context, &COMPARED);
+    let bridge_a = context.any_fact(a, |r| r.relation().phrase.is_some())?;
     let FactObject::Entity(end_a) = bridge_a.object else { return None };
-    let fact_a = drawing.any_fact(end_a, |r| {
+    let fact_a = context.any_fact(end_a, |r| {
         r.relation().same.is_some() || person_part(bridge_a.relation).is_some() && r.relation().first.is_some()
     })?;
     let relation = fact_a.relation;
-    let comparison = ComparisonKind::draw(drawing, relation)?;
+    let comparison = ComparisonKind::draw(context, relation)?;
     let by_age = matches!(comparison, ComparisonKind::First | ComparisonKind::Last);
     if by_age && person_part(bridge_a.relation).is_none() {
         return None;
     }
     let wants_same = matches!(comparison, ComparisonKind::Same { wanted: true });
     let b = if wants_same {
-        let end_b = second_subject(drawing, &fact_a, comparison)?;
-        let n = drawing.draw.next_bits() >> 1;
-        drawing.world.subject_of(bridge_a.relation, end_b, n)?
+        let end_b = second_subject(context, &fact_a, comparison)?;
+        let n = context.random.next_bits() >> 1;
+        context.world.subject_of(bridge_a.relation, end_b, n)?
     } else {
-        draw_entity(drawing, a.class)
+        draw_entity(context, a.class)
     };
-    let bridge_b = drawing.stated_fact(b, bridge_a.relation)?;
+    let bridge_b = context.stated_fact(b, bridge_a.relation)?;
     let FactObject::Entity(end_b) = bridge_b.object else { return None };
-    let fact_b = drawing.stated_fact(end_b, relation)?;
-    if is_ambiguous(drawing.world, bridge_a.relation, [a, end_a, b, end_b]) {
+    let fact_b = context.stated_fact(end_b, relation)?;
+    if is_ambiguous(context.world, bridge_a.relation, [a, end_a, b, end_b]) {
         return None;
     }
     let answer = comparison.decide_answer((&fact_a.object, a), (&fact_b.object, b))?;
-    let (name_a, name_b) = (drawing.pinpoint(a), drawing.pinpoint(b));
+    let (name_a, name_b) = (context.pinpoint(a), context.pinpoint(b));
     let text = if by_age {
         let wordings = if matches!(comparison, ComparisonKind::First) { &BY_AGE_FIRST } else { &BY_AGE_LAST };
-        let pattern = drawing
+        let pattern = context
             .choose_wording(wordings)
             .replace("{n}", a.class.noun())
             .replace("{r}", person_part(bridge_a.relation)?);
         pattern.replace("{a}", &name_a).replace("{b}", &name_b)
     } else {
-        let phrase_a = drawing.object_phrase(&bridge_a, &name_a, PhrasePosition::Inner)?;
-        let phrase_b = drawing.object_phrase(&bridge_b, &name_b, PhrasePosition::Inner)?;
-        let pattern = drawing.wording_of(&fact_a, comparison.wordings(relation)?);
+        let phrase_a = context.object_phrase(&bridge_a, &name_a, PhrasePosition::Inner)?;
+        let phrase_b = context.object_phrase(&bridge_b, &name_b, PhrasePosition::Inner)?;
+        let pattern = context.wording_of(&fact_a, comparison.wordings(relation)?);
         pattern.replace("{a}", &phrase_a).replace("{b}", &phrase_b)
     };
     Some(QuestionDraft {

@@ -33,7 +33,7 @@ pub(crate) struct PassagePlan {
     pub(crate) sentences: Vec<PlannedSentence>,
     /// Every wording of this passage is held out: `train` never uses it.
     pub(crate) held_out: bool,
-    draw: RandomStream,
+    random: RandomStream,
 }
 
 impl PassagePlan {
@@ -74,21 +74,21 @@ fn exp_permille(x: i64) -> i64 {
 
 /// Plans the passage of an entity.
 pub(crate) fn plan_passage(world: &Entities, difficulty: &Difficulty, entity: Entity) -> PassagePlan {
-    let mut draw = RandomStream::new(world.key, StreamPurpose::Passage, world.number(entity));
+    let mut random = RandomStream::new(world.key, StreamPurpose::Passage, world.number(entity));
     let all = world.split == WorldSplit::Eval;
-    let held_out = all && draw.below(3) == 0;
+    let held_out = all && random.below(3) == 0;
     let target = i64::from(difficulty.median_words)
-        * exp_permille(draw.normal_permille() * i64::from(difficulty.spread) / 1000)
+        * exp_permille(random.normal_permille() * i64::from(difficulty.spread) / 1000)
         / 1000;
     let (left, sentences) = (target - LEAD_WORDS, Vec::with_capacity(8));
-    let mut planner = PassagePlanner { world, difficulty, entity, all, held_out, draw, left, sentences };
+    let mut planner = PassagePlanner { world, difficulty, entity, all, held_out, random, left, sentences };
     planner.plan_facts();
     planner.plan_back_links();
     planner.plan_asides();
-    let PassagePlanner { mut draw, mut sentences, .. } = planner;
-    draw.shuffle(&mut sentences);
+    let PassagePlanner { mut random, mut sentences, .. } = planner;
+    random.shuffle(&mut sentences);
     sentences.insert(0, PlannedSentence::Lead);
-    PassagePlan { sentences, held_out, draw }
+    PassagePlan { sentences, held_out, random }
 }
 
 /// A passage during planning, without its lead.
@@ -99,7 +99,7 @@ struct PassagePlanner<'a> {
     /// Relations of both splits are stated.
     all: bool,
     held_out: bool,
-    draw: RandomStream,
+    random: RandomStream,
     /// Words still to be planned.
     left: i64,
     sentences: Vec<PlannedSentence>,
@@ -107,13 +107,13 @@ struct PassagePlanner<'a> {
 
 impl PassagePlanner<'_> {
     fn choose_wording(&mut self) -> usize {
-        if self.held_out { HELD_OUT_WORDING } else { self.draw.below(2) as usize }
+        if self.held_out { HELD_OUT_WORDING } else { self.random.below(2) as usize }
     }
 
     /// Facts of the entity, while there is room.
     fn plan_facts(&mut self) {
         let mut relations: Vec<RelationId> = relations_of(self.entity.class, self.all).collect();
-        self.draw.shuffle(&mut relations);
+        self.random.shuffle(&mut relations);
         for (n, relation) in relations.into_iter().enumerate() {
             // A short passage states at least one fact.
             if n > 0 && self.left < FACT_WORDS / 2 {
@@ -131,11 +131,11 @@ impl PassagePlanner<'_> {
     fn plan_back_links(&mut self) {
         let role = (self.entity.class == EntityClass::Person).then(|| self.world.role(self.entity));
         let mut into: Vec<RelationId> = relations_into(self.entity.class, role, self.all).collect();
-        self.draw.shuffle(&mut into);
+        self.random.shuffle(&mut into);
         for turn in 0..2 {
             for &relation in &into {
                 if self.left >= FACT_WORDS / 2
-                    && self.draw.chance(self.difficulty.back_links)
+                    && self.random.chance(self.difficulty.back_links)
                     && let Some(subject) = self.world.subject_of(relation, self.entity, turn)
                     && !self.mentions(subject)
                 {
@@ -155,7 +155,7 @@ impl PassagePlanner<'_> {
     fn plan_asides(&mut self) {
         let mut spoken_of = None;
         while self.left > FILLER_WORDS / 2 {
-            let sentence = match self.draw.chance(self.difficulty.asides) {
+            let sentence = match self.random.chance(self.difficulty.asides) {
                 true => self.draw_aside(&mut spoken_of),
                 false => PlannedSentence::Filler,
             };
@@ -168,32 +168,33 @@ impl PassagePlanner<'_> {
     fn draw_aside(&mut self, spoken_of: &mut Option<Entity>) -> PlannedSentence {
         let Self { world, difficulty, entity, .. } = *self;
         let other = match *spoken_of {
-            Some(other) if self.draw.chance(difficulty.dwelling) => other,
-            _ => unrelated_entity(world, difficulty, &mut self.draw, entity),
+            Some(other) if self.random.chance(difficulty.dwelling) => other,
+            _ => unrelated_entity(world, difficulty, &mut self.random, entity),
         };
         *spoken_of = Some(other);
-        let of = self.draw.chance(difficulty.oblique).then(|| phrase_relation(world, &mut self.draw, other)).flatten();
+        let of =
+            self.random.chance(difficulty.oblique).then(|| phrase_relation(world, &mut self.random, other)).flatten();
         let of = of.map(|relation| (relation, self.choose_wording()));
         if other == entity { PlannedSentence::Filler } else { PlannedSentence::Aside { entity: other, of } }
     }
 }
 
 /// The entity for an aside in an entity's passage.
-fn unrelated_entity(world: &Entities, difficulty: &Difficulty, draw: &mut RandomStream, entity: Entity) -> Entity {
+fn unrelated_entity(world: &Entities, difficulty: &Difficulty, random: &mut RandomStream, entity: Entity) -> Entity {
     let class = entity.class;
-    let other = match draw.chance(500) {
-        true => Entity { class, index: draw.below(world.class_size(class)) },
-        false => world.entity_at(draw.below(world.len())),
+    let other = match random.chance(500) {
+        true => Entity { class, index: random.below(world.class_size(class)) },
+        false => world.entity_at(random.below(world.len())),
     };
-    if draw.chance(difficulty.fame) { world.well_known(other) } else { other }
+    if random.chance(difficulty.fame) { world.well_known(other) } else { other }
 }
 
 /// One of the relations with a noun phrase for the objects of an entity's class.
-fn phrase_relation(world: &Entities, draw: &mut RandomStream, entity: Entity) -> Option<RelationId> {
+fn phrase_relation(world: &Entities, random: &mut RandomStream, entity: Entity) -> Option<RelationId> {
     let all = world.split == WorldSplit::Eval;
     let relations: Vec<RelationId> =
         relations_of(entity.class, all).filter(|r| r.relation().phrase.is_some()).collect();
-    (!relations.is_empty()).then(|| relations[draw.below(relations.len() as u64) as usize])
+    (!relations.is_empty()).then(|| relations[random.below(relations.len() as u64) as usize])
 }
 
 /// Writes the passage of an entity according to `plan`.
@@ -204,13 +205,13 @@ pub(crate) fn write_passage(
     entity: Entity,
     plan: &PassagePlan,
 ) -> Passage {
-    let voice = SubjectNames::new(world, difficulty, entity);
+    let names = SubjectNames::new(world, difficulty, entity);
     let text = TextBuilder {
         text: String::with_capacity(800),
         sentences: Vec::with_capacity(plan.sentences.len()),
         links: vec![],
     };
-    let mut writer = PassageWriter { world, difficulty, entity, voice, draw: plan.draw.clone(), text };
+    let mut writer = PassageWriter { world, difficulty, entity, names, random: plan.random.clone(), text };
     for sentence in &plan.sentences {
         writer.text.begin_sentence();
         match sentence {
@@ -236,14 +237,14 @@ struct PassageWriter<'a> {
     world: &'a Entities,
     difficulty: &'a Difficulty,
     entity: Entity,
-    voice: SubjectNames,
-    draw: RandomStream,
+    names: SubjectNames,
+    random: RandomStream,
     text: TextBuilder,
 }
 
 impl PassageWriter<'_> {
     fn write_lead(&mut self) {
-        let Self { world, difficulty, voice, draw, text, .. } = self;
+        let Self { world, difficulty, names, random, text, .. } = self;
         let entity = self.entity;
         let known_for = world.known_for(entity);
         let noun = match entity.class {
@@ -262,14 +263,14 @@ impl PassageWriter<'_> {
                 "{s} is {n}, known above all for {t}",
             ],
         };
-        let form = draw.pick(forms);
+        let form = random.pick(forms);
         let long = match entity.class {
-            EntityClass::Person if draw.chance(difficulty.middle_names) => world.long_name(entity, draw.below(32)),
+            EntityClass::Person if random.chance(difficulty.middle_names) => world.long_name(entity, random.below(32)),
             _ => None,
         };
         text.push_pattern(form, |slot, text| match slot {
-            "s" => text.push(long.as_ref().unwrap_or(&voice.full)),
-            "h" => text.push(&voice.short),
+            "s" => text.push(long.as_ref().unwrap_or(&names.full)),
+            "h" => text.push(&names.short),
             "n" => {
                 text.push(if noun.starts_with(['a', 'e', 'i', 'o']) { "an " } else { "a " });
                 text.push(noun);
@@ -279,7 +280,7 @@ impl PassageWriter<'_> {
     }
 
     fn write_fact(&mut self, pattern: &str, object: &FactObject) {
-        let subject = self.voice.subject_words(&mut self.draw, pattern);
+        let subject = self.names.subject_words(&mut self.random, pattern);
         self.text.push_pattern(pattern, |slot, text| match slot {
             "s" => text.push(subject),
             _ => push_object(self.world, object, text),
@@ -287,8 +288,8 @@ impl PassageWriter<'_> {
     }
 
     fn write_back_link(&mut self, pattern: &str, subject: Entity) {
-        let own = self.voice.subject_words(&mut self.draw, pattern);
-        let short = self.draw.chance(self.difficulty.initials);
+        let own = self.names.subject_words(&mut self.random, pattern);
+        let short = self.random.chance(self.difficulty.initials);
         self.text.push_pattern(pattern, |slot, text| match slot {
             "s" => text.push(own),
             _ if short => push_in_short(self.world, subject, text),
@@ -297,31 +298,31 @@ impl PassageWriter<'_> {
     }
 
     fn write_aside(&mut self, entity: Entity, of: Option<(RelationId, usize)>) {
-        let Self { world, difficulty, voice, draw, text, .. } = self;
-        let pattern = draw.pick(&ASIDES);
-        let short = draw.chance(difficulty.initials);
+        let Self { world, difficulty, names, random, text, .. } = self;
+        let pattern = random.pick(&ASIDES);
+        let short = random.chance(difficulty.initials);
         let of = of.and_then(|(relation, wording)| Some(relation.relation().phrase?[wording]));
         text.push_pattern(pattern, |slot, text| match slot {
             "o" if let Some(phrase) = of => text.push_pattern(phrase, |_, text| push_entity(world, entity, text)),
             "o" if short => push_in_short(world, entity, text),
             "o" => push_entity(world, entity, text),
-            "s" => text.push(voice.subject_words(draw, pattern)),
-            slot => push_word(slot, draw, text),
+            "s" => text.push(names.subject_words(random, pattern)),
+            slot => push_word(slot, random, text),
         });
     }
 
     fn write_filler(&mut self) {
-        let Self { voice, draw, text, .. } = self;
+        let Self { names, random, text, .. } = self;
         let patterns = match self.entity.class {
             EntityClass::Person => &PERSON_FILLERS,
             EntityClass::Film | EntityClass::Book | EntityClass::Album => &WORK_FILLERS,
             EntityClass::Country | EntityClass::City | EntityClass::River => &PLACE_FILLERS,
             EntityClass::University | EntityClass::Company | EntityClass::Award | EntityClass::Band => &BODY_FILLERS,
         };
-        let pattern = patterns[draw.below(patterns.len() as u64) as usize];
+        let pattern = patterns[random.below(patterns.len() as u64) as usize];
         text.push_pattern(pattern, |slot, text| match slot {
-            "s" => text.push(voice.subject_words(draw, pattern)),
-            slot => push_word(slot, draw, text),
+            "s" => text.push(names.subject_words(random, pattern)),
+            slot => push_word(slot, random, text),
         });
     }
 }
@@ -349,8 +350,8 @@ impl SubjectNames {
     }
 
     /// A name, or perhaps a pronoun if the pattern begins with the subject.
-    fn subject_words(&self, draw: &mut RandomStream, pattern: &str) -> &str {
-        match draw.below(1000) {
+    fn subject_words(&self, random: &mut RandomStream, pattern: &str) -> &str {
+        match random.below(1000) {
             n if n < self.in_full => &self.full,
             n if n % 3 > 0 && pattern.starts_with("{s}") => self.pronoun,
             _ => &self.short,
@@ -385,11 +386,11 @@ fn push_in_short(world: &Entities, entity: Entity, text: &mut TextBuilder) {
 }
 
 /// Fills a slot of a filler sentence.
-fn push_word(slot: &str, draw: &mut RandomStream, text: &mut TextBuilder) {
+fn push_word(slot: &str, random: &mut RandomStream, text: &mut TextBuilder) {
     match slot {
-        "p" => text.push(draw.pick(&PEOPLE)),
+        "p" => text.push(random.pick(&PEOPLE)),
         "j" => {
-            let judgement = draw.pick(&JUDGEMENTS);
+            let judgement = random.pick(&JUDGEMENTS);
             let a = text.text.ends_with(" a ") || text.text.ends_with(". A ") || text.text == "A ";
             if a && judgement.starts_with(['a', 'e', 'i', 'o', 'u']) {
                 text.text.pop();
@@ -397,9 +398,9 @@ fn push_word(slot: &str, draw: &mut RandomStream, text: &mut TextBuilder) {
             }
             text.push(judgement);
         }
-        "d" => text.push(draw.pick(&DECADES)),
-        "n" => text.push(&(2 + draw.below(60)).to_string()),
-        _ => text.push(draw.pick(&TOPICS)),
+        "d" => text.push(random.pick(&DECADES)),
+        "n" => text.push(&(2 + random.below(60)).to_string()),
+        _ => text.push(random.pick(&TOPICS)),
     }
 }
 

@@ -18,28 +18,28 @@ pub(crate) fn draw_question(
     ids: &IdPrefixes,
     index: u64,
 ) -> Option<Question> {
-    let mut draw = RandomStream::new(world.key, StreamPurpose::Question, index);
+    let mut random = RandomStream::new(world.key, StreamPurpose::Question, index);
     let mix = &settings.mix;
-    let mut left = draw.below(mix.total());
+    let mut left = random.below(mix.total());
     let weights = [mix.two_hop, mix.three_hop, mix.four_hop, mix.comparison, mix.bridge_comparison].map(u64::from);
     let mut kind = 0;
     while left >= weights[kind] {
         left -= weights[kind];
         kind += 1;
     }
-    let mut drawing = DraftContext::new(world, &settings.difficulty, draw);
+    let mut context = DraftContext::new(world, &settings.difficulty, random);
     for attempt in 0..2 * PATIENCE {
         if attempt == PATIENCE {
-            drawing.relax_requirements();
+            context.relax_requirements();
         }
-        drawing.restart();
+        context.restart();
         let draft = match kind {
-            0..3 => draw_chain(&mut drawing, kind + 2),
-            3 => draw_comparison(&mut drawing),
-            _ => draw_bridge_comparison(&mut drawing),
+            0..3 => draw_chain(&mut context, kind + 2),
+            3 => draw_comparison(&mut context),
+            _ => draw_bridge_comparison(&mut context),
         };
-        if let Some(draft) = draft.filter(|draft| drawing.meets_requirements(draft)) {
-            return Some(write_down(world, settings, ids, index, &draft, drawing.used_held_out_template));
+        if let Some(draft) = draft.filter(|draft| context.meets_requirements(draft)) {
+            return Some(write_down(world, settings, ids, index, &draft, context.used_held_out_template));
         }
     }
     None
@@ -183,7 +183,7 @@ fn write_rationale(world: &Entities, draft: &QuestionDraft, answer: &str) -> Str
 /// class.
 fn draw_candidates(world: &Entities, settings: &WorldSettings, gold: &[Entity], index: u64) -> Vec<Entity> {
     let wanted = (settings.candidates as usize).max(gold.len());
-    let mut draw = RandomStream::new(world.key, StreamPurpose::Candidates, index);
+    let mut random = RandomStream::new(world.key, StreamPurpose::Candidates, index);
     let mut near: Vec<Entity> = Vec::with_capacity(32);
     for &entity in gold {
         near.extend(world.namesakes(entity));
@@ -191,29 +191,29 @@ fn draw_candidates(world: &Entities, settings: &WorldSettings, gold: &[Entity], 
             match sentence {
                 PlannedSentence::Fact { relation, object: FactObject::Entity(object), .. } => {
                     near.push(*object);
-                    near.extend(world.subject_of(*relation, *object, draw.next_bits() >> 1));
+                    near.extend(world.subject_of(*relation, *object, random.next_bits() >> 1));
                 }
                 PlannedSentence::Back { subject, .. } => near.push(*subject),
                 _ => {}
             }
         }
     }
-    draw.shuffle(&mut near);
+    random.shuffle(&mut near);
     let mut candidates = gold.to_vec();
     let mut distractors = near.into_iter();
     while candidates.len() < wanted {
         let next = distractors.next().unwrap_or_else(|| {
-            let class = gold[draw.below(gold.len() as u64) as usize].class;
+            let class = gold[random.below(gold.len() as u64) as usize].class;
             // A small class may run out.
-            match draw.chance(800) {
-                true => Entity { class, index: draw.below(world.class_size(class)) },
-                false => world.entity_at(draw.below(world.len())),
+            match random.chance(800) {
+                true => Entity { class, index: random.below(world.class_size(class)) },
+                false => world.entity_at(random.below(world.len())),
             }
         });
         if !candidates.contains(&next) {
             candidates.push(next);
         }
     }
-    draw.shuffle(&mut candidates);
+    random.shuffle(&mut candidates);
     candidates
 }

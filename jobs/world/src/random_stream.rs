@@ -2,8 +2,8 @@
 //!
 //! The world uses no running generator. A value is the hash of (seed, split, purpose, index), so any entity or question
 //! can be made alone, in any order, on any machine. The hash is SplitMix64's finaliser (Steele, Lea and Flood 2014)
-//! applied to each word in turn. A [`RandomStream`] counts on from there. Only integer arithmetic decides, so the bytes do not
-//! depend on a platform's floating point.
+//! applied to each word in turn. A [`RandomStream`] counts on from there. Only integer arithmetic decides, so the bytes
+//! do not depend on a platform's floating point.
 
 /// SplitMix64's increment.
 const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -182,17 +182,17 @@ mod tests {
 
     #[test]
     fn draws_are_pinned() {
-        let mut draw = RandomStream::new(world_key(1, 0), StreamPurpose::Question, 3);
-        assert_eq!(draw.next_bits(), 6_573_024_879_480_747_023, "the generator is frozen");
-        let picked: Vec<u64> = (0..1000).map(|_| draw.below(10)).collect();
+        let mut random = RandomStream::new(world_key(1, 0), StreamPurpose::Question, 3);
+        assert_eq!(random.next_bits(), 6_573_024_879_480_747_023, "the generator is frozen");
+        let picked: Vec<u64> = (0..1000).map(|_| random.below(10)).collect();
         assert!((0..10).all(|n| picked.contains(&n)));
     }
 
     #[test]
     fn the_rough_normal_has_its_moments() {
-        let mut draw = RandomStream::new(5, StreamPurpose::Passage, 0);
+        let mut random = RandomStream::new(5, StreamPurpose::Passage, 0);
         let n = 20_000;
-        let values: Vec<f64> = (0..n).map(|_| draw.normal_permille() as f64 / 1000.0).collect();
+        let values: Vec<f64> = (0..n).map(|_| random.normal_permille() as f64 / 1000.0).collect();
         let mean = values.iter().sum::<f64>() / f64::from(n);
         let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / f64::from(n);
         assert!(mean.abs() < 0.03 && (variance - 1.0).abs() < 0.05, "{mean} {variance}");

@@ -24,12 +24,12 @@ impl Feed for Script {
     }
 }
 
-fn questions(chunks: impl IntoIterator<Item = u64>) -> impl Iterator<Item = FeedPoll<u32>> {
-    chunks.into_iter().enumerate().map(|(i, chunk)| FeedPoll::Ready { cohort: chunk, question: i as u32 })
+fn questions(cohorts: impl IntoIterator<Item = u64>) -> impl Iterator<Item = FeedPoll<u32>> {
+    cohorts.into_iter().enumerate().map(|(i, cohort)| FeedPoll::Ready { cohort, question: i as u32 })
 }
 
 #[test]
-fn credits_bound_the_number_in_flight_and_chunks_are_stamped() {
+fn credits_bound_the_number_in_flight_and_cohorts_are_stamped() {
     timely::execute_directly(|worker| {
         let plan: Plan = Rc::new(RefCell::new(questions([0, 0, 0, 2, 2, 5, 5]).chain([FeedPoll::Finished]).collect()));
         let admitted = Rc::new(RefCell::new(Vec::new()));
@@ -85,7 +85,7 @@ fn a_pending_feed_keeps_its_credit_and_is_polled_when_woken() {
             worker.step();
         });
         assert_eq!((counters.admitted.load(Relaxed), credits.free()), (1, 0));
-        assert!(!probe.less_than(&4) && probe.less_equal(&4), "the chunk is open until more is known");
+        assert!(!probe.less_than(&4) && probe.less_equal(&4), "the cohort is open until more is known");
         credits.give_back(1);
         (0..3).for_each(|_| {
             worker.step();

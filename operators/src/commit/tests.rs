@@ -22,7 +22,7 @@ impl Committer for Log {
 }
 
 #[expect(clippy::type_complexity, reason = "spelled out where it is read")]
-fn committed(workers: usize, chunks: u64) -> Vec<(usize, u64, Vec<(u64, usize)>)> {
+fn committed(workers: usize, cohorts: u64) -> Vec<(usize, u64, Vec<(u64, usize)>)> {
     let calls = Calls::default();
     let shared = Arc::clone(&calls);
     timely::execute(timely::Config::process(workers), move |worker| {
@@ -33,9 +33,9 @@ fn committed(workers: usize, chunks: u64) -> Vec<(usize, u64, Vec<(u64, usize)>)
             let live = std::iter::empty::<TallyUpdate<u8>>().to_stream(scope).container::<Vec<_>>();
             commit(receipts, live, TallyTable::default(), log);
         });
-        for chunk in 0..chunks {
-            input.send((chunk, worker.index()));
-            input.advance_to(chunk + 1);
+        for cohort in 0..cohorts {
+            input.send((cohort, worker.index()));
+            input.advance_to(cohort + 1);
             worker.step();
         }
     })
@@ -47,21 +47,21 @@ fn committed(workers: usize, chunks: u64) -> Vec<(usize, u64, Vec<(u64, usize)>)
 }
 
 #[test]
-fn chunks_come_once_in_order_with_their_receipts() {
+fn cohorts_come_once_in_order_with_their_receipts() {
     for workers in [1, 2, 4] {
         let calls = committed(workers, 20);
         assert!(calls.iter().all(|(worker, ..)| *worker == 0));
-        assert!(calls.is_sorted_by(|a, b| a.1 < b.1), "a chunk came twice or out of order: {calls:?}");
+        assert!(calls.is_sorted_by(|a, b| a.1 < b.1), "a cohort came twice or out of order: {calls:?}");
         assert_eq!(calls.last().map(|call| call.1), Some(u64::MAX));
         let mut arrived = Vec::new();
         for (_, complete, receipts) in &calls {
             arrived.extend(receipts.iter().copied());
-            let due = arrived.iter().filter(|(chunk, _)| chunk < complete).count();
+            let due = arrived.iter().filter(|(cohort, _)| cohort < complete).count();
             let expected = usize::try_from(*complete).unwrap_or(usize::MAX).min(20) * workers;
             assert_eq!(due, expected, "not every receipt below {complete} was there");
         }
         arrived.sort_unstable();
-        assert!(arrived.into_iter().eq((0..20).flat_map(|chunk| (0..workers).map(move |worker| (chunk, worker)))));
+        assert!(arrived.into_iter().eq((0..20).flat_map(|cohort| (0..workers).map(move |worker| (cohort, worker)))));
     }
 }
 

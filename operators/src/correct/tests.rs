@@ -14,9 +14,9 @@ use timely::worker::Worker;
 
 type Commits = Rc<RefCell<Vec<(u64, BTreeMap<u8, TallyChange>)>>>;
 
-struct Watch(Commits);
+struct TableRecorder(Commits);
 
-impl Committer for Watch {
+impl Committer for TableRecorder {
     type Receipt = u8;
     type Key = u8;
 
@@ -40,20 +40,20 @@ impl Run {
     fn new(worker: &mut Worker) -> Self {
         let (edits, corrections) = channel();
         let (waker, commits) = (Rc::new(RefCell::new(None)), Commits::default());
-        let (woken, watch) = (Rc::clone(&waker), Watch(Rc::clone(&commits)));
+        let (woken, recorder) = (Rc::clone(&waker), TableRecorder(Rc::clone(&commits)));
         let outcomes = worker.dataflow::<u64, _, _>(|scope| {
             let (outcomes, durable) = scope.new_input::<Vec<u8>>();
             let corrected =
                 correct(durable.clone(), corrections, move |activator| *woken.borrow_mut() = Some(activator));
             let scored = durable.clone().map(|key| (key, SCORE));
-            commit(durable, tally(scored.concat(corrected)), TallyTable::default(), watch);
+            commit(durable, tally(scored.concat(corrected)), TallyTable::default(), recorder);
             outcomes
         });
         Self { outcomes: Some(outcomes), edits, waker, commits }
     }
 
     /// Sends the outcomes of a cohort and completes it.
-    fn chunk(&mut self, worker: &mut Worker, keys: &[u8]) {
+    fn cohort(&mut self, worker: &mut Worker, keys: &[u8]) {
         if let Some(outcomes) = &mut self.outcomes {
             keys.iter().for_each(|key| outcomes.send(*key));
             let next = *outcomes.time() + 1;
@@ -93,12 +93,12 @@ impl Run {
 fn an_edit_of_gold_corrects_committed_figures() {
     timely::execute_directly(|worker| {
         let mut run = Run::new(worker);
-        run.chunk(worker, &[1, 2, 1]);
+        run.cohort(worker, &[1, 2, 1]);
         assert_eq!(run.last(), (1, BTreeMap::from([(1, (2, 2, 20, 200)), (2, SCORE)])));
         // The score of one question is no longer 1, and the score of another key's question never was 1.
         run.edit(worker, &[(1, TAKEN_BACK), (1, (1, 1, 0, 0)), (2, TAKEN_BACK)]);
         assert_eq!(run.last().0, 1, "a correction completes nothing");
-        run.chunk(worker, &[3]);
+        run.cohort(worker, &[3]);
         assert_eq!(run.last(), (2, BTreeMap::from([(1, (2, 2, 10, 100)), (3, SCORE)])));
         assert_eq!(run.end(worker), BTreeMap::from([(1, (2, 2, 10, 100)), (3, SCORE)]));
     });
@@ -115,10 +115,10 @@ fn edits_in_any_order_and_at_any_time_end_in_the_same_figures() {
                 let mut run = Run::new(worker);
                 // An edit may come before the first commit: its sender knows the scores to correct.
                 order[..before].iter().for_each(|&edit| run.edit(worker, edits[edit]));
-                run.chunk(worker, &[1, 2]);
-                run.chunk(worker, &[2]);
+                run.cohort(worker, &[1, 2]);
+                run.cohort(worker, &[2]);
                 order[before..].iter().for_each(|&edit| run.edit(worker, edits[edit]));
-                run.chunk(worker, &[]);
+                run.cohort(worker, &[]);
                 run.end(worker)
             });
             assert_eq!(table, BTreeMap::from([(1, (1, 0, 0, 0)), (2, SCORE)]), "{order:?}, {before} of them early");
@@ -142,12 +142,12 @@ fn a_correction_enters_at_the_frontier_and_holds_no_time_back() {
             });
             (after, corrected.probe().0)
         });
-        for (chunk, key) in [(3u64, 'a'), (9, 'b')] {
-            after.advance_to(chunk);
+        for (cohort, key) in [(3u64, 'a'), (9, 'b')] {
+            after.advance_to(cohort);
             for _ in 0..6 {
                 worker.step();
             }
-            assert!(!probe.less_than(&chunk) && probe.less_equal(&chunk), "the frontier is that of the receipts");
+            assert!(!probe.less_than(&cohort) && probe.less_equal(&cohort), "the frontier is that of the receipts");
             edits.send(vec![(key, SCORE)]).unwrap();
             after.send(());
             worker.step();

@@ -73,11 +73,11 @@ impl DrivenMachine for Toy {
 }
 
 /// Opens the machines of a question together, or one after another.
-struct Door {
+struct ToyOpener {
     one_at_a_time: bool,
 }
 
-impl QuestionOpener for Door {
+impl QuestionOpener for ToyOpener {
     type Question = (usize, Vec<Script>);
     type Machine = Toy;
 
@@ -109,11 +109,11 @@ struct Shown {
 
 /// Runs `questions` (with their cohorts). `pick` chooses the waiting request to answer next.
 fn run(questions: Vec<(u64, Vec<Script>)>, pick: impl FnMut(usize) -> usize + Send + Sync + 'static) -> Shown {
-    run_by(Door { one_at_a_time: false }, questions, pick)
+    run_by(ToyOpener { one_at_a_time: false }, questions, pick)
 }
 
 fn run_by(
-    door: Door,
+    opener: ToyOpener,
     questions: Vec<(u64, Vec<Script>)>,
     mut pick: impl FnMut(usize) -> usize + Send + Sync + 'static,
 ) -> Shown {
@@ -125,7 +125,7 @@ fn run_by(
             let (asking, replying, requests, outcomes) = scope.iterative::<u32, _, _>(|inner| {
                 let (asking, questions) = inner.new_unordered_input::<CapacityContainerBuilder<Vec<_>>>();
                 let (replying, replies) = inner.new_unordered_input::<CapacityContainerBuilder<Vec<_>>>();
-                let (requests, outcomes) = drive(questions, replies, door, &credits, &counters);
+                let (requests, outcomes) = drive(questions, replies, opener, &credits, &counters);
                 (asking, replying, requests.leave(scope), outcomes.leave(scope))
             });
             let (log, done) = (Rc::clone(&sent), Rc::clone(&ended));
@@ -141,8 +141,8 @@ fn run_by(
             });
             (asking, replying, outcomes.probe().0)
         });
-        for (index, (chunk, scripts)) in questions.into_iter().enumerate() {
-            let at = asking.1.delayed(&Product::new(chunk, 0));
+        for (index, (cohort, scripts)) in questions.into_iter().enumerate() {
+            let at = asking.1.delayed(&Product::new(cohort, 0));
             asking.0.activate().session(&at).give((index, scripts));
         }
         drop(asking);
@@ -190,10 +190,10 @@ proptest! {
     #[test]
     fn delivery_in_any_order_gives_the_same_outcomes(questions in scripts(), mut seed in any::<u64>()) {
         let mut expected: Vec<(u64, Ended)> = Vec::new();
-        for (index, (chunk, machines)) in questions.iter().enumerate() {
+        for (index, (cohort, machines)) in questions.iter().enumerate() {
             for (i, script) in machines.iter().enumerate() {
                 let name = (index, i);
-                expected.push((*chunk, (name, Toy::new(name, script.clone()).alone())));
+                expected.push((*cohort, (name, Toy::new(name, script.clone()).alone())));
             }
         }
         let count = questions.len();
@@ -220,7 +220,7 @@ proptest! {
 }
 
 #[test]
-fn a_key_in_flight_is_joined_by_other_questions_and_chunks() {
+fn a_key_in_flight_is_joined_by_other_questions_and_cohorts() {
     let shown = run(vec![(0, vec![vec![vec![3]]]), (2, vec![vec![vec![3]], vec![vec![3, 3]]])], |_| 0);
     assert_eq!(shown.sent, [(0, 3)]);
     assert_eq!(shown.asked, 4);
@@ -240,14 +240,15 @@ fn a_finished_question_is_forgotten() {
 #[test]
 fn machines_one_at_a_time_share_no_responses() {
     let scripts = vec![vec![vec![3, 4]], vec![vec![3]], vec![vec![4], vec![1]]];
-    let shown = run_by(Door { one_at_a_time: true }, vec![(0, scripts.clone()), (1, vec![vec![vec![5]]])], |waiting| {
-        waiting - 1
-    });
+    let shown =
+        run_by(ToyOpener { one_at_a_time: true }, vec![(0, scripts.clone()), (1, vec![vec![vec![5]]])], |waiting| {
+            waiting - 1
+        });
     let alone = |i: usize| ((0, i), Toy::new((0, i), scripts[i].clone()).alone());
     let of_first: Vec<_> =
-        shown.ended.iter().filter(|(chunk, _)| *chunk == 0).map(|(_, ended)| ended.clone()).collect();
+        shown.ended.iter().filter(|(cohort, _)| *cohort == 0).map(|(_, ended)| ended.clone()).collect();
     assert_eq!(of_first, [alone(0), alone(1), alone(2)], "in the order of the configurations");
-    let sent: Vec<u8> = shown.sent.iter().filter(|(chunk, _)| *chunk == 0).map(|(_, key)| *key).collect();
+    let sent: Vec<u8> = shown.sent.iter().filter(|(cohort, _)| *cohort == 0).map(|(_, key)| *key).collect();
     assert_eq!(sent[..4], [3, 4, 3, 4], "what the first asked is sent again for the others");
     assert_eq!((sent.len() as u64 + 1, shown.credits), (shown.asked, 3));
     assert!(shown.released);
@@ -257,6 +258,6 @@ fn machines_one_at_a_time_share_no_responses() {
 fn a_question_without_machines_is_finished_at_once() {
     let shown = run(vec![(0, Vec::new()), (1, vec![vec![vec![1]]]), (2, Vec::new())], |_| 0);
     assert_eq!(shown.ended.len(), 1);
-    assert!(shown.released, "a question without machines holds its chunk");
+    assert!(shown.released, "a question without machines holds its cohort");
     assert_eq!(shown.credits, 1 + 3);
 }

@@ -22,8 +22,8 @@ impl DurableWriter for Slow {
     type Item = u8;
     type Receipt = usize;
 
-    fn accept_items(&mut self, chunk: u64, items: &mut Vec<u8>) {
-        self.held.extend(items.drain(..).map(|item| (chunk, item)));
+    fn accept_items(&mut self, cohort: u64, items: &mut Vec<u8>) {
+        self.held.extend(items.drain(..).map(|item| (cohort, item)));
     }
 
     fn begin_writes(&mut self, due: DueWrites, begin: &mut dyn FnMut() -> Ticket<usize>) {
@@ -98,7 +98,7 @@ fn time_waits_for_every_earlier_write_in_any_order() {
         assert_eq!(acknowledge(writes.borrow_mut().pop().unwrap()), [(2, 31)]);
         assert_eq!(acknowledge(writes.borrow_mut().pop().unwrap()), [(1, 20)]);
         settle(worker);
-        assert_eq!(frontier(&probe), Some(0), "chunk 0 passed, but an entry that it may have seen is not durable");
+        assert_eq!(frontier(&probe), Some(0), "cohort 0 passed, but an entry that it may have seen is not durable");
         assert_eq!(*receipts.borrow(), [(0, 1), (0, 1)]);
 
         assert_eq!(acknowledge(writes.borrow_mut().pop().unwrap()), [(2, 30), (0, 10)]);
@@ -109,20 +109,20 @@ fn time_waits_for_every_earlier_write_in_any_order() {
 }
 
 #[test]
-fn chunks_pass_one_after_the_other_as_they_become_durable() {
+fn cohorts_pass_one_after_the_other_as_they_become_durable() {
     timely::execute_directly(|worker| {
         graph!(worker, input, writes, receipts, probe);
-        for chunk in 0..4u64 {
-            let at = input.1.delayed(&chunk);
-            input.0.activate().session(&at).give(chunk as u8);
-            input.1 = input.1.delayed(&(chunk + 1));
+        for cohort in 0..4u64 {
+            let at = input.1.delayed(&cohort);
+            input.0.activate().session(&at).give(cohort as u8);
+            input.1 = input.1.delayed(&(cohort + 1));
             drop(at);
             settle(worker);
-            assert_eq!(frontier(&probe), Some(chunk));
+            assert_eq!(frontier(&probe), Some(cohort));
             let write = writes.borrow_mut().pop().unwrap();
-            assert_eq!(acknowledge(write), [(chunk, chunk as u8)]);
+            assert_eq!(acknowledge(write), [(cohort, cohort as u8)]);
             settle(worker);
-            assert_eq!(frontier(&probe), Some(chunk + 1));
+            assert_eq!(frontier(&probe), Some(cohort + 1));
         }
         drop(input);
         settle(worker);
@@ -135,10 +135,10 @@ fn chunks_pass_one_after_the_other_as_they_become_durable() {
 fn a_ticket_that_a_writer_drops_never_lets_time_go() {
     timely::execute_directly(|worker| {
         graph!(worker, input, writes, receipts, probe);
-        for chunk in 0..2u64 {
-            let at = input.1.delayed(&chunk);
-            input.0.activate().session(&at).give(chunk as u8);
-            input.1 = input.1.delayed(&(chunk + 1));
+        for cohort in 0..2u64 {
+            let at = input.1.delayed(&cohort);
+            input.0.activate().session(&at).give(cohort as u8);
+            input.1 = input.1.delayed(&(cohort + 1));
             drop(at);
             settle(worker);
         }
@@ -167,14 +167,14 @@ fn a_flush_writes_held_items_once_and_ends_when_durable() {
 
         flush.ask();
         settle(worker);
-        assert_eq!(writes.borrow().len(), 1, "one write, whatever the chunks");
+        assert_eq!(writes.borrow().len(), 1, "one write, whatever the cohorts");
         assert!(!flush.is_done(), "it is not durable yet");
         let write = writes.borrow_mut().pop().unwrap();
         assert_eq!(acknowledge(write), [(0, 1), (3, 2)]);
         settle(worker);
         assert!(flush.is_done());
         assert_eq!(*receipts.borrow(), [(0, 2)]);
-        assert_eq!(frontier(&probe), Some(0), "a flush completes no chunk");
+        assert_eq!(frontier(&probe), Some(0), "a flush completes no cohort");
 
         // Later items are written, too.
         input.0.activate().session(&later).give(4);

@@ -59,14 +59,14 @@ type Held = timely::dataflow::InputHandle<u64, CapacityContainerBuilder<Vec<u8>>
 
 /// Scatters on `worker` for as long as the input is open.
 fn build(worker: &mut Worker) -> (QuerySender<String, Found>, Held) {
-    let (inlet, queries) = query_channel();
+    let (query_sender, queries) = query_channel();
     let shard = Slow::open(worker.index());
     let input = worker.dataflow::<u64, _, _>(|scope| {
         let (input, held) = scope.new_input::<Vec<u8>>();
         scatter(held, queries, shard);
         input
     });
-    (inlet, input)
+    (query_sender, input)
 }
 
 /// Steps until something comes.
@@ -87,7 +87,7 @@ fn every_worker_answers_every_query() {
     {
         let config = timely::Config { communication, worker: timely::WorkerConfig::default() };
         let guards = timely::execute(config, |worker| {
-            let (inlet, mut input) = build(worker);
+            let (query_sender, mut input) = build(worker);
             let (here, workers) = (worker.index(), worker.peers());
             // The held stream has items, and its time advances: neither matters.
             input.send(1);
@@ -95,10 +95,10 @@ fn every_worker_answers_every_query() {
             let (told, hears) = channel();
             // A service's threads, of which two ask at once.
             for half in 0..2 {
-                let (inlet, told) = (inlet.clone(), told.clone());
+                let (query_sender, told) = (query_sender.clone(), told.clone());
                 std::thread::spawn(move || {
                     for n in (half..QUERIES).step_by(2) {
-                        inlet.ask_all([(format!("{here} asks {n}"), tell(&told))]);
+                        query_sender.ask_all([(format!("{here} asks {n}"), tell(&told))]);
                     }
                 });
             }
@@ -119,9 +119,9 @@ fn every_worker_answers_every_query() {
 #[test]
 fn what_is_asked_together_is_answered_in_one_batch() {
     timely::execute_directly(|worker| {
-        let (inlet, _input) = build(worker);
+        let (query_sender, _input) = build(worker);
         let (told, hears) = channel();
-        inlet.ask_all(["a", "b", "c"].map(|query| (query.to_owned(), tell(&told))));
+        query_sender.ask_all(["a", "b", "c"].map(|query| (query.to_owned(), tell(&told))));
         let heard: Vec<Found> = (0..3).flat_map(|_| hear(worker, &hears)).collect();
         assert_eq!(heard, ["c", "b", "a"].map(|query| (0, query.to_owned(), 3)), "ended as they were answered");
     });
@@ -132,10 +132,10 @@ fn a_lost_part_is_reported_and_the_dataflow_ends() {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let shared = Arc::clone(&heard);
     let guards = timely::execute(timely::Config::process(2), move |worker| {
-        let (inlet, input) = build(worker);
+        let (query_sender, input) = build(worker);
         if worker.index() == 0 {
             let (told, hears) = channel();
-            inlet.ask_all(["lost", "found"].map(|query| (query.to_owned(), tell(&told))));
+            query_sender.ask_all(["lost", "found"].map(|query| (query.to_owned(), tell(&told))));
             let found = [hear(worker, &hears), hear(worker, &hears)].concat();
             *shared.lock().unwrap() = found.into_iter().map(|(worker, query, _)| (worker, query)).collect();
         }
@@ -154,8 +154,8 @@ fn a_lost_part_is_reported_and_the_dataflow_ends() {
 #[test]
 fn a_query_may_precede_the_dataflow_but_not_follow_its_end() {
     timely::execute_directly(|worker| {
-        let ((inlet, queries), (told, hears)) = (query_channel(), channel());
-        inlet.ask_all([("early".to_owned(), tell(&told))]);
+        let ((query_sender, queries), (told, hears)) = (query_channel(), channel());
+        query_sender.ask_all([("early".to_owned(), tell(&told))]);
         let input = worker.dataflow::<u64, _, _>(|scope| {
             let (input, held) = scope.new_input::<Vec<u8>>();
             scatter(held, queries, Slow::open(0));
@@ -166,7 +166,7 @@ fn a_query_may_precede_the_dataflow_but_not_follow_its_end() {
         while worker.has_dataflows() {
             worker.step_or_park(None);
         }
-        inlet.ask_all([("late".to_owned(), tell(&told))]);
+        query_sender.ask_all([("late".to_owned(), tell(&told))]);
         drop(told);
         assert_eq!(hears.recv().ok(), None, "its end was dropped, and not called");
     });

@@ -9,9 +9,9 @@ use timely::dataflow::operators::{Input, Inspect, Probe};
 
 type Waiting = Rc<RefCell<Vec<Submission<u8, u32, u8>>>>;
 
-struct Desk(Waiting);
+struct HeldBackend(Waiting);
 
-impl Backend for Desk {
+impl Backend for HeldBackend {
     type Request = u8;
     type Response = u32;
     type Record = u8;
@@ -51,7 +51,7 @@ fn equal_keys_are_answered_once_with_one_record() {
         let mut input = InputHandle::new();
         let (reply_probe, record_probe) = worker.dataflow::<u64, _, _>(|scope| {
             let requests = scope.input_from(&mut input);
-            let (answered, recorded) = serve(requests, Desk(Rc::clone(&waiting)), &counters);
+            let (answered, recorded) = serve(requests, HeldBackend(Rc::clone(&waiting)), &counters);
             (answered.inspect_core(log(&replies)).probe().0, recorded.inspect_core(log(&records)).probe().0)
         });
         let mut settle = || {
@@ -99,7 +99,7 @@ fn dropped_tickets_are_replied_to_and_the_dataflow_ends() {
         let mut input = InputHandle::new();
         worker.dataflow::<u64, _, _>(|scope| {
             let requests = scope.input_from(&mut input);
-            let (answered, recorded) = serve(requests, Desk(Rc::clone(&waiting)), &Arc::default());
+            let (answered, recorded) = serve(requests, HeldBackend(Rc::clone(&waiting)), &Arc::default());
             answered.inspect_core(log(&replies));
             recorded.inspect_core(log(&records));
         });

@@ -10,9 +10,9 @@ use timely::dataflow::operators::{Inspect, ToStream};
 type Scored = (u64, u8, TallyChange);
 type Seen = Arc<Mutex<Vec<(u64, BTreeMap<u8, TallyChange>)>>>;
 
-struct Watch(Seen);
+struct TableRecorder(Seen);
 
-impl Committer for Watch {
+impl Committer for TableRecorder {
     type Receipt = ();
     type Key = u8;
 
@@ -26,17 +26,17 @@ fn run(scores: &[Scored], workers: usize, batch: usize) -> Vec<(u64, BTreeMap<u8
     let seen = Seen::default();
     let (scores, watched) = (Arc::new(scores.to_vec()), Arc::clone(&seen));
     timely::execute(timely::Config::process(workers), move |worker| {
-        let watch = Watch(Arc::clone(&watched));
+        let recorder = TableRecorder(Arc::clone(&watched));
         let (mut input, held) = worker.dataflow::<u64, _, _>(|scope| {
             let (input, scores) = scope.new_unordered_input::<CapacityContainerBuilder<Vec<(u8, TallyChange)>>>();
             let receipts = std::iter::empty::<()>().to_stream(scope).container::<Vec<_>>();
-            commit(receipts, tally(scores), TallyTable::default(), watch);
+            commit(receipts, tally(scores), TallyTable::default(), recorder);
             input
         });
         let mine: Vec<_> = scores.iter().skip(worker.index()).step_by(worker.peers()).cloned().collect();
         for some in mine.chunks(batch) {
-            for (chunk, key, change) in some {
-                input.activate().session(&held.delayed(chunk)).give((*key, *change));
+            for (cohort, key, change) in some {
+                input.activate().session(&held.delayed(cohort)).give((*key, *change));
             }
             worker.step();
         }
@@ -82,7 +82,7 @@ proptest! {
         prop_assert!(seen.is_sorted_by(|a, b| a.0 < b.0));
         prop_assert_eq!(seen.last().map(|(complete, _)| *complete), Some(u64::MAX));
         for (complete, tallies) in &seen {
-            prop_assert_eq!(tallies, &sums(scores.iter().filter(|(chunk, ..)| chunk < complete)));
+            prop_assert_eq!(tallies, &sums(scores.iter().filter(|(cohort, ..)| cohort < complete)));
         }
     }
 }
@@ -94,10 +94,10 @@ fn a_score_that_is_taken_back_leaves_no_row() {
     assert_eq!(tallies, BTreeMap::from([(2, (1, 0, 0, 0))]));
 }
 
-/// Sends each of `keys` keys `times` times in each of `chunks` cohorts, in small batches with a step between them,
+/// Sends each of `keys` keys `times` times in each of `cohorts` cohorts, in small batches with a step between them,
 /// round robin over cohorts and keys. Returns the number of folded changes of each cohort, and the sums of all.
 fn folded(
-    chunks: u64,
+    cohorts: u64,
     keys: u32,
     times: i64,
     least: usize,
@@ -112,9 +112,9 @@ fn folded(
         });
         for _ in 0..times {
             for first in (0..keys).step_by(10) {
-                for chunk in 0..chunks {
+                for cohort in 0..cohorts {
                     let some = (first..keys.min(first + 10)).map(|key| (key, (1, 0, i64::from(key), 0)));
-                    input.activate().session(&held.delayed(&chunk)).give_iterator(some);
+                    input.activate().session(&held.delayed(&cohort)).give_iterator(some);
                 }
                 worker.step();
             }
@@ -124,26 +124,26 @@ fn folded(
             worker.step();
         }
         let (mut counts, mut sums) = (BTreeMap::new(), BTreeMap::new());
-        for (key, chunk, change) in sent.take() {
-            *counts.entry(chunk).or_insert(0) += 1;
-            add_change(sums.entry((chunk, key)).or_default(), change);
+        for (key, cohort, change) in sent.take() {
+            *counts.entry(cohort).or_insert(0) += 1;
+            add_change(sums.entry((cohort, key)).or_default(), change);
         }
         (counts, sums)
     })
 }
 
 #[test]
-fn a_chunk_with_more_keys_than_the_bound_is_still_folded() {
-    for (chunks, keys) in [(1, 300), (2, 300)] {
-        let (counts, _) = folded(chunks, keys, 4, 64);
+fn a_cohort_with_more_keys_than_the_bound_is_still_folded() {
+    for (cohorts, keys) in [(1, 300), (2, 300)] {
+        let (counts, _) = folded(cohorts, keys, 4, 64);
         assert!(counts.values().all(|&count| count == keys as usize), "changes went on one by one: {counts:?}");
     }
 }
 
 #[test]
-fn chunks_that_go_early_add_up() {
+fn cohorts_that_go_early_add_up() {
     let (counts, sums) = folded(5, 100, 3, 64);
-    assert!(counts.values().any(|&count| count > 100), "five open chunks are above the bound: {counts:?}");
+    assert!(counts.values().any(|&count| count > 100), "five open cohorts are above the bound: {counts:?}");
     assert_eq!(sums.len(), 5 * 100);
     for ((_, key), sum) in sums {
         assert_eq!(sum, (3, 0, 3 * i64::from(key), 0));

@@ -85,8 +85,8 @@ impl Profile {
         "1"
     }
 
-    /// The names of the measures of [`AnswerScorer::score`] under this profile: `em` and `f1` first, or the single number of
-    /// a containment or accuracy profile.
+    /// The names of the measures of [`AnswerScorer::score`] under this profile: `em` and `f1` first, or the single
+    /// number of a containment or accuracy profile.
     pub const fn measures(self) -> &'static [&'static str] {
         match self {
             Self::Dpr => &["has_answer"],

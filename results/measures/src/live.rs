@@ -6,8 +6,8 @@
 
 /// A score times 2³², rounded to the nearest integer.
 ///
-/// Scores reach from -1024 to 1024. A [`LiveSummary`] of n scores stays in range while n times the largest squared score is
-/// under 2³¹: two thousand million scores between 0 and 1.
+/// Scores reach from -1024 to 1024. A [`LiveSummary`] of n scores stays in range while n times the largest squared
+/// score is under 2³¹: two thousand million scores between 0 and 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FixedPoint(pub i64);
 

@@ -1,8 +1,8 @@
 //! Finds the golds in one ranked list of passages, and measures many lists at once from columns.
 //!
-//! Every [`RankedMeasure`] is a function of the first ranks of gold *groups* ([`GoldRanks`]), so a list is scanned once for
-//! all of them. A group is one gold passage: the ids that satisfy it (its duplicates in the corpus). A second id of a
-//! found group gains nothing. A group without ids is a gold passage missing from the corpus: it counts and cannot be
+//! Every [`RankedMeasure`] is a function of the first ranks of gold *groups* ([`GoldRanks`]), so a list is scanned once
+//! for all of them. A group is one gold passage: the ids that satisfy it (its duplicates in the corpus). A second id of
+//! a found group gains nothing. A group without ids is a gold passage missing from the corpus: it counts and cannot be
 //! found. Groups share no ids.
 //!
 //! * A question without gold groups has no value (`None`), not 0: it stays out of the mean.

@@ -1,10 +1,10 @@
 //! The measures of a job: from its `[measures]` table to named, versioned values for each outcome. The measures
 //! themselves are in [`crate::measures`].
 //!
-//! A [`MeasureSet`] fixes names and order once. [`MeasureSet::evaluate_outcome`] then gives the values of every outcome in that
-//! order, `None` for undefined ones. Definedness depends on the question and the configuration, never on the outcome's
-//! success: a failed outcome scores 0 for every measure defined for a good one. The names of the exceptions say so:
-//! `em_answered` and `f1_answered` are means over answered questions, and `chunks` counts the retrieved chunks.
+//! A [`MeasureSet`] fixes names and order once. [`MeasureSet::evaluate_outcome`] then gives the values of every outcome
+//! in that order, `None` for undefined ones. Definedness depends on the question and the configuration, never on the
+//! outcome's success: a failed outcome scores 0 for every measure defined for a good one. The names of the exceptions
+//! say so: `em_answered` and `f1_answered` are means over answered questions, and `chunks` counts the retrieved chunks.
 //!
 //! | names | defined when |
 //! | --- | --- |
@@ -91,7 +91,7 @@ pub struct MeasureBuffers {
 
 /// The inputs of a measure: an outcome with its gold, and intermediate results shared by several measures.
 pub(crate) struct MeasureInput<'a> {
-    pub(crate) judged: &'a OutcomeWithGold<'a>,
+    pub(crate) outcome: &'a OutcomeWithGold<'a>,
     /// The answer's score under the profile; `None` if undefined.
     pub(crate) answer: Option<SetScore>,
     /// The ranks of the golds; `None` without gold, or if the configuration does not rank.
@@ -144,7 +144,7 @@ impl Column {
 
     /// A measure of the ranking alone.
     pub(crate) fn of_ranking(measure: RankedMeasure) -> Self {
-        Self::new(measure.to_string(), measure.version(), move |scored| measure.value(scored.found?))
+        Self::new(measure.to_string(), measure.version(), move |input| measure.value(input.found?))
     }
 
     /// Searches the texts of the first `depth` passages for the gold answers ([`MeasureInput::answer_ranks`]).
@@ -157,9 +157,9 @@ impl Column {
         Self { none_if_failed: true, ..self }
     }
 
-    fn value_for(&self, scored: &MeasureInput<'_>) -> Option<f64> {
-        let value = (self.value)(scored);
-        match (scored.judged.ok, self.none_if_failed) {
+    fn value_for(&self, input: &MeasureInput<'_>) -> Option<f64> {
+        let value = (self.value)(input);
+        match (input.outcome.ok, self.none_if_failed) {
             (true, _) => value,
             (false, true) => None,
             (false, false) => value.map(|_| 0.0),
@@ -220,42 +220,42 @@ impl MeasureSet {
     /// Writes the values of one outcome into `out`, in the order of [`Self::names`].
     pub fn evaluate_outcome(
         &self,
-        judged: &OutcomeWithGold<'_>,
-        scratch: &mut MeasureBuffers,
+        outcome: &OutcomeWithGold<'_>,
+        buffers: &mut MeasureBuffers,
         out: &mut Vec<Option<f64>>,
     ) {
         out.clear();
-        let answer = self.answer_score(judged, &mut scratch.scorer);
-        let facts = self.fact_scores(judged, answer);
-        let ranks = judged.ranking_expected && !judged.gold.is_empty();
+        let answer = self.answer_score(outcome, &mut buffers.scorer);
+        let facts = self.fact_scores(outcome, answer);
+        let ranks = outcome.ranking_expected && !outcome.gold.is_empty();
         if ranks {
-            scratch.found.set_ranking(judged.ranked, judged.gold.groups.iter().map(Vec::as_slice));
+            buffers.found.set_ranking(outcome.ranked, outcome.gold.groups.iter().map(Vec::as_slice));
         }
-        let answer_ranks = self.answer_ranks(judged, &mut scratch.matcher);
-        let scored = MeasureInput { judged, answer, found: ranks.then_some(&scratch.found), facts, answer_ranks };
-        out.extend(self.columns.iter().map(|column| column.value_for(&scored)));
+        let answer_ranks = self.answer_ranks(outcome, &mut buffers.matcher);
+        let input = MeasureInput { outcome, answer, found: ranks.then_some(&buffers.found), facts, answer_ranks };
+        out.extend(self.columns.iter().map(|column| column.value_for(&input)));
     }
 
-    fn answer_score(&self, judged: &OutcomeWithGold<'_>, scorer: &mut AnswerScorer) -> Option<SetScore> {
-        if !judged.answers_expected || judged.answers.is_empty() {
+    fn answer_score(&self, outcome: &OutcomeWithGold<'_>, scorer: &mut AnswerScorer) -> Option<SetScore> {
+        if !outcome.answers_expected || outcome.answers.is_empty() {
             return None;
         }
         // An outcome without an answer is a missing prediction: 0 in every script, even if "" would score.
-        let Some(answer) = judged.answer.filter(|_| judged.ok) else { return Some(SetScore::default()) };
-        Some(scorer.score(self.profile, answer, judged.answers).into())
+        let Some(answer) = outcome.answer.filter(|_| outcome.ok) else { return Some(SetScore::default()) };
+        Some(scorer.score(self.profile, answer, outcome.answers).into())
     }
 
-    fn fact_scores(&self, judged: &OutcomeWithGold<'_>, answer: Option<SetScore>) -> FactScores {
+    fn fact_scores(&self, outcome: &OutcomeWithGold<'_>, answer: Option<SetScore>) -> FactScores {
         let two_wiki = self.profile == Profile::TwoWiki;
-        let sentences = judged.predicted_facts.filter(|_| !judged.gold_facts.is_empty()).map(|predicted| {
+        let sentences = outcome.predicted_facts.filter(|_| !outcome.gold_facts.is_empty()).map(|predicted| {
             if two_wiki {
-                supporting_facts_lowered(predicted, judged.gold_facts)
+                supporting_facts_lowered(predicted, outcome.gold_facts)
             } else {
-                supporting_facts(predicted, judged.gold_facts)
+                supporting_facts(predicted, outcome.gold_facts)
             }
         });
-        let triples = judged.predicted_evidences.filter(|_| !judged.gold_evidences.is_empty()).map(|predicted| {
-            let gold: Vec<Vec<EvidenceTriple>> = judged.gold_evidences.iter().map(|e| vec![e.clone()]).collect();
+        let triples = outcome.predicted_evidences.filter(|_| !outcome.gold_evidences.is_empty()).map(|predicted| {
+            let gold: Vec<Vec<EvidenceTriple>> = outcome.gold_evidences.iter().map(|e| vec![e.clone()]).collect();
             evidences(predicted, &gold)
         });
         let joint = match (answer, sentences, triples) {
@@ -266,18 +266,18 @@ impl MeasureSet {
         FactScores { sentences, evidences: triples, joint }
     }
 
-    fn answer_ranks(&self, judged: &OutcomeWithGold<'_>, matcher: &mut AnswerMatcher) -> AnswerRanks {
-        let Some(text) = judged.text.filter(|_| judged.ranking_expected && self.needs_text()) else {
+    fn answer_ranks(&self, outcome: &OutcomeWithGold<'_>, matcher: &mut AnswerMatcher) -> AnswerRanks {
+        let Some(text) = outcome.text.filter(|_| outcome.ranking_expected && self.needs_text()) else {
             return AnswerRanks::default();
         };
-        let Some(first_answer) = judged.answers.first() else { return AnswerRanks::default() };
-        let top = &judged.ranked[..judged.ranked.len().min(self.text_depth as usize)];
+        let Some(first_answer) = outcome.answers.first() else { return AnswerRanks::default() };
+        let top = &outcome.ranked[..outcome.ranked.len().min(self.text_depth as usize)];
         let mut rank = |answers: &[String]| {
             matcher.set_answers(answers);
             top.iter().position(|&id| matcher.is_in(text.text(id))).map_or(u32::MAX, |at| at as u32 + 1)
         };
-        let any = rank(judged.answers);
-        let first = if judged.answers.len() == 1 || any == u32::MAX { any } else { rank(&judged.answers[..1]) };
+        let any = rank(outcome.answers);
+        let first = if outcome.answers.len() == 1 || any == u32::MAX { any } else { rank(&outcome.answers[..1]) };
         let gate = normalize(first_answer);
         AnswerRanks { first: (gate != "yes" && gate != "no").then_some(first), any: Some(any) }
     }
@@ -291,9 +291,9 @@ mod tests {
         MeasureSet::new(settings, profile).unwrap()
     }
 
-    fn value(set: &MeasureSet, judged: &OutcomeWithGold<'_>, name: &str) -> Option<f64> {
+    fn value(set: &MeasureSet, outcome: &OutcomeWithGold<'_>, name: &str) -> Option<f64> {
         let mut out = Vec::new();
-        set.evaluate_outcome(judged, &mut MeasureBuffers::default(), &mut out);
+        set.evaluate_outcome(outcome, &mut MeasureBuffers::default(), &mut out);
         assert_eq!(out.len(), set.names().len());
         out[set.names().iter().position(|n| n == name).unwrap_or_else(|| panic!("no {name} in {:?}", set.names()))]
     }
@@ -316,7 +316,7 @@ mod tests {
         }
     }
 
-    fn judged<'a>(q: &'a Question, answer: Option<&'a str>, ranked: &'a [u32]) -> OutcomeWithGold<'a> {
+    fn outcome_of<'a>(q: &'a Question, answer: Option<&'a str>, ranked: &'a [u32]) -> OutcomeWithGold<'a> {
         OutcomeWithGold {
             ok: true,
             answer,
@@ -362,7 +362,7 @@ mod tests {
             ..Settings::default()
         };
         let set = set(&settings, Profile::HotpotQa);
-        let judged = judged(&q, Some("paris."), &[0, 1, 2]);
+        let outcome = outcome_of(&q, Some("paris."), &[0, 1, 2]);
         for (name, expected) in [
             ("em", 1.0),
             ("f1_answered", 1.0),
@@ -381,7 +381,7 @@ mod tests {
             ("sp_f1", 1.0),
             ("joint_em", 1.0),
         ] {
-            assert_eq!(value(&set, &judged, name), Some(expected), "{name}");
+            assert_eq!(value(&set, &outcome, name), Some(expected), "{name}");
         }
     }
 
@@ -389,7 +389,7 @@ mod tests {
     fn failed_outcomes_score_zero_where_good_ones_have_a_value() {
         let q = question();
         let set = set(&Settings { chunk_recall: true, ..Settings::default() }, Profile::HotpotQa);
-        let good = judged(&q, Some("Paris"), &[1, 2]);
+        let good = outcome_of(&q, Some("Paris"), &[1, 2]);
         let failed = OutcomeWithGold { ok: false, ..good };
         let (mut a, mut b) = (Vec::new(), Vec::new());
         set.evaluate_outcome(&good, &mut MeasureBuffers::default(), &mut a);
@@ -407,12 +407,12 @@ mod tests {
         q.gold = GoldGroups::default();
         let settings = Settings { answer_recall_at: vec![2], answer_hit_at: vec![2], ..Settings::default() };
         let set = set(&settings, Profile::HotpotQa);
-        let silent = OutcomeWithGold { answers_expected: false, predicted_facts: None, ..judged(&q, None, &[1]) };
+        let silent = OutcomeWithGold { answers_expected: false, predicted_facts: None, ..outcome_of(&q, None, &[1]) };
         for name in ["em", "em_answered", "recall_frac@2", "mrr", "map", "answer_recall@2", "sp_em", "joint_f1"] {
             assert_eq!(value(&set, &silent, name), None, "{name}");
         }
         assert_eq!(value(&set, &silent, "answer_hit@2"), Some(0.0));
-        let speechless = judged(&q, None, &[1]);
+        let speechless = outcome_of(&q, None, &[1]);
         assert_eq!((value(&set, &speechless, "em"), value(&set, &speechless, "em_answered")), (Some(0.0), None));
     }
 }

@@ -60,7 +60,8 @@ pub enum RecordBody {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Commit {
     /// The cohorts.
-    pub chunks: Vec<CohortCommit>,
+    #[serde(rename = "chunks")]
+    pub cohorts: Vec<CohortCommit>,
     /// Outcome parts (object names) with their rows, and maybe rows of other cohorts.
     pub parts: Vec<String>,
     /// Journal segments (object names) used to make the outcomes.
@@ -73,7 +74,8 @@ pub struct Commit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CohortCommit {
     /// Position in the dataset divided by the cohort size.
-    pub chunk: u64,
+    #[serde(rename = "chunk")]
+    pub cohort: u64,
     /// Outcomes of the cohort: questions × configurations.
     pub outcomes: u64,
 }

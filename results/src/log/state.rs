@@ -75,10 +75,10 @@ impl LogState {
 
     fn apply_commit(&mut self, commit: Commit) {
         let index = self.commits.len();
-        for chunk in &commit.chunks {
-            if let Entry::Vacant(vacant) = self.committed.entry(chunk.chunk) {
+        for commit in &commit.cohorts {
+            if let Entry::Vacant(vacant) = self.committed.entry(commit.cohort) {
                 vacant.insert(index);
-                self.outcomes.insert(chunk.chunk, chunk.outcomes);
+                self.outcomes.insert(commit.cohort, commit.outcomes);
             }
         }
         self.commits.push(commit);

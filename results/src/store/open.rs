@@ -100,7 +100,8 @@ fn set_variable(variable: &str) -> Option<OsString> {
     std::env::var_os(variable).filter(|value| !value.is_empty())
 }
 
-/// The settings of the `AWS_*` variables with a value (see [`set_variable`]), otherwise as [`AmazonS3Builder::from_env`].
+/// The settings of the `AWS_*` variables with a value (see [`set_variable`]), otherwise as
+/// [`AmazonS3Builder::from_env`].
 fn from_environment() -> AmazonS3Builder {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let aws = names.filter(|name| name.starts_with("AWS_"));

@@ -13,9 +13,9 @@ fn open(store: &Store) -> Log {
     Log::open(store, "run").unwrap()
 }
 
-fn commit(chunks: &[u64], part: &str) -> RecordBody {
+fn commit(cohorts: &[u64], part: &str) -> RecordBody {
     RecordBody::Commit(Commit {
-        chunks: chunks.iter().map(|&chunk| CohortCommit { chunk, outcomes: 10 }).collect(),
+        cohorts: cohorts.iter().map(|&cohort| CohortCommit { cohort, outcomes: 10 }).collect(),
         parts: vec![part.to_owned()],
         segments: vec![format!("segment of {part}")],
         live: serde_json::json!({"em": 0.1 + 0.2}),
@@ -124,7 +124,7 @@ fn gold_is_anyones_and_passed_over() {
 }
 
 #[test]
-fn the_first_valid_commit_of_a_chunk_counts() {
+fn the_first_valid_commit_of_a_cohort_counts() {
     let store = memory();
     let mut log = open(&store);
     log.append_fence("a", 1, 1, "d").unwrap();
@@ -141,8 +141,8 @@ fn refresh_reads_what_others_appended() {
     let mut log = open(&store);
     let mut reader = open(&store);
     log.append_fence("a", 1, 1, "d").unwrap();
-    for chunk in 0..150 {
-        log.append(1, "a", commit(&[chunk], "p")).unwrap();
+    for cohort in 0..150 {
+        log.append(1, "a", commit(&[cohort], "p")).unwrap();
     }
     assert_eq!(reader.refresh().unwrap().committed.len(), 150);
     assert_eq!(reader.state(), log.state());

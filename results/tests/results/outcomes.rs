@@ -21,17 +21,17 @@ fn row(configuration: u32, index: u64, answer: &str) -> OutcomeRow {
 }
 
 /// The rows of a cohort, as computed by a generation. The last cohort of a dataset is short.
-fn chunk_rows(chunk: u64, size: u64, questions: u64, configurations: u32, answer: &str) -> Vec<OutcomeRow> {
-    let end = ((chunk + 1) * size).min(questions);
-    (chunk * size..end)
+fn cohort_rows(cohort: u64, size: u64, questions: u64, configurations: u32, answer: &str) -> Vec<OutcomeRow> {
+    let end = ((cohort + 1) * size).min(questions);
+    (cohort * size..end)
         .flat_map(|index| (0..configurations).map(move |c| (c, index)))
         .map(|(c, i)| row(c, i, answer))
         .collect()
 }
 
-fn chunk_commits(chunks: &[u64], size: u64, questions: u64, configurations: u32) -> Vec<CohortCommit> {
-    let count = |chunk: u64| ((chunk + 1) * size).min(questions) - chunk * size;
-    chunks.iter().map(|&chunk| CohortCommit { chunk, outcomes: count(chunk) * u64::from(configurations) }).collect()
+fn cohort_commits(cohorts: &[u64], size: u64, questions: u64, configurations: u32) -> Vec<CohortCommit> {
+    let count = |cohort: u64| ((cohort + 1) * size).min(questions) - cohort * size;
+    cohorts.iter().map(|&cohort| CohortCommit { cohort, outcomes: count(cohort) * u64::from(configurations) }).collect()
 }
 
 fn read(store: &Store, log: &Log, configurations: u32, size: u64) -> Result<Vec<OutcomeRow>, TableError> {
@@ -43,13 +43,13 @@ fn a_large_configuration_is_read_in_windows() {
     let (store, size, questions) = (Store::open("memory:").unwrap(), 4_000, 70_000);
     let mut log = Log::open(&store, "run").unwrap();
     log.append_fence("a", 1, 1, "d").unwrap();
-    let chunks: Vec<u64> = (0..questions / size + 1).collect();
-    for (n, chunks) in chunks.chunks(5).rev().enumerate() {
+    let cohorts: Vec<u64> = (0..questions / size + 1).collect();
+    for (n, cohorts) in cohorts.chunks(5).rev().enumerate() {
         let part = layout::outcome_part("run", 1, 0, n as u64);
-        let rows = chunks.iter().flat_map(|&chunk| chunk_rows(chunk, size, questions, 2, "x")).collect();
+        let rows = cohorts.iter().flat_map(|&cohort| cohort_rows(cohort, size, questions, 2, "x")).collect();
         write_part(&store, &part, rows).unwrap();
         let commit =
-            Commit { chunks: chunk_commits(chunks, size, questions, 2), parts: vec![part], ..Commit::default() };
+            Commit { cohorts: cohort_commits(cohorts, size, questions, 2), parts: vec![part], ..Commit::default() };
         log.append(1, "a", RecordBody::Commit(commit)).unwrap();
     }
     let read =
@@ -62,12 +62,12 @@ fn a_large_configuration_is_read_in_windows() {
 fn configurations_are_found_by_row_group() {
     let store = Store::open("memory:").unwrap();
     let part = layout::outcome_part("run", 1, 0, 0);
-    write_part(&store, &part, chunk_rows(0, 300, 300, 4, "x")).unwrap();
+    write_part(&store, &part, cohort_rows(0, 300, 300, 4, "x")).unwrap();
     let reader = TableReader::<OutcomeRow>::open(&store, &part).unwrap();
     assert_eq!(reader.row_groups(), 4);
     assert_eq!(reader.groups_where("configuration", 2, 2), [2]);
     let many = layout::outcome_part("run", 1, 0, 1);
-    write_part(&store, &many, chunk_rows(0, 4, 4, 200, "x")).unwrap();
+    write_part(&store, &many, cohort_rows(0, 4, 4, 200, "x")).unwrap();
     let reader = TableReader::<OutcomeRow>::open(&store, &many).unwrap();
     assert_eq!(reader.row_groups(), 4, "small configurations share row groups");
     assert_eq!(reader.groups_where("configuration", 70, 130), [1, 2]);
@@ -86,7 +86,7 @@ fn a_missing_or_doubled_outcome_is_an_error() {
         log.append_fence("a", 1, 1, "d").unwrap();
         let part = layout::outcome_part("run", 1, 0, 0);
         write_part(&store, &part, rows).unwrap();
-        let commit = Commit { chunks: chunk_commits(&[0], 2, 2, 1), parts: vec![part], ..Commit::default() };
+        let commit = Commit { cohorts: cohort_commits(&[0], 2, 2, 1), parts: vec![part], ..Commit::default() };
         log.append(1, "a", RecordBody::Commit(commit)).unwrap();
         let outcome = match read(&store, &log, 1, 2) {
             Ok(rows) => Ok(rows.len()),
@@ -114,25 +114,25 @@ proptest! {
         let mut generation = log.append_fence("a", 1, 1, "d").unwrap();
         let mut expected: Vec<OutcomeRow> = Vec::new();
         let mut done = [false; 8];
-        for (n, (mut chunks, strays, new_generation, workers)) in commits.into_iter().enumerate() {
-            chunks.sort_unstable();
-            chunks.dedup();
+        for (n, (mut cohorts, strays, new_generation, workers)) in commits.into_iter().enumerate() {
+            cohorts.sort_unstable();
+            cohorts.dedup();
             if new_generation {
                 generation = log.append_fence("a", 1, 1, "d").unwrap();
             }
             let answer = format!("commit {n}");
             let mut parts = vec![Vec::new(); workers];
-            for &chunk in &chunks {
-                let rows = chunk_rows(chunk, size, questions, configurations, &answer);
-                if !std::mem::replace(&mut done[chunk as usize], true) {
+            for &cohort in &cohorts {
+                let rows = cohort_rows(cohort, size, questions, configurations, &answer);
+                if !std::mem::replace(&mut done[cohort as usize], true) {
                     expected.extend(rows.iter().cloned());
                 }
                 for row in rows {
                     parts[row.index as usize % workers].push(row);
                 }
             }
-            for &chunk in strays.iter().filter(|chunk| !chunks.contains(chunk)) {
-                parts[0].extend(chunk_rows(chunk, size, questions, configurations, "stray"));
+            for &cohort in strays.iter().filter(|cohort| !cohorts.contains(cohort)) {
+                parts[0].extend(cohort_rows(cohort, size, questions, configurations, "stray"));
             }
             let mut names = Vec::new();
             for (worker, rows) in parts.into_iter().enumerate() {
@@ -140,11 +140,11 @@ proptest! {
                 write_part(&store, &name, rows).unwrap();
                 names.push(name);
             }
-            let chunks = chunk_commits(&chunks, size, questions, configurations);
-            let body = RecordBody::Commit(Commit { chunks, parts: names, ..Commit::default() });
+            let cohorts = cohort_commits(&cohorts, size, questions, configurations);
+            let body = RecordBody::Commit(Commit { cohorts, parts: names, ..Commit::default() });
             log.append(generation, "a", body).unwrap();
         }
-        write_part(&store, &layout::outcome_part("run", 99, 0, 0), chunk_rows(0, size, questions, 1, "lost")).unwrap();
+        write_part(&store, &layout::outcome_part("run", 99, 0, 0), cohort_rows(0, size, questions, 1, "lost")).unwrap();
         expected.sort_by_key(|row| (row.configuration, row.index));
         let found = read(&store, &log, configurations, size).unwrap();
         prop_assert_eq!(&found, &expected);

@@ -60,7 +60,7 @@ fn compressed_values_are_read() {
 
 fn commit() -> Commit {
     Commit {
-        chunks: vec![CohortCommit { chunk: 0, outcomes: 10 }, CohortCommit { chunk: 3, outcomes: u64::MAX }],
+        cohorts: vec![CohortCommit { cohort: 0, outcomes: 10 }, CohortCommit { cohort: 3, outcomes: u64::MAX }],
         parts: vec!["runs/run/outcomes/part.parquet".to_owned()],
         segments: vec!["journal/a.seg".to_owned(), "journal/b.seg".to_owned()],
         live: json!({"spent": [{"service": "\"s\"", "x": 0.1}]}),

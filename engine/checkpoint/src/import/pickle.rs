@@ -1,8 +1,8 @@
 //! A pickle reader that executes nothing.
 //!
 //! A pickle is a program for a small stack machine, and Python's own machine calls any function named in it. This one
-//! knows a closed list of names ([`AllowedGlobal`]), each of which makes data of data; any other name is an error that shows
-//! it. Values lie in an arena and refer to each other by index, so neither depth nor sharing costs more than the
+//! knows a closed list of names ([`AllowedGlobal`]), each of which makes data of data; any other name is an error that
+//! shows it. Values lie in an arena and refer to each other by index, so neither depth nor sharing costs more than the
 //! pickle's own length.
 
 use std::collections::HashMap;

@@ -26,7 +26,8 @@ struct EmulatedKernel {
     uint32_t most_threads;
 };
 
-// `emulated_family_<name>`: a digest of a file's text, and the names of its kernels, each with a space before and behind it.
+// `emulated_family_<name>`: a digest of a file's text, and the names of its kernels, each with a space before and
+// behind it.
 struct EmulatedFamily {
     uint64_t source;
     const char* kernels;

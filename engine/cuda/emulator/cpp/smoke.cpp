@@ -1,7 +1,8 @@
 // Checks the emulator by itself: shared memory, barriers, shuffles and deferred copies in all orders, and its messages.
 //
 // Built and run by the tests of this crate, and by hand (the include path is that of the kernels' headers):
-//   c++ -O2 -std=c++17 -fno-strict-aliasing -DHOPEVAL_EMULATED -I. -I../../kernels smoke.cpp emulator.cpp -o smoke && ./smoke
+//   c++ -O2 -std=c++17 -fno-strict-aliasing -DHOPEVAL_EMULATED -I. -I../../kernels smoke.cpp emulator.cpp -o smoke
+//   ./smoke
 #include "emulator.h"
 
 #include <stdio.h>

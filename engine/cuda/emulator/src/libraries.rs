@@ -67,7 +67,8 @@ pub struct SimulatedLibraries {
 }
 
 impl SimulatedLibraries {
-    /// Builds the missing files. Processes may share the folder, also with [`Options::folder`](crate::EmulatorOptions::folder).
+    /// Builds the missing files. Processes may share the folder, also with
+    /// [`EmulatorOptions::folder`](crate::EmulatorOptions::folder).
     ///
     /// # Errors
     /// [`BuildError`]: there is no compiler, or it rejects a source.

@@ -94,7 +94,7 @@ impl Drop for EmulatorBuffer {
     fn drop(&mut self) {
         self.memory.taken.fetch_sub(self.bytes as u64, Ordering::Relaxed);
         if let (1.., Ok(layout)) = (self.bytes, Layout::from_size_align(self.bytes, ALIGNMENT)) {
-            // SAFETY: allocated by `Memory::allocate_block` with this layout.
+            // SAFETY: allocated by `MemoryBudget::allocate_block` with this layout.
             unsafe { dealloc(self.at.as_ptr(), layout) };
         }
     }

@@ -32,9 +32,9 @@ pub fn load_families(
     folder: Option<&Path>,
     architecture: GpuArchitecture,
 ) -> Result<Vec<Vec<u8>>, CompileError> {
-    let place = |family| folder.map(|folder| CodeFile::new(folder, family, architecture, compiler.version()));
-    let places = FAMILIES.each_ref().map(place);
-    let found = places.each_ref().map(|place| place.as_ref().and_then(CodeFile::read_code));
+    let file = |family| folder.map(|folder| CodeFile::new(folder, family, architecture, compiler.version()));
+    let files = FAMILIES.each_ref().map(file);
+    let found = files.each_ref().map(|file| file.as_ref().and_then(CodeFile::read_code));
     let lacking = found.iter().filter(|cubin| cubin.is_none()).count();
     if lacking == 0 {
         return Ok(found.into_iter().flatten().collect());
@@ -42,10 +42,10 @@ pub fn load_families(
     let (begun, nvrtc) = (Instant::now(), compiler.version());
     tracing::info!("compiling kernels for {architecture} by NVRTC {nvrtc}: {lacking} of {} files", FAMILIES.len());
     let all = thread::scope(|scope| {
-        let families = FAMILIES.iter().zip(&places).zip(found);
-        let threads = families.map(|((family, place), found)| {
+        let families = FAMILIES.iter().zip(&files).zip(found);
+        let threads = families.map(|((family, file), found)| {
             scope.spawn(move || {
-                found.map_or_else(|| compile_and_store(compiler, family, architecture, place.as_ref()), Ok)
+                found.map_or_else(|| compile_and_store(compiler, family, architecture, file.as_ref()), Ok)
             })
         });
         // All threads start before the first join.
@@ -67,10 +67,10 @@ pub fn load_family(
     family: &KernelFamily,
     architecture: GpuArchitecture,
 ) -> Result<Vec<u8>, CompileError> {
-    let place = folder.map(|folder| CodeFile::new(folder, family, architecture, compiler.version()));
-    match place.as_ref().and_then(CodeFile::read_code) {
+    let file = folder.map(|folder| CodeFile::new(folder, family, architecture, compiler.version()));
+    match file.as_ref().and_then(CodeFile::read_code) {
         Some(cubin) => Ok(cubin),
-        None => compile_and_store(compiler, family, architecture, place.as_ref()),
+        None => compile_and_store(compiler, family, architecture, file.as_ref()),
     }
 }
 
@@ -78,20 +78,20 @@ fn compile_and_store(
     compiler: &Compiler,
     family: &KernelFamily,
     architecture: GpuArchitecture,
-    place: Option<&CodeFile>,
+    file: Option<&CodeFile>,
 ) -> Result<Vec<u8>, CompileError> {
     let begun = Instant::now();
     let cubin = compiler.compile_family(family, architecture)?.cubin;
     tracing::debug!("compiled {}.cu for {architecture} in {:.1?}", family.name, begun.elapsed());
-    if let Some(place) = place
-        && let Err(error) = place.write_code(&cubin)
+    if let Some(file) = file
+        && let Err(error) = file.write_code(&cubin)
     {
-        tracing::warn!("machine code is not kept: {}: {error}", place.path.display());
+        tracing::warn!("machine code is not kept: {}: {error}", file.path.display());
     }
     Ok(cubin)
 }
 
-/// The place of a family's machine code on disk.
+/// The file of a family's machine code on disk.
 struct CodeFile {
     path: PathBuf,
     key: blake3::Hash,
@@ -174,27 +174,27 @@ mod tests {
     #[test]
     fn a_file_is_read_as_it_was_written_or_not_at_all() {
         let folder = tempfile::tempdir().unwrap();
-        let place = CodeFile::new(&folder.path().join("a"), &FAMILIES[0], SM_90, NVRTC);
+        let file = CodeFile::new(&folder.path().join("a"), &FAMILIES[0], SM_90, NVRTC);
         let cubin: Vec<u8> = (0..=255).collect();
-        assert_eq!(place.read_code(), None, "there is none");
-        place.write_code(&cubin).unwrap();
-        assert_eq!(place.read_code(), Some(cubin.clone()));
+        assert_eq!(file.read_code(), None, "there is none");
+        file.write_code(&cubin).unwrap();
+        assert_eq!(file.read_code(), Some(cubin.clone()));
 
-        let whole = fs::read(&place.path).unwrap();
+        let whole = fs::read(&file.path).unwrap();
         for cut in [0, 1, 31, 32, 63, 64, 65, whole.len() - 1] {
-            fs::write(&place.path, &whole[..cut]).unwrap();
-            assert_eq!(place.read_code(), None, "cut at {cut}");
+            fs::write(&file.path, &whole[..cut]).unwrap();
+            assert_eq!(file.read_code(), None, "cut at {cut}");
         }
         for at in [0, 40, 64, whole.len() - 1] {
             let mut damaged = whole.clone();
             damaged[at] ^= 1;
-            fs::write(&place.path, damaged).unwrap();
-            assert_eq!(place.read_code(), None, "damaged at {at}");
+            fs::write(&file.path, damaged).unwrap();
+            assert_eq!(file.read_code(), None, "damaged at {at}");
         }
-        let foreign = CodeFile { path: place.path.clone(), key: code_key(&FAMILIES[1], SM_90, NVRTC) };
+        let foreign = CodeFile { path: file.path.clone(), key: code_key(&FAMILIES[1], SM_90, NVRTC) };
         foreign.write_code(&cubin).unwrap();
-        assert_eq!(place.read_code(), None, "another's, under this name");
-        let left = fs::read_dir(place.path.parent().unwrap()).unwrap().count();
+        assert_eq!(file.read_code(), None, "another's, under this name");
+        let left = fs::read_dir(file.path.parent().unwrap()).unwrap().count();
         assert_eq!(left, 1, "nothing is left beside it");
     }
 }

@@ -36,7 +36,7 @@ unsafe impl Send for DeviceContext {}
 unsafe impl Sync for DeviceContext {}
 
 impl DeviceContext {
-    /// Opens a device that [`describe`](crate::machine::describe_device) found fit.
+    /// Opens a device that [`describe_device`](crate::machine::describe_device) found fit.
     pub(super) fn new(ordinal: usize, name: String) -> Result<Arc<Self>, MissingRequirement> {
         let device = driver::device::get(ordinal as c_int).map_err(broken_call("cuDeviceGet"))?;
         // SAFETY: the device was given by cuDeviceGet; `drop` releases the retained context.

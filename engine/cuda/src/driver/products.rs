@@ -77,8 +77,8 @@ impl CublasProducts {
     /// Enqueues a product.
     ///
     /// # Panics
-    /// If a buffer is shorter than its matrix, or [`Runtime::multiply_matrices`](crate::runtime::Runtime::multiply_matrices) does not allow
-    /// a length.
+    /// If a buffer is shorter than its matrix, or
+    /// [`Runtime::multiply_matrices`](crate::runtime::Runtime::multiply_matrices) does not allow a length.
     pub(super) fn multiply_matrices(&self, product: &MatrixProduct<'_, DriverBuffer>) -> Result<(), DeviceError> {
         assert_fits(product);
         self.context.make_current()?;
@@ -126,7 +126,7 @@ impl CublasProducts {
             }
             lt::matmul(
                 self.handle.0,
-                plan.operation.0,
+                plan.descriptor.0,
                 (&raw const scale).cast(),
                 (&raw const share).cast(),
                 pointer(weight),
@@ -196,7 +196,7 @@ impl CublasProducts {
         let status = unsafe {
             sys::cublasLtMatmulAlgoGetHeuristic(
                 self.handle.0,
-                plan.operation.0,
+                plan.descriptor.0,
                 plan.weight.0,
                 plan.x.0,
                 plan.output.0,
@@ -246,7 +246,7 @@ impl CublasProducts {
             unsafe {
                 sys::cublasLtMatmulAlgoCheck(
                     self.handle.0,
-                    plan.operation.0,
+                    plan.descriptor.0,
                     plan.weight.0,
                     plan.x.0,
                     plan.output.0,
@@ -284,7 +284,7 @@ impl fmt::Debug for CublasProducts {
 /// A shape's descriptors and algorithm. The descriptors are set anew for each product, under the lock.
 struct ProductPlan {
     shape: Shape,
-    operation: ProductDescriptor,
+    descriptor: ProductDescriptor,
     /// `[out, inner]`, row-major.
     weight: MatrixDescriptor,
     /// `[rows, inner]`, row-major.
@@ -320,18 +320,18 @@ impl ProductPlan {
         let (inner, out) = (shape.inner as u64, shape.out as u64);
         let (operand, result) = (data_type(shape.element), data_type(shape.output_element));
         let compute = sys::cublasComputeType_t::CUBLAS_COMPUTE_32F;
-        let operation = ProductDescriptor(lt::create_matmul_desc(compute, sys::cudaDataType_t::CUDA_R_32F)?);
+        let descriptor = ProductDescriptor(lt::create_matmul_desc(compute, sys::cudaDataType_t::CUDA_R_32F)?);
         // CUBLAS_OP_T and CUBLAS_OP_N of cublasOperation_t.
-        operation.set_attribute(Attribute::CUBLASLT_MATMUL_DESC_TRANSA, 1_i32)?;
-        operation.set_attribute(Attribute::CUBLASLT_MATMUL_DESC_TRANSB, 0_i32)?;
-        operation
+        descriptor.set_attribute(Attribute::CUBLASLT_MATMUL_DESC_TRANSA, 1_i32)?;
+        descriptor.set_attribute(Attribute::CUBLASLT_MATMUL_DESC_TRANSB, 0_i32)?;
+        descriptor
             .set_attribute(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, cublas_epilogue(shape.fused, shape.bias) as u32)?;
         let weight = MatrixDescriptor(lt::create_matrix_layout(operand, inner, out, shape.inner as i64)?);
         let x = MatrixDescriptor(lt::create_matrix_layout(operand, inner, NOMINAL_ROWS, shape.inner as i64)?);
         let output = MatrixDescriptor(lt::create_matrix_layout(result, out, NOMINAL_ROWS, shape.out as i64)?);
         let choice =
             AlgorithmChoice { algorithm: sys::cublasLtMatmulAlgo_t { data: [0; 8] }, workspace: 0, is_apart: true };
-        Ok(Self { shape, operation, weight, x, output, choice })
+        Ok(Self { shape, descriptor, weight, x, output, choice })
     }
 
     fn set_rows(&self, rows: u64) -> Result<(), CublasError> {
@@ -344,7 +344,7 @@ impl ProductPlan {
     }
 
     fn set_bias_address(&self, address: u64) -> Result<(), CublasError> {
-        self.operation.set_attribute(sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER, address)
+        self.descriptor.set_attribute(sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER, address)
     }
 }
 
@@ -474,7 +474,7 @@ fn algorithm_setting(
 fn writes_apart(algorithm: &sys::cublasLtMatmulAlgo_t) -> bool {
     let (mut value, mut written) = (0_i32, 0);
     let attribute = sys::cublasLtMatmulAlgoCapAttributes_t::CUBLASLT_ALGO_CAP_OUT_OF_PLACE_RESULT_SUPPORT;
-    // SAFETY: as in `setting`.
+    // SAFETY: as in `algorithm_setting`.
     let status = unsafe {
         let place = (&raw mut value).cast();
         sys::cublasLtMatmulAlgoCapGetAttribute(algorithm, attribute, place, size_of::<i32>(), &raw mut written)

@@ -66,8 +66,8 @@ fn over_rows<D: Device>(
     columns: usize,
     operation: impl Fn(&D, &D::Tensor, &[usize]) -> Result<Vec<f32>, DeviceError>,
 ) -> Result<(), ConformanceFailure> {
-    let companies = row_selections(&mut trial.random, rows);
-    over_selections(trial, case, (rows, columns), &companies, operation)
+    let selections = row_selections(&mut trial.random, rows);
+    over_selections(trial, case, (rows, columns), &selections, operation)
 }
 
 /// As [`over_rows`], on these selections.
@@ -75,21 +75,21 @@ fn over_selections<D: Device>(
     trial: &mut OperationTrial<'_, D>,
     case: &str,
     (rows, columns): (usize, usize),
-    companies: &[Vec<usize>],
+    selections: &[Vec<usize>],
     operation: impl Fn(&D, &D::Tensor, &[usize]) -> Result<Vec<f32>, DeviceError>,
 ) -> Result<(), ConformanceFailure> {
-    let company = ActivationRows::random(&mut trial.random, rows, columns);
-    let everyone = (0..company.rows).collect::<Vec<_>>();
+    let activations = ActivationRows::random(&mut trial.random, rows, columns);
+    let all_rows = (0..activations.rows).collect::<Vec<_>>();
     let device = trial.device;
-    let x = trial.upload(rows, columns, &company.values)?;
-    let together = trial.with_case(case, operation(device, &x, &everyone))?;
+    let x = trial.upload(rows, columns, &activations.values)?;
+    let together = trial.with_case(case, operation(device, &x, &all_rows))?;
     let width = together.len() / rows;
-    for chosen in companies {
+    for chosen in selections {
         let case = match chosen.len() {
             ..1000 => format!("{case}, rows {chosen:?}"),
             many => format!("{case}, {many} rows from {}", chosen[0]),
         };
-        let x = trial.upload(chosen.len(), columns, &company.select_rows(chosen))?;
+        let x = trial.upload(chosen.len(), columns, &activations.select_rows(chosen))?;
         let apart = trial.with_case(&case, operation(device, &x, chosen))?;
         let expected = chosen.iter().flat_map(|row| &together[row * width..][..width]).copied().collect::<Vec<_>>();
         trial.compare_bits(&case, &apart, &expected)?;
@@ -172,8 +172,8 @@ fn layer_invariance<D: Device>(
 ) -> Result<(), ConformanceFailure> {
     let rows = 300;
     let residual = ActivationRows::random(&mut trial.random, rows, out);
-    let companies = [1, 7, 64].map(|size| trial.random.shuffled(rows).into_iter().take(size).collect::<Vec<_>>());
-    over_selections(trial, &format!("{into} x {out}, {parts:?}"), (rows, into), &companies, |device, x, rows| {
+    let selections = [1, 7, 64].map(|size| trial.random.shuffled(rows).into_iter().take(size).collect::<Vec<_>>());
+    over_selections(trial, &format!("{into} x {out}, {parts:?}"), (rows, into), &selections, |device, x, rows| {
         let residual =
             parts.residual.then(|| device.upload(rows.len(), out, &residual.select_rows(rows))).transpose()?;
         let Parts { scale, activation, .. } = parts;
@@ -249,7 +249,7 @@ fn log_probs_invariance<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<
         (8, 8203, BatchSizes::Small),
         (8, 37, BatchSizes::Large),
     ] {
-        let (rows, companies) = match batches {
+        let (rows, selections) = match batches {
             BatchSizes::Small => (60, row_selections(&mut trial.random, 60)),
             BatchSizes::Large => {
                 let half = MANY_ROWS / 2;
@@ -261,7 +261,7 @@ fn log_probs_invariance<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<
         let targets = (0..rows).map(|_| trial.random.below(vocabulary) as u32).collect::<Vec<_>>();
         let temperatures = [1.0, 0.7, 1.4];
         let case = format!("{into} x {vocabulary}");
-        over_selections(trial, &case, (rows, into), &companies, |device, x, rows| {
+        over_selections(trial, &case, (rows, into), &selections, |device, x, rows| {
             let targets = rows.iter().map(|row| targets[*row]).collect::<Vec<_>>();
             let found = device.log_probs(x, &weight.device, None, 1.0, &targets, &temperatures)?;
             let sums = found.log_sum_exps.chunks(temperatures.len());
@@ -288,16 +288,16 @@ fn log_probs_invariance<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<
 
 fn average_invariance<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     let lengths = [1, 40, 3, 17, 100, 8];
-    let company = ActivationRows::random(&mut trial.random, lengths.iter().sum(), 70);
+    let activations = ActivationRows::random(&mut trial.random, lengths.iter().sum(), 70);
     let starts = sequence_ends(&lengths);
     let device = trial.device;
-    let x = trial.upload(company.rows, company.columns, &company.values)?;
+    let x = trial.upload(activations.rows, activations.columns, &activations.values)?;
     let together = trial.with_case("all", device.average(&x, &starts))?;
     let together = trial.read_tensor("all", &together)?;
     for chosen in row_selections(&mut trial.random, lengths.len()) {
         let case = format!("sequences {chosen:?}");
         let rows = chosen.iter().flat_map(|s| starts[*s] as usize..starts[s + 1] as usize).collect::<Vec<_>>();
-        let x = trial.upload(rows.len(), 70, &company.select_rows(&rows))?;
+        let x = trial.upload(rows.len(), 70, &activations.select_rows(&rows))?;
         let lengths = chosen.iter().map(|s| lengths[*s]).collect::<Vec<_>>();
         let apart = trial.with_case(&case, device.average(&x, &sequence_ends(&lengths)))?;
         let apart = trial.read_tensor(&case, &apart)?;
@@ -313,7 +313,7 @@ struct AttentionBatch<'a, D: Device> {
     mask: AttentionMask,
     biases: &'a PairedBias<D>,
     /// Rows `[queries | keys | values]`, one sequence after the other.
-    company: ActivationRows,
+    activations: ActivationRows,
     starts: Vec<u32>,
 }
 
@@ -332,8 +332,8 @@ impl<D: Device> AttentionBatch<'_, D> {
         packing: &Packing,
     ) -> Result<Vec<f32>, ConformanceFailure> {
         let Heads { heads, kv_heads, head_dim } = self.heads;
-        let q = trial.upload(queries.len(), self.company.columns, &self.company.select_rows(queries))?;
-        let kv = trial.upload(keys.len(), self.company.columns, &self.company.select_rows(keys))?;
+        let q = trial.upload(queries.len(), self.activations.columns, &self.activations.select_rows(queries))?;
+        let kv = trial.upload(keys.len(), self.activations.columns, &self.activations.select_rows(keys))?;
         let (scale, mask) = ((head_dim as f32).powf(-0.5), self.mask);
         let attention = Attention { heads, kv_heads, head_dim, scale, mask, bias: self.biases.device_bias(), packing };
         let at = |tensor, start| TensorColumns { tensor, start };
@@ -359,10 +359,10 @@ fn attention_invariance<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<
         let biases = PairedBias::random(trial, kind, heads)?;
         let lengths = [37, 1, 64, 6, 75];
         let columns = (heads.heads + 2 * heads.kv_heads) * heads.head_dim;
-        let company = ActivationRows::random(&mut trial.random, lengths.iter().sum(), columns);
-        let batch = AttentionBatch { heads, mask, biases: &biases, company, starts: sequence_ends(&lengths) };
+        let activations = ActivationRows::random(&mut trial.random, lengths.iter().sum(), columns);
+        let batch = AttentionBatch { heads, mask, biases: &biases, activations, starts: sequence_ends(&lengths) };
         let case = format!("{mask:?}, {kind:?}, {heads:?}");
-        let all = (0..batch.company.rows).collect::<Vec<_>>();
+        let all = (0..batch.activations.rows).collect::<Vec<_>>();
         let together = batch.attend_queries(trial, &case, &all, &all, &Packing::of_lengths(lengths))?;
         sequences_in_other_batches(trial, &case, &batch, &lengths, &together)?;
         keys_in_pieces(trial, &case, &batch, &together)?;
@@ -381,9 +381,14 @@ fn very_many_keys<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), Co
     let heads = Heads { heads: 2, kv_heads: 1, head_dim: 4 };
     let biases = PairedBias::random(trial, BiasKind::None, heads)?;
     let (keys, queries) = (4110, 11);
-    let company = ActivationRows::random(&mut trial.random, keys, 4 * heads.head_dim);
-    let batch =
-        AttentionBatch { heads, mask: AttentionMask::Causal, biases: &biases, company, starts: sequence_ends(&[keys]) };
+    let activations = ActivationRows::random(&mut trial.random, keys, 4 * heads.head_dim);
+    let batch = AttentionBatch {
+        heads,
+        mask: AttentionMask::Causal,
+        biases: &biases,
+        activations,
+        starts: sequence_ends(&[keys]),
+    };
     let (all, last) = ((0..keys).collect::<Vec<_>>(), (keys - queries..keys).collect::<Vec<_>>());
     let case = format!("{queries} queries at the end of {keys} keys");
     let (mut together, mut alone) = (Packing::new(), Packing::new());
@@ -424,7 +429,7 @@ fn keys_in_pieces<D: Device>(
     together: &[f32],
 ) -> Result<(), ConformanceFailure> {
     let case = format!("{case}, keys in pieces");
-    let all = (0..batch.company.rows).collect::<Vec<_>>();
+    let all = (0..batch.activations.rows).collect::<Vec<_>>();
     // Pieces of at most 9 rows, shuffled, and the new place of each key row.
     let pieces = all.chunks(9).collect::<Vec<_>>();
     let order = trial.random.shuffled(pieces.len());
@@ -457,7 +462,7 @@ fn one_query_at_a_time<D: Device>(
     together: &[f32],
 ) -> Result<(), ConformanceFailure> {
     let case = format!("{case}, one query at a time");
-    let all = (0..batch.company.rows).collect::<Vec<_>>();
+    let all = (0..batch.activations.rows).collect::<Vec<_>>();
     let mut packing = Packing::new();
     for rows in (0..batch.starts.len() - 1).map(|sequence| batch.sequence_rows(sequence)) {
         for row in rows.clone() {
@@ -477,7 +482,7 @@ fn prefix_apart<D: Device>(
     together: &[f32],
 ) -> Result<(), ConformanceFailure> {
     let case = format!("{case}, prefixes apart");
-    let all = (0..batch.company.rows).collect::<Vec<_>>();
+    let all = (0..batch.activations.rows).collect::<Vec<_>>();
     let mut packing = Packing::new();
     for rows in (0..batch.starts.len() - 1).map(|sequence| batch.sequence_rows(sequence)) {
         let first = 1 + trial.random.below(rows.len());

@@ -182,14 +182,14 @@ fn of_words<D: Device>(
     trial: &mut OperationTrial<'_, D>,
     (into, vocabulary): (usize, usize),
     biased: bool,
-    asked: &LogProbsRequest<'_>,
+    request: &LogProbsRequest<'_>,
 ) -> Result<(), ConformanceFailure> {
     let layout = trial.random.pick(&[WeightLayout::OutIn, WeightLayout::InOut]);
-    let x = trial.random_tensor(asked.targets.len(), into)?;
+    let x = trial.random_tensor(request.targets.len(), into)?;
     let weight = trial.random_matrix(vocabulary, into, layout, 3.0 * (3.0 / into as f32).sqrt())?;
     let bias = if biased { Some(trial.random_vector(vocabulary, 0.0)?) } else { None };
     let case = format!("{into} numbers, {vocabulary} words, {layout:?}, bias: {biased}");
-    compare_log_probs(trial, &case, &x, &weight, bias.as_ref(), asked)
+    compare_log_probs(trial, &case, &x, &weight, bias.as_ref(), request)
 }
 
 /// A NaN logit makes the sums of its row NaN, however improbable all others are; impossible words are left out.
@@ -199,7 +199,7 @@ fn not_numbers<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), Confo
         let (rows, into) = (4, 16);
         let x = trial.random_tensor(rows, into)?;
         let targets = [0, 2, words as u32 - 1, 7];
-        let asked = LogProbsRequest { scale: 1.0, targets: &targets, temperatures: &[1.0, 0.7] };
+        let request = LogProbsRequest { scale: 1.0, targets: &targets, temperatures: &[1.0, 0.7] };
         let weight = trial.random_matrix(words, into, WeightLayout::OutIn, 0.5)?;
         for (name, usual, others) in [
             ("one bias is NaN", 0.5, &[(11, f32::NAN)][..]),
@@ -211,7 +211,7 @@ fn not_numbers<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), Confo
             let mut biases = vec![usual; words];
             others.iter().for_each(|(word, bias)| biases[*word] = *bias);
             let bias = upload_vector(trial, &biases)?;
-            compare_log_probs(trial, &format!("{words} words, {name}"), &x, &weight, Some(&bias), &asked)?;
+            compare_log_probs(trial, &format!("{words} words, {name}"), &x, &weight, Some(&bias), &request)?;
         }
         let mut weights = trial.random.numbers(words * into, 0.5);
         weights[5 * into + 3] = f32::NAN;
@@ -222,14 +222,14 @@ fn not_numbers<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), Confo
             device: trial.with_case("weights", trial.device.load_matrix(&weights, WeightLayout::OutIn))?,
             plain,
         };
-        compare_log_probs(trial, &format!("{words} words, a weight is NaN"), &x, &weight_with, None, &asked)?;
+        compare_log_probs(trial, &format!("{words} words, a weight is NaN"), &x, &weight_with, None, &request)?;
         let mut values = x.plain.values.clone();
         values[into] = f32::NAN;
         let x = PairedValue {
             device: trial.upload(rows, into, &values)?,
             plain: PlainMatrix { rows, columns: into, values },
         };
-        compare_log_probs(trial, &format!("{words} words, a row has a NaN"), &x, &weight, None, &asked)?;
+        compare_log_probs(trial, &format!("{words} words, a row has a NaN"), &x, &weight, None, &request)?;
     }
     Ok(())
 }
@@ -248,9 +248,9 @@ fn compare_log_probs<D: Device>(
     x: &PairedValue<D::Tensor, PlainMatrix>,
     weight: &PairedValue<D::Matrix, PlainMatrix>,
     bias: Option<&PairedValue<D::Vector, Vec<f32>>>,
-    asked: &LogProbsRequest<'_>,
+    request: &LogProbsRequest<'_>,
 ) -> Result<(), ConformanceFailure> {
-    let LogProbsRequest { scale, targets, temperatures } = *asked;
+    let LogProbsRequest { scale, targets, temperatures } = *request;
     let case = format!("{case}, times {scale}, targets {targets:?}, temperatures {temperatures:?}");
     let there = bias.map(|bias| &bias.device);
     let found = trial.device.log_probs(&x.device, &weight.device, there, scale, targets, temperatures);

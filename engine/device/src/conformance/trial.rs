@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bit_in_other_company_is_a_failure() {
+    fn one_bit_in_another_batch_is_a_failure() {
         let mut trial = OperationTrial::new(&Reference, Arithmetic::Bf16, Operation::Linear);
         trial.compare_bits("equal", &[1.0, f32::NAN], &[1.0, f32::NAN]).unwrap();
         for (alone, together) in [(1.0, 1.0 + f32::EPSILON), (0.0, -0.0), (1.0, f32::NAN)] {

@@ -46,10 +46,10 @@ pub(super) fn attention(
         groups: key_groups(attention),
     };
     let work = (0..packing.len()).map(|s| packing.query_rows(s).len() * packing.key_count(s)).sum::<usize>();
-    let place = ResultAddress(out.values_mut().as_mut_ptr());
+    let address = ResultAddress(out.values_mut().as_mut_ptr());
     cpu.run_parallel(call.groups.len() * kv_heads, 2 * work * heads * head_dim, |task| {
         let (group, kv_head) = (call.groups[task / kv_heads].clone(), task % kv_heads);
-        cpu.run(AttentionTask { cpu, call: &call, group, kv_head, out: &place })
+        cpu.run(AttentionTask { cpu, call: &call, group, kv_head, out: &address })
     })?;
     Ok(out)
 }

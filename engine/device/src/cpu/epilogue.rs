@@ -40,14 +40,14 @@ impl TileFinisher for CheckedEpilogue<'_> {
     fn finish_tile(&self, cpu: &Cpu, first: usize, columns: Range<usize>, rows: ResultRows<'_>) {
         let nothing = self.scale == 1.0 && self.bias.is_none() && self.residual.is_none();
         if !nothing || self.activation != Activation::Identity {
-            cpu.run(EpilogueTile { finish: *self, first, columns, rows });
+            cpu.run(EpilogueTile { epilogue: *self, first, columns, rows });
         }
     }
 }
 
 /// Columns of neighbouring rows.
 struct EpilogueTile<'a> {
-    finish: CheckedEpilogue<'a>,
+    epilogue: CheckedEpilogue<'a>,
     first: usize,
     columns: Range<usize>,
     rows: ResultRows<'a>,
@@ -58,22 +58,22 @@ impl SimdKernel for EpilogueTile<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let Self { finish, first, columns, mut rows } = self;
-        let scale = s.splat(finish.scale);
-        let bias = finish.bias.map(|bias| &bias[columns.clone()]);
+        let Self { epilogue, first, columns, mut rows } = self;
+        let scale = s.splat(epilogue.scale);
+        let bias = epilogue.bias.map(|bias| &bias[columns.clone()]);
         let part = |from: &[f32], at: usize| {
             let from = &from[at..];
             if from.len() >= S::LANES { s.load(from) } else { s.load_part(from) }
         };
         for row in 0..rows.len() {
-            let residual = finish.residual_row(first + row, columns.clone());
+            let residual = epilogue.residual_row(first + row, columns.clone());
             let values = rows.row(row);
             for at in (0..values.len()).step_by(S::LANES) {
                 let mut y = s.mul(scale, part(values, at));
                 if let Some(bias) = bias {
                     y = s.add(y, part(bias, at));
                 }
-                y = math::activate(s, finish.activation, y);
+                y = math::activate(s, epilogue.activation, y);
                 if let Some(residual) = residual {
                     y = s.add(y, part(residual, at));
                 }

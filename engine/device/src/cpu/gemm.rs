@@ -188,7 +188,8 @@ pub(super) struct ProductTask<'a> {
 }
 
 impl ProductTask<'_> {
-    /// Computes the task's numbers and lets `last` finish them. They go to `to`, from row `at.0` and column `at.1` on.
+    /// Computes the task's numbers and lets `finisher` finish them. They go to `to`, from row `at.0` and column `at.1`
+    /// on.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
@@ -201,7 +202,7 @@ impl ProductTask<'_> {
         weights: WeightPanels<'_>,
         to: SharedResult<'_>,
         at: (usize, usize),
-        last: &impl TileFinisher,
+        finisher: &impl TileFinisher,
     ) -> Result<(), DeviceError> {
         let (width, inputs) = (cpu.isa.panel_width(), self.inputs);
         let size = width * inputs;
@@ -210,13 +211,13 @@ impl ProductTask<'_> {
         let resident = rows * inputs <= RESIDENT;
         let numbers = if resident { rows * inputs } else { rows * blocks.longest_block() };
         let mut copies = cpu.memory.take(Interleave::room_for(numbers))?;
-        let mut work = TaskCopies { cpu, x: self.x, rows, blocks, copies: copies.as_mut_slice(), resident };
-        work.copy_resident();
+        let mut task = TaskCopies { cpu, x: self.x, rows, blocks, copies: copies.as_mut_slice(), resident };
+        task.copy_resident();
         match weights {
             WeightPanels::Packed { first, panels } => {
                 let panels = &panels[(self.panels.start - first) * size..(self.panels.end - first) * size];
                 // SAFETY: the caller's word.
-                unsafe { work.multiply_panels(panels, self.panels.clone(), self.outputs, to, at, last) };
+                unsafe { task.multiply_panels(panels, self.panels.clone(), self.outputs, to, at, finisher) };
             }
             WeightPanels::Mapped(weight) => {
                 let step = (TASK_PANELS / size).clamp(1, self.panels.len().max(1));
@@ -229,7 +230,7 @@ impl ProductTask<'_> {
                     }
                     let at = (at.0, at.1 + (start - self.panels.start) * width);
                     // SAFETY: the caller's word.
-                    unsafe { work.multiply_panels(packed, some, self.outputs, to, at, last) };
+                    unsafe { task.multiply_panels(packed, some, self.outputs, to, at, finisher) };
                 }
             }
         }
@@ -286,19 +287,19 @@ impl TaskCopies<'_> {
         outputs: usize,
         to: SharedResult<'_>,
         at: (usize, usize),
-        last: &impl TileFinisher,
+        finisher: &impl TileFinisher,
     ) {
         let width = self.cpu.isa.panel_width();
         let size = self.blocks.inputs * width;
-        let one = |work: &Self, index: usize, block: usize| {
+        let one = |task: &Self, index: usize, block: usize| {
             let first = (which.start + index) * width;
-            let range = work.blocks.block_range(block);
+            let range = task.blocks.block_range(block);
             let panel = &panels[index * size + range.start * width..index * size + range.end * width];
             // The data wanted next: the panel's next block, or the same block of the next panel.
-            let next = panel.as_ptr().wrapping_add(if work.resident { panel.len() } else { size });
+            let next = panel.as_ptr().wrapping_add(if task.resident { panel.len() } else { size });
             let columns = at.1 + index * width..at.1 + index * width + width.min(outputs - first);
             // SAFETY: the caller's word.
-            unsafe { work.each_tile(block, panel, next, to, (at.0, columns), last) };
+            unsafe { task.each_tile(block, panel, next, to, (at.0, columns), finisher) };
         };
         if self.resident {
             for index in 0..which.len() {
@@ -324,7 +325,7 @@ impl TaskCopies<'_> {
         next: *const f32,
         to: SharedResult<'_>,
         (at, columns): (usize, Range<usize>),
-        last: &impl TileFinisher,
+        finisher: &impl TileFinisher,
     ) {
         let kernels = self.cpu.isa.tile_functions();
         let (place, depth) = (self.copy_start(block), self.blocks.block_range(block).len());
@@ -344,12 +345,12 @@ impl TaskCopies<'_> {
                 let kernel = kernels[rows.len() - 1];
                 let rows = at + rows.start..at + rows.end;
                 if block + 1 == self.blocks.count {
-                    last.announce_tile(rows.clone(), columns.clone());
+                    finisher.announce_tile(rows.clone(), columns.clone());
                 }
                 kernel(depth, a.as_ptr(), b, c, to.columns, columns.len(), block == 0, next, advance);
                 if block + 1 == self.blocks.count {
                     let first = rows.start;
-                    last.finish_tile(
+                    finisher.finish_tile(
                         self.cpu,
                         first,
                         columns.clone(),
@@ -371,26 +372,26 @@ pub(super) fn linear(
     assert_eq!(x.columns(), weight.columns(), "inner sizes of a product; this is a bug");
     let (rows, inputs, outputs) = (x.rows(), x.columns(), weight.rows());
     let mut out = cpu.new_tensor(rows, outputs)?;
-    let finish = CheckedEpilogue::new(epilogue, rows, outputs);
+    let epilogue = CheckedEpilogue::new(epilogue, rows, outputs);
     if inputs == 0 {
         out.values_mut().fill(0.0);
         let of = SharedResult::new(out.values_mut(), rows, outputs);
-        finish.finish_tile(cpu, 0, 0..outputs, ResultRows { of, rows: 0..rows, columns: 0..outputs });
+        epilogue.finish_tile(cpu, 0, 0..outputs, ResultRows { of, rows: 0..rows, columns: 0..outputs });
         return Ok(out);
     }
     let to = SharedResult::new(out.values_mut(), rows, outputs);
     each_chunk(cpu, weight, rows, 1, |weights, panels| {
         let width = cpu.isa.panel_width();
-        let cut = TaskGrid::of_product(cpu, rows, panels.len());
+        let grid = TaskGrid::of_product(cpu, rows, panels.len());
         let work = rows * inputs * panels.len() * width;
-        cpu.run_parallel(cut.row_tasks * cut.panel_tasks, work, |task| {
-            let (some, its) = (cut.task_rows(task), cut.task_panels(task));
+        cpu.run_parallel(grid.row_tasks * grid.panel_tasks, work, |task| {
+            let (some, its) = (grid.task_rows(task), grid.task_panels(task));
             let its = panels.start + its.start..panels.start + its.end;
             let at = (some.start, its.start * width);
             let task =
                 ProductTask { x: &x.values()[some.start * inputs..some.end * inputs], inputs, outputs, panels: its };
             // SAFETY: no two tasks have a number of the result in common.
-            unsafe { task.run_task(cpu, weights, to, at, &finish) }
+            unsafe { task.run_task(cpu, weights, to, at, &epilogue) }
         })
     })?;
     Ok(out)

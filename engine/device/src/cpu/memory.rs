@@ -55,7 +55,7 @@ impl MemoryPool {
     }
 
     fn lock_state(&self) -> MutexGuard<'_, PoolState> {
-        // The books are changed in steps that cannot panic, so they are right even behind a poisoned lock.
+        // The state changes in steps that cannot panic, so it is right even behind a poisoned lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -75,14 +75,14 @@ impl MemoryPool {
     /// [`DeviceError::OutOfMemory`].
     pub(crate) fn take(&self, len: usize) -> Result<AlignedBuffer, DeviceError> {
         let lines = size_class(len.div_ceil(LANES));
-        let mut books = self.lock_state();
-        let lines = match books.reuse_lines(lines) {
+        let mut state = self.lock_state();
+        let lines = match state.reuse_lines(lines) {
             Some(spare) => spare,
-            None => books.allocate_lines(lines)?,
+            None => state.allocate_lines(lines)?,
         };
-        books.live += bytes_of(lines.len());
-        books.most = books.most.max(books.live);
-        drop(books);
+        state.live += bytes_of(lines.len());
+        state.most = state.most.max(state.live);
+        drop(state);
         Ok(AlignedBuffer { lines, len, home: self.clone() })
     }
 }
@@ -162,7 +162,7 @@ pub(crate) struct AlignedBuffer {
 impl AlignedBuffer {
     /// All numbers.
     pub(crate) fn as_slice(&self) -> &[f32] {
-        // SAFETY: `Line` is `repr(C)` and holds `LANES` numbers without padding; there are at least `len` of them.
+        // SAFETY: `CacheLine` is `repr(C)` and holds `LANES` numbers without padding; there are at least `len` of them.
         unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.len) }
     }
 
@@ -179,12 +179,12 @@ impl Drop for AlignedBuffer {
         if lines.is_empty() {
             return;
         }
-        let mut books = self.home.lock_state();
-        books.live -= bytes_of(lines.len());
-        books.kept += bytes_of(lines.len());
-        books.spare.entry(lines.len()).or_default().push(lines);
-        let most = if books.keeps { books.most } else { 0 };
-        books.give_up(most);
+        let mut state = self.home.lock_state();
+        state.live -= bytes_of(lines.len());
+        state.kept += bytes_of(lines.len());
+        state.spare.entry(lines.len()).or_default().push(lines);
+        let most = if state.keeps { state.most } else { 0 };
+        state.give_up(most);
     }
 }
 
@@ -230,7 +230,7 @@ mod tests {
         for len in [1 << 10, 1 << 12, 1 << 14, 1 << 16] {
             drop(memory.take(len).unwrap());
         }
-        let books = memory.lock_state();
-        assert!(books.kept <= books.most, "{} kept, {} in use at most", books.kept, books.most);
+        let state = memory.lock_state();
+        assert!(state.kept <= state.most, "{} kept, {} in use at most", state.kept, state.most);
     }
 }

@@ -1,8 +1,8 @@
 //! Vectors of `f32` lanes: the common part of AVX2 and AVX-512, under one trait, so that every kernel is written once.
 //!
 //! A [`Simd`] value is a proof: it exists only if the processor has the instructions, so its methods are safe to call.
-//! They are `inline(always)` and become single instructions inside [`Simd::vectorize`], which compiles a [`SimdKernel`] for
-//! the instruction set; outside of it they are correct and slow.
+//! They are `inline(always)` and become single instructions inside [`Simd::vectorize`], which compiles a [`SimdKernel`]
+//! for the instruction set; outside of it they are correct and slow.
 //!
 //! Every function is the same function of its lanes on both sets, except [`Simd::sum`], which depends on the number of
 //! lanes.

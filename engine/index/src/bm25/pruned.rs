@@ -1,8 +1,8 @@
 //! Finds the best `k` passages without scoring all: MaxScore over windows of passages, with an exact result.
 //!
-//! Scores are first computed in single precision. Their relative error is at most `Search::error`. A passage whose
-//! single-precision score is more than twice the error below the k-th best cannot be among the best. All others are
-//! scored again in double precision, in the formula's order, and ranked by this score.
+//! Scores are first computed in single precision. Their relative error is at most `PrunedSearch::error`. A passage
+//! whose single-precision score is more than twice the error below the k-th best cannot be among the best. All others
+//! are scored again in double precision, in the formula's order, and ranked by this score.
 //!
 //! Terms are ordered by their maximum contribution. Once the k-th best score exceeds the joint maximum of the last
 //! terms, these are *optional*: a passage with only optional terms cannot be among the best. Then for each window

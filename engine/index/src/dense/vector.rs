@@ -40,7 +40,8 @@ impl VectorDtype {
         (dimension * size).next_multiple_of(ALIGN as usize)
     }
 
-    /// Appends a vector's bytes, padded to the pitch with zeros. The vector must pass [`check_vector`] and [`Self::check_range`].
+    /// Appends a vector's bytes, padded to the pitch with zeros. The vector must pass [`check_vector`] and
+    /// [`Self::check_range`].
     pub(super) fn write_vector(self, vector: &[f32], out: &mut Vec<u8>) {
         let end = out.len() + self.pitch(vector.len());
         match self {

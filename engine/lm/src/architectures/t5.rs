@@ -10,7 +10,7 @@
 //! ```
 //!
 //! v1.0 uses its embedding as head and multiplies the states by `d_model^-0.5`. From v1.1 on, the head has its own
-//! weight. `scaled` decides between the two by the configuration, like transformers.
+//! weight. `scales_states` decides between the two by the configuration, like transformers.
 
 use super::attend::self_attention;
 use super::norm::RmsNorm;

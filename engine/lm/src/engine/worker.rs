@@ -34,12 +34,12 @@ pub(super) struct EngineWorker<'a, D: Device> {
     /// Submissions by group. Equal requests form one group; its first submission creates the item.
     waiting: HashMap<u64, RequestGroup>,
     /// Groups whose item still waits, by request.
-    same: HashMap<RequestIdentity, u64>,
+    group_of: HashMap<RequestIdentity, u64>,
 }
 
 /// The submissions that wait for one answer.
 struct RequestGroup {
-    same: RequestIdentity,
+    identity: RequestIdentity,
     submissions: Vec<Submission>,
     /// The time at which its item left the queue.
     started: Option<Instant>,
@@ -84,7 +84,7 @@ impl<'a, D: Device> EngineWorker<'a, D> {
             generator: None,
             groups: 0,
             waiting: HashMap::new(),
-            same: HashMap::new(),
+            group_of: HashMap::new(),
         }
     }
 
@@ -118,9 +118,9 @@ impl<'a, D: Device> EngineWorker<'a, D> {
         let tokens = request_tokens(&submission.request);
         self.counters.requested_tokens.fetch_add(tokens, Relaxed);
         self.counters.operations.fetch_add(submission.work.operations, Relaxed);
-        let same = RequestIdentity::from_request(&submission.request);
+        let identity = RequestIdentity::from_request(&submission.request);
         if self.options.share
-            && let Some(group) = self.same.get(&same)
+            && let Some(group) = self.group_of.get(&identity)
         {
             let group = self.waiting.get_mut(group).expect("a waiting request has a group; this is a bug");
             group.submissions.push(submission);
@@ -128,10 +128,10 @@ impl<'a, D: Device> EngineWorker<'a, D> {
         }
         self.counters.unique_tokens.fetch_add(tokens, Relaxed);
         self.groups += 1;
-        self.same.insert(same.clone(), self.groups);
+        self.group_of.insert(identity.clone(), self.groups);
         let request = submission.request.clone();
         let group = RequestGroup {
-            same,
+            identity,
             submissions: vec![submission],
             started: None,
             device_s: 0.0,
@@ -142,21 +142,21 @@ impl<'a, D: Device> EngineWorker<'a, D> {
         let packer = if matches!(request, Request::Generate(_)) { &mut self.prompts } else { &mut self.batches };
         let item = QueueItem::new(self.model, request, self.groups, self.options.share);
         let fits = packer.push(item).is_ok();
-        assert!(fits, "what cannot fit was refused at the door; this is a bug");
+        assert!(fits, "what cannot fit was refused on submission; this is a bug");
     }
 
     /// Runs one batch of scores or encodings.
     fn run_batch(&mut self) {
         let Some(batch) = self.batches.next_batch() else { return };
         let device = self.device;
-        let (outcome, spent) = measure_work(device, || self.answer_batch(&batch));
+        let (outcome, usage) = measure_work(device, || self.answer_batch(&batch));
         self.counters.batches.fetch_add(1, Relaxed);
         match outcome {
             Ok(BatchResults { results, computed_tokens }) => {
                 self.batches.done();
-                self.leave_queue(&batch, spent.begun);
+                self.leave_queue(&batch, usage.begun);
                 let groups = batch.iter().map(|(_, item)| item.group).collect::<Vec<_>>();
-                self.charge_groups(&groups, &spent, computed_tokens, request_tokens);
+                self.charge_groups(&groups, &usage, computed_tokens, request_tokens);
                 for ((_, item), result) in batch.iter().zip(results) {
                     self.complete_group(item.group, Ok(result));
                 }
@@ -248,13 +248,13 @@ impl<'a, D: Device> EngineWorker<'a, D> {
         }
         let (device, detokenise) = (self.device, self.detokenise.as_deref());
         let groups = generator.tags();
-        let (stepped, spent) = measure_work(device, || generator.step(device, &model, detokenise));
+        let (stepped, usage) = measure_work(device, || generator.step(device, &model, detokenise));
         let computed_tokens = generator.take_computed();
         self.counters.batches.fetch_add(stepped.passes, Relaxed);
         self.counters.halved.fetch_add(stepped.halved, Relaxed);
         self.full &= !stepped.has_left();
         // One token for each.
-        self.charge_groups(&groups, &spent, computed_tokens, |_| 1);
+        self.charge_groups(&groups, &usage, computed_tokens, |_| 1);
         self.finish_sequences(stepped.finished);
         for (groups, error) in stepped.failed {
             groups.into_iter().for_each(|group| self.complete_group(group, Err(device_refusal(&error))));
@@ -268,7 +268,7 @@ impl<'a, D: Device> EngineWorker<'a, D> {
         let generator = self.generator.as_mut().expect("it was opened; this is a bug");
         let others = !generator.is_empty();
         let (device, pool, detokenise) = (self.device, self.pool.as_mut(), self.detokenise.as_deref());
-        let (outcome, spent) =
+        let (outcome, usage) =
             measure_work(device, || generator.admit(device, model, pool, detokenise, &requests, oldest));
         match outcome {
             Ok(AdmissionResult { taken, finished }) => {
@@ -280,9 +280,9 @@ impl<'a, D: Device> EngineWorker<'a, D> {
                     [begun, left].map(|part| part.into_iter().map(|(_, item)| item).collect::<Vec<_>>());
                 self.full = !left.is_empty() && finished.is_empty();
                 self.prompts.put_back(left);
-                self.leave_queue(&begun, spent.begun);
+                self.leave_queue(&begun, usage.begun);
                 let groups = begun.iter().map(|(_, item)| item.group).collect::<Vec<_>>();
-                self.charge_groups(&groups, &spent, computed_tokens, request_tokens);
+                self.charge_groups(&groups, &usage, computed_tokens, request_tokens);
                 self.finish_sequences(finished);
             }
             Err(DeviceError::OutOfMemory { .. }) if batch.len() > 1 => {
@@ -312,8 +312,8 @@ impl<'a, D: Device> EngineWorker<'a, D> {
         for (_, item) in batch {
             let group = self.waiting.get_mut(&item.group).expect("an item has a group; this is a bug");
             group.started = Some(started);
-            if self.same.get(&group.same) == Some(&item.group) {
-                self.same.remove(&group.same);
+            if self.group_of.get(&group.identity) == Some(&item.group) {
+                self.group_of.remove(&group.identity);
             }
         }
     }
@@ -323,11 +323,11 @@ impl<'a, D: Device> EngineWorker<'a, D> {
     fn charge_groups(
         &mut self,
         groups: &[u64],
-        spent: &DeviceUsage,
+        usage: &DeviceUsage,
         computed_tokens: u64,
         tokens: impl Fn(&Request) -> u64,
     ) {
-        let &DeviceUsage { busy, energy_j, .. } = spent;
+        let &DeviceUsage { busy, energy_j, .. } = usage;
         self.counters.device_us.fetch_add(busy.as_micros() as u64, Relaxed);
         if let Some(energy_j) = energy_j {
             self.counters.metered_us.fetch_add(busy.as_micros() as u64, Relaxed);
@@ -350,8 +350,8 @@ impl<'a, D: Device> EngineWorker<'a, D> {
 
     fn complete_group(&mut self, number: u64, result: Result<Answer, Refusal>) {
         let group = self.waiting.remove(&number).expect("a group is completed once; this is a bug");
-        if self.same.get(&group.same) == Some(&number) {
-            self.same.remove(&group.same);
+        if self.group_of.get(&group.identity) == Some(&number) {
+            self.group_of.remove(&group.identity);
         }
         let started = group.started.unwrap_or_else(Instant::now);
         let shares = group.submissions.len();
@@ -433,8 +433,8 @@ fn narrow_answer(answer: Answer, request: &Request, grid: &[f32]) -> Answer {
     }
 }
 
-fn wrap_results<T>(batched: BatchResults<T>, wrap: impl Fn(T) -> Answer) -> BatchResults<Answer> {
-    BatchResults { results: batched.results.into_iter().map(wrap).collect(), computed_tokens: batched.computed_tokens }
+fn wrap_results<T>(batch: BatchResults<T>, wrap: impl Fn(T) -> Answer) -> BatchResults<Answer> {
+    BatchResults { results: batch.results.into_iter().map(wrap).collect(), computed_tokens: batch.computed_tokens }
 }
 
 /// True if every number of an answer is finite, except for the logits of impossible tokens.

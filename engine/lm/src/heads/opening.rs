@@ -18,12 +18,12 @@ use hopeval_device::{Activation, Device};
 /// [`LmError::Checkpoint`], naming the tensor, if a head promised by `architectures` is missing or has another shape;
 /// [`LmError::Device`].
 pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<CheckpointHeads<D>, LmError> {
-    let opening = HeadOpener::new(checkpoint, device)?;
+    let opener = HeadOpener::new(checkpoint, device)?;
     Ok(CheckpointHeads {
         folder: checkpoint.folder().to_owned(),
-        token: opening.token_classifier()?,
-        sequence: opening.sequence_classifier()?,
-        reader: opening.span_reader()?,
+        token: opener.token_classifier()?,
+        sequence: opener.sequence_classifier()?,
+        reader: opener.span_reader()?,
     })
 }
 

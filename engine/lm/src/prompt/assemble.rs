@@ -18,36 +18,37 @@ pub fn assemble(
     if let Some(rule) = prompt.overflow.iter().find(|rule| rule.part() >= parts) {
         return Err(PromptError::NoPart { part: rule.part(), parts });
     }
-    let mut work = PromptAssembly { tokenizer, special, texts: Vec::new(), lost: Vec::new(), ids: Vec::new() };
+    let mut assembly = PromptAssembly { tokenizer, special, texts: Vec::new(), lost: Vec::new(), ids: Vec::new() };
     for part in &prompt.parts {
         let (text, lost) = truncate_part(tokenizer, part)?;
-        work.texts.push(text);
-        work.lost.push(lost);
+        assembly.texts.push(text);
+        assembly.lost.push(lost);
     }
-    work.encode_texts()?;
+    assembly.encode_texts()?;
     let budget = prompt.budget.into_iter().chain(most).min().unwrap_or(usize::MAX);
     let mut dropped = Vec::new();
     for rule in &prompt.overflow {
-        if work.ids.len() <= budget {
+        if assembly.ids.len() <= budget {
             break;
         }
         match *rule {
             OverflowRule::Drop { part } => {
                 if !dropped.contains(&part) {
                     dropped.push(part);
-                    work.texts[part].clear();
-                    work.encode_texts()?;
+                    assembly.texts[part].clear();
+                    assembly.encode_texts()?;
                 }
             }
-            OverflowRule::Cut { part, to } => work.cut_part(part, to, budget)?,
+            OverflowRule::Cut { part, to } => assembly.cut_part(part, to, budget)?,
         }
     }
-    let tokens = work.ids.len();
+    let tokens = assembly.ids.len();
     if tokens > budget {
         return Err(PromptError::TooLong { tokens, budget });
     }
-    let cut = work.lost.into_iter().enumerate().filter(|(part, lost)| *lost > 0 && !dropped.contains(part)).collect();
-    Ok(AssembledPrompt { ids: work.ids, texts: work.texts, report: PromptReport { tokens, dropped, cut } })
+    let cut =
+        assembly.lost.into_iter().enumerate().filter(|(part, lost)| *lost > 0 && !dropped.contains(part)).collect();
+    Ok(AssembledPrompt { ids: assembly.ids, texts: assembly.texts, report: PromptReport { tokens, dropped, cut } })
 }
 
 /// A part's text within its own limit, and the number of tokens lost.

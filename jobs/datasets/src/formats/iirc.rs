@@ -147,7 +147,7 @@ fn read_pipeline(row: &JsonValue<'_>, n: u64) -> FieldResult<Question> {
         let kind = qa.required("gold_answer_type", JsonValue::string)?;
         let parts = qa.required("gold_answer", |answers| {
             answers.read_each(|answer| {
-                let number = answer.optional("number", super::answer_text)?.filter(|number| !number.is_empty());
+                let number = answer.optional("number", answer_text)?.filter(|number| !number.is_empty());
                 let mut parts = answer.list("spans", JsonValue::string)?;
                 parts.extend(number);
                 Ok(parts)

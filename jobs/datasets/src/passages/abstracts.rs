@@ -13,7 +13,7 @@ pub(super) fn read_passage(row: &JsonValue<'_>) -> FieldResult<PassageRecord> {
     let sentences = row.required("text", read_sentences)?;
     let mut passage = PassageRecord::from_sentences(row.required("title", JsonValue::string)?, &sentences, "");
     passage.id = row.optional("id", JsonValue::id)?;
-    if let Some(linked) = row.optional("text_with_links", self::read_sentences)? {
+    if let Some(linked) = row.optional("text_with_links", read_sentences)? {
         if linked.len() != sentences.len() {
             let found = format!("{} sentences", linked.len());
             return Err(

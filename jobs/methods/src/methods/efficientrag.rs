@@ -10,15 +10,15 @@
 //! ----------+-----------------------------+-----------+-------------------------------------------------------------
 //! Start     | none                        | Retrieved | retriever: Retrieve(query, k); the first query is the question
 //! Retrieved | hits                        | Labelled  | labeler: Label(query, chunk) for each
-//! Retrieved | no (new) hits               | (read)    |
-//! Labelled  | no chunk is <CONTINUE>      | (read)    |
-//! Labelled  | some are; last iteration    | (read)    |
+//! Retrieved | no (new) hits               | (answer)  |
+//! Labelled  | no chunk is <CONTINUE>      | (answer)  |
+//! Labelled  | some are; last iteration    | (answer)  |
 //! Labelled  | some are                    | Filtered  | filter: Filter(query, information of the <CONTINUE> chunks)
 //! Filtered  | a query                     | Retrieved | retriever: Retrieve(new query, k)
-//! Filtered  | an empty or a known query   | (read)    | if `empty_query`, `stop_on_repeated_query` say so
-//! (read)    | a reader, and chunks to read| Answered  | reader: Read(question, chunks)
-//! (read)    | a generator                 | Answered  | generator: Generate(question and chunks)
-//! (read)    | neither                     | end       | ranked, paths
+//! Filtered  | an empty or a known query   | (answer)  | if `empty_query`, `stop_on_repeated_query` say so
+//! (answer)  | a reader, and chunks to read| Answered  | reader: Read(question, chunks)
+//! (answer)  | a generator                 | Answered  | generator: Generate(question and chunks)
+//! (answer)  | neither                     | end       | ranked, paths
 //! Answered  | a text without an answer    | Answered  | generator: the next draw, up to `attempts`
 //! Answered  | no text has an answer       | end       | failed: parse_failure
 //! Answered  | spans, or a text            | end       | ranked, paths, answer (none without a span)

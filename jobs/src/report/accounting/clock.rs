@@ -113,13 +113,13 @@ mod tests {
 
     #[test]
     fn a_device_s_share_is_of_the_time_of_all_questions() {
-        let mut clock = LatencySamples::default();
+        let mut samples = LatencySamples::default();
         for (wall_s, device_s) in [(2.0, Some(1.0)), (2.0, None)] {
-            clock.add(&LatencyRow { wall_s, device_s, ..LatencyRow::default() });
+            samples.add(&LatencyRow { wall_s, device_s, ..LatencyRow::default() });
         }
         let expected = IsolatedCosts { wall_s: 2.0, device_s: Some(0.5), device_use: Some(0.25), money: None };
-        assert_eq!(clock.isolated(None), expected);
-        assert_eq!(clock.isolated(Some(7200.0)), IsolatedCosts { money: Some(1.0), ..expected });
-        assert_eq!(clock.into_summary().n, 2);
+        assert_eq!(samples.isolated(None), expected);
+        assert_eq!(samples.isolated(Some(7200.0)), IsolatedCosts { money: Some(1.0), ..expected });
+        assert_eq!(samples.into_summary().n, 2);
     }
 }

@@ -29,7 +29,7 @@ impl OutcomeCounts {
         self.kept += row.ranked.len() as u64;
     }
 
-    /// The account without its times. `parameters` are the models' parameters by service; `costs` are the
+    /// The costs without the times. `parameters` are the models' parameters by service; `costs` are the
     /// configuration's cost rows.
     pub(super) fn configuration_costs<'a>(
         &self,

@@ -2,10 +2,10 @@
 //! place writes the file.
 //!
 //! ```text
-//!   wish, by one worker of each process --to all--> embed: its rows, a window of requests under way
-//!                                                     |        every worker
-//!                                                     +--vectors, to each writer--> collect, each at its row
-//!                                                                                     one worker of each place
+//!   MissingIndex, by one worker of each process --to all--> embed: its rows, a window of requests under way
+//!                                                             |        every worker
+//!                                                             +--vectors, to each writer--> collect, each at its row
+//!                                                                                           one worker of each place
 //! ```
 //!
 //! So all devices of a cluster together embed a corpus once, for any number of hosts. Processes of one host with a
@@ -49,7 +49,7 @@ const PARK: Duration = Duration::from_millis(100);
 #[derive(Default)]
 pub struct IndexBuild {
     /// Indexes already claimed by one of its workers.
-    spoken: Mutex<BTreeSet<Arc<str>>>,
+    claimed: Mutex<BTreeSet<Arc<str>>>,
     /// The index under construction, while this process embeds passages of it.
     current: Mutex<Option<String>>,
     /// Number of its passages embedded by this process.
@@ -72,7 +72,7 @@ impl IndexBuild {
 
     /// Whether the caller is the first of its process to ask for this index.
     fn claim_index(&self, name: &Arc<str>) -> bool {
-        self.spoken.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(name))
+        self.claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(name))
     }
 
     /// Notes that a worker begins an index, or (`None`) has finished all.
@@ -107,10 +107,10 @@ pub fn build_indexes(
                 .map_err(|source| JobError::Index { name: dense.name.clone(), source })?;
             lacks = false;
         }
-        let wish = lacks
+        let missing = lacks
             .then(|| MissingIndex::new(&dense.index_place(corpus, dense.model()?).1, worker.index()))
             .transpose()?;
-        let probe = render_build(worker, wish, corpus, &dense, building);
+        let probe = render_build(worker, missing, corpus, &dense, building);
         while !probe.done() {
             if let Some(error) = building.fault.take() {
                 return Err(error);
@@ -178,10 +178,10 @@ impl MissingIndex {
     }
 
     /// One writer for each place: the first worker by index.
-    fn choose_writers(mut wishes: Vec<Self>) -> Vec<usize> {
-        wishes.sort();
-        wishes.dedup_by(|one, other| one.place == other.place);
-        wishes.into_iter().map(|wish| wish.writer).collect()
+    fn choose_writers(mut missing: Vec<Self>) -> Vec<usize> {
+        missing.sort();
+        missing.dedup_by(|one, other| one.place == other.place);
+        missing.into_iter().map(|index| index.writer).collect()
     }
 }
 
@@ -196,7 +196,7 @@ struct VectorRow {
 /// The dataflow of one index.
 fn render_build(
     worker: &mut Worker,
-    wish: Option<MissingIndex>,
+    missing: Option<MissingIndex>,
     corpus: &Arc<Corpus>,
     dense: &Arc<DenseService>,
     building: &Arc<IndexBuild>,
@@ -205,8 +205,8 @@ fn render_build(
     let embedding = {
         let worker = worker.index();
         let (corpus, dense, building) = (Arc::clone(corpus), Arc::clone(dense), Arc::clone(building));
-        move |wishes| {
-            let writers = MissingIndex::choose_writers(wishes);
+        move |missing| {
+            let writers = MissingIndex::choose_writers(missing);
             let passages = if writers.is_empty() { 0 } else { corpus.len() as u64 };
             if passages > 0 {
                 building.set_current(Some(&dense.name));
@@ -216,10 +216,10 @@ fn render_build(
         }
     };
     worker.dataflow::<u64, _, _>(|scope| {
-        let wishes = wish.to_stream(scope).container::<Vec<_>>().broadcast();
+        let missing = missing.to_stream(scope).container::<Vec<_>>().broadcast();
         let (corpus, dense, fault) = (Arc::clone(corpus), Arc::clone(dense), building.fault.clone());
-        let scribe = IndexCollector { corpus, dense, fault, writer: None };
-        collect(produce(wishes, WINDOW, embedding), |row| row.to, scribe).probe().0
+        let collector = IndexCollector { corpus, dense, fault, writer: None };
+        collect(produce(missing, WINDOW, embedding), |row| row.to, collector).probe().0
     })
 }
 

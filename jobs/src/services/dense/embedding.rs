@@ -1,4 +1,4 @@
-//! Embeds the queries of a batch together, and accounts for the encoder's device.
+//! Embeds the queries of a batch together, and counts the usage of the encoder's device.
 
 use crate::error::JobError;
 use crate::services::corpus;
@@ -46,16 +46,16 @@ pub(super) fn embed_queries(
     let embeddings: Vec<_> = tokenised.iter().flatten().map(|query| query.embedding.clone()).collect();
     let engine = encoder.engine(worker);
     let mut completions = engine.map_or_else(Vec::new, |engine| engine.ask(embeddings)).into_iter();
-    let mut cost = BatchUsage::default();
+    let mut batch_usage = BatchUsage::default();
     let embedded = tokenised.into_iter().map(|query| {
         let query = query?;
         let lost = || Response::failure(FailureKind::Dropped, "the engine gave no answer");
-        let (response, charge) = model.vector_response(completions.next().ok_or_else(lost)?);
-        cost.add(charge);
+        let (response, engine_usage) = model.vector_response(completions.next().ok_or_else(lost)?);
+        batch_usage.add(engine_usage);
         query.with_vector(corpus, response)
     });
     let embedded = embedded.collect();
-    (embedded, cost.count_usage(usage))
+    (embedded, batch_usage.count_usage(usage))
 }
 
 /// The responses to a batch if the encoder or the index cannot be opened.
@@ -96,7 +96,7 @@ impl<'a> TokenisedQuery<'a> {
     }
 }
 
-/// The cost of a batch's embeddings.
+/// The usage of the engine by a batch's embeddings.
 #[derive(Default)]
 struct BatchUsage {
     device_s: f64,
@@ -107,14 +107,14 @@ struct BatchUsage {
 }
 
 impl BatchUsage {
-    fn add(&mut self, charge: EngineUsage) {
-        self.device_s += charge.device_s;
-        self.metered_s += charge.metered_s;
-        self.energy_j += charge.energy_j;
-        self.computed_tokens += charge.computed_tokens;
+    fn add(&mut self, usage: EngineUsage) {
+        self.device_s += usage.device_s;
+        self.metered_s += usage.metered_s;
+        self.energy_j += usage.energy_j;
+        self.computed_tokens += usage.computed_tokens;
     }
 
-    /// Adds the cost to `usage`, and returns the device time in microseconds.
+    /// Adds its figures to `usage`, and returns the device time in microseconds.
     fn count_usage(&self, usage: Option<&UsageCounters>) -> u64 {
         let device_us = microseconds(self.device_s);
         if let Some(usage) = usage {

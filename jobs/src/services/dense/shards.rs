@@ -2,12 +2,12 @@
 //! rankings.
 //!
 //! ```text
-//!   serve --> service thread: embeds a batch --vector, k, restriction--> Inlet ==to every worker==> Shards
-//!     ^                                                                                               |
-//!     |                                              search thread, one for each index: its part of the rows,
-//!     |                                              with all waiting queries of all workers
-//!     |                                                                                               |
-//!     +-- ticket -- Hit::merge, accounts <==back to the asker, in the order of the workers============+
+//!   serve --> service thread: embeds a batch --vector, k, restriction--> QueryInlet ==to every worker==> IndexShards
+//!     ^                                                                                                    |
+//!     |                                                   search thread, one for each index: its part of the rows,
+//!     |                                                   with all waiting queries of all workers
+//!     |                                                                                                    |
+//!     +-- ticket -- Hit::merge, usage <==back to the asker, in the order of the workers====================+
 //! ```
 //!
 //! So the waiting queries of all workers share one pass over the rows, and a search reads only the rows of a host's
@@ -209,21 +209,21 @@ struct SearchTime {
 impl PendingQuery {
     /// Merges the results of all parts and answers the query.
     fn merge_and_answer(mut self, found: Vec<PartResult>) {
-        let took = || found.iter().map(|found| found.service_us);
-        let searched = SearchTime { sum_us: took().sum(), longest_us: took().max().unwrap_or(0) };
+        let times = || found.iter().map(|found| found.service_us);
+        let search_time = SearchTime { sum_us: times().sum(), longest_us: times().max().unwrap_or(0) };
         let response = query_response(self.work, self.report.take(), merge_rankings(found, self.k));
-        self.answer_query(response, searched);
+        self.answer_query(response, search_time);
     }
 
-    fn answer_query(self, response: hopeval_methods::Response, searched: SearchTime) {
+    fn answer_query(self, response: hopeval_methods::Response, search_time: SearchTime) {
         let Self { task, name, usage, fault, embedding_us, device_us, .. } = self;
         if let Some(usage) = usage.get(&name) {
             // The device's time was added with its batch.
-            usage.count_response(&response, embedding_us + searched.sum_us, 0);
+            usage.count_response(&response, embedding_us + search_time.sum_us, 0);
         }
-        let service_us = embedding_us + searched.longest_us;
-        let took = AnswerTiming { queue_us: queue_time_us(&task, service_us), service_us, device_us };
-        let (ticket, answer) = task_answer(task, response, took, &fault);
+        let service_us = embedding_us + search_time.longest_us;
+        let timing = AnswerTiming { queue_us: queue_time_us(&task, service_us), service_us, device_us };
+        let (ticket, answer) = task_answer(task, response, timing, &fault);
         ticket.answer(answer);
     }
 }

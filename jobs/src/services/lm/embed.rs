@@ -12,7 +12,7 @@ use hopeval_methods::{Answer, Failure, PromptReport, Response};
 impl Model {
     pub(super) fn embed(&self, corpus: &Corpus, asked: &EmbedPayload) -> Result<PreparedRequest, Failure> {
         let (request, report) = self.embedding_request(&content_text(corpus, &asked.text)?, asked.role)?;
-        Ok(PreparedRequest { requests: vec![request], ending: self.vector_builder(Some(report)) })
+        Ok(PreparedRequest { requests: vec![request], builder: self.vector_builder(Some(report)) })
     }
 
     /// Dimensions of a vector.
@@ -48,7 +48,7 @@ impl Model {
         Ok((engine::Request::Encode(request), report))
     }
 
-    /// The response to an embedded text, and its cost.
+    /// The response to an embedded text, and its usage of the engine.
     pub(in crate::services) fn vector_response(&self, completion: Completion) -> (Response, EngineUsage) {
         self.vector_builder(None).build_response(vec![completion])
     }

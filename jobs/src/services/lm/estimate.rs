@@ -15,14 +15,14 @@ use std::collections::BTreeSet;
 impl Model {
     /// The response to a request in plans.
     pub fn estimate(&self, corpus: &Corpus, request: &Request) -> Response {
-        let PreparedRequest { requests, ending } = match self.prepare(corpus, request) {
+        let PreparedRequest { requests, builder } = match self.prepare(corpus, request) {
             Ok(asked) => asked,
             Err(response) => return *response,
         };
         let mut work = AnswerWork::default();
         requests.iter().for_each(|request| work += request_work(request));
         let result = Ok(self.invented_answer(corpus, request, &requests));
-        Response { result, work, prompt: ending.report, passages: Vec::new() }
+        Response { result, work, prompt: builder.report, passages: Vec::new() }
     }
 
     fn invented_answer(&self, corpus: &Corpus, request: &Request, asked: &[engine::Request]) -> Answer {

@@ -86,7 +86,7 @@ impl Model {
     /// Answers one request directly.
     pub fn answer(&self, corpus: &Corpus, request: &Request) -> Response {
         match self.prepare(corpus, request) {
-            Ok(PreparedRequest { requests, ending }) => ending.build_response(self.session.engine.ask(requests)).0,
+            Ok(PreparedRequest { requests, builder }) => builder.build_response(self.session.engine.ask(requests)).0,
             Err(response) => *response,
         }
     }
@@ -151,7 +151,7 @@ type AnswerDecoder = Box<dyn FnOnce(Vec<engine::Answer>) -> Result<Answer, Failu
 /// The engine requests for one request.
 pub(super) struct PreparedRequest {
     pub(super) requests: Vec<engine::Request>,
-    pub(super) ending: ResponseBuilder,
+    pub(super) builder: ResponseBuilder,
 }
 
 /// Turns the engine's answers into a response.
@@ -160,7 +160,7 @@ pub(super) struct ResponseBuilder {
     pub(super) finish: AnswerDecoder,
 }
 
-/// The cost of an answer.
+/// The usage of the engine by an answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::services) struct EngineUsage {
     pub(super) service_s: f64,
@@ -181,7 +181,7 @@ impl PreparedRequest {
         report: Option<PromptReport>,
         finish: impl FnOnce(engine::Answer) -> Result<Answer, Failure> + Send + 'static,
     ) -> Self {
-        Self { requests: vec![request], ending: ResponseBuilder::for_single_request(report, finish) }
+        Self { requests: vec![request], builder: ResponseBuilder::for_single_request(report, finish) }
     }
 }
 
@@ -198,9 +198,9 @@ impl ResponseBuilder {
         Self { report, finish: Box::new(first) }
     }
 
-    /// The response and its cost, from the completions of the engine requests, in their order.
+    /// The response and its usage, from the completions of the engine requests, in their order.
     pub(super) fn build_response(self, completions: Vec<Completion>) -> (Response, EngineUsage) {
-        let (mut work, mut spent) = (AnswerWork::default(), EngineUsage::default());
+        let (mut work, mut usage) = (AnswerWork::default(), EngineUsage::default());
         let mut answers = Vec::with_capacity(completions.len());
         let mut refused = None;
         for Completion { result, work: needed, cost } in completions {
@@ -210,13 +210,13 @@ impl ResponseBuilder {
                 scored_tokens: needed.scored_tokens,
                 operations: needed.operations,
             };
-            spent.service_s = spent.service_s.max(cost.service_s);
-            spent.device_s += cost.device_s;
+            usage.service_s = usage.service_s.max(cost.service_s);
+            usage.device_s += cost.device_s;
             if let Some(joules) = cost.energy_j {
-                spent.metered_s += cost.device_s;
-                spent.energy_j += joules;
+                usage.metered_s += cost.device_s;
+                usage.energy_j += joules;
             }
-            spent.computed_tokens += cost.computed_tokens;
+            usage.computed_tokens += cost.computed_tokens;
             match result {
                 Ok(answer) => answers.push(answer),
                 Err(refusal) => refused = refused.or(Some(engine_failure(&refusal))),
@@ -226,7 +226,7 @@ impl ResponseBuilder {
             Some(failure) => Err(failure),
             None => (self.finish)(answers),
         };
-        (Response { result, work, prompt: self.report, passages: Vec::new() }, spent)
+        (Response { result, work, prompt: self.report, passages: Vec::new() }, usage)
     }
 }
 

@@ -29,7 +29,7 @@ impl Model {
                 message: "the cross-encoder gave no logit".to_owned(),
             })
         };
-        Ok(PreparedRequest { requests, ending: ResponseBuilder { report: Some(report), finish: Box::new(finish) } })
+        Ok(PreparedRequest { requests, builder: ResponseBuilder { report: Some(report), finish: Box::new(finish) } })
     }
 
     /// The probability of the entailment label for (premise, hypothesis).

@@ -50,7 +50,7 @@ fn tell_halved(thread: &ServiceThread, lm: &LmService, engine: &Engine) {
 
 /// The engine requests for a task; empty if the response is known without the engine.
 fn engine_calls(thread: &ServiceThread, lm: &LmService, task: ServiceTask) -> EngineCalls {
-    let till = AnswerDelivery {
+    let delivery = AnswerDelivery {
         name: Arc::clone(&thread.name),
         usage: Arc::clone(&thread.usage),
         fault: thread.fault.clone(),
@@ -63,17 +63,17 @@ fn engine_calls(thread: &ServiceThread, lm: &LmService, task: ServiceTask) -> En
     match prepared {
         Err(response) => {
             let queue_us = queue_time_us(&task, 0);
-            till.answer_task(task, *response, AnswerTiming { queue_us, ..AnswerTiming::default() });
+            delivery.answer_task(task, *response, AnswerTiming { queue_us, ..AnswerTiming::default() });
             Vec::new()
         }
-        Ok(PreparedRequest { requests, ending }) => gather_replies(requests, move |completions| {
-            let (response, charge) = ending.build_response(completions);
-            let (service_us, device_us) = (microseconds(charge.service_s), microseconds(charge.device_s));
-            if let Some(usage) = till.usage.get(&till.name) {
-                usage.count_shared(charge.computed_tokens, charge.energy_j, charge.metered_s);
+        Ok(PreparedRequest { requests, builder }) => gather_replies(requests, move |completions| {
+            let (response, engine_usage) = builder.build_response(completions);
+            let (service_us, device_us) = (microseconds(engine_usage.service_s), microseconds(engine_usage.device_s));
+            if let Some(usage) = delivery.usage.get(&delivery.name) {
+                usage.count_shared(engine_usage.computed_tokens, engine_usage.energy_j, engine_usage.metered_s);
             }
-            let took = AnswerTiming { queue_us: queue_time_us(&task, service_us), service_us, device_us };
-            till.answer_task(task, response, took);
+            let timing = AnswerTiming { queue_us: queue_time_us(&task, service_us), service_us, device_us };
+            delivery.answer_task(task, response, timing);
         }),
     }
 }
@@ -86,12 +86,12 @@ struct AnswerDelivery {
 }
 
 impl AnswerDelivery {
-    fn answer_task(&self, task: ServiceTask, response: Response, took: AnswerTiming) {
+    fn answer_task(&self, task: ServiceTask, response: Response, timing: AnswerTiming) {
         if let Some(usage) = self.usage.get(&self.name) {
             // Requests share the device, so their shares add up to its time.
-            usage.count_response(&response, took.device_us, took.device_us);
+            usage.count_response(&response, timing.device_us, timing.device_us);
         }
-        let (ticket, answer) = task_answer(task, response, took, &self.fault);
+        let (ticket, answer) = task_answer(task, response, timing, &self.fault);
         ticket.answer(answer);
     }
 }

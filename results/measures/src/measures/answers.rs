@@ -7,11 +7,11 @@ use crate::registry::Column;
 /// The names are the profile's ([`Profile::measures`]).
 pub(crate) fn answer_columns(profile: Profile) -> Vec<Column> {
     let all = profile.measures().iter().enumerate().map(|(field, name)| {
-        Column::new((*name).to_owned(), profile.version(), move |scored| Some(scored.answer?.fields()[field]))
+        Column::new((*name).to_owned(), profile.version(), move |input| Some(input.answer?.fields()[field]))
     });
     let answered = profile.measures().iter().enumerate().take(2).map(|(field, name)| {
-        let value = Column::new(format!("{name}_answered"), profile.version(), move |scored| {
-            let answer = scored.answer.filter(|_| scored.judged.answer.is_some())?;
+        let value = Column::new(format!("{name}_answered"), profile.version(), move |input| {
+            let answer = input.answer.filter(|_| input.outcome.answer.is_some())?;
             Some(answer.fields()[field])
         });
         value.none_if_failed()

@@ -28,9 +28,9 @@ impl MeasureKey for BudgetRecall {
 
     fn build_columns(budgets: &Vec<u32>, profile: Profile) -> Vec<Column> {
         let column = |&k: &u32| {
-            Column::new(format!("budget_recall@{k}"), profile.version(), move |scored| {
-                scored.found?;
-                budget_recall(scored.judged.ranked, scored.judged.gold, k as usize)
+            Column::new(format!("budget_recall@{k}"), profile.version(), move |input| {
+                input.found?;
+                budget_recall(input.outcome.ranked, input.outcome.gold, k as usize)
             })
         };
         budgets.iter().map(column).collect()

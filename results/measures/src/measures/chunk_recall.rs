@@ -25,12 +25,12 @@ impl MeasureKey for ChunkRecall {
     type Value = bool;
 
     fn build_columns(_: &bool, profile: Profile) -> Vec<Column> {
-        let recall = Column::new("chunk_recall".to_owned(), profile.version(), |scored| {
-            scored.found?;
-            chunk_recall(scored.judged.ranked, scored.judged.gold)
+        let recall = Column::new("chunk_recall".to_owned(), profile.version(), |input| {
+            input.found?;
+            chunk_recall(input.outcome.ranked, input.outcome.gold)
         });
-        let chunks = Column::new("chunks".to_owned(), profile.version(), |scored| {
-            scored.judged.ranking_expected.then_some(scored.judged.ranked.len() as f64)
+        let chunks = Column::new("chunks".to_owned(), profile.version(), |input| {
+            input.outcome.ranking_expected.then_some(input.outcome.ranked.len() as f64)
         });
         vec![recall, chunks.none_if_failed()]
     }

@@ -35,8 +35,8 @@ impl MeasureKey for Facts {
         };
         let columns = parts.into_iter().flat_map(|(part, prefix)| {
             FIELDS.iter().enumerate().map(move |(field, name)| {
-                Column::new(format!("{prefix}_{name}"), profile.version(), move |scored| {
-                    Some(part(&scored.facts)?.fields()[field])
+                Column::new(format!("{prefix}_{name}"), profile.version(), move |input| {
+                    Some(part(&input.facts)?.fields()[field])
                 })
             })
         });

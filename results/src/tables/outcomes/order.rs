@@ -36,7 +36,7 @@ struct OutcomeWindow {
 }
 
 /// All committed outcomes of `run`, sorted by configuration and index: the rows of each committed cohort, from its
-/// first valid commit. `chunk_size` is the run's number of questions in a cohort.
+/// first valid commit. `cohort_size` is the run's number of questions in a cohort.
 ///
 /// An item is an error if a part is missing or corrupt, or holds fewer or more outcomes of a cohort than its commit
 /// says. An error is the last item.
@@ -45,21 +45,21 @@ pub fn in_final_order(
     run: &str,
     state: &LogState,
     configurations: usize,
-    chunk_size: u64,
+    cohort_size: u64,
 ) -> FinalOrderOutcomes {
     let configurations = u32::try_from(configurations).unwrap_or(u32::MAX);
     let each = |outcomes: u64| outcomes / u64::from(configurations.max(1));
-    let chunks = state
+    let cohorts = state
         .committed
         .iter()
-        .map(|(&chunk, &commit)| (chunk, (commit, each(state.outcomes.get(&chunk).copied().unwrap_or(0)))))
+        .map(|(&cohort, &commit)| (cohort, (commit, each(state.outcomes.get(&cohort).copied().unwrap_or(0)))))
         .collect();
-    let windows = plan_windows(&chunks, configurations, WINDOW_ROWS);
+    let windows = plan_windows(&cohorts, configurations, WINDOW_ROWS);
     FinalOrderOutcomes {
         store: store.clone(),
         run: run.to_owned(),
-        cohort_size: chunk_size.max(1),
-        cohorts: chunks,
+        cohort_size: cohort_size.max(1),
+        cohorts,
         parts: state.commits.iter().map(|commit| commit.parts.clone()).collect(),
         windows,
         rows: Vec::new().into_iter(),
@@ -73,10 +73,10 @@ pub fn in_final_order(
 pub fn of_question(
     store: &Store,
     state: &LogState,
-    chunk_size: u64,
+    cohort_size: u64,
     index: u64,
 ) -> Result<Vec<OutcomeRow>, TableError> {
-    let Some(&commit) = state.committed.get(&(index / chunk_size.max(1))) else { return Ok(Vec::new()) };
+    let Some(&commit) = state.committed.get(&(index / cohort_size.max(1))) else { return Ok(Vec::new()) };
     let mut found = Vec::new();
     for part in state.commits.get(commit).map_or(&[][..], |commit| &commit.parts) {
         let reader = TableReader::<OutcomeRow>::open(store, part)?;
@@ -87,9 +87,9 @@ pub fn of_question(
     Ok(found)
 }
 
-fn plan_windows(chunks: &BTreeMap<u64, (usize, u64)>, configurations: u32, limit: u64) -> VecDeque<OutcomeWindow> {
-    let each: u64 = chunks.values().map(|(_, rows)| rows).sum();
-    let (Some((&first, _)), Some((&last, _))) = (chunks.first_key_value(), chunks.last_key_value()) else {
+fn plan_windows(cohorts: &BTreeMap<u64, (usize, u64)>, configurations: u32, limit: u64) -> VecDeque<OutcomeWindow> {
+    let each: u64 = cohorts.values().map(|(_, rows)| rows).sum();
+    let (Some((&first, _)), Some((&last, _))) = (cohorts.first_key_value(), cohorts.last_key_value()) else {
         return VecDeque::new();
     };
     if each <= limit {
@@ -104,21 +104,21 @@ fn plan_windows(chunks: &BTreeMap<u64, (usize, u64)>, configurations: u32, limit
     }
     let mut stretches: Vec<Range<u64>> = Vec::new();
     let mut held = 0;
-    for (&chunk, &(_, rows)) in chunks {
+    for (&cohort, &(_, rows)) in cohorts {
         match stretches.last_mut() {
             Some(stretch) if held + rows <= limit => {
-                stretch.end = chunk + 1;
+                stretch.end = cohort + 1;
                 held += rows;
             }
             _ => {
-                stretches.push(chunk..chunk + 1);
+                stretches.push(cohort..cohort + 1);
                 held = rows;
             }
         }
     }
     (0..configurations)
         .flat_map(|c| {
-            stretches.iter().map(move |chunks| OutcomeWindow { configurations: c..c + 1, cohorts: chunks.clone() })
+            stretches.iter().map(move |cohorts| OutcomeWindow { configurations: c..c + 1, cohorts: cohorts.clone() })
         })
         .collect()
 }
@@ -136,10 +136,10 @@ impl FinalOrderOutcomes {
             let mut rows = Vec::new();
             for groups in reader.request_groups(&reader.groups_where("configuration", low, high)) {
                 let counts = |row: &OutcomeRow| {
-                    let chunk = row.index / self.cohort_size;
+                    let cohort = row.index / self.cohort_size;
                     window.configurations.contains(&row.configuration)
-                        && window.cohorts.contains(&chunk)
-                        && self.cohorts.get(&chunk).is_some_and(|(of, _)| *of == commit)
+                        && window.cohorts.contains(&cohort)
+                        && self.cohorts.get(&cohort).is_some_and(|(of, _)| *of == commit)
                 };
                 rows.extend(reader.read_groups(groups)?.into_iter().filter(counts));
             }
@@ -164,10 +164,10 @@ impl FinalOrderOutcomes {
             *found.entry(row.index / self.cohort_size).or_default() += if twice { 2 } else { 1 };
         }
         let configurations = u64::from(window.configurations.end - window.configurations.start);
-        for (&chunk, &(_, each)) in self.cohorts.range(window.cohorts.clone()) {
-            let (expected, found) = (each * configurations, found.get(&chunk).copied().unwrap_or(0));
+        for (&cohort, &(_, each)) in self.cohorts.range(window.cohorts.clone()) {
+            let (expected, found) = (each * configurations, found.get(&cohort).copied().unwrap_or(0));
             if expected != found {
-                return Err(TableError::Incomplete { run: self.run.clone(), cohort: chunk, expected, found });
+                return Err(TableError::Incomplete { run: self.run.clone(), cohort, expected, found });
             }
         }
         Ok(())

@@ -91,12 +91,12 @@ impl DistanceTables {
                 let by_key = rows_by_key(terms.buckets, longest);
                 let mut by_query = by_key[..2 * longest - 1].iter().rev().copied().collect::<Vec<_>>();
                 by_query.resize(by_key.len(), by_query[2 * longest - 2]);
-                let side = |positions: Option<&Tensor>, rows: &[usize]| {
+                let panels = |positions: Option<&Tensor>, rows: &[usize]| {
                     positions.map(|p| cpu.run(MakePanels { cpu, attention, positions: p, rows })).transpose()
                 };
                 DistanceTerms::Disentangled {
-                    keys: side(terms.position_keys, &by_key)?,
-                    queries: side(terms.position_queries, &by_query)?,
+                    keys: panels(terms.position_keys, &by_key)?,
+                    queries: panels(terms.position_queries, &by_query)?,
                 }
             }
         };

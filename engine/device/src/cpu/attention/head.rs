@@ -37,7 +37,7 @@ fn block_rows(keys: usize) -> usize {
     if keys <= 4096 { BLOCK } else { ROWS }
 }
 
-/// The keys and values of a head, and room to work in.
+/// The keys and values of a head, and scratch memory.
 pub(super) struct HeadGroup<'a, S> {
     s: S,
     call: &'a AttentionCall<'a>,
@@ -49,7 +49,7 @@ pub(super) struct HeadGroup<'a, S> {
     numbers: AlignedBuffer,
 }
 
-/// The size of each part of the room, in numbers.
+/// The size of each part of the scratch memory, in numbers.
 #[derive(Clone, Copy, Default)]
 struct ScratchSizes {
     /// Panels of keys.
@@ -73,7 +73,7 @@ struct ScratchSizes {
     mixed: usize,
 }
 
-/// Parts of the room.
+/// Parts of the scratch memory.
 struct ScratchParts<'a> {
     keys: &'a mut [f32],
     values: &'a mut [f32],
@@ -119,7 +119,7 @@ impl ScratchSizes {
         self.keys + self.values + self.key_rows + self.by_key + self.queries + self.scores + self.by_query + self.mixed
     }
 
-    fn split_room(self, numbers: &mut [f32]) -> ScratchParts<'_> {
+    fn split_scratch(self, numbers: &mut [f32]) -> ScratchParts<'_> {
         let (keys, rest) = numbers.split_at_mut(self.keys);
         let (values, rest) = rest.split_at_mut(self.values);
         let (key_rows, rest) = rest.split_at_mut(self.key_rows);
@@ -168,12 +168,12 @@ impl<'a, S: Simd> HeadGroup<'a, S> {
         let starts =
             |of: &HeadColumns<'_>| rows().map(|row| of.head_start(row as usize, kv_head, depth)).collect::<Vec<_>>();
         let (keys, values) = (starts(&call.k), starts(&call.v));
-        let room = sizes.split_room(head.numbers.as_mut_slice());
-        s.vectorize(PackPanels { from: call.k.values, rows: &keys, depth, to: room.keys });
-        let (to, width) = (room.values, sizes.value_width);
+        let scratch = sizes.split_scratch(head.numbers.as_mut_slice());
+        s.vectorize(PackPanels { from: call.k.values, rows: &keys, depth, to: scratch.keys });
+        let (to, width) = (scratch.values, sizes.value_width);
         s.vectorize(GatherRows { from: call.v.values, rows: &values, depth, to, width });
         if sizes.key_rows > 0 {
-            s.vectorize(GatherRows { from: call.k.values, rows: &keys, depth, to: room.key_rows, width: depth });
+            s.vectorize(GatherRows { from: call.k.values, rows: &keys, depth, to: scratch.key_rows, width: depth });
         }
         Ok(head)
     }
@@ -202,21 +202,23 @@ impl<'a, S: Simd> HeadGroup<'a, S> {
 
     /// The products of each key with the relative positions of the queries at `positions`.
     fn products_by_key(&mut self, positions: Range<usize>, head: usize) {
-        let DistanceTerms::Disentangled { queries: Some(side), .. } = &self.call.distances.terms else { return };
+        let DistanceTerms::Disentangled { queries: Some(position_panels), .. } = &self.call.distances.terms else {
+            return;
+        };
         let (depth, longest) = (self.call.attention.head_dim, self.call.distances.longest);
         if positions.is_empty() || self.count == 0 {
             return;
         }
-        let room = self.sizes.split_room(self.numbers.as_mut_slice());
-        let a = StridedMatrix { at: room.key_rows.as_ptr(), stride: depth };
-        let c = StridedMatrix { at: room.by_key.as_mut_ptr(), stride: side.row_stride() };
+        let scratch = self.sizes.split_scratch(self.numbers.as_mut_slice());
+        let a = StridedMatrix { at: scratch.key_rows.as_ptr(), stride: depth };
+        let c = StridedMatrix { at: scratch.by_key.as_mut_ptr(), stride: position_panels.row_stride() };
         let wanted = |keys: Range<usize>| {
-            side.wanted_columns(
+            position_panels.wanted_columns(
                 longest - 1 + positions.start - (keys.end - 1)..longest - 1 + positions.end - keys.start,
             )
         };
-        // SAFETY: the parts of the room have `count` rows of `depth` and of `stride` numbers.
-        unsafe { by_panels(self.s, a, self.count, side.head_panels(head), c, wanted) };
+        // SAFETY: the scratch parts have `count` rows of `depth` and of `stride` numbers.
+        unsafe { by_panels(self.s, a, self.count, position_panels.head_panels(head), c, wanted) };
     }
 
     fn attend_block(&mut self, block: &QueryBlock, out: &ResultAddress) {
@@ -224,15 +226,16 @@ impl<'a, S: Simd> HeadGroup<'a, S> {
         let (width, rows) = (sizes.value_width, block.rows.len());
         let seen_by = |tile: Range<usize>| block.seen_by(call, count, tile);
         self.compute_scores(block, seen_by);
-        let room = sizes.split_room(self.numbers.as_mut_slice());
-        let sums = s.vectorize(WeighScores { call, block, count, sizes, scores: room.scores, by_query: room.by_query });
-        let a = StridedMatrix { at: room.scores.as_ptr(), stride: sizes.score_stride };
-        let b = StridedMatrix { at: room.values.as_ptr(), stride: width };
-        let c = StridedMatrix { at: room.mixed.as_mut_ptr(), stride: width };
+        let scratch = sizes.split_scratch(self.numbers.as_mut_slice());
+        let sums =
+            s.vectorize(WeighScores { call, block, count, sizes, scores: scratch.scores, by_query: scratch.by_query });
+        let a = StridedMatrix { at: scratch.scores.as_ptr(), stride: sizes.score_stride };
+        let b = StridedMatrix { at: scratch.values.as_ptr(), stride: width };
+        let c = StridedMatrix { at: scratch.mixed.as_mut_ptr(), stride: width };
         // SAFETY: scores have room for `count` keys, values have `count` rows of whole vectors, and `mixed` is equally
         // wide.
         unsafe { by_rows(s, a, rows, b, width / S::LANES, c, seen_by) };
-        s.vectorize(WriteResults { call, block, width, mixed: room.mixed, sums, out });
+        s.vectorize(WriteResults { call, block, width, mixed: scratch.mixed, sums, out });
     }
 
     /// Products of the block's queries with their visible keys, and the terms of positions.
@@ -240,20 +243,26 @@ impl<'a, S: Simd> HeadGroup<'a, S> {
         let (s, call, sizes) = (self.s, self.call, self.sizes);
         let (depth, longest) = (call.attention.head_dim, call.distances.longest);
         let rows = block.rows.len();
-        let room = sizes.split_room(self.numbers.as_mut_slice());
+        let scratch = sizes.split_scratch(self.numbers.as_mut_slice());
         let mut starts = [0; BLOCK];
         for (start, row) in starts.iter_mut().zip(block.rows.clone()) {
             *start = call.q.head_start(row, block.head, depth);
         }
-        s.vectorize(GatherRows { from: call.q.values, rows: &starts[..rows], depth, to: room.queries, width: depth });
-        let a = StridedMatrix { at: room.queries.as_ptr(), stride: depth };
-        let c = StridedMatrix { at: room.scores.as_mut_ptr(), stride: sizes.score_stride };
-        let panels = ColumnPanels { numbers: room.keys, depth, vectors: self.count.div_ceil(S::LANES) };
-        // SAFETY: the parts of the room have `rows` rows of `depth` and of `score_stride` numbers.
+        s.vectorize(GatherRows {
+            from: call.q.values,
+            rows: &starts[..rows],
+            depth,
+            to: scratch.queries,
+            width: depth,
+        });
+        let a = StridedMatrix { at: scratch.queries.as_ptr(), stride: depth };
+        let c = StridedMatrix { at: scratch.scores.as_mut_ptr(), stride: sizes.score_stride };
+        let panels = ColumnPanels { numbers: scratch.keys, depth, vectors: self.count.div_ceil(S::LANES) };
+        // SAFETY: the scratch parts have `rows` rows of `depth` and of `score_stride` numbers.
         unsafe { by_panels(s, a, rows, panels, c, &seen_by) };
         let DistanceTerms::Disentangled { keys, queries } = &call.distances.terms else { return };
-        if let Some(side) = keys {
-            let c = StridedMatrix { at: room.by_query.as_mut_ptr(), stride: side.row_stride() };
+        if let Some(position_panels) = keys {
+            let c = StridedMatrix { at: scratch.by_query.as_mut_ptr(), stride: position_panels.row_stride() };
             let wanted = |tile: Range<usize>| {
                 let seen = seen_by(tile.clone());
                 if seen.is_empty() {
@@ -261,21 +270,21 @@ impl<'a, S: Simd> HeadGroup<'a, S> {
                 }
                 let places = longest - 1 + seen.start - (block.position + tile.end - 1)
                     ..longest - 1 + seen.end - (block.position + tile.start);
-                side.wanted_columns(places)
+                position_panels.wanted_columns(places)
             };
             // SAFETY: as above, and `stride` numbers for the products of a row.
-            unsafe { by_panels(s, a, rows, side.head_panels(block.head), c, wanted) };
+            unsafe { by_panels(s, a, rows, position_panels.head_panels(block.head), c, wanted) };
         }
-        if let Some(side) = queries {
+        if let Some(position_panels) = queries {
             for first in (0..rows).step_by(S::LANES) {
                 let lanes = first..rows.min(first + S::LANES);
                 s.vectorize(AddByKey {
-                    scores: &mut room.scores[first * sizes.score_stride..lanes.end * sizes.score_stride],
+                    scores: &mut scratch.scores[first * sizes.score_stride..lanes.end * sizes.score_stride],
                     stride: sizes.score_stride,
                     keys: seen_by(lanes),
-                    products: room.by_key,
-                    products_stride: side.row_stride(),
-                    side,
+                    products: scratch.by_key,
+                    products_stride: position_panels.row_stride(),
+                    position_panels,
                     first: longest - 1 + block.position + first,
                 });
             }
@@ -314,9 +323,9 @@ impl SimdKernel for WeighScores<'_> {
             let first = call.distances.longest.wrapping_sub(1 + position);
             let term = match &call.distances.terms {
                 DistanceTerms::Relative(biases) => ScoreTerm::Bias(&biases.row(block.head)[first..]),
-                DistanceTerms::Disentangled { keys: Some(side), .. } => {
-                    let products = &by_query[row * side.row_stride()..][..side.row_stride()];
-                    ScoreTerm::Looked { products, side, first }
+                DistanceTerms::Disentangled { keys: Some(position_panels), .. } => {
+                    let products = &by_query[row * position_panels.row_stride()..][..position_panels.row_stride()];
+                    ScoreTerm::Looked { products, position_panels, first }
                 }
                 _ => ScoreTerm::None,
             };
@@ -352,7 +361,7 @@ impl SimdKernel for WriteResults<'_> {
         let Attention { heads, head_dim, .. } = *self.call.attention;
         for ((row, mixed), sum) in self.block.rows.clone().zip(self.mixed.chunks_exact(self.width)).zip(self.sums) {
             let place = (row * heads + self.block.head) * head_dim;
-            // SAFETY: these rows and columns of the result are this task's alone; see `Place`.
+            // SAFETY: these rows and columns of the result are this task's alone; see `ResultAddress`.
             let out = unsafe { std::slice::from_raw_parts_mut(self.out.0.add(place), head_dim) };
             DivideValues { mixed: &mixed[..head_dim], sum, out }.run(s);
         }

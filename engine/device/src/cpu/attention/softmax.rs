@@ -20,8 +20,8 @@ pub(super) enum ScoreTerm<'a> {
         /// Products of the query with each relative position.
         products: &'a [f32],
         /// The columns of these products.
-        side: &'a PositionPanels,
-        /// The first key's place in `side`.
+        position_panels: &'a PositionPanels,
+        /// The first key's place in `position_panels`.
         first: usize,
     },
 }
@@ -69,8 +69,8 @@ impl Softmax<'_> {
         let score = match self.term {
             ScoreTerm::None => s.mul(product, scale),
             ScoreTerm::Bias(biases) => s.fma(product, scale, s.load(&biases[key..])),
-            ScoreTerm::Looked { products, side, first } => {
-                s.mul(s.add(product, side.look_up(s, products, first + key)), scale)
+            ScoreTerm::Looked { products, position_panels, first } => {
+                s.mul(s.add(product, position_panels.look_up(s, products, first + key)), scale)
             }
         };
         if key >= self.seen.start && key + S::LANES <= self.seen.end {
@@ -93,8 +93,8 @@ pub(super) struct AddByKey<'a> {
     /// `[keys, products_stride]`.
     pub(super) products: &'a [f32],
     pub(super) products_stride: usize,
-    pub(super) side: &'a PositionPanels,
-    /// The place in `side` of key 0 and the first query.
+    pub(super) position_panels: &'a PositionPanels,
+    /// The place in `position_panels` of key 0 and the first query.
     pub(super) first: usize,
 }
 
@@ -105,7 +105,11 @@ impl SimdKernel for AddByKey<'_> {
     fn run<S: Simd>(mut self, s: S) {
         for start in (self.keys.start / S::LANES * S::LANES..self.keys.end).step_by(S::LANES) {
             // Loops of fixed length keep a block in registers: one loop for each way to find it.
-            match self.side.middle_column::<S>(self.first - start).filter(|_| start + S::LANES <= self.keys.end) {
+            match self
+                .position_panels
+                .middle_column::<S>(self.first - start)
+                .filter(|_| start + S::LANES <= self.keys.end)
+            {
                 Some(column) => self.add_block(s, start, self.middle_block(s, start, column)),
                 None => self.add_block(s, start, self.gather_block(s, start)),
             }
@@ -136,7 +140,7 @@ impl AddByKey<'_> {
         let rows = self.products[start * self.products_stride..].chunks(self.products_stride);
         let mut block = s.zeros();
         for ((key, row), lanes) in (start..self.keys.end).zip(rows).zip(block.as_mut()) {
-            *lanes = self.side.look_up(s, row, self.first - key);
+            *lanes = self.position_panels.look_up(s, row, self.first - key);
         }
         block
     }

@@ -15,7 +15,7 @@ type PathPassages = Vec<PassageId>;
 
 /// One question.
 pub(super) struct PromptRankMachine {
-    fixed: Arc<PromptRankSettings>,
+    settings: Arc<PromptRankSettings>,
     question: String,
     /// The scored text: the question, with a question mark if the parameters want one.
     target: String,
@@ -68,12 +68,12 @@ impl Machine for PromptRankMachine {
 }
 
 impl PromptRankMachine {
-    pub(super) fn new(fixed: Arc<PromptRankSettings>, question: &str) -> Self {
-        let marked = fixed.parameters.question_mark && !question.ends_with('?');
+    pub(super) fn new(settings: Arc<PromptRankSettings>, question: &str) -> Self {
+        let marked = settings.parameters.question_mark && !question.ends_with('?');
         Self {
             target: if marked { format!("{question}?") } else { question.to_owned() },
             question: question.to_owned(),
-            fixed,
+            settings,
             pool: Vec::new(),
             scores: BTreeMap::new(),
             links: BTreeMap::new(),
@@ -87,14 +87,14 @@ impl PromptRankMachine {
 
     fn retrieve(&mut self) -> MachineStep {
         self.state = PromptRankState::Pooled;
-        let parameters = &self.fixed.parameters;
+        let parameters = &self.settings.parameters;
         let ask = RetrievePayload::new(&self.question, parameters.pool);
         MachineStep::Ask(vec![Request::new(&parameters.retriever, ask)])
     }
 
     fn pooled(&mut self, responses: Vec<Response>) -> Result<MachineStep, Failure> {
         let hits = Response::only(responses)?.hits()?;
-        let ranked = ranking::from_hits(hits, self.fixed.parameters.pool);
+        let ranked = ranking::from_hits(hits, self.settings.parameters.pool);
         self.pool = ranked.into_iter().map(|entry| entry.passage).collect();
         if self.pool.is_empty() {
             return Ok(MachineStep::Done(Outcome { iterations: 1, ..Outcome::default() }));
@@ -114,7 +114,7 @@ impl PromptRankMachine {
         if asked.is_empty() {
             return self.settle_scores(paths);
         }
-        let PromptRankSettings { parameters, contexts } = &*self.fixed;
+        let PromptRankSettings { parameters, contexts } = &*self.settings;
         let one = |passages: &PathPassages| {
             let ask = |context| prompting::score_payload(parameters, context, passages, &self.target);
             contexts.iter().map(ask).map(|ask| Request::new(&parameters.scorer, ask)).collect::<Vec<_>>()
@@ -126,7 +126,7 @@ impl PromptRankMachine {
 
     /// The passages read by the model to score the last step of a path.
     fn read_together(&self, path: &[PassageId]) -> PathPassages {
-        match (self.fixed.parameters.rerank, path.last()) {
+        match (self.settings.parameters.rerank, path.last()) {
             (RerankUnit::Passage, Some(&last)) => vec![last],
             _ => path.to_vec(),
         }
@@ -138,7 +138,7 @@ impl PromptRankMachine {
         asked: Vec<PathPassages>,
         responses: Vec<Response>,
     ) -> Result<MachineStep, Failure> {
-        let contexts = self.fixed.contexts.len();
+        let contexts = self.settings.contexts.len();
         check_count(&responses, asked.len() * contexts)?;
         let mut responses = responses.into_iter();
         for passages in asked {
@@ -151,9 +151,9 @@ impl PromptRankMachine {
     /// The score of passages read in this hop, from the responses in each context; `None` if one is refused in every
     /// run.
     fn combine_contexts(&mut self, responses: impl Iterator<Item = Response>) -> Result<Option<f64>, Failure> {
-        let fixed = Arc::clone(&self.fixed);
-        let parameters = &fixed.parameters;
-        let mut contexts = Vec::with_capacity(fixed.contexts.len());
+        let settings = Arc::clone(&self.settings);
+        let parameters = &settings.parameters;
+        let mut contexts = Vec::with_capacity(settings.contexts.len());
         let mut refused = false;
         for response in responses {
             match response.result {
@@ -189,7 +189,7 @@ impl PromptRankMachine {
 
     /// The score of a path. If its passages are read one by one, it is their mean.
     fn path_score(&self, path: &[PassageId]) -> Option<f64> {
-        match self.fixed.parameters.rerank {
+        match self.settings.parameters.rerank {
             RerankUnit::Path => self.scores.get(path).copied().flatten(),
             RerankUnit::Passage => {
                 let own = |&passage: &PassageId| self.scores.get(&[passage][..]).copied().flatten();
@@ -201,7 +201,7 @@ impl PromptRankMachine {
 
     /// Requests the links of the best paths, or ends.
     fn expand_paths(&mut self) -> Result<MachineStep, Failure> {
-        let parameters = &self.fixed.parameters;
+        let parameters = &self.settings.parameters;
         self.beam.truncate(parameters.paths_to_expand(self.hops) as usize);
         if self.hops >= parameters.hops || self.beam.is_empty() {
             return Ok(self.finish_search());
@@ -238,7 +238,7 @@ impl PromptRankMachine {
             return self.extend_paths();
         }
         // All links are ranked, for any L: the path decides which of them count, and ties are decided here.
-        let parameters = &self.fixed.parameters;
+        let parameters = &self.settings.parameters;
         let ranker = parameters.link_ranker.as_ref().unwrap_or(&parameters.retriever);
         let rank = |(_, links): &(PassageId, PathPassages)| {
             let links = ranking::as_set(links.iter().copied());
@@ -257,7 +257,7 @@ impl PromptRankMachine {
     ) -> Result<MachineStep, Failure> {
         check_count(&responses, parents.len())?;
         for ((parent, links), response) in parents.into_iter().zip(responses) {
-            let ordered = order_links(&links, response.hits()?, self.fixed.parameters.link_ties);
+            let ordered = order_links(&links, response.hits()?, self.settings.parameters.link_ties);
             self.links.insert(parent, ordered);
         }
         self.extend_paths()
@@ -265,7 +265,7 @@ impl PromptRankMachine {
 
     /// Extends each path by the best new links of its last passage.
     fn extend_paths(&mut self) -> Result<MachineStep, Failure> {
-        let most = self.fixed.parameters.links_per_passage.at(self.hops) as usize;
+        let most = self.settings.parameters.links_per_passage.at(self.hops) as usize;
         let mut longer = Vec::new();
         for PassagePath { passages, .. } in &self.beam {
             let links = passages.last().and_then(|last| self.links.get(last)).into_iter().flatten();
@@ -278,7 +278,7 @@ impl PromptRankMachine {
     /// Puts all paths in order, and asks the reader, if there is one.
     fn finish_search(&mut self) -> MachineStep {
         best_first(&mut self.paths);
-        let parameters = &self.fixed.parameters;
+        let parameters = &self.settings.parameters;
         let Some(reader) = parameters.reader.as_ref().filter(|_| !self.paths.is_empty()) else {
             return MachineStep::Done(self.final_outcome(None));
         };
@@ -290,14 +290,14 @@ impl PromptRankMachine {
     }
 
     fn read_answer(&mut self, responses: Vec<Response>) -> Result<MachineStep, Failure> {
-        let parameters = &self.fixed.parameters;
+        let parameters = &self.settings.parameters;
         check_count(&responses, self.paths.len().min(parameters.read_paths as usize))?;
         let answer = reading::best_answer(parameters, &self.paths, responses)?;
         Ok(MachineStep::Done(self.final_outcome(answer)))
     }
 
     fn final_outcome(&mut self, answer: Option<String>) -> Outcome {
-        let parameters = &self.fixed.parameters;
+        let parameters = &self.settings.parameters;
         let mut ranked = match parameters.rerank {
             RerankUnit::Path => documents::ranked_documents(&self.paths, parameters.document_score),
             RerankUnit::Passage => {

@@ -4,9 +4,9 @@ use super::*;
 
 #[test]
 fn a_place_has_one_writer_and_every_place_has_one() {
-    let wish = |place: &str, writer| MissingIndex { place: place.to_owned(), writer };
-    let wishes = vec![wish("b", 6), wish("a", 4), wish("b", 2), wish("a", 0), wish("c", 8)];
-    assert_eq!(MissingIndex::choose_writers(wishes), [0, 2, 8]);
+    let missing = |place: &str, writer| MissingIndex { place: place.to_owned(), writer };
+    let indexes = vec![missing("b", 6), missing("a", 4), missing("b", 2), missing("a", 0), missing("c", 8)];
+    assert_eq!(MissingIndex::choose_writers(indexes), [0, 2, 8]);
     assert_eq!(MissingIndex::choose_writers(Vec::new()), [0usize; 0]);
 }
 

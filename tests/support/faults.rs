@@ -9,7 +9,7 @@
 //! Moments follow the run's own progress, its commit log; the seed decides which. Only a signal that met a living
 //! process counts; the supervisor's last message shows it.
 
-#![expect(clippy::print_stderr, reason = "what was struck when explains a failure")]
+#![expect(clippy::print_stderr, reason = "the faults and their times explain a failure")]
 
 use crate::harness::{hopeval, succeed};
 use hopeval_results::tables::{FinalOutcomeRow, read_table};
@@ -70,7 +70,7 @@ impl Random {
     }
 }
 
-/// When a process is struck: some milliseconds after an event.
+/// The moment of a fault: some milliseconds after an event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Moment {
     /// It was started.
@@ -83,20 +83,20 @@ pub(crate) enum Moment {
 
 /// One signal to one process.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Strike {
+pub(crate) struct Fault {
     /// SIGKILL or SIGSTOP.
     pub(crate) signal: Signal,
     /// Processes of the generation.
     pub(crate) processes: u64,
-    /// The struck process.
+    /// The process that gets the signal.
     pub(crate) victim: u64,
-    /// The event before the strike.
+    /// The event before the fault.
     pub(crate) moment: Moment,
     /// Delay after the event.
     pub(crate) later: Duration,
 }
 
-impl Strike {
+impl Fault {
     /// A kill of one of `processes`, a quarter of them while the mesh forms.
     pub(crate) fn kill(random: &mut Random, processes: u64) -> Self {
         let (moment, later) = match random.below(4) {
@@ -120,15 +120,15 @@ impl Strike {
         Self { signal: Signal::SIGSTOP, processes: 3, victim, moment, later }
     }
 
-    /// The supervisor's message when the strike met a living process.
-    fn last_words(&self) -> String {
+    /// The supervisor's message if the fault met a living process.
+    fn death_message(&self) -> String {
         let by = if self.signal == Signal::SIGKILL { "" } else { "the supervisor with " };
         format!("process {} was ended by {by}SIGKILL", self.victim)
     }
 }
 
-/// A place for runs under siege.
-pub(crate) struct Siege {
+/// A place for runs with faults.
+pub(crate) struct FaultSequence {
     /// Working directory; also the cache is here.
     pub(crate) dir: PathBuf,
     /// The job.
@@ -145,9 +145,9 @@ pub(crate) struct Siege {
     pub(crate) random: Random,
 }
 
-/// Counts of a siege.
+/// Counts of a sequence of faults.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct FaultTally {
     /// Processes ended by SIGKILL, by the number of processes of their mesh, from 1.
     pub(crate) killed: [u64; 3],
     /// Processes stopped by SIGSTOP and ended by the stall bound.
@@ -158,16 +158,16 @@ pub(crate) struct Tally {
     pub(crate) finished: u64,
 }
 
-/// How a generation ended.
-struct Ended {
+/// The end of a generation.
+struct EndedGeneration {
     status: ExitStatus,
     stderr: String,
-    /// Since the strike.
+    /// Since the fault.
     took: Duration,
 }
 
-/// A run on its way.
-struct Running {
+/// A run and its generations so far.
+struct RunUnderTest {
     number: u64,
     uri: String,
     store: Store,
@@ -176,42 +176,42 @@ struct Running {
     generations: u64,
 }
 
-impl Siege {
-    /// Strikes runs until every strike has met a living process, and lets the last run end in peace. Each finished run
-    /// has been checked.
-    pub(crate) fn hold(&mut self, strikes: Vec<Strike>) -> Tally {
-        let mut strikes = VecDeque::from(strikes);
-        let mut tally = Tally::default();
+impl FaultSequence {
+    /// Injects faults into runs until every fault has met a living process, and lets the last run end undisturbed. Each
+    /// finished run has been checked.
+    pub(crate) fn inject(&mut self, faults: Vec<Fault>) -> FaultTally {
+        let mut faults = VecDeque::from(faults);
+        let mut tally = FaultTally::default();
         let mut running = self.fresh(0);
         let mut unformed = 0;
         loop {
-            let strike = strikes.front().copied();
-            let ended = self.generation(&mut running, strike.as_ref());
+            let fault = faults.front().copied();
+            let ended = self.generation(&mut running, fault.as_ref());
             tally.generations += 1;
             self.no_process_is_left(&running);
             let code = ended.status.code();
-            let met = strike.as_ref().is_some_and(|strike| match strike.processes {
+            let met = fault.as_ref().is_some_and(|fault| match fault.processes {
                 1 => ended.status.signal() == Some(Signal::SIGKILL as i32),
-                _ => code == Some(RESUMABLE) && ended.stderr.contains(&strike.last_words()),
+                _ => code == Some(RESUMABLE) && ended.stderr.contains(&fault.death_message()),
             });
-            if let Some(strike) = strike.filter(|_| met) {
-                if strike.signal == Signal::SIGSTOP {
-                    assert!(ended.took < STALL_LIMIT, "{strike:?} lasted {:?}\n{}", ended.took, ended.stderr);
-                    let noticed = format!("process {} made no progress", strike.victim);
-                    assert!(strike.victim == 0 || ended.stderr.contains(&noticed), "{strike:?}\n{}", ended.stderr);
+            if let Some(fault) = fault.filter(|_| met) {
+                if fault.signal == Signal::SIGSTOP {
+                    assert!(ended.took < STALL_LIMIT, "{fault:?} lasted {:?}\n{}", ended.took, ended.stderr);
+                    let noticed = format!("process {} made no progress", fault.victim);
+                    assert!(fault.victim == 0 || ended.stderr.contains(&noticed), "{fault:?}\n{}", ended.stderr);
                     tally.stopped += 1;
                 } else {
-                    tally.killed[strike.processes as usize - 1] += 1;
+                    tally.killed[fault.processes as usize - 1] += 1;
                 }
-                strikes.pop_front();
+                faults.pop_front();
             } else if code == Some(0) {
                 self.check(&running);
                 tally.finished += 1;
-                if strikes.front().is_some_and(|strike| matches!(strike.moment, Moment::Complete)) {
+                if faults.front().is_some_and(|fault| matches!(fault.moment, Moment::Complete)) {
                     // The tables were faster than the signal.
-                    strikes.pop_front();
+                    faults.pop_front();
                 }
-                if strikes.is_empty() {
+                if faults.is_empty() {
                     return tally;
                 }
                 running = self.fresh(running.number + 1);
@@ -220,22 +220,22 @@ impl Siege {
                 let busy = ["the mesh was not formed", "made no progress"].iter().any(|why| ended.stderr.contains(why));
                 unformed += 1;
                 let said = &ended.stderr;
-                assert!(busy && code == Some(RESUMABLE) && unformed < 10, "{strike:?}: {}\n{said}", ended.status);
+                assert!(busy && code == Some(RESUMABLE) && unformed < 10, "{fault:?}: {}\n{said}", ended.status);
             }
         }
     }
 
-    fn fresh(&mut self, number: u64) -> Running {
-        let uri = format!("{}/siege-{number}", self.stores);
+    fn fresh(&mut self, number: u64) -> RunUnderTest {
+        let uri = format!("{}/run-{number}", self.stores);
         let store = Store::open(&uri).unwrap();
-        Running { number, uri, store, id: None, workers: 0, generations: 0 }
+        RunUnderTest { number, uri, store, id: None, workers: 0, generations: 0 }
     }
 
-    /// Runs one generation to its end, with a strike or without.
-    fn generation(&mut self, running: &mut Running, strike: Option<&Strike>) -> Ended {
+    /// Runs one generation to its end, with a fault or without.
+    fn generation(&mut self, running: &mut RunUnderTest, fault: Option<&Fault>) -> EndedGeneration {
         // Another number of workers than before.
         running.workers = 1 + (running.workers + self.random.below(2)) % 3;
-        let processes = strike.map_or_else(|| 1 + self.random.below(3), |strike| strike.processes);
+        let processes = fault.map_or_else(|| 1 + self.random.below(3), |fault| fault.processes);
         let (job, cache) = (self.job.display().to_string(), self.dir.join("cache").display().to_string());
         let mut arguments = match &running.id {
             None => vec!["run", &job],
@@ -244,46 +244,46 @@ impl Siege {
         let (processes, workers) = (processes.to_string(), running.workers.to_string());
         arguments.extend(["--store", &running.uri, "--cache", &cache, "--mesh-deadline", MESH_DEADLINE]);
         arguments.extend(["--processes", &processes, "--workers", &workers]);
-        if strike.is_some_and(|strike| strike.signal == Signal::SIGSTOP) {
+        if fault.is_some_and(|fault| fault.signal == Signal::SIGSTOP) {
             arguments.extend(["--stall-bound", STALL_BOUND]);
         }
         let said = self.dir.join("stderr");
         let stderr = std::fs::File::create(&said).unwrap();
         let mut command = hopeval(&self.dir, &arguments);
         let child = Supervisor(command.stdout(Stdio::null()).stderr(stderr).spawn().unwrap());
-        let (status, took) = self.watch(child, running, strike, &command);
+        let (status, took) = self.watch(child, running, fault, &command);
         let stderr = std::fs::read_to_string(&said).unwrap();
         running.id = hopeval_results::run::list_runs(&running.store).unwrap().pop();
         let state = running.log().map(|log| (log.state().generation, log.state().total_outcomes()));
-        eprintln!("{:?} {processes}x{workers} {strike:?}: {status}, {took:?}, {state:?}", running.number);
+        eprintln!("{:?} {processes}x{workers} {fault:?}: {status}, {took:?}, {state:?}", running.number);
         running.generations += 1;
-        Ended { status, stderr, took }
+        EndedGeneration { status, stderr, took }
     }
 
-    /// Waits for the moment, strikes, and waits for the end; tells the status, and how long after the strike it came.
+    /// Waits for the moment, injects the fault and waits for the end. Returns the status, and the time since the fault.
     fn watch(
         &self,
         mut child: Supervisor,
-        running: &Running,
-        strike: Option<&Strike>,
+        running: &RunUnderTest,
+        fault: Option<&Fault>,
         command: &Command,
     ) -> (ExitStatus, Duration) {
         let start = Instant::now();
         let mut log = running.log();
         let before = log.as_ref().map_or(0, |log| log.state().commits.len());
-        let (mut due, mut struck) = (None, None);
+        let (mut due, mut injected) = (None, None);
         loop {
             if let Some(status) = child.0.try_wait().unwrap() {
-                return (status, struck.map_or(Duration::ZERO, |at: Instant| at.elapsed()));
+                return (status, injected.map_or(Duration::ZERO, |at: Instant| at.elapsed()));
             }
             assert!(start.elapsed() < LIMIT, "{command:?} does not end\n{}", self.said());
-            if let Some(strike) = strike
-                && struck.is_none()
-                && let Some(victim) = child.member(strike)
+            if let Some(fault) = fault
+                && injected.is_none()
+                && let Some(victim) = child.member(fault)
             {
                 if due.is_none() {
                     log = log.or_else(|| running.log());
-                    let reached = match strike.moment {
+                    let reached = match fault.moment {
                         Moment::Started => true,
                         moment => log.as_mut().is_some_and(|log| {
                             let state = log.refresh().unwrap();
@@ -297,12 +297,12 @@ impl Siege {
                             }
                         }),
                     };
-                    due = reached.then(|| Instant::now() + strike.later);
+                    due = reached.then(|| Instant::now() + fault.later);
                 }
                 if due.is_some_and(|due| Instant::now() >= due) {
                     // It may have ended just now. Its supervisor will report that.
-                    let _ = kill(Pid::from_raw(victim), strike.signal);
-                    struck = Some(Instant::now());
+                    let _ = kill(Pid::from_raw(victim), fault.signal);
+                    injected = Some(Instant::now());
                 }
             }
             std::thread::sleep(self.look);
@@ -314,7 +314,7 @@ impl Siege {
     }
 
     /// Asserts that no process works on this run: all of them have its store among their arguments.
-    fn no_process_is_left(&self, running: &Running) {
+    fn no_process_is_left(&self, running: &RunUnderTest) {
         let cache = self.dir.join("cache").display().to_string();
         let left: Vec<String> = std::fs::read_dir("/proc")
             .unwrap()
@@ -325,8 +325,8 @@ impl Siege {
         assert!(left.is_empty(), "left behind: {left:?}\n{}", self.said());
     }
 
-    /// Asserts that a run is finished and that its tables are those of a run in peace.
-    fn check(&self, running: &Running) {
+    /// Asserts that a run is finished and that its tables are those of an undisturbed run.
+    fn check(&self, running: &RunUnderTest) {
         let run = running.id.as_deref().unwrap();
         let (questions, configurations) = self.shape;
         let rows: Vec<FinalOutcomeRow> = read_table(&running.store, &layout::final_table(run, "outcomes")).unwrap();
@@ -338,7 +338,7 @@ impl Siege {
         assert!(met.iter().all(|(_, index)| *index < questions));
         let tables = tables(&running.store, run);
         for (name, (found, expected)) in TABLES.iter().zip(tables.iter().zip(&self.reference)) {
-            assert!(found == expected, "{name} of {run} differs from that of a run in peace");
+            assert!(found == expected, "{name} of {run} differs from that of an undisturbed run");
         }
         let listed = succeed(&mut hopeval(&self.dir, &["ls", "--json", "--store", &running.uri]));
         let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
@@ -357,7 +357,7 @@ pub(crate) fn tables(store: &Store, run: &str) -> Vec<Vec<u8>> {
     TABLES.map(|table| store.get(&layout::final_table(run, table)).unwrap().to_vec()).to_vec()
 }
 
-impl Running {
+impl RunUnderTest {
     fn log(&self) -> Option<Log> {
         let run = match &self.id {
             Some(id) => id.clone(),
@@ -372,11 +372,11 @@ struct Supervisor(Child);
 
 impl Supervisor {
     /// The process number of the victim, once it lives: the supervisor's child with that index, or itself.
-    fn member(&self, strike: &Strike) -> Option<i32> {
-        if strike.processes == 1 {
+    fn member(&self, fault: &Fault) -> Option<i32> {
+        if fault.processes == 1 {
             return i32::try_from(self.0.id()).ok();
         }
-        let index = strike.victim.to_string();
+        let index = fault.victim.to_string();
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.0.id())).ok()?;
         let children = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("children")).ok());
         let children: Vec<i32> = children.flat_map(|line| numbers(&line)).collect();
