@@ -24,12 +24,14 @@ file below a folder `tests`, `benches` or `examples`, every `tests.rs`, every mo
   Where, Who, Whom, Whose or Which.
 * A participle type is a type whose name is one word that ends in -ed, or one of the irregular ones of PARTICIPLES.
 * Arguments are counted without `self`.
+* A line of a document is one of a Markdown file, without tables, code blocks and lines of a single word or link.
 
 Arguments:
   TREE                  a folder; without one, the repository that this file is in
   --against REV-or-FOLDER
                         a tree to put before it: a folder, or a revision of TREE's repository, read by `git archive`
   --list                also functions over 50 lines, files over 500, circles, and each place that names a kind
+  --check               exits with 1 if a figure is beyond its bound (BOUNDS and CIRCLE_BOUNDS below), and says which
 
 Only the standard library is used.
 """
@@ -67,6 +69,37 @@ Given Gone Grown Heard Held Hidden Kept Known Laid Learnt Led Left Lent Lost Mad
 Seen Sent Shown Sold Spent Spoken Stolen Struck Swept Taken Taught Thought Thrown Told Took Torn Understood
 Won Worn Woven Written
 """.split()
+
+# Figure: (its bound, whether a larger figure is better). A change that must exceed one changes it here, with a reason in its commit.
+BOUNDS = {
+    "median letters of a type's name": (8, True),
+    "one-word functions, %": (60.0, False),
+    "participle types": (10, False),
+    "doc comments that open with a question word, %": (3.0, False),
+    "relative words in 100 words of comments": (2.5, False),
+    "code lines over 120 columns": (0, False),
+    "comment lines over 120 columns": (0, False),
+    "document lines over 120 columns": (0, False),
+}
+# Largest import circle of each crate; a crate that is not listed has none.
+CIRCLE_BOUNDS = {
+    "cluster": 5,
+    "engine/checkpoint": 2,
+    "engine/corpus": 2,
+    "engine/cuda": 4,
+    "engine/cuda/emulator": 2,
+    "engine/device": 4,
+    "engine/index": 4,
+    "engine/lm": 10,
+    "jobs/datasets": 14,
+    "jobs/methods": 5,
+    "jobs/world": 2,
+    "results": 8,
+    "results/measures": 3,
+}
+
+# Results of a day are kept as they were written.
+DATED = re.compile(r"20\d\d-\d\d-\d\d")
 
 QUESTION_WORDS = {"what", "where", "who", "whom", "whose", "which"}
 RELATIVE_WORDS = {"what", "which", "that", "who", "whom", "whose", "whoever", "whatever"}
@@ -231,20 +264,40 @@ def is_test_file(path: Path) -> bool:
     return bool({"tests", "benches", "examples"} & set(path.parts[:-1])) or path.name == "tests.rs"
 
 
-def rust_files(tree: Path) -> list[Path]:
-    """All Rust files of a tree that git tracks or would; of a folder that git does not know, all but build outputs."""
-    command = ["git", "-C", str(tree), "ls-files", "--cached", "--others", "--exclude-standard", "*.rs"]
+def listed_files(tree: Path, pattern: str) -> list[Path]:
+    """The files that git tracks or would track; in a folder that git does not know, all but build outputs."""
+    command = ["git", "-C", str(tree), "ls-files", "--cached", "--others", "--exclude-standard", pattern]
     listed = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False, text=True)
     if listed.returncode == 0:
         return sorted({Path(line) for line in listed.stdout.splitlines() if (tree / line).is_file()})
-    relative = (path.relative_to(tree) for path in tree.rglob("*.rs"))
+    relative = (path.relative_to(tree) for path in tree.rglob(pattern))
     return sorted(path for path in relative if "target" not in path.parts)
+
+
+def documents(tree: Path) -> list[Path]:
+    """All Markdown files of a tree that git tracks, without dated results, two generated tables, and the cards of models."""
+    return [
+        path
+        for path in listed_files(tree, "*.md")
+        if not DATED.search(path.name) and path.name not in ("registers.md", "tables.md") and "files" not in path.parts
+    ]
+
+
+def long_lines(tree: Path, path: Path) -> list[str]:
+    """Lines of a document over 120 columns."""
+    found, code = [], False
+    for number, line in enumerate((tree / path).read_text(encoding="utf-8").split("\n"), 1):
+        if line.lstrip().startswith("```"):
+            code = not code
+        elif not code and len(line) > 120 and not line.lstrip().startswith(("|", "#")) and " " in line.strip(" *"):
+            found.append(f"{path}:{number} ({len(line)})")
+    return found
 
 
 def read(tree: Path) -> tuple[list[Source], list[Source]]:
     """The sources of a tree: those of the program, and those of tests."""
     sources, tests = [], []
-    for path in rust_files(tree):
+    for path in listed_files(tree, "*.rs"):
         source = Source(path.as_posix(), (tree / path).read_text(encoding="utf-8"))
         (tests if is_test_file(path) else sources).append(source)
     declared = set()
@@ -401,6 +454,27 @@ class House:
         self.wide_circles = {crate: circles(graph) for crate, graph in imports(self.sources, True).items()}
         self.modules = {crate: len(graph) for crate, graph in imports(self.sources, False).items()}
         self.variants, self.outside, self.registry = service_sites(self.sources)
+        self.long_document_lines = [place for path in documents(tree) for place in long_lines(tree, path)]
+        # Figures that have a bound, by its name; the methods below note them while they make their rows.
+        self.bounded: dict[str, float] = {}
+
+    def beyond_bounds(self) -> list[str]:
+        """What exceeds its bound, one line each."""
+        self.rows()
+        found = []
+        for name, (bound, larger_is_better) in BOUNDS.items():
+            figure = self.bounded[name]
+            if figure < bound if larger_is_better else figure > bound:
+                limit = "at least" if larger_is_better else "at most"
+                found.append(f"{name}: {figure:g}, allowed is {limit} {bound:g}")
+        for crate, largest in self.circles.items():
+            size = len(largest[0]) if largest else 0
+            if size > CIRCLE_BOUNDS.get(crate, 0):
+                members = ", ".join(largest[0])
+                found.append(
+                    f"largest import circle of {crate}: {size} files, allowed are {CIRCLE_BOUNDS.get(crate, 0)}: {members}"
+                )
+        return found
 
     def rows(self) -> list[tuple[str, str]]:
         parts = (self.sizes, self.circle_rows, self.service_rows, self.names, self.english, self.habits)
@@ -442,12 +516,16 @@ class House:
         functions = [function.name for function in self.functions]
         participles = [name for name in types if re.fullmatch(r"[A-Z][a-z]+[^e\W]ed", name) or name in PARTICIPLES]
         seen = Counter(types)
-        yield "types; median name, letters", f"{len(types)}; {at([len(name) for name in types], 0.5)}"
+        median = at([len(name) for name in types], 0.5)
+        self.bounded["median letters of a type's name"] = median
+        self.bounded["participle types"] = len(participles)
+        yield "types; median name, letters", f"{len(types)}; {median}"
         yield "participle types", str(len(participles))
         shared = sum(count for count in seen.values() if count > 1)
         yield "types that share their name with another", percent(shared, len(types))
         single = sum("_" not in name.strip("_") for name in functions)
         letters = at([len(name) for name in functions], 0.5)
+        self.bounded["one-word functions, %"] = 100 * single / max(1, len(functions))
         yield "function names: median letters; one word", f"{letters}; {percent(single, len(functions))}"
 
     def english(self):
@@ -456,12 +534,14 @@ class House:
         opening = Counter(found[0].lower() for found in words if found)
         questions = sum(opening[word] for word in QUESTION_WORDS)
         share = percent(questions, len(docs))
+        self.bounded["doc comments that open with a question word, %"] = 100 * questions / max(1, len(docs))
         yield "doc comments; opening with a question word", f"{len(docs)}; {questions} ({share})"
         yield "of these with What", str(opening["what"])
         yield "doc comments of 3 words or less", percent(sum(len(found) <= 3 for found in words), len(docs))
         comments = [text for source in self.sources for _, text in source.comments]
         every = [word.lower() for text in comments for word in re.findall(r"[A-Za-z][\w'-]*", text)]
         relative = sum(word in RELATIVE_WORDS for word in every)
+        self.bounded["relative words in 100 words of comments"] = 100 * relative / max(1, len(every))
         yield "relative words in 100 words of comments", f"{100 * relative / max(1, len(every)):.1f}"
         code = over_100 = over_120 = comment_over_120 = 0
         for source in self.sources:
@@ -474,6 +554,10 @@ class House:
                     comment_over_120 += len(line) > 120
         yield "code lines over 100 columns; over 120", f"{percent(over_100, code)}; {over_120}"
         yield "comment lines over 120 columns", str(comment_over_120)
+        yield "document lines over 120 columns", str(len(self.long_document_lines))
+        self.bounded["code lines over 120 columns"] = over_120
+        self.bounded["comment lines over 120 columns"] = comment_over_120
+        self.bounded["document lines over 120 columns"] = len(self.long_document_lines)
 
     def habits(self):
         code = "\n".join(source.bare for source in self.sources)
@@ -500,6 +584,8 @@ class House:
             lines += [f"* `{crate}/src`, {len(circle)}: {', '.join(circle)}" for circle in found]
         lines += ["", "Kinds named outside their files and the registry:", ""]
         lines += [f"* {path}:{number} {', '.join(named)}" for path, number, named in self.outside]
+        lines += ["", "Document lines over 120 columns:", ""]
+        lines += [f"* {place}" for place in self.long_document_lines]
         return "\n".join(lines)
 
 
@@ -530,8 +616,14 @@ def main() -> int:
     parser.add_argument("tree", nargs="?", type=Path, default=REPOSITORY)
     parser.add_argument("--against", metavar="REV-or-FOLDER")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
     after = House(arguments.tree)
+    if arguments.check:
+        beyond = after.beyond_bounds()
+        print("\n".join(beyond), file=sys.stderr if beyond else sys.stdout)
+        print(f"{len(beyond)} figures beyond their bounds (BOUNDS in ops/house.py)" if beyond else "all figures within their bounds")
+        return 1 if beyond else 0
     columns = [("figures" if arguments.against is None else "after", after.rows())]
     if arguments.against is not None:
         with tempfile.TemporaryDirectory() as folder:
