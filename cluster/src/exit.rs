@@ -2,7 +2,7 @@
 
 /// Done.
 pub const DONE: u8 = 0;
-/// Done, but more questions failed than the job allows; `lm`: a line has no answer, or compared answers differ.
+/// Done, but more outcomes failed than the job allows; `lm`: a line has no answer, or compared answers differ.
 pub const FAILED_QUESTIONS: u8 = 1;
 /// The command line, a job, an input or the machine is wrong, or a script of `train` failed: starting again gives the
 /// same.

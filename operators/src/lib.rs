@@ -23,8 +23,8 @@
 //!
 //! Some services need the data of all workers for an answer. Their queries go to all workers and back by [`scatter`],
 //! beside this graph: the end of a query answers the ticket of `serve`. A run's prerequisites, such as an index of
-//! vectors, are [`produce`]d and [`collect`]ed by a dataflow of their own. When gold is edited during a run,
-//! [`correct`]ions enter the tally.
+//! vectors, are made by a dataflow of their own, with [`produce`] and [`collect`]. When gold is edited during a run,
+//! corrections enter the tally by [`correct`].
 //!
 //! # Time
 //! A timestamp outside the loop is a *cohort*: a slice of the dataset, fixed in the run's record. Inside the loop it is

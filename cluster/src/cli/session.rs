@@ -84,7 +84,7 @@ impl EvaluationSession<'_> {
         self.progress.follow_count("outcomes", total.div_ceil(processes), count);
     }
 
-    /// The exit code of a finished run: it tells whether more questions failed than the job allows.
+    /// The exit code of a finished run: it tells whether more outcomes failed than the job allows.
     fn finished_code(&self, end: &ProcessEnd) -> Result<u8> {
         let (store, run) = (&self.places.store, &end.run);
         let Some((failed, outcomes)) = end.outcomes else { return Ok(exit::DONE) };

@@ -8,7 +8,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// The safetensors file differs from the embedded one.
+/// The message of a panic over a damaged embedded file.
 const BROKEN: &str = "an embedded model is a whole safetensors file; this is a bug";
 
 /// A tensor's place in a file.

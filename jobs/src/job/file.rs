@@ -28,7 +28,7 @@ pub struct Job {
     /// The passages.
     #[serde(default)]
     pub corpus: CorpusEntry,
-    /// Retrievers, models and endpoints, by their names in methods.
+    /// Services, by their names in methods.
     #[serde(default)]
     pub service: BTreeMap<String, ServiceEntry>,
     /// Methods, by their names in configurations.

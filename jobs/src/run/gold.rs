@@ -1,8 +1,8 @@
 //! Edits of gold: corrections of questions' right answers and passages.
 //!
 //! An edit is an object of the run with the questions' rows and their new gold. It counts from its record in the log
-//! on. Outcomes stay as they are; scores and measures are computed again. Only configurations that read gold (controls)
-//! are driven again, for the edited questions alone.
+//! on. Outcomes stay as they are; scores and measures are computed again. Only configurations that read gold are
+//! driven again, for the edited questions alone.
 
 use super::edits::{edited_row, read_edits};
 use crate::error::JobError;

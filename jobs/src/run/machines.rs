@@ -135,9 +135,9 @@ pub struct HostedMachine {
     configuration: u32,
     configurations: Arc<RunConfigurations>,
     mode: TimingMode,
-    /// The requests of the current round, for reading the answers. Neighbouring requests with answers read alike are
-    /// kept as the first of them and their number: a round has hundreds of requests, a sweep thousands of rounds at
-    /// once, and payloads are not needed after sending.
+    /// The requests of the current round, for reading the answers. Neighbouring requests whose answers are read alike
+    /// are one entry: the first request and their number. This saves memory: a round has hundreds of requests, a sweep
+    /// has thousands of rounds at once, and payloads are not needed after sending.
     asked: Vec<(Request, usize)>,
     /// Keys of the current round, in the mode `latency`.
     keys: Vec<RequestKey>,

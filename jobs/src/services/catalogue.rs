@@ -26,7 +26,7 @@ pub struct Catalogue {
 pub struct ServiceInfo {
     /// Its kind, as the job names it.
     pub kind: &'static str,
-    /// Whether its answers are journalled; corpus lookups are not worth it.
+    /// Whether its answers are journalled; look-ups in the corpus are not worth it.
     pub journalled: bool,
     /// Whether a model computes the answers: slow to repeat, and perhaps impossible on this machine.
     pub has_model: bool,

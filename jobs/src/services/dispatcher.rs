@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   serve --submit--> ServiceDispatcher
-//!                       |----not journalled--> corpus lookups, at once
+//!                       |----not journalled--> corpus look-ups, at once
 //!                       |----known, not durable yet--> from memory, at once
 //!                       |----in the journal--> JournalReader, in its thread: reads ranges ----miss----+
 //!                       +----new------------------------------------------------------------------> service thread

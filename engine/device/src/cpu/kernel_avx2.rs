@@ -1,4 +1,4 @@
-//! The inner product of matrices with AVX2: up to 6 rows times 16 columns in 12 of the 16 registers.
+//! The innermost loop of matrix products with AVX2: up to 6 rows times 16 columns in 12 of the 16 registers.
 
 use crate::cpu::gemm::AHEAD;
 use std::arch::x86_64::{

@@ -1,4 +1,4 @@
-//! The inner product of matrices with AVX-512: up to 14 rows times 32 columns in 28 of the 32 registers.
+//! The innermost loop of matrix products with AVX-512: up to 14 rows times 32 columns in 28 of the 32 registers.
 
 use crate::cpu::gemm::AHEAD;
 use std::arch::x86_64::{
