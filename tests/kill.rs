@@ -11,7 +11,7 @@ mod faults;
 #[path = "support/harness.rs"]
 mod harness;
 
-use faults::{Fault, FaultSequence, Random};
+use faults::{Fault, FaultSequence, FaultTally, Random};
 use harness::{final_tables, hopeval, succeed};
 use std::time::{Duration, Instant};
 
@@ -50,10 +50,28 @@ const SHAPE: (u64, u64) = (1200, 5);
 
 #[test]
 fn a_run_survives_kills_and_stops() {
+    let mut random = Random::from_environment();
+    let mut faults: Vec<Fault> = (0..20).map(|_| Fault::kill(&mut random, 3)).collect();
+    faults.extend([1, 2].map(|processes| Fault::kill(&mut random, processes)));
+    faults.extend([0, 1, 2].map(|victim| Fault::stop(&mut random, victim)));
+    random.shuffle(&mut faults);
+    faults.extend([2, 3, 3].map(|processes| Fault::kill_at_the_end(&mut random, processes)));
+    let tally = inject(faults, random);
+    assert!(tally.killed[2] >= 20 && tally.stopped == 3 && tally.killed[..2].iter().sum::<u64>() >= 2, "{tally:?}");
+}
+
+#[test]
+fn a_stop_while_tables_are_written_is_noticed() {
+    let random = Random::from_environment();
+    let tally = inject([2, 3].map(Fault::stop_at_the_tables).to_vec(), random);
+    assert_eq!(tally.stopped, 2, "{tally:?}");
+}
+
+/// Injects faults into runs of [`JOB`], and compares with an undisturbed run.
+fn inject(faults: Vec<Fault>, random: Random) -> FaultTally {
     let dir = tempfile::tempdir().unwrap();
     let job = dir.path().join("job.toml");
     std::fs::write(&job, JOB).unwrap();
-    let mut random = Random::from_environment();
 
     let undisturbed = ["run", "job.toml", "--json", "--workers", "2", "--store", "undisturbed", "--cache", "cache"];
     let start = Instant::now();
@@ -62,16 +80,11 @@ fn a_run_survives_kills_and_stops() {
     let document: serde_json::Value = serde_json::from_str(&out).unwrap();
     let reference = final_tables(&dir.path().join("undisturbed"), document["run"].as_str().unwrap());
 
-    let mut faults: Vec<Fault> = (0..20).map(|_| Fault::kill(&mut random, 3)).collect();
-    faults.extend([1, 2].map(|processes| Fault::kill(&mut random, processes)));
-    faults.extend([0, 1, 2].map(|victim| Fault::stop(&mut random, victim)));
-    random.shuffle(&mut faults);
-    faults.extend([2, 3, 3].map(|processes| Fault::kill_at_the_end(&mut random, processes)));
     let stores = dir.path().join("stores").display().to_string();
     let look = Duration::from_millis(2);
     let mut sequence = FaultSequence { dir: dir.path().into(), job, stores, look, shape: SHAPE, reference, random };
     let start = Instant::now();
     let tally = sequence.inject(faults);
     eprintln!("with faults: {:?}, {tally:?}", start.elapsed());
-    assert!(tally.killed[2] >= 20 && tally.stopped == 3 && tally.killed[..2].iter().sum::<u64>() >= 2, "{tally:?}");
+    tally
 }

@@ -89,13 +89,14 @@ fn a_run_on_a_bucket_survives_kills_and_stops() {
     faults.push(Fault::stop(&mut random, victim));
     random.shuffle(&mut faults);
     faults.push(Fault::kill_at_the_end(&mut random, 3));
+    faults.push(Fault::stop_at_the_tables(3));
     let stores = "s3://bucket/runs".to_owned();
     let look = Duration::from_millis(20);
     let mut sequence = FaultSequence { dir: dir.path().into(), job, stores, look, shape: SHAPE, reference, random };
     let start = Instant::now();
     let tally = sequence.inject(faults);
     eprintln!("with faults on a bucket: {:?}, {tally:?}", start.elapsed());
-    assert!(tally.killed[2] >= 4 && tally.stopped == 1, "{tally:?}");
+    assert!(tally.killed[2] >= 4 && tally.stopped == 2, "{tally:?}");
 }
 
 /// The server, with one bucket.

@@ -1,8 +1,11 @@
 //! Heartbeats between process 0 and every other process, on a thread of their own beside timely's sockets.
 //!
 //! Timely notices the death of a peer, and nothing else: neither a stopped process, nor a cut network, nor a hanging
-//! worker. So each process sends the step counter of its workers a few times within the stall bound. Process 0 watches
-//! the others, the others watch process 0, and process 0 passes its findings to all.
+//! worker. So each process beats a few times within the stall bound, and its beat counter rises if every worker has
+//! stepped. Process 0 watches the others, the others watch process 0, and process 0 passes its findings to all.
+//!
+//! The others say goodbye when their workers are done, and watch process 0 until its goodbye: it still writes the final
+//! tables then, and must not stop unnoticed.
 //!
 //! | seen | verdict |
 //! | --- | --- |
@@ -19,6 +22,7 @@ mod beat_thread;
 mod connection;
 mod failure_detector;
 mod frame;
+mod worker_steps;
 
 use std::fmt;
 use std::io;
@@ -30,6 +34,8 @@ use std::time::{Duration, Instant};
 use beat_thread::{ClosingStep, HeartbeatCommand, HeartbeatThread};
 use connection::HeartbeatConnection;
 use failure_detector::FailureDetector;
+
+pub use worker_steps::{StepSampler, WorkerSteps};
 
 /// Settings of the heartbeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,16 +126,16 @@ pub struct Heartbeat {
 pub struct HeartbeatHandle(Sender<HeartbeatCommand>);
 
 impl Heartbeat {
-    /// Starts to beat. `beats` is sampled at every beat: the number of steps of this process's workers. It must keep
-    /// growing, else the process counts as stalled. Before its first step a process is starting up, and only its
-    /// silence counts. `on_verdict` is called on the heartbeat thread.
+    /// Starts to beat. `beats` is called at every beat, as [`StepSampler::sample_beats`]: its number must keep growing,
+    /// else the process counts as stalled. While it is 0 the process is starting up, and only its silence counts.
+    /// `on_verdict` is called on the heartbeat thread.
     ///
     /// # Errors
     /// If a socket or the thread cannot be set up.
     pub fn start(
         sockets: HeartbeatSockets,
         settings: HeartbeatSettings,
-        beats: impl Fn() -> u64 + Send + 'static,
+        beats: impl FnMut() -> u64 + Send + 'static,
         on_verdict: impl FnMut(MeshVerdict) + Send + 'static,
     ) -> io::Result<Self> {
         let detector = FailureDetector::new(
@@ -143,7 +149,8 @@ impl Heartbeat {
             connections.push(HeartbeatConnection::new(process, stream)?);
         }
         let (send, commands) = mpsc::channel();
-        let thread = HeartbeatThread { detector, connections, settings, commands, beats, on_verdict };
+        let leads = sockets.process == 0;
+        let thread = HeartbeatThread { leads, detector, connections, settings, commands, beats, on_verdict };
         let thread = std::thread::Builder::new().name("heartbeat".to_owned()).spawn(move || thread.run())?;
         Ok(Self { handle: HeartbeatHandle(send), thread: Some(thread) })
     }
@@ -153,10 +160,21 @@ impl Heartbeat {
         self.handle.clone()
     }
 
-    /// Ends the heartbeats because the work is done: to the others the closed socket is not a loss. Waits until they
-    /// have received the goodbye, at most two seconds.
-    pub fn goodbye(mut self) {
+    /// The work of this process is done: to the others its closed socket is not a loss. Process 0 ends its heartbeats
+    /// when all others have received the goodbye, at most two seconds later. Another process goes on watching process
+    /// 0, and ends its heartbeats at the goodbye of process 0.
+    pub fn say_goodbye(&self) {
         self.handle.send_command(HeartbeatCommand::Goodbye);
+    }
+
+    /// Whether the heartbeats have ended. All verdicts were reported before.
+    pub fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Says goodbye and waits for the end of the heartbeats.
+    pub fn goodbye(mut self) {
+        self.say_goodbye();
         self.join();
     }
 

@@ -4,8 +4,8 @@
 //!   join           process 0: find the run, fence --welcome--> the others open it; all: services, the generation
 //!   start_workers  make missing dense indexes, build, step until the dataflow is done
 //!   supervise      act upon the events of workers, heartbeat and generation
-//!   close          wait until the other sides close their sockets too ----> goodbye
-//!   finish         process 0: final tables
+//!   close          wait until the other sides close their sockets too
+//!   finish         process 0: final tables, goodbye; the others: goodbye, watch process 0 until its goodbye
 //!
 //!   drain: admit no more, be quiet --all are--> flush computed answers --all have--> exit
 //!   ends early, as resumable: a peer is lost or stalled, a fault that may pass, or all have drained
@@ -74,18 +74,27 @@ impl Process<'_> {
     /// Any fault before the dataflow runs. Afterwards an early end exits the process.
     pub(crate) fn run_generation(&self, lead: Option<String>) -> Result<ProcessEnd> {
         let (events, happened) = channel();
-        let GenerationPart { socket_threads, allocators, heartbeat, generation, commit_thread } =
+        let GenerationPart { socket_threads, allocators, heartbeat, steps, generation, commit_thread } =
             self.join_generation(lead, &events)?;
         let handle = heartbeat.handle();
         self.drain_on_signal(&generation, &handle);
         let early = EarlyEnd { run: generation.run.id().to_owned(), leads: commit_thread.is_some() };
-        let part = WorkerPart::new(&generation, self.interrupts, self.membership.stall_bound, events);
+        let part = WorkerPart::new(&generation, self.interrupts, &self.membership, steps, events);
         let workers = part.start_workers(allocators)?;
         Supervision::new(self, &generation, &handle, &early).supervise(&happened);
         close::close_mesh(workers, socket_threads, &happened, &early)?;
-        heartbeat.goodbye();
         boards::log();
-        let outcomes = commit_thread.map(|thread| self.finish_run(&generation, thread, &early)).transpose()?;
+        let outcomes = match commit_thread {
+            Some(thread) => {
+                let counts = self.finish_run(&generation, thread, &early)?;
+                heartbeat.goodbye();
+                Some(counts)
+            }
+            None => {
+                close::watch_lead(&heartbeat, &happened, &early);
+                None
+            }
+        };
         Ok(ProcessEnd { run: early.run, outcomes })
     }
 

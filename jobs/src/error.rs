@@ -215,6 +215,18 @@ pub enum JobError {
         #[source]
         source: std::io::Error,
     },
+    /// A thread of the run cannot start.
+    #[error(
+        "cannot start the thread `{name}`\n\
+         hint: raise the limit of threads (`ulimit -u`, `pids.max` of the control group), or use fewer workers"
+    )]
+    Thread {
+        /// The thread.
+        name: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
     /// A world cannot be generated.
     #[error("[dataset.world]")]
     World(#[from] hopeval_world::WorldError),

@@ -28,6 +28,7 @@ pub mod tune;
 pub mod waker;
 
 mod error;
+mod thread_start;
 
 pub use error::JobError;
 pub use job::Job;

@@ -17,7 +17,7 @@ pub struct OperatorCounters {
     pub sent: AtomicU64,
     /// Replies of services.
     pub served: AtomicU64,
-    /// Steps of all workers of the process. If this stands still, the process is stalled.
+    /// Steps of all workers of the process.
     pub beats: AtomicU64,
 }
 

@@ -10,6 +10,7 @@
 use crate::flush::Flush;
 use crate::ticket::{Mailbox, Ticket};
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 use timely::container::CapacityContainerBuilder;
 use timely::dataflow::Stream;
 use timely::dataflow::channels::pact::Pipeline;
@@ -32,6 +33,12 @@ pub trait DurableWriter: 'static {
     /// A dropped ticket means that the write failed for good: the timestamp is never released, a flush never completes,
     /// and the writer must have reported the error by other means, to end the run.
     fn begin_writes(&mut self, due: DueWrites, begin: &mut dyn FnMut() -> Ticket<Self::Receipt>);
+
+    /// The time until [`DurableWriter::begin_writes`] is to be called even if nothing else happens; `None` if no item
+    /// waits. Read after each call of it.
+    fn due_after(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// The writes requested from a [`DurableWriter`].
@@ -60,13 +67,15 @@ struct Persister<W: DurableWriter> {
     durable: VecDeque<bool>,
     /// (complete up to, writes begun until then), oldest first.
     barriers: VecDeque<(u64, usize)>,
+    /// The end of the running timer. Items become due in the order of their arrival, so one timer is enough.
+    timer: Option<Instant>,
 }
 
 impl<W: DurableWriter> Persister<W> {
     fn new(writer: W, flush: Flush, activator: impl Fn() -> SyncActivator) -> Self {
         let (mailbox, operator) = (Mailbox::new(activator()), flush.register_operator(activator()));
         let (durable, barriers) = (VecDeque::new(), VecDeque::new());
-        Self { writer, mailbox, flush, operator, complete: 0, oldest: 0, durable, barriers }
+        Self { writer, mailbox, flush, operator, complete: 0, oldest: 0, durable, barriers, timer: None }
     }
 
     /// Begins the due writes, and notes the writes that must be durable before cohorts below `complete` are released.
@@ -82,6 +91,16 @@ impl<W: DurableWriter> Persister<W> {
         if advanced {
             self.barriers.push_back((complete, *oldest + durable.len()));
         }
+    }
+
+    /// The pause until the next call for items that wait for their time; `None` if a timer is running, or none waits.
+    fn next_timer(&mut self) -> Option<Duration> {
+        let (now, pause) = (Instant::now(), self.writer.due_after()?);
+        if self.timer.is_some_and(|end| end > now) {
+            return None;
+        }
+        self.timer = Some(now + pause);
+        Some(pause)
     }
 
     /// The receipts of the newly durable writes.
@@ -175,6 +194,7 @@ pub fn persist<'scope, W: DurableWriter>(
         move |capability, info| {
             let activator = || scope.worker().sync_activator_for(info.address.to_vec());
             let mut persister = Persister::new(writer, flush, activator);
+            let timer = scope.activator_for(info.address);
             let mut capability = Some(capability);
             move |(input, frontier), output| {
                 // Read before the input: at the time of the request, all items to write had already been sent.
@@ -184,6 +204,9 @@ pub fn persist<'scope, W: DurableWriter>(
                     batch.clear();
                 });
                 persister.begin_writes(frontier.frontier().first().copied().unwrap_or(u64::MAX), asked);
+                if let Some(pause) = persister.next_timer() {
+                    timer.activate_after(pause);
+                }
                 let mut receipts = persister.take_receipts();
                 if asked {
                     persister.flush.set_settled(persister.operator, persister.durable.is_empty());

@@ -104,6 +104,17 @@ impl Log {
         }
     }
 
+    /// Checks that no generation after `generation` has begun, as far as the log was read.
+    ///
+    /// # Errors
+    /// [`LogError::Superseded`].
+    pub fn check_generation(&self, generation: u64) -> Result<(), LogError> {
+        match self.state.generation {
+            by if by > generation => Err(LogError::Superseded { generation, by }),
+            _ => Ok(()),
+        }
+    }
+
     /// Appends a record of `generation` and returns its number.
     ///
     /// It skips records that do not compete with it: edits of gold, appended by anyone, and void records.
@@ -114,9 +125,7 @@ impl Log {
     /// writes in the same generation, or an error of the store; then the record may exist or not.
     pub fn append(&mut self, generation: u64, committer: &str, body: RecordBody) -> Result<u64, LogError> {
         loop {
-            if self.state.generation > generation {
-                return Err(LogError::Superseded { generation, by: self.state.generation });
-            }
+            self.check_generation(generation)?;
             let record = self.new_record(generation, committer, body.clone());
             let taken = self.try_append(&record)?;
             if taken.same_as(&record) {

@@ -79,6 +79,8 @@ pub(crate) enum Moment {
     Committed(usize),
     /// Every outcome of the run is committed: only the final tables remain.
     Complete,
+    /// Process 0 has begun to write the final tables.
+    Tables,
 }
 
 /// One signal to one process.
@@ -118,6 +120,11 @@ impl Fault {
         let moment = Moment::Committed(1 + random.below(3) as usize);
         let later = Duration::from_millis(random.below(120));
         Self { signal: Signal::SIGSTOP, processes: 3, victim, moment, later }
+    }
+
+    /// A stop of process 0 while it writes the final tables, when the others have nothing left to do.
+    pub(crate) fn stop_at_the_tables(processes: u64) -> Self {
+        Self { signal: Signal::SIGSTOP, processes, victim: 0, moment: Moment::Tables, later: Duration::ZERO }
     }
 
     /// The supervisor's message if the fault met a living process.
@@ -214,6 +221,7 @@ impl FaultSequence {
                 if faults.is_empty() {
                     return tally;
                 }
+                assert!(tally.finished < 100, "{fault:?} never meets a living process: {tally:?}");
                 running = self.fresh(running.number + 1);
             } else {
                 // Only a machine busy beyond the deadlines ends an undisturbed generation.
@@ -271,6 +279,7 @@ impl FaultSequence {
         let start = Instant::now();
         let mut log = running.log();
         let before = log.as_ref().map_or(0, |log| log.state().commits.len());
+        let tables = log.as_ref().map_or(0, |log| running.table_count(log));
         let (mut due, mut injected) = (None, None);
         loop {
             if let Some(status) = child.0.try_wait().unwrap() {
@@ -285,6 +294,7 @@ impl FaultSequence {
                     log = log.or_else(|| running.log());
                     let reached = match fault.moment {
                         Moment::Started => true,
+                        Moment::Tables => log.as_ref().is_some_and(|log| running.table_count(log) > tables),
                         moment => log.as_mut().is_some_and(|log| {
                             let state = log.refresh().unwrap();
                             match moment {
@@ -293,7 +303,7 @@ impl FaultSequence {
                                     let now = state.commits.len();
                                     now >= before + more
                                 }
-                                Moment::Started => true,
+                                Moment::Started | Moment::Tables => true,
                             }
                         }),
                     };
@@ -364,6 +374,11 @@ impl RunUnderTest {
             None => hopeval_results::run::list_runs(&self.store).unwrap().pop()?,
         };
         Some(Log::open(&self.store, &run).unwrap())
+    }
+
+    /// Final tables written so far, in all generations, published or not.
+    fn table_count(&self, log: &Log) -> usize {
+        self.store.list(&format!("runs/{}/tables", log.run())).unwrap().len()
     }
 }
 

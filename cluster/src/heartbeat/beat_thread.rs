@@ -31,6 +31,8 @@ pub(super) enum ClosingStep {
 
 /// The thread's state.
 pub(super) struct HeartbeatThread<B, V> {
+    /// This is the thread of process 0.
+    pub(super) leads: bool,
     pub(super) detector: FailureDetector,
     pub(super) connections: Vec<HeartbeatConnection>,
     pub(super) settings: HeartbeatSettings,
@@ -39,11 +41,11 @@ pub(super) struct HeartbeatThread<B, V> {
     pub(super) on_verdict: V,
 }
 
-impl<B: Fn() -> u64, V: FnMut(MeshVerdict)> HeartbeatThread<B, V> {
+impl<B: FnMut() -> u64, V: FnMut(MeshVerdict)> HeartbeatThread<B, V> {
     pub(super) fn run(mut self) {
         let interval = self.settings.interval();
         let mut next_beat = Instant::now();
-        let mut farewell = None;
+        let mut farewell: Option<Instant> = None;
         loop {
             let pause = next_beat.saturating_duration_since(Instant::now()).min(LOOK);
             let mut beat_now = false;
@@ -69,18 +71,22 @@ impl<B: Fn() -> u64, V: FnMut(MeshVerdict)> HeartbeatThread<B, V> {
             }
             // Receive everything before a verdict: after a stop of this process the sockets are full of signs of life.
             self.receive_frames();
-            if let Some(until) = farewell {
-                if self.connections.is_empty() || Instant::now() >= until {
-                    return;
-                }
-            } else {
+            // Process 0 leaves last: it no longer watches anybody. The others watch it until its own goodbye.
+            if let Some(until) = farewell
+                && (self.connections.is_empty() || self.leads && Instant::now() >= until)
+            {
+                return;
+            }
+            if farewell.is_none() || !self.leads {
                 let actions = self.detector.tick(Instant::now());
                 self.perform_actions(actions);
-                if beat_now || Instant::now() >= next_beat {
+            }
+            if beat_now || Instant::now() >= next_beat {
+                if farewell.is_none() {
                     let beat = self.detector.beat_frame((self.beats)());
                     self.broadcast(beat);
-                    next_beat = Instant::now() + interval;
                 }
+                next_beat = Instant::now() + interval;
             }
             self.flush();
         }
@@ -91,8 +97,9 @@ impl<B: Fn() -> u64, V: FnMut(MeshVerdict)> HeartbeatThread<B, V> {
             let frames = self.connections[at].receive();
             let process = self.connections[at].process;
             for frame in frames {
-                if frame == HeartbeatFrame::Bye {
-                    // Closing the socket confirms the goodbye to the other side.
+                if frame == HeartbeatFrame::Bye && !self.leads {
+                    // Closing the socket confirms the goodbye to process 0. Process 0 itself goes on beating to those
+                    // who have said goodbye.
                     self.connections[at].open = false;
                 }
                 let actions = self.detector.handle_frame(process, frame, Instant::now());

@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | beat | remember it; pass a drain on; all quiet: flush; all drained: stop | remember it |
 //! | drain, flush, stop, lost, stalled | (never sent to it) | tell |
-//! | bye | watch it no more; counts as quiet and drained | watch it no more |
+//! | bye | watch it no more; counts as quiet and drained | process 0 is done: watch nobody |
 //! | socket closed without bye | tell and broadcast: lost | tell: process 0 lost |
 //! | silent, or its counter still, for the bound | tell and broadcast: stalled | tell: process 0 stalled |
 //!

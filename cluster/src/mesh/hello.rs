@@ -17,7 +17,7 @@ use super::MeshRefusal;
 /// First bytes of a hello and of a reply.
 const MAGIC: [u8; 8] = *b"hopeval\n";
 /// Version of everything in this file and of the heartbeat frames.
-pub(super) const VERSION: u16 = 2;
+pub(super) const VERSION: u16 = 3;
 /// Length of a hello in bytes.
 const HELLO: usize = 8 + 2 + 1 + 1 + 4 * 4 + 32 + 16;
 /// Length of a reply in bytes.

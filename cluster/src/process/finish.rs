@@ -15,6 +15,7 @@ impl Process<'_> {
         thread: CommitThread,
         early: &EarlyEnd,
     ) -> Result<(u64, u64)> {
+        (self.report)("last commit", 0);
         let CommitThread { handle, committer } = thread;
         let log = handle.join().map_err(|_| anyhow!("the committing thread panicked"))?;
         if let Some(error) = generation.fault.take() {
@@ -23,6 +24,7 @@ impl Process<'_> {
         let mut log = log.context("the committing thread ended without its log")?;
         let processes = self.membership.hosts.len();
         let mesh = (processes as u32, (processes * self.membership.workers) as u32);
+        (self.report)("tables", 0);
         let report = |done| (self.report)("tables", done);
         let finished = tables::finish(&generation.run, &mut log, generation.number, &committer, mesh, &report)
             .unwrap_or_else(|error| early.exit_with_fault(&error));

@@ -4,16 +4,14 @@ use super::Process;
 use super::supervise::ProcessEvent;
 use crate::committer::new_committer_id;
 use anyhow::{Context, Result};
-use hopeval_cluster::heartbeat::{Heartbeat, HeartbeatSettings, HeartbeatSockets};
+use hopeval_cluster::heartbeat::{Heartbeat, HeartbeatSettings, HeartbeatSockets, StepSampler, WorkerSteps};
 use hopeval_cluster::mesh::{self, FormingRole, SocketThreads};
 use hopeval_jobs::run::commits::CommitThreadHandle;
 use hopeval_jobs::run::generation::{self, Generation};
 use hopeval_jobs::run::open::OpenRun;
-use hopeval_operators::OperatorCounters;
 use serde::{Deserialize, Serialize};
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, OnceLock};
 use timely::communication::allocator::AllocatorBuilder;
 
 /// The message of process 0 to the others.
@@ -31,6 +29,8 @@ pub(super) struct GenerationPart {
     pub(super) allocators: Vec<AllocatorBuilder>,
     /// The running heartbeats.
     pub(super) heartbeat: Heartbeat,
+    /// For the workers to count their steps.
+    pub(super) steps: WorkerSteps,
     /// The generation, its run open.
     pub(super) generation: Arc<Generation>,
     /// The committing thread, in process 0.
@@ -45,9 +45,6 @@ pub(super) struct CommitThread {
     pub(super) committer: String,
 }
 
-/// The counters of this process, once it has a generation.
-type BeatCounters = Arc<OnceLock<Arc<OperatorCounters>>>;
-
 impl Process<'_> {
     /// Joins the generation begun by process 0. Process 0 passes its run as `lead`.
     pub(super) fn join_generation(
@@ -61,12 +58,15 @@ impl Process<'_> {
             None => (FormingRole::Follow, None),
         };
         let leads = opened.is_some();
+        if self.membership.hosts.len() > 1 {
+            (self.report)("mesh", 0);
+        }
         let formed = mesh::form(&self.membership.mesh_settings(), role).context("the mesh was not formed")?;
         let welcome: GenerationWelcome = serde_json::from_slice(&formed.welcome)?;
         // Heartbeats start before the run is opened: opening and preparing may build an index, and only silence counts
         // as a stall until the first step.
-        let beats = BeatCounters::default();
-        let heartbeat = self.start_heartbeat(formed.heartbeat_sockets, &beats, events)?;
+        let steps = WorkerSteps::new(self.membership.workers);
+        let heartbeat = self.start_heartbeat(formed.heartbeat_sockets, &steps, events)?;
         let open = match opened {
             Some(open) => open,
             None => OpenRun::open(self.places, &welcome.run, self.report)?,
@@ -76,12 +76,12 @@ impl Process<'_> {
         open.open_on_devices(self.membership.workers)?;
         let (generation, handle) = Generation::join(open, welcome.generation, leads.then_some(committer.as_str()))?;
         let generation = Arc::new(generation);
-        let _ = beats.set(Arc::clone(&generation.counters));
         let commit_thread = handle.map(|handle| CommitThread { handle, committer });
         Ok(GenerationPart {
             socket_threads: formed.socket_threads,
             allocators: formed.allocators,
             heartbeat,
+            steps,
             generation,
             commit_thread,
         })
@@ -101,14 +101,14 @@ impl Process<'_> {
     fn start_heartbeat(
         &self,
         heartbeat_sockets: HeartbeatSockets,
-        beats: &BeatCounters,
+        steps: &WorkerSteps,
         events: &Sender<ProcessEvent>,
     ) -> Result<Heartbeat> {
-        let (sampled, verdicts) = (Arc::clone(beats), events.clone());
+        let (mut sampler, verdicts) = (StepSampler::new(steps.clone()), events.clone());
         let heartbeat = Heartbeat::start(
             heartbeat_sockets,
             HeartbeatSettings { stall_bound: self.membership.stall_bound },
-            move || sampled.get().map_or(0, |counters| counters.beats.load(Ordering::Relaxed)),
+            move || sampler.sample_beats(),
             move |verdict| drop(verdicts.send(ProcessEvent::Verdict(verdict))),
         )?;
         Ok(heartbeat)

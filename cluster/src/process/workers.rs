@@ -1,9 +1,9 @@
 //! The workers of a process: each prepares, builds its dataflow and steps until it is done.
 
-use super::Interrupts;
 use super::supervise::ProcessEvent;
+use super::{Interrupts, Membership};
 use anyhow::{Result, anyhow};
-use hopeval_cluster::heartbeat::HeartbeatSettings;
+use hopeval_cluster::heartbeat::{HeartbeatSettings, WorkerSteps};
 use hopeval_jobs::JobError;
 use hopeval_jobs::run::generation::Generation;
 use std::sync::atomic::Ordering;
@@ -19,8 +19,11 @@ use timely::worker::Worker;
 pub(super) struct WorkerPart {
     generation: Arc<Generation>,
     interrupts: Interrupts,
-    /// Longest pause between two steps: the counter of steps must keep growing.
+    /// Longest pause between two steps: each worker must keep stepping.
     park: Duration,
+    /// Workers of the process.
+    workers: usize,
+    steps: WorkerSteps,
     events: Mutex<Sender<ProcessEvent>>,
 }
 
@@ -28,11 +31,13 @@ impl WorkerPart {
     pub(super) fn new(
         generation: &Arc<Generation>,
         interrupts: &Interrupts,
-        stall_bound: Duration,
+        membership: &Membership,
+        steps: WorkerSteps,
         events: Sender<ProcessEvent>,
     ) -> Self {
-        let park = HeartbeatSettings { stall_bound }.interval();
-        Self { generation: Arc::clone(generation), interrupts: interrupts.clone(), park, events: Mutex::new(events) }
+        let park = HeartbeatSettings { stall_bound: membership.stall_bound }.interval();
+        let (generation, interrupts, workers) = (Arc::clone(generation), interrupts.clone(), membership.workers);
+        Self { generation, interrupts, park, workers, steps, events: Mutex::new(events) }
     }
 
     /// Starts a worker for each allocator.
@@ -50,10 +55,14 @@ impl WorkerPart {
                 std::thread::park();
             }
         }
+        // Timely numbers the workers of one process after those of the process before.
+        let local = worker.index() % self.workers;
         while worker.has_dataflows() {
             worker.step_or_park(Some(self.park));
+            self.steps.count_step(local);
             self.generation.counters.beats.fetch_add(1, Ordering::Relaxed);
         }
+        self.steps.end_worker(local);
         let _ = events.send(ProcessEvent::WorkerDone);
     }
 

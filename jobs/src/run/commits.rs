@@ -7,6 +7,7 @@ use crate::fault::RunFault;
 use crate::run::corrections::Corrector;
 use crate::run::evaluator::TallyKey;
 use crate::services::usage::{ServiceUsage, UsageSums};
+use crate::thread_start::start_thread;
 use hopeval_operators::commit::Committer;
 use hopeval_operators::tally::{TallyChange, TallyTable};
 use hopeval_results::log::{CohortCommit, Commit, RecordBody};
@@ -76,7 +77,7 @@ impl CommitParts {
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub fn open(self) -> std::io::Result<(CohortCommitter, CommitThreadHandle)> {
+    pub fn open(self) -> Result<(CohortCommitter, CommitThreadHandle), JobError> {
         let (sender, receiver) = channel();
         let committer = CohortCommitter {
             expected: self.expected,
@@ -98,8 +99,7 @@ impl CommitParts {
             corrector: self.corrector,
             open: self.open_writes,
         };
-        let thread =
-            std::thread::Builder::new().name("ledger".into()).spawn(move || writer.write_commits(&receiver))?;
+        let thread = start_thread("ledger", move || writer.write_commits(&receiver))?;
         Ok((committer, thread))
     }
 }
@@ -169,7 +169,7 @@ struct CommitWriter {
     open: Arc<AtomicUsize>,
 }
 
-/// Interval between looks at the log for edits of gold while nothing is committed.
+/// Interval between looks at the log while nothing is committed, for edits of gold and for a later generation.
 const EDITS_EVERY: Duration = Duration::from_secs(1);
 
 impl CommitWriter {
@@ -191,6 +191,8 @@ impl CommitWriter {
                 Ok(ready) => ready,
                 Err(RecvTimeoutError::Timeout) => {
                     self.log.refresh()?;
+                    // A process that was taken for dead must not compute for hours what it may not commit.
+                    self.log.check_generation(self.generation)?;
                     self.corrector.handle_edits(&self.log, &[])?;
                     continue;
                 }

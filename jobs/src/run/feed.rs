@@ -3,6 +3,7 @@
 use super::drain::Gate;
 use crate::error::JobError;
 use crate::fault::RunFault;
+use crate::thread_start::start_thread;
 use crate::waker::OperatorWaker;
 use hopeval_operators::admit::{Feed, FeedPoll};
 use hopeval_results::tables::QuestionRow;
@@ -39,7 +40,7 @@ impl QuestionShare {
         questions: impl Iterator<Item = Result<QuestionRow, JobError>> + Send + 'static,
         gate: Arc<Gate>,
         fault: RunFault,
-    ) -> std::io::Result<QuestionFeed> {
+    ) -> Result<QuestionFeed, JobError> {
         let (sender, receiver) = sync_channel(BATCHES);
         let waker = OperatorWaker::default();
         let feed = QuestionFeed::new(receiver, waker.clone(), gate);
@@ -54,7 +55,7 @@ impl QuestionShare {
                 std::mem::forget(sender);
             }
         };
-        std::thread::Builder::new().name("questions".into()).spawn(read)?;
+        start_thread("questions", read)?;
         Ok(feed)
     }
 

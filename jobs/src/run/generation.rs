@@ -126,7 +126,7 @@ impl Generation {
     /// Builds this worker's dataflow, once [`Generation::make_indexes`] has come back.
     ///
     /// # Errors
-    /// The journal or the questions cannot be read.
+    /// The journal or the questions cannot be read, a thread cannot be started. Nothing of this worker runs then.
     pub fn build_dataflow(&self, worker: &mut Worker) -> Result<(), JobError> {
         let (index, workers) = (worker.index(), worker.peers());
         let store = self.run.places.store.clone();
@@ -152,8 +152,7 @@ impl Generation {
             leader,
             store,
         };
-        render(worker, parts);
-        Ok(())
+        render(worker, parts)
     }
 
     /// The questions of one worker: every `workers`-th, without the committed ones. If each question is timed, one
@@ -169,11 +168,7 @@ impl Generation {
             committed: self.committed.clone(),
         };
         let questions = self.run.questions_from(&self.log, from)?;
-        share.start_reading(questions, Arc::clone(&self.gate), self.fault.clone()).map_err(|source| JobError::Io {
-            path: self.run.id().into(),
-            operation: "cannot start a thread",
-            source,
-        })
+        share.start_reading(questions, Arc::clone(&self.gate), self.fault.clone())
     }
 
     /// Ends this process's part early: no further question is admitted.
@@ -233,10 +228,9 @@ fn lead_run(
         corrector,
         open_writes: Arc::clone(open_writes),
     };
-    let (committer, thread) = commit_parts.open().map_err(|source| JobError::Io {
-        path: run.id().into(),
-        operation: "cannot start a thread",
-        source,
-    })?;
+    let (committer, thread) = commit_parts.open()?;
     Ok((LeaderParts { committer, before, corrections, waker }, thread))
 }
+
+#[cfg(test)]
+mod tests;

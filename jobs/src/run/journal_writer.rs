@@ -6,11 +6,13 @@
 //! and once more when a run drains, so that the next generation need not compute any response again.
 
 use crate::clock::now_ms;
+use crate::error::JobError;
 use crate::fault::RunFault;
 use crate::run::writes::{Receipt, WriterId};
 use crate::services::answer_index::{AnswerIndex, DurableSegments, results_key};
 use crate::services::record::AnswerRecord;
 use crate::services::served::RecordedResponse;
+use crate::thread_start::start_thread;
 use hopeval_operators::RequestKey;
 use hopeval_operators::persist::{DueWrites, DurableWriter};
 use hopeval_operators::ticket::Ticket;
@@ -45,22 +47,21 @@ pub struct JournalWriter {
 
 impl JournalWriter {
     /// Starts the writing thread; `open` counts its writes.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
     pub fn new(
         store: &Store,
         writer_id: WriterId,
         answer_index: AnswerIndex,
         open: Arc<AtomicUsize>,
         fault: RunFault,
-    ) -> Self {
+    ) -> Result<Self, JobError> {
         let (jobs, receiver) = channel();
         let durable = answer_index.durable_segments();
         let writer = SegmentWriter { store: store.clone(), writer_id, durable, open: Arc::clone(&open), fault };
-        let started =
-            std::thread::Builder::new().name("journal".into()).spawn(move || writer.write_segments(&receiver));
-        if let Err(error) = started {
-            tracing::error!(%error, "cannot start the journal's thread");
-        }
-        Self { answer_index, pending: Vec::new(), pending_run: Vec::new(), bytes: 0, since: None, jobs, open }
+        start_thread("journal", move || writer.write_segments(&receiver))?;
+        Ok(Self { answer_index, pending: Vec::new(), pending_run: Vec::new(), bytes: 0, since: None, jobs, open })
     }
 
     fn begin_write(&mut self, run_only: bool, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
@@ -105,6 +106,11 @@ impl DurableWriter for JournalWriter {
             self.begin_write(false, begin);
             self.begin_write(true, begin);
         }
+    }
+
+    /// Nothing may happen for minutes after the last record, while a model generates.
+    fn due_after(&self) -> Option<Duration> {
+        self.since.map(|since| LONGEST_WAIT.saturating_sub(since.elapsed()))
     }
 }
 

@@ -3,10 +3,12 @@
 //! A part is sorted by (configuration, index). It holds whole cohorts unless too many outcomes had gathered. Its
 //! receipt tells the committer the part's cohorts, and the usage of this worker's services since the last receipt.
 
+use crate::error::JobError;
 use crate::fault::RunFault;
 use crate::run::outcome::FinishedOutcome;
 use crate::run::writes::{Receipt, WriterId};
 use crate::services::usage::{ServiceCounters, Usage};
+use crate::thread_start::start_thread;
 use hopeval_operators::persist::{DueWrites, DurableWriter};
 use hopeval_operators::ticket::Ticket;
 use hopeval_results::tables::{OutcomeRow, outcomes};
@@ -34,22 +36,20 @@ pub struct OutcomeWriter {
 
 impl OutcomeWriter {
     /// Starts the writing thread; `open` counts its writes.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
     pub fn new(
         store: &Store,
         writer_id: WriterId,
         usage: &ServiceCounters,
         open: Arc<AtomicUsize>,
         fault: RunFault,
-    ) -> Self {
+    ) -> Result<Self, JobError> {
         let (jobs, receiver) = channel();
         let (store, counter) = (store.clone(), Arc::clone(&open));
-        let started = std::thread::Builder::new()
-            .name("outcomes".into())
-            .spawn(move || write_parts(&store, &writer_id, &receiver, &counter, &fault));
-        if let Err(error) = started {
-            tracing::error!(%error, "cannot start the outcomes' thread");
-        }
-        Self { open_cohorts: BTreeMap::new(), usage: Arc::clone(usage), reported: BTreeMap::new(), jobs, open }
+        start_thread("outcomes", move || write_parts(&store, &writer_id, &receiver, &counter, &fault))?;
+        Ok(Self { open_cohorts: BTreeMap::new(), usage: Arc::clone(usage), reported: BTreeMap::new(), jobs, open })
     }
 
     /// The usage of the services since the last call.
@@ -58,7 +58,8 @@ impl OutcomeWriter {
         for (name, counters) in self.usage.iter() {
             let now = counters.read();
             let since = now - self.reported.insert(Arc::clone(name), now).unwrap_or_default();
-            if since.requests > 0 || since.service_us > 0 {
+            // Also without a request: one that was counted before may be answered from the journal since.
+            if since != Usage::default() {
                 changed.push((name.to_string(), since));
             }
         }
@@ -117,5 +118,47 @@ fn write_parts(
         }
         open.fetch_sub(1, Ordering::SeqCst);
         ticket.answer(Receipt::Part { part, cohorts, used });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::services::usage::{UsageCounters, service_counters};
+    use hopeval_operators::ticket::TicketBox;
+    use std::sync::atomic::Ordering::SeqCst;
+    use std::time::Duration;
+
+    #[test]
+    fn usage_without_a_request_is_not_lost() {
+        let name: Arc<str> = "bm25".into();
+        let usage = service_counters([&name]);
+        let counters = &usage[&name];
+        let store = Store::open("memory:").expect("it opens");
+        let writer_id = WriterId { run: "run".into(), generation: 1, worker: 0 };
+        let mut writer = OutcomeWriter::new(&store, writer_id, &usage, Arc::default(), RunFault::default())
+            .expect("a thread starts");
+        let tickets = TicketBox::<Receipt>::default();
+        // The requests of a cohort are counted before some are answered from the journal; the last one is read anew,
+        // and metered before its time is counted.
+        let changes: [fn(&UsageCounters); 5] = [
+            |counters| counters.requests.store(3, SeqCst),
+            |counters| counters.journalled.store(2, SeqCst),
+            |counters| counters.unreadable.store(1, SeqCst),
+            |counters| counters.energy_uj.store(500, SeqCst),
+            |_| (),
+        ];
+        for (slot, change) in changes.iter().enumerate() {
+            change(counters);
+            let due = DueWrites { complete: slot as u64, advanced: true, flush: false };
+            writer.begin_writes(due, &mut || tickets.new_ticket(slot));
+        }
+        let mut sum = Usage::default();
+        for (_, receipt) in tickets.wait_for(4, Duration::from_secs(60)).expect("a receipt for each change") {
+            let Some(Receipt::Part { used, .. }) = receipt else { panic!("the thread writes") };
+            used.into_iter().for_each(|(_, usage)| sum += usage);
+        }
+        assert_eq!(sum, counters.read());
+        assert_eq!((sum.requests, sum.journalled, sum.unreadable, sum.model.energy_uj), (3, 2, 1, 500));
     }
 }

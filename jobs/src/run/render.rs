@@ -1,5 +1,6 @@
 //! Renders a run as a dataflow on one worker: the graph of its operators.
 
+use crate::error::JobError;
 use crate::fault::RunFault;
 use crate::mode::TimingMode;
 use crate::run::commits::CohortCommitter;
@@ -82,23 +83,26 @@ pub struct LeaderParts {
 }
 
 /// Builds the dataflow of `parts` on `worker`.
-pub fn render(worker: &mut Worker, parts: WorkerParts) {
+///
+/// # Errors
+/// A thread cannot be started; then there is no dataflow.
+pub fn render(worker: &mut Worker, parts: WorkerParts) -> Result<(), JobError> {
     let credits = Credits::new(parts.in_flight);
     let catalogue = &parts.configurations.catalogue;
-    let sharded = ShardedSearch::open(catalogue.services(), worker.index(), worker.peers());
+    let sharded = ShardedSearch::open(catalogue.services(), worker.index(), worker.peers())?;
     let inlet = sharded.as_ref().map(|sharded| &sharded.inlet);
     let options = ServingOptions { batch: parts.batch, mode: parts.mode, worker: worker.index() };
     let dispatcher =
-        ServiceDispatcher::open(catalogue, parts.answer_index.clone(), &parts.usage, options, &parts.fault, inlet);
+        ServiceDispatcher::open(catalogue, parts.answer_index.clone(), &parts.usage, options, &parts.fault, inlet)?;
     let journal_writer = JournalWriter::new(
         &parts.store,
         parts.writer_id.clone(),
         parts.answer_index,
         Arc::clone(&parts.open_writes),
         parts.fault.clone(),
-    );
+    )?;
     let outcome_writer =
-        OutcomeWriter::new(&parts.store, parts.writer_id, &parts.usage, parts.open_writes, parts.fault.clone());
+        OutcomeWriter::new(&parts.store, parts.writer_id, &parts.usage, parts.open_writes, parts.fault.clone())?;
     let (committer, before, corrections, waker) = match parts.leader {
         Some(leader) => (Some(leader.committer), leader.before, leader.corrections, leader.waker),
         None => (None, Vec::new(), channel().1, OperatorWaker::default()),
@@ -131,6 +135,7 @@ pub fn render(worker: &mut Worker, parts: WorkerParts) {
         let live = tally(changes.concat(before).concat(corrected));
         commit(receipts, live, TallyTable::default(), WorkerCommitter(committer));
     });
+    Ok(())
 }
 
 /// The committer of worker 0; other workers have `None`.

@@ -17,10 +17,12 @@ use super::catalogue::Catalogue;
 use super::dense::query::QueryInlet;
 use super::journal_reader::JournalReader;
 use super::served::{RecordedResponse, ServedResponse};
-use super::thread::{ServiceTask, ServiceThread, spawn_thread};
+use super::thread::{ServiceTask, ServiceThread};
 use super::usage::{ServiceCounters, UsageCounters, add};
+use crate::error::JobError;
 use crate::fault::RunFault;
 use crate::mode::TimingMode;
+use crate::thread_start::start_thread;
 use hopeval_methods::{FailureKind, Request, Response};
 use hopeval_operators::RequestKey;
 use hopeval_operators::serve::{Backend, BackendAnswer, Submission};
@@ -59,7 +61,10 @@ pub struct ServingOptions {
 
 impl ServiceDispatcher {
     /// Starts the services of one worker, each with its own thread. With several workers, queries of dense indexes go
-    /// through `inlet` to all workers. An error that ends the run goes to `fault`.
+    /// through `inlet` to all workers. A later error that ends the run goes to `fault`.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
     pub fn open(
         catalogue: &Arc<Catalogue>,
         answer_index: AnswerIndex,
@@ -67,7 +72,7 @@ impl ServiceDispatcher {
         options: ServingOptions,
         fault: &RunFault,
         inlet: Option<&QueryInlet>,
-    ) -> Self {
+    ) -> Result<Self, JobError> {
         let ServingOptions { batch, mode, worker } = options;
         let mut queues = BTreeMap::new();
         for (name, service) in catalogue.journalled_services() {
@@ -82,14 +87,14 @@ impl ServiceDispatcher {
                 inlet: inlet.cloned(),
             };
             let service = Arc::clone(service);
-            spawn_thread(&format!("service {name}"), move || service.serve(&thread, &tasks));
+            start_thread(&format!("service {name}"), move || service.serve(&thread, &tasks))?;
             queues.insert(Arc::clone(name), sender);
         }
         let (journal_reads, receiver) = channel();
         let segment_reader = answer_index.reader();
         let journal_reader = JournalReader { queues: queues.clone(), usage: Arc::clone(usage) };
-        spawn_thread("archive", move || journal_reader.read_answers(&receiver, &segment_reader));
-        Self {
+        start_thread("archive", move || journal_reader.read_answers(&receiver, &segment_reader))?;
+        Ok(Self {
             catalogue: Arc::clone(catalogue),
             answer_index,
             usage: Arc::clone(usage),
@@ -97,7 +102,7 @@ impl ServiceDispatcher {
             seen: FxHashSet::default(),
             mode,
             journal_reads,
-        }
+        })
     }
 
     /// The known answer to a key: computed and not durable yet, or its location in the journal. In latency mode always

@@ -65,15 +65,6 @@ impl ServiceThread {
     }
 }
 
-/// Starts a thread of the process.
-pub(super) fn spawn_thread(name: &str, work: impl FnOnce() + Send + 'static) {
-    let built = std::thread::Builder::new().name(name.to_owned()).spawn(work);
-    // Without the thread its requests cannot be answered; their dropped tickets report it.
-    if let Err(error) = built {
-        tracing::error!(%error, name, "cannot start a thread");
-    }
-}
-
 /// Waits for one item, then takes all waiting items, up to `most`; `None` once all senders are gone.
 pub(super) fn take_batch<T>(receiver: &Receiver<T>, most: usize) -> Option<Vec<T>> {
     let mut batch = vec![receiver.recv().ok()?];

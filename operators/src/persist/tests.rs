@@ -210,3 +210,56 @@ fn a_flush_is_not_done_while_an_earlier_write_is_open() {
         worker.installed_dataflows().into_iter().for_each(|id| worker.drop_dataflow(id));
     });
 }
+
+/// Writes an item a while after its arrival.
+struct Waiting {
+    since: Option<Instant>,
+    writes: Rc<RefCell<Vec<Ticket<usize>>>>,
+}
+
+impl Waiting {
+    const WAIT: Duration = Duration::from_millis(20);
+}
+
+impl DurableWriter for Waiting {
+    type Item = u8;
+    type Receipt = usize;
+
+    fn accept_items(&mut self, _cohort: u64, items: &mut Vec<u8>) {
+        self.since = (!items.is_empty()).then(Instant::now).or(self.since);
+    }
+
+    fn begin_writes(&mut self, _due: DueWrites, begin: &mut dyn FnMut() -> Ticket<usize>) {
+        if self.since.is_some_and(|since| since.elapsed() >= Self::WAIT) {
+            self.since = None;
+            self.writes.borrow_mut().push(begin());
+        }
+    }
+
+    fn due_after(&self) -> Option<Duration> {
+        self.since.map(|since| Self::WAIT.saturating_sub(since.elapsed()))
+    }
+}
+
+#[test]
+fn an_item_does_not_wait_for_the_next_event() {
+    const PATIENCE: Duration = Duration::from_secs(20);
+    timely::execute_directly(|worker| {
+        let writer = Waiting { since: None, writes: Rc::default() };
+        let writes = Rc::clone(&writer.writes);
+        let (mut input, _probe) = worker.dataflow::<u64, _, _>(|scope| {
+            let (input, items) = scope.new_unordered_input::<CapacityContainerBuilder<Vec<u8>>>();
+            (input, persist(items, "waiting", writer, &Flush::default()).probe().0)
+        });
+        for round in 1..=2 {
+            input.0.activate().session(&input.1).give(7);
+            // The frontier stays, nothing else arrives and no ticket is answered: only the timer is left.
+            let begun = Instant::now();
+            while writes.borrow().len() < round {
+                assert!(begun.elapsed() < PATIENCE, "the item waits for ever");
+                worker.step_or_park(Some(Waiting::WAIT));
+            }
+        }
+        writes.borrow_mut().drain(..).for_each(|ticket| ticket.answer(1));
+    });
+}

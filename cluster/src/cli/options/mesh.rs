@@ -21,7 +21,8 @@ pub(crate) struct MeshArguments {
     /// Addresses of all processes, as host:port, the same list everywhere.
     #[arg(long, value_delimiter = ',')]
     hosts: Vec<String>,
-    /// Seconds without a sign of work after which a process counts as stalled.
+    /// Seconds without a step of each of its workers, or without a sign, after which a process counts as stalled; from
+    /// the forming of the mesh until the final tables are written.
     #[arg(long, default_value_t = 30.0)]
     pub(crate) stall_bound: f64,
     /// Seconds that forming the mesh may take.

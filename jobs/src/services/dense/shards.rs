@@ -17,11 +17,13 @@
 use super::embedding::EmbeddedQuery;
 use super::query::{PartResult, QueryInlet, VectorQuery};
 use super::{DenseService, index_refusal, query_response};
+use crate::error::JobError;
 use crate::fault::RunFault;
 use crate::services::service::Services;
-use crate::services::thread::{ServiceTask, ServiceThread, queue_time_us, spawn_thread, take_batch, task_answer};
+use crate::services::thread::{ServiceTask, ServiceThread, queue_time_us, take_batch, task_answer};
 use crate::services::timing::{AnswerTiming, elapsed_us, share_evenly};
 use crate::services::usage::ServiceCounters;
+use crate::thread_start::start_thread;
 use hopeval_index::{DenseQuery, Hit, SearchScratch};
 use hopeval_methods::{AnswerWork, Failure, FailureKind, PromptReport, Request, ServiceName};
 use hopeval_operators::scatter::{self, QueryEnd, QueryShard};
@@ -46,12 +48,15 @@ pub struct ShardedSearch {
 impl ShardedSearch {
     /// For worker `worker` of `workers`. `None` for a single worker or without dense indexes; so all workers of a run,
     /// in any process, get the same variant.
-    pub fn open(services: &Services, worker: usize, workers: usize) -> Option<Self> {
-        let has_dense = DenseService::dense_services(services).next().is_some();
-        (has_dense && workers > 1).then(|| {
-            let (inlet, queries) = scatter::query_channel();
-            Self { inlet, queries, shards: IndexShards::open(services, worker, workers) }
-        })
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn open(services: &Services, worker: usize, workers: usize) -> Result<Option<Self>, JobError> {
+        if workers == 1 || DenseService::dense_services(services).next().is_none() {
+            return Ok(None);
+        }
+        let (inlet, queries) = scatter::query_channel();
+        Ok(Some(Self { inlet, queries, shards: IndexShards::open(services, worker, workers)? }))
     }
 }
 
@@ -65,16 +70,16 @@ pub struct IndexShards {
 
 impl IndexShards {
     /// Part `worker` of `workers` of each index, each with its own search thread.
-    fn open(services: &Services, worker: usize, workers: usize) -> Self {
+    fn open(services: &Services, worker: usize, workers: usize) -> Result<Self, JobError> {
         let mut queues = BTreeMap::new();
         for (name, dense) in DenseService::dense_services(services) {
             let (sender, receiver) = channel();
-            spawn_thread(&format!("shard {name}"), move || {
+            start_thread(&format!("shard {name}"), move || {
                 search_part(&IndexPart { dense: &dense, part: worker as u32, parts: workers as u32 }, &receiver);
-            });
+            })?;
             queues.insert(name, sender);
         }
-        Self { queues }
+        Ok(Self { queues })
     }
 }
 

@@ -119,7 +119,7 @@ fn workers_ask_each_other_and_a_missing_part_fails_the_query() {
     let config = timely::Config { communication, worker: timely::WorkerConfig::default() };
     let guards = timely::execute(config, move |worker| {
         let (inlet, asked) = query_channel();
-        let shards = IndexShards::open(&services, worker.index(), worker.peers());
+        let shards = IndexShards::open(&services, worker.index(), worker.peers()).unwrap();
         let held = worker.dataflow::<u64, _, _>(|scope| {
             let (input, held) = scope.new_input::<Vec<()>>();
             scatter(held, asked, shards);
