@@ -626,7 +626,7 @@ fn unknown_names_list_what_there_is() {
     refuses(&["show", run, "--question", "q9"], &["no question `q9`", run]);
     refuses(&["show", run, "--question", "q1", "--configuration", "x"], &["no configuration `x`", "bm25, oracle"]);
     refuses(&["export", run, "--format", "trec", "--configuration", "x"], &["no configuration `x`", "bm25, oracle"]);
-    refuses(&["export", run, "--format", "xml", "--configuration", "bm25"], &["`xml`", "trec, hotpotqa"]);
+    refuses(&["export", run, "--format", "xml", "--configuration", "bm25"], &["`xml`", "trec, qrels, hotpotqa"]);
 }
 
 #[test]

@@ -215,12 +215,15 @@ fn a_plan_says_what_the_journal_answers() {
     let requests = |journalled: u64| json!({"sparse retrieve": {"asked": 6, "unique": 6, "journalled": journalled}});
     assert_eq!(before["first_round"], requests(0));
     assert_eq!((&before["journal_entries"], &before["estimated"]), (&json!(0), &json!({"sparse retrieve": 6})));
+    assert_eq!((&before["sampled"], &before["bounds"]), (&requests(0), &json!([])));
     succeed(&mut hopeval(dir.path(), &["run", "job.toml"]));
     assert_eq!(plan()["first_round"], requests(6));
+    assert_eq!(plan()["sampled"], requests(6));
     assert_eq!(plan()["journal_entries"], 6);
     let text = succeed(&mut hopeval(dir.path(), &["plan", "job.toml"]));
     assert!(text.starts_with("6 questions x 2 configurations = 12 outcomes over 18 passages"), "{text}");
     assert_eq!(table(&text, "requests")[1][..4], ["sparse retrieve", "6", "6", "6"]);
+    assert_eq!(table(&text, "requests")[1][4..], ["6 of 6", "6"]);
     // A second run asks nothing anew.
     let again = document(&mut hopeval(dir.path(), &["run", "job.toml", "--json"]));
     let incurred = again["cost"].as_array().unwrap().iter().find(|row| row["configuration"].is_null()).unwrap();
@@ -339,7 +342,7 @@ fn exports_are_read_back_by_those_who_define_them() {
         assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
         (text, file)
     };
-    // TREC: six fields, ranks from 1, scores that do not rise.
+    // TREC: six fields, ranks from 1, scores that fall, in single precision too: equal ones are sorted by name there.
     let (trec, _) = export("trec", "bm25");
     let mut rankings: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for line in trec.lines() {
@@ -351,7 +354,19 @@ fn exports_are_read_back_by_those_who_define_them() {
         assert_eq!(rank.parse::<usize>().unwrap(), ranking.len());
     }
     assert_eq!(rankings.len(), 6);
-    assert!(rankings.values().all(|scores| scores.len() == 5 && scores.is_sorted_by(|a, b| a >= b)));
+    let fall = |scores: &Vec<f64>| scores.is_sorted_by(|a, b| *a as f32 > *b as f32);
+    assert!(rankings.values().all(|scores| scores.len() == 5 && fall(scores)), "{trec}");
+    // The judgements are of all configurations: the two gold passages of each question.
+    let qrels = succeed(&mut hopeval(dir.path(), &["export", "latest", "--format", "qrels"]));
+    let judged: Vec<Vec<&str>> = qrels.lines().map(|line| line.split(' ').collect()).collect();
+    assert_eq!(judged.len(), 12, "{qrels}");
+    assert!(judged.iter().all(|fields| matches!(fields[..], [question, "0", _, "1"] if question.starts_with('q'))));
+    let nameless = hopeval(dir.path(), &["export", "latest", "--format", "trec"]).output().unwrap();
+    let error = String::from_utf8_lossy(&nameless.stderr).into_owned();
+    assert!(
+        !nameless.status.success() && error.contains("--configuration") && error.contains("bm25, oracle"),
+        "{error}"
+    );
 
     for (format, profile) in [("hotpotqa", "hotpotqa"), ("2wikimultihopqa", "2wikimultihopqa")] {
         let (_, file) = export(format, "oracle");

@@ -41,10 +41,15 @@ const MODELS: [&str; 5] = ["dense", "filter", "labeler", "reader", "scorer"];
 /// Versions of the readers for the documented queries.
 const READERS: [&str; 3] = ["duckdb==2.0.0", "polars==2.1.0", "pyarrow==26.0.1"];
 
+/// Questions of a second run of the same job, in the same store: both use the same names of configurations.
+const FEWER: u64 = 30;
+
 /// A finished run, shared by all tests. Its folder stays behind: a static is never dropped.
 struct Sample {
     dir: tempfile::TempDir,
     document: Value,
+    /// The document of the second run.
+    fewer: Value,
 }
 
 static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
@@ -64,8 +69,10 @@ static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
     std::fs::write(at.join("questions.jsonl"), rows.collect::<Vec<_>>().join("\n")).unwrap();
     let rest = format!("{}[run]\nallowed_failed = 1.0\n", every_method());
     let job = file_job(at, "job", "world", &at.join("questions.jsonl"), &at.join("world/corpus.jsonl"), &rest);
-    let document = document(&mut hopeval(at, &["run", job.to_str().unwrap(), "--store", "store", "--json"]));
-    Sample { dir, document }
+    let arguments = ["run", job.to_str().unwrap(), "--store", "store", "--json"];
+    let first = document(&mut hopeval(at, &arguments));
+    let fewer = document(&mut hopeval(at, &[&arguments[..], &["--limit", &FEWER.to_string()]].concat()));
+    Sample { dir, document: first, fewer }
 });
 
 impl Sample {
@@ -89,6 +96,14 @@ impl Sample {
 
     fn measures(&self) -> &[Value] {
         self.document["measures"].as_array().unwrap()
+    }
+
+    /// The shown mean for a row that begins with run, configuration and measure.
+    fn shown_mean(&self, row: &Value) -> &Value {
+        let [run, configuration, named] = [0, 1, 2].map(|at| row[at].as_str().unwrap());
+        let document = [&self.document, &self.fewer].into_iter().find(|document| run_of(document) == run);
+        let document = document.unwrap_or_else(|| panic!("no run {run}"));
+        measure(document, configuration, "all", named)
     }
 
     fn names(&self) -> Vec<String> {
@@ -220,7 +235,8 @@ fn the_document_says_what_the_tables_say() {
         }
     }
     // `show` later, and on a machine that builds the corpus anew, is the same document.
-    let again = document(&mut hopeval(sample.dir.path(), &["show", "--store", "store", "--cache", "other", "--json"]));
+    let elsewhere = ["show", sample.run(), "--store", "store", "--cache", "other", "--json"];
+    let again = document(&mut hopeval(sample.dir.path(), &elsewhere));
     assert_eq!(again, sample.document);
 }
 
@@ -318,7 +334,8 @@ fn every_file_describes_its_columns_as_documented() {
         }
         seen.insert(table);
     }
-    for table in ["runs", "configurations", "questions", "outcomes", "scores", "measures", "costs", "latencies"] {
+    let tables = ["runs", "configurations", "questions", "outcomes", "scores", "measures", "costs", "latencies"];
+    for table in tables.into_iter().chain(["passages"]) {
         assert!(seen.contains(table), "a run leaves `{table}`");
     }
 }
@@ -362,14 +379,16 @@ fn the_documented_queries_run_and_agree_with_the_document() {
         result.unwrap_or_else(|| panic!("no query begins with {beginning}"))["rows"].as_array().unwrap()
     };
 
-    // DuckDB: means of everything.
-    let means = rows("SELECT configuration, measure, round(value, 4)");
-    let of_all: Vec<&Value> = sample.measures().iter().filter(|row| row["stratum"] == "all").collect();
-    assert_eq!(means.len(), of_all.len());
+    // DuckDB: means of everything, by run.
+    let means = rows("SELECT split_part(filename, '/', -3) AS run, configuration, measure, round(value, 4)");
+    let of_all = |document: &Value| -> usize {
+        document["measures"].as_array().unwrap().iter().filter(|row| row["stratum"] == "all").count()
+    };
+    assert_eq!(means.len(), of_all(&sample.document) + of_all(&sample.fewer));
     for row in means {
-        let shown = measure(&sample.document, row[0].as_str().unwrap(), "all", row[1].as_str().unwrap());
-        assert_eq!(row[4], shown["n"]);
-        for (rounded, exact) in [(&row[2], &shown["value"]), (&row[3], &shown["stderr"])] {
+        let shown = sample.shown_mean(row);
+        assert_eq!(row[5], shown["n"]);
+        for (rounded, exact) in [(&row[3], &shown["value"]), (&row[4], &shown["stderr"])] {
             match (rounded.as_f64(), exact.as_f64()) {
                 (Some(rounded), Some(exact)) => assert!((rounded - exact).abs() <= 0.5001e-4, "{row} {shown}"),
                 (rounded, exact) => assert_eq!(rounded, exact, "{row} {shown}"),
@@ -377,42 +396,84 @@ fn the_documented_queries_run_and_agree_with_the_document() {
         }
     }
     // How outcomes ended.
-    let ends = rows("SELECT configuration, status, count(*)");
-    let count = |fine: bool| -> u64 {
-        ends.iter().filter(|row| (row[1] == "ok") == fine).map(|row| row[2].as_u64().unwrap()).sum()
+    let ends = rows("SELECT split_part(filename, '/', -3) AS run, configuration, status, count(*)");
+    let count = |run: &str, fine: bool| -> u64 {
+        let counted = ends.iter().filter(|row| row[0] == run && (row[2] == "ok") == fine);
+        counted.map(|row| row[3].as_u64().unwrap()).sum()
     };
-    assert_eq!((count(true), count(false)), (QUESTIONS * *CONFIGURATIONS - FAILED, FAILED));
-    // The requests, against the document's costs.
-    let mut asked: BTreeMap<String, u64> = BTreeMap::new();
-    for row in rows("SELECT configuration, call.kind, sum(call.calls)") {
-        let calls = row[2].as_u64().or_else(|| row[2].as_str()?.parse().ok()).unwrap();
-        *asked.entry(row[0].as_str().unwrap().to_owned()).or_default() += calls;
+    let (run, fewer) = (sample.run(), run_of(&sample.fewer));
+    assert_eq!((count(run, true), count(run, false)), (QUESTIONS * *CONFIGURATIONS - FAILED, FAILED));
+    let failed = FEWER / 3 + FEWER;
+    assert_eq!((count(fewer, true), count(fewer, false)), (FEWER * *CONFIGURATIONS - failed, failed));
+    // The requests, against the documents' costs.
+    let mut asked: BTreeMap<(String, String), u64> = BTreeMap::new();
+    for row in rows("SELECT run, configuration, call.kind, sum(call.calls)") {
+        let calls = row[3].as_u64().or_else(|| row[3].as_str()?.parse().ok()).unwrap();
+        let key = (row[0].as_str().unwrap().to_owned(), row[1].as_str().unwrap().to_owned());
+        *asked.entry(key).or_default() += calls;
     }
-    let mut told: BTreeMap<String, u64> = BTreeMap::new();
-    for row in sample.document["cost"].as_array().unwrap() {
-        if let Some(configuration) = row["configuration"].as_str() {
-            *told.entry(configuration.to_owned()).or_default() += row["requests"].as_u64().unwrap();
+    let mut told: BTreeMap<(String, String), u64> = BTreeMap::new();
+    for document in [&sample.document, &sample.fewer] {
+        for row in document["cost"].as_array().unwrap() {
+            if let Some(configuration) = row["configuration"].as_str() {
+                let key = (run_of(document).to_owned(), configuration.to_owned());
+                *told.entry(key).or_default() += row["requests"].as_u64().unwrap();
+            }
         }
     }
     assert_eq!(asked, told);
-    assert_eq!(rows("SELECT question, ranked_ids[1]").len(), 5);
+    assert_eq!(rows("SELECT split_part(filename, '/', -3) AS run, configuration, question, ranked_ids[1]").len(), 5);
     assert!(results.iter().any(|result| {
         let rows = result["rows"].as_array().unwrap();
         rows.iter().any(|row| row.as_array().unwrap().contains(&"hopeval.schema_version".into()))
     }));
 
-    // Polars: means of scores are the measures.
-    let means = rows("polars.scan_parquet(\"runs/*/final/scores.parquet\")");
-    assert_eq!(means.len(), of_all.len());
+    // Polars: means of scores are the measures of each run.
+    let means = rows("polars.scan_parquet(\"runs/*/final/scores.parquet\"");
+    assert_eq!(means.len(), of_all(&sample.document) + of_all(&sample.fewer));
     for row in means {
-        let shown = measure(&sample.document, row[0].as_str().unwrap(), "all", row[1].as_str().unwrap());
-        match (row[2].as_f64(), shown["value"].as_f64()) {
+        let shown = sample.shown_mean(row);
+        match (row[3].as_f64(), shown["value"].as_f64()) {
             (Some(mean), Some(exact)) => assert!((mean - exact).abs() < 1e-12, "{row} {shown}"),
             (mean, exact) => assert_eq!(mean, exact, "{row} {shown}"),
         }
     }
-    let failures = rows("polars.scan_parquet(\"runs/*/final/outcomes.parquet\")");
-    assert_eq!(failures.len() as u64, FAILED);
-    assert!(failures.iter().all(|row| ["annotate", "given"].contains(&row[0].as_str().unwrap()) && row[3].is_string()));
-    assert_eq!(rows("polars.scan_parquet(\"runs/*/questions.parquet\")").len(), 5);
+    let failures = rows("polars.scan_parquet(\"runs/*/final/outcomes.parquet\"");
+    assert_eq!(failures.len() as u64, FAILED + failed);
+    assert!(failures.iter().all(|row| ["annotate", "given"].contains(&row[1].as_str().unwrap()) && row[4].is_string()));
+    assert_eq!(failures.iter().filter(|row| row[0] == fewer).count() as u64, failed);
+    let questions = rows("polars.scan_parquet(\"runs/*/questions.parquet\"");
+    assert!(questions.len() == 5 && questions.iter().all(|row| row[0] == run || row[0] == fewer));
+}
+
+/// The documented queries take a run from the path: the folder before `final`, or before the file. The same path leads
+/// to the run's own means, without the readers of the queries.
+#[test]
+fn the_path_of_a_table_tells_its_run() {
+    let sample = &*SAMPLE;
+    let documented = std::fs::read_to_string(documentation()).unwrap();
+    for line in documented.lines().filter(|line| line.contains("runs/*/") && !line.contains("parquet_kv_metadata")) {
+        let place = if line.contains("final/") { ["'/', -3)", "get(-3)"] } else { ["'/', -2)", "get(-2)"] };
+        assert!(place.iter().any(|place| line.contains(place)), "the run of a row: {line}");
+        assert!(!line.contains("GROUP BY configuration") && !line.contains("group_by(\"configuration\""), "{line}");
+    }
+    let mut runs = BTreeSet::new();
+    for path in files(&sample.store().join("runs")) {
+        if !path.ends_with("final/measures.parquet") {
+            continue;
+        }
+        let parts: Vec<&str> = path.iter().map(|part| part.to_str().unwrap()).collect();
+        let run = parts[parts.len() - 3];
+        let store = Store::open(sample.store().to_str().unwrap()).unwrap();
+        for row in read_table::<MeasureRow>(&store, &layout::final_table(run, "measures")).unwrap() {
+            if row.stratum == "all" {
+                let name = serde_json::json!([run, row.configuration, row.measure]);
+                assert_eq!(sample.shown_mean(&name)["value"].as_f64(), row.value);
+            }
+        }
+        runs.insert(run.to_owned());
+    }
+    assert_eq!(runs, BTreeSet::from([sample.run(), run_of(&sample.fewer)].map(ToOwned::to_owned)));
+    let of = |document: &Value| measure(document, "bm25", "all", "ndcg@10")["value"].as_f64().unwrap();
+    assert_ne!(of(&sample.document), of(&sample.fewer), "a mean over both runs is neither's");
 }

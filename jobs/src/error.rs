@@ -378,6 +378,18 @@ pub enum JobError {
         /// The model's message.
         reason: String,
     },
+    /// A run that was finished by an earlier version keeps no passages, and its corpus cannot be opened here.
+    #[error(
+        "run {run} has no table `passages`, since an earlier version finished it, and its corpus cannot be opened\n\
+         hint: `hopeval rescore {run} --write` stores the table, on a machine that has the corpus or its source files"
+    )]
+    NoPassages {
+        /// The run.
+        run: String,
+        /// Why the corpus cannot be opened.
+        #[source]
+        source: Box<JobError>,
+    },
     /// The command does not fit the state of the run.
     #[error("run {run}: {reason}")]
     Unfit {

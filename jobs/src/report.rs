@@ -7,6 +7,7 @@ pub mod costs;
 pub mod export;
 pub mod failures;
 pub mod measure_means;
+mod named_passages;
 pub mod plan;
 pub mod publish;
 pub mod replicates;

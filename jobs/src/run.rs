@@ -15,6 +15,7 @@
 //! | [`journal_writer`], [`outcome_writer`], [`writes`] | records and outcomes become durable |
 //! | [`commits`], [`live_table`] | cohorts are committed; the live table |
 //! | [`evaluator`], [`evaluation`], [`outcome`], [`gold_reader`] | outcomes are evaluated by gold, all in final order |
+//! | [`passages`] | ids, titles and texts of passages, without the corpus if the run is finished |
 //! | [`edits`], [`gold`], [`corrections`] | edits of gold, of finished runs and of running ones |
 //! | [`transcript`], [`replay`] | one question again, with the answers of the journal |
 
@@ -35,6 +36,7 @@ pub mod make;
 pub mod open;
 pub mod outcome;
 pub mod outcome_writer;
+pub mod passages;
 pub mod render;
 pub mod replay;
 pub mod settings;

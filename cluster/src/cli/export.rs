@@ -1,4 +1,4 @@
-//! `export`: writes a configuration's outcomes in the format of another program.
+//! `export`: writes a configuration's outcomes, or a run's gold, in the format of another program.
 
 use super::options::PlaceArguments;
 use crate::print;
@@ -14,35 +14,36 @@ use std::path::PathBuf;
 pub(crate) struct ExportArguments {
     /// The run's id, or the beginning of it, or `latest`.
     run: String,
-    /// trec, hotpotqa, 2wikimultihopqa, musique or csv.
+    /// trec, qrels, hotpotqa, 2wikimultihopqa, musique or csv.
     #[arg(long)]
     format: ExportFormat,
-    /// The configuration.
+    /// The configuration; qrels, which are the gold of all questions, need none.
     #[arg(long)]
-    configuration: String,
+    configuration: Option<String>,
     /// Where to [default: standard output].
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
 pub(crate) fn export(places: &PlaceArguments, arguments: ExportArguments) -> Result<u8> {
-    let run = places.open_run(&arguments.run)?;
+    let run = places.open_outcomes(&arguments.run)?;
     let log = Log::open(&run.places.store, run.id())?;
+    let configuration = arguments.configuration.as_deref();
     let rows = match &arguments.out {
         None => {
             let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-            let rows = exporting::export_outcomes(&run, &log, &arguments.configuration, arguments.format, &mut out)?;
+            let rows = exporting::export_outcomes(&run, &log, configuration, arguments.format, &mut out)?;
             out.flush()?;
             rows
         }
         Some(path) => {
             let file = std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
             let mut out = std::io::BufWriter::new(file);
-            let rows = exporting::export_outcomes(&run, &log, &arguments.configuration, arguments.format, &mut out)?;
+            let rows = exporting::export_outcomes(&run, &log, configuration, arguments.format, &mut out)?;
             out.flush().with_context(|| format!("cannot write {}", path.display()))?;
             rows
         }
     };
-    print::note(&format!("{rows} questions of {}", arguments.configuration));
+    print::note(&format!("{rows} questions of {}", configuration.unwrap_or(run.id())));
     Ok(exit::DONE)
 }

@@ -46,6 +46,15 @@ pub(crate) fn plan(places: &PlaceArguments, arguments: PlanArguments) -> Result<
         ));
     }
     print::line(&request_table(&plan));
-    print::line(&format!("the estimate comes from {} questions that were driven through here", plan.sample));
+    print::line(&format!(
+        "the estimate comes from {} questions that were driven through here, with the journal's answers where it has \
+         them; it counts each request as asked, and equal requests are computed once",
+        plan.sample
+    ));
+    if !plan.bounds.is_empty() {
+        print::line(
+            "`at most`: these requests follow guessed answers of models, so that questions go on as long as they may",
+        );
+    }
     Ok(exit::DONE)
 }

@@ -16,7 +16,7 @@ pub(crate) struct RequestsArguments {
 }
 
 pub(crate) fn requests(places: &PlaceArguments, arguments: RequestsArguments) -> Result<u8> {
-    let run = places.open_run(&arguments.run)?;
+    let run = places.open_figures(&arguments.run)?;
     let log = Log::open(&run.places.store, run.id())?;
     let table = write_requests(&run, &log)?;
     print::line(&format!("{}: {} requests", run.places.store.full_name(&table.path), table.rows));

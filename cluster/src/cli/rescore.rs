@@ -26,7 +26,7 @@ pub(crate) struct RescoreArguments {
 }
 
 pub(crate) fn rescore(places: &PlaceArguments, arguments: RescoreArguments) -> Result<u8> {
-    let run = places.open_run(&arguments.run)?;
+    let run = places.open_outcomes(&arguments.run)?;
     let mut log = Log::open(&run.places.store, run.id())?;
     if arguments.write {
         rewrite_tables(&run, &mut log)?;

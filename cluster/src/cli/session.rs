@@ -48,7 +48,7 @@ impl EvaluationSession<'_> {
             return Ok(code);
         }
         self.progress.clear();
-        output.print_figures(&OpenRun::open(self.places, &run, &|_, _| ())?)?;
+        output.print_figures(&OpenRun::open_figures(self.places, &run, &|_, _| ())?)?;
         Ok(code)
     }
 

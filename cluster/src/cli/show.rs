@@ -2,12 +2,13 @@
 
 use super::options::{OutputArguments, PlaceArguments};
 use crate::print;
+use crate::stages::CommandStages;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use hopeval_cluster::exit;
 use hopeval_corpus::PassageId;
 use hopeval_jobs::report::show as showing;
-use hopeval_jobs::run::open::OpenRun;
+use hopeval_jobs::run::open::{OpenRun, missing_corpus};
 use hopeval_jobs::run::transcript::transcript;
 use hopeval_results::Log;
 use hopeval_results::tables::QuestionRow;
@@ -29,13 +30,29 @@ pub(crate) struct ShowArguments {
 }
 
 pub(crate) fn show(places: &PlaceArguments, arguments: ShowArguments) -> Result<u8> {
-    let run = places.open_run(&arguments.run)?;
     if arguments.questions.is_empty() {
-        arguments.output.print_figures(&run)?;
+        arguments.output.print_figures(&places.open_figures(&arguments.run)?)?;
     } else {
-        print_transcripts(&run, &arguments)?;
+        print_transcripts(&open_for_transcripts(places, &arguments.run)?, &arguments)?;
     }
     Ok(exit::DONE)
+}
+
+/// Opens a run to drive its questions again, which needs its corpus, and says first what is built for it.
+fn open_for_transcripts(places: &PlaceArguments, run: &str) -> Result<OpenRun> {
+    let places = places.open_existing()?;
+    let run = hopeval_results::run::resolve_run(&places.store, run)?;
+    if let Some(sources) = missing_corpus(&places, &run)? {
+        let cache = places.cache.root().display();
+        print::note(&format!(
+            "a transcript drives its question again: first, the corpus of {sources} and its indexes are built in \
+             {cache}"
+        ));
+    }
+    let progress = CommandStages::new();
+    let opened = OpenRun::open(&places, &run, &|stage, done| progress.tick(stage, done));
+    progress.clear();
+    Ok(opened?)
 }
 
 fn print_transcripts(run: &OpenRun, arguments: &ShowArguments) -> Result<()> {
@@ -46,7 +63,7 @@ fn print_transcripts(run: &OpenRun, arguments: &ShowArguments) -> Result<()> {
         bail!("no configuration `{wanted}`; the run has {}", names.join(", "));
     }
     let wanted = |name: &String| arguments.configuration.as_ref().is_none_or(|wanted| wanted == name);
-    let corpus = &run.configurations.catalogue.corpus;
+    let corpus = &run.configurations()?.catalogue.corpus;
     let title = |passage: hopeval_methods::PassageId| {
         let passage = PassageId(passage.0);
         if corpus.contains(passage) { corpus.title(passage).to_owned() } else { String::new() }
@@ -55,7 +72,7 @@ fn print_transcripts(run: &OpenRun, arguments: &ShowArguments) -> Result<()> {
         for (position, _) in names.iter().enumerate().filter(|(_, name)| wanted(name)) {
             let transcript = transcript(run, position as u32, &question)?;
             if arguments.output.json {
-                print::line(&serde_json::to_string(&showing::transcript_document(run, &transcript))?);
+                print::line(&serde_json::to_string(&showing::transcript_document(run, &transcript)?)?);
             } else {
                 print::line(transcript.display(&title).to_string().trim_end());
                 print::line("");

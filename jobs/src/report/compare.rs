@@ -75,7 +75,7 @@ pub fn compare_configurations(
     let within = stratum_members(run, &log, stratum)?;
     let measures: Vec<&str> =
         run.evaluator.measure_set().names().iter().map(String::as_str).filter(|name| wanted(name)).collect();
-    let mode = |group: usize| run.configurations.methods[groups.first[group]].context_mode();
+    let mode = |group: usize| run.methods[groups.first[group]].context_mode();
     let (compared, left_out): (Vec<usize>, Vec<usize>) =
         (0..groups.names.len()).filter(|&group| group != base).partition(|&group| mode(group) == mode(base));
     let values = GroupValues::read_scores(run, finished, &groups, &measures, &|group| {

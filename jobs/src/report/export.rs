@@ -1,9 +1,10 @@
-//! Exports a configuration's outcomes in the formats of other programs.
+//! Exports a configuration's outcomes, and a run's gold, in the formats of other programs.
+
+mod trec;
 
 use crate::error::JobError;
 use crate::run::evaluation::evaluate_outcomes;
 use crate::run::open::OpenRun;
-use hopeval_corpus::PassageId;
 use hopeval_results::Log;
 use hopeval_results::tables::OutcomeRow;
 use serde_json::{Map, Value, json};
@@ -14,6 +15,8 @@ use std::io::Write;
 pub enum ExportFormat {
     /// TREC run: `qid Q0 docid rank score tag`.
     Trec,
+    /// TREC relevance judgements, of the run's gold passages: `qid 0 docid 1`.
+    Qrels,
     /// HotpotQA's prediction file: `{"answer": {id: text}, "sp": {id: [[title, sentence]]}}`.
     HotpotQa,
     /// 2WikiMultihopQA's: the same with `evidence`.
@@ -30,11 +33,12 @@ impl std::str::FromStr for ExportFormat {
     fn from_str(name: &str) -> Result<Self, String> {
         match name {
             "trec" => Ok(Self::Trec),
+            "qrels" => Ok(Self::Qrels),
             "hotpotqa" => Ok(Self::HotpotQa),
             "2wikimultihopqa" => Ok(Self::TwoWiki),
             "musique" => Ok(Self::Musique),
             "csv" => Ok(Self::Csv),
-            other => Err(format!("`{other}`; allowed: trec, hotpotqa, 2wikimultihopqa, musique, csv")),
+            other => Err(format!("`{other}`; allowed: trec, qrels, hotpotqa, 2wikimultihopqa, musique, csv")),
         }
     }
 }
@@ -53,28 +57,41 @@ pub enum ExportError {
         /// Names of the run's configurations.
         allowed: String,
     },
+    /// A configuration must be named for this format.
+    #[error("--configuration is missing; the run has {allowed}\nhint: only `--format qrels` is of the whole run")]
+    NoConfiguration {
+        /// Names of the run's configurations.
+        allowed: String,
+    },
     /// The output cannot be written.
     #[error("cannot write the export")]
     Write(#[from] std::io::Error),
 }
 
 /// Writes the committed outcomes of `configuration`, in dataset order, including edits of gold read by the
-/// configuration.
+/// configuration; or the gold of all questions, for which the configuration does not matter. Returns the number of
+/// written questions.
 ///
 /// # Errors
 /// No such configuration; outcomes cannot be read; the output cannot be written.
 pub fn export_outcomes(
     run: &OpenRun,
     log: &Log,
-    configuration: &str,
+    configuration: Option<&str>,
     format: ExportFormat,
     out: &mut dyn Write,
 ) -> Result<u64, ExportError> {
     let names = run.configuration_names();
-    let position = names
-        .iter()
-        .position(|name| name == configuration)
-        .ok_or_else(|| ExportError::Configuration { found: configuration.to_owned(), allowed: names.join(", ") })?;
+    let found = configuration.map(|configuration| {
+        let position = names.iter().position(|name| name == configuration);
+        let unknown = || ExportError::Configuration { found: configuration.to_owned(), allowed: names.join(", ") };
+        position.map(|position| (position, configuration)).ok_or_else(unknown)
+    });
+    let (position, configuration) = match (found.transpose()?, format) {
+        (_, ExportFormat::Qrels) => return trec::write_qrels(run, log, out),
+        (Some(found), _) => found,
+        (None, _) => return Err(ExportError::NoConfiguration { allowed: names.join(", ") }),
+    };
     let mut rows = Vec::new();
     evaluate_outcomes(run, log, &mut |_, outcome, values| {
         if outcome.configuration as usize == position {
@@ -83,46 +100,20 @@ pub fn export_outcomes(
         Ok(())
     })?;
     match format {
-        ExportFormat::Trec => write_trec(run, configuration, &rows, out)?,
+        ExportFormat::Trec => trec::write_run(run, log, configuration, &rows, out)?,
         ExportFormat::HotpotQa => write_official(run, &rows, false, out)?,
         ExportFormat::TwoWiki => write_official(run, &rows, true, out)?,
         ExportFormat::Musique => write_musique(run, log, &rows, out)?,
         ExportFormat::Csv => write_csv(run, &rows, out)?,
+        ExportFormat::Qrels => {}
     }
     Ok(rows.len() as u64)
 }
 
 type EvaluatedRows = [(OutcomeRow, Vec<Option<f64>>)];
 
-/// Replaces white space, because spaces separate TREC fields.
-fn trec_field(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join("_")
-}
-
-fn write_trec(
-    run: &OpenRun,
-    configuration: &str,
-    rows: &EvaluatedRows,
-    out: &mut dyn Write,
-) -> Result<(), ExportError> {
-    let corpus = &run.configurations.catalogue.corpus;
-    for (outcome, _) in rows {
-        for (rank, (&id, score)) in outcome.ranked.iter().zip(&outcome.scores).enumerate() {
-            let document = trec_field(corpus.id(PassageId(id)));
-            writeln!(
-                out,
-                "{} Q0 {document} {} {score} {}",
-                trec_field(&outcome.question),
-                rank + 1,
-                trec_field(configuration)
-            )?;
-        }
-    }
-    Ok(())
-}
-
 fn passage_title(run: &OpenRun, id: u32) -> &str {
-    run.configurations.catalogue.corpus.title(PassageId(id))
+    run.passages.title(id)
 }
 
 fn write_official(run: &OpenRun, rows: &EvaluatedRows, evidence: bool, out: &mut dyn Write) -> Result<(), ExportError> {
@@ -172,9 +163,8 @@ fn quoted_field(text: &str) -> String {
 fn write_csv(run: &OpenRun, rows: &EvaluatedRows, out: &mut dyn Write) -> Result<(), ExportError> {
     let measures = run.evaluator.measure_set().names().join(",");
     writeln!(out, "index,question,status,answer,ranked,iterations,rounds,{measures}")?;
-    let corpus = &run.configurations.catalogue.corpus;
     for (outcome, values) in rows {
-        let ranked = outcome.ranked.iter().map(|&id| corpus.id(PassageId(id))).collect::<Vec<_>>().join(" ");
+        let ranked = outcome.ranked.iter().map(|&id| run.passages.id(id)).collect::<Vec<_>>().join(" ");
         let values = values.iter().map(|v| v.map_or(String::new(), |v| v.to_string())).collect::<Vec<_>>().join(",");
         let answer = outcome.answer.as_deref().unwrap_or_default();
         let fields =

@@ -98,7 +98,7 @@ impl MeasureTotals {
         let profile = set.profile().to_string();
         let mut rows = Vec::new();
         for (c, configuration) in run.resolved.configurations.iter().enumerate() {
-            let mode = run.configurations.methods[c].context_mode().name();
+            let mode = run.methods[c].context_mode().name();
             for (s, stratum) in run.evaluator.strata().iter().enumerate() {
                 for (m, measure) in set.names().iter().enumerate() {
                     let sums = self.sums[(c * self.strata + s) * self.measures + m];

@@ -12,10 +12,12 @@ use crate::prepare::questions::{self, PreparationSummary};
 use crate::run::machines::machine_question;
 use crate::services::catalogue::Catalogue;
 use crate::services::key::request_key;
-use crate::services::replies::read_texts;
+use crate::services::record::AnswerRecord;
+use crate::services::replies::{own_response, read_texts};
+use crate::services::service::IndexState;
 use hopeval_methods::{AnswerWork, MachineStep, Method, Question, Request, Response};
 use hopeval_operators::RequestKey;
-use hopeval_results::{Journal, layout};
+use hopeval_results::{AnswerLocation, Journal, layout};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -41,7 +43,13 @@ pub struct JobPlan {
     pub first_round: BTreeMap<String, RequestCounts>,
     /// Requests of all rounds, estimated from a sample of questions driven to their ends.
     pub estimated: BTreeMap<String, u64>,
-    /// Their tokens, for models: the prompts are real, the answers before them guessed. Nothing is computed.
+    /// Requests of all rounds of the sample itself.
+    pub sampled: BTreeMap<String, RequestCounts>,
+    /// The services and kinds whose estimates are upper bounds: some of their requests follow answers of models that
+    /// were guessed, so that questions go on for as long as they may. The others follow true answers.
+    pub bounds: BTreeSet<String>,
+    /// Their tokens, for models, of each request as asked: equal ones are computed once. The prompts are real; the
+    /// answers before them come from the journal, or are guessed. Nothing is computed.
     pub estimated_tokens: BTreeMap<String, TokenCounts>,
     /// Questions of the sample.
     pub sample: u64,
@@ -104,7 +112,8 @@ pub fn plan_job(
         plan,
         seen: BTreeSet::new(),
         payload: Vec::new(),
-        sampled: BTreeMap::new(),
+        sampled: BTreeSet::new(),
+        guessing: guessing_services(&opened.catalogue, &indexes),
         tokens: BTreeMap::new(),
     };
     let (prepared, _) =
@@ -126,10 +135,20 @@ struct JobPlanner<'a> {
     /// Keys of the first rounds.
     seen: BTreeSet<RequestKey>,
     payload: Vec<u8>,
-    /// Requests of the sample, by service and kind.
-    sampled: BTreeMap<String, u64>,
+    /// Keys of all rounds of the sample.
+    sampled: BTreeSet<RequestKey>,
+    /// Services whose answers are guessed if the journal has none.
+    guessing: BTreeSet<String>,
     /// Their tokens.
     tokens: BTreeMap<String, AnswerWork>,
+}
+
+/// The services with a model whose answers a plan cannot compute: models that answer requests themselves, and indexes
+/// of vectors that are not made yet.
+fn guessing_services(catalogue: &Catalogue, indexes: &BTreeMap<String, IndexState>) -> BTreeSet<String> {
+    let is_made = |name: &str| indexes.get(name).is_some_and(|index| index.passages_to_embed == 0);
+    let models = catalogue.infos().filter(|(name, info)| info.has_model && !is_made(name));
+    models.map(|(name, _)| name.to_string()).collect()
 }
 
 /// The service and the kind of a request, as named in plans.
@@ -143,9 +162,12 @@ impl JobPlanner<'_> {
         let mut machine = method.start(question);
         let MachineStep::Ask(first) = machine.step(Vec::new()) else { return };
         self.count_first(&first);
-        let mut step = MachineStep::Ask(first);
+        let (mut step, mut is_guess) = (MachineStep::Ask(first), false);
         while is_sampled && let MachineStep::Ask(requests) = step {
-            step = machine.step(requests.iter().map(|request| self.estimate_response(request)).collect());
+            if is_guess {
+                self.plan.bounds.extend(requests.iter().map(request_name));
+            }
+            step = machine.step(self.estimate_round(&requests, &mut is_guess));
         }
     }
 
@@ -162,24 +184,48 @@ impl JobPlanner<'_> {
         }
     }
 
-    /// Counts a request of the sample, and invents its response.
-    fn estimate_response(&mut self, request: &Request) -> Response {
-        *self.sampled.entry(request_name(request)).or_default() += 1;
-        let mut response = self.catalogue.estimate(request);
-        *self.tokens.entry(request_name(request)).or_default() += AnswerWork { operations: 0, ..response.work };
-        read_texts(&self.catalogue.corpus, &mut response);
-        response
+    /// Counts the requests of a round of the sample, and finds their responses in the journal or invents them.
+    /// `is_guess` becomes true if a model's response is invented.
+    fn estimate_round(&mut self, requests: &[Request], is_guess: &mut bool) -> Vec<Response> {
+        let located = requests.iter().map(|request| self.count_sampled(request)).collect::<Vec<_>>();
+        let mut journalled = self.journal.read(&located.iter().flatten().copied().collect::<Vec<_>>()).into_iter();
+        let mut responses = Vec::with_capacity(requests.len());
+        for (request, location) in requests.iter().zip(located) {
+            let bytes = location.and_then(|_| journalled.next()?.ok());
+            let record = bytes.and_then(|bytes| AnswerRecord::from_bytes(&bytes));
+            let known = record.map(|record| record.response).filter(|response| response.satisfies(request));
+            *is_guess |= known.is_none() && self.guessing.contains(request.service.0.as_ref());
+            let mut response =
+                known.map_or_else(|| self.catalogue.estimate(request), |response| own_response(&response, request));
+            *self.tokens.entry(request_name(request)).or_default() += AnswerWork { operations: 0, ..response.work };
+            read_texts(&self.catalogue.corpus, &mut response);
+            responses.push(response);
+        }
+        responses
+    }
+
+    /// Counts a request of the sample, and returns the place of its answer in the journal.
+    fn count_sampled(&mut self, request: &Request) -> Option<AnswerLocation> {
+        let key = request_key(request, self.catalogue, &mut self.payload);
+        let location = self.journal.locate(&hopeval_results::JournalKey(key.0));
+        let counts = self.plan.sampled.entry(request_name(request)).or_default();
+        counts.asked += 1;
+        if self.sampled.insert(key) {
+            counts.unique += 1;
+            counts.journalled += u64::from(location.is_some());
+        }
+        location
     }
 
     /// The plan, with the sample's counts scaled to all questions.
     fn into_plan(self, prepared: &PreparationSummary) -> JobPlan {
-        let Self { mut plan, sampled, tokens, .. } = self;
+        let Self { mut plan, tokens, .. } = self;
         plan.questions = prepared.questions;
         plan.quarantined = prepared.quarantined;
         plan.outcomes = plan.questions * plan.configurations;
         plan.sample = SAMPLE.min(plan.questions);
         let scaled = |n: u64| n * plan.questions / plan.sample;
-        plan.estimated = sampled.into_iter().map(|(name, n)| (name, scaled(n))).collect();
+        plan.estimated = plan.sampled.iter().map(|(name, counts)| (name.clone(), scaled(counts.asked))).collect();
         let of_models = tokens.into_iter().filter(|(_, work)| *work != AnswerWork::default());
         plan.estimated_tokens = of_models
             .map(|(name, work)| {

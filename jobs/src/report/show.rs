@@ -105,7 +105,7 @@ fn live_measures(run: &OpenRun, live: &LiveTable) -> Vec<MeasureRow> {
         .iter()
         .map(|&(key, (n, ok, sum, squares))| {
             let configuration = &run.resolved.configurations[key.configuration as usize].name;
-            let mode = run.configurations.methods[key.configuration as usize].context_mode().name();
+            let mode = run.methods[key.configuration as usize].context_mode().name();
             let measure = usize::from(key.measure);
             let stratum = &run.evaluator.strata()[usize::from(key.stratum)];
             let names = (
@@ -172,9 +172,12 @@ pub fn figures_document(run: &OpenRun, shown: &RunFigures) -> Value {
 
 /// The `--json` document of a transcript: every round with its requests and responses, the outcome, and the named
 /// passages, by their numbers in the corpus.
-pub fn transcript_document(run: &OpenRun, transcript: &Transcript) -> Value {
+///
+/// # Errors
+/// The run's corpus cannot be opened.
+pub fn transcript_document(run: &OpenRun, transcript: &Transcript) -> Result<Value, JobError> {
     let Transcript { question, configuration, rounds, outcome } = transcript;
-    let corpus = &run.configurations.catalogue.corpus;
+    let corpus = &run.configurations()?.catalogue.corpus;
     // A machine knows only passages from its question and from responses.
     let given = question.candidates.iter().chain(question.gold.iter().flatten()).copied();
     let told = rounds.iter().flat_map(|round| &round.responses).flat_map(|response| &response.result);
@@ -183,12 +186,12 @@ pub fn transcript_document(run: &OpenRun, transcript: &Transcript) -> Value {
         .filter(|&passage| corpus.contains(passage))
         .map(|passage| (passage.0, json!({"id": corpus.id(passage), "title": corpus.title(passage)})))
         .collect();
-    json!({
+    Ok(json!({
         "run": run.id(),
         "question": question,
         "configuration": configuration,
         "rounds": rounds,
         "outcome": outcome,
         "passages": passages,
-    })
+    }))
 }

@@ -5,13 +5,13 @@
 
 use super::costs::{Attribution, cost_rows};
 use super::measure_means::MeasureTotals;
+use super::named_passages::NamedPassages;
 use super::publish::publish_tables;
 use crate::clock::now_ms;
 use crate::error::JobError;
 use crate::run::evaluation::evaluate_outcomes;
 use crate::run::evaluator::{QuestionGold, is_ok};
 use crate::run::open::OpenRun;
-use hopeval_corpus::PassageId;
 use hopeval_results::log::{FinalRecord, FinalTable, RecordBody};
 use hopeval_results::tables::{
     ConfigurationRow, FinalOutcomeRow, LatencyRow, OutcomeRow, RunRow, ScoreRow, TableWriter, write_table,
@@ -98,10 +98,20 @@ fn write_tables(
         Ok(())
     })?;
     let OutcomeTables {
-        totals: board, attribution, failed, outcomes, outcome_table, score_table, latency_table, ..
+        totals: board,
+        attribution,
+        mut passages,
+        failed,
+        outcomes,
+        outcome_table,
+        score_table,
+        latency_table,
+        ..
     } = writing;
     let store = &run.places.store;
     let mut tables = vec![outcome_table.finish()?, score_table.finish()?, latency_table.finish()?];
+    passages.add_gold(run, log)?;
+    tables.push(write_table(store, &place("passages"), passages.rows(run))?);
     tables.push(write_table(store, &place("measures"), board.rows(run))?);
     tables.push(write_table(store, &place("costs"), cost_rows(run, log, &attribution))?);
     tables.push(write_table(store, &place("configurations"), configuration_rows(run))?);
@@ -119,6 +129,7 @@ struct OutcomeTables<'a> {
     latency_table: TableWriter<LatencyRow>,
     totals: MeasureTotals,
     attribution: Attribution,
+    passages: NamedPassages,
     outcomes: u64,
     failed: u64,
 }
@@ -135,6 +146,7 @@ impl<'a> OutcomeTables<'a> {
             latency_table: TableWriter::new(store, &place("latencies"))?,
             totals: MeasureTotals::new(run),
             attribution: Attribution::default(),
+            passages: NamedPassages::new(run),
             outcomes: 0,
             failed: 0,
         })
@@ -164,8 +176,8 @@ impl<'a> OutcomeTables<'a> {
                 device_s: outcome.device_s,
             })?;
         }
-        let corpus = &self.run.configurations.catalogue.corpus;
-        let passage_name = |id| corpus.id(PassageId(id)).to_owned();
+        self.passages.add(outcome);
+        let passage_name = |id| self.run.passages.id(id).to_owned();
         self.outcome_table.push(outcome.clone().into_final(configuration, &passage_name))?;
         Ok(())
     }
@@ -194,7 +206,6 @@ impl<'a> OutcomeTables<'a> {
 
 fn run_row(run: &OpenRun, log: &Log, mesh: (u32, u32), outcomes: u64, failed: u64) -> RunRow {
     let (resolved, prepared) = (&run.resolved, &run.resolved.prepared);
-    let corpus = &run.configurations.catalogue.corpus;
     RunRow {
         run: run.id().to_owned(),
         job: run.record.job.clone(),
@@ -208,7 +219,7 @@ fn run_row(run: &OpenRun, log: &Log, mesh: (u32, u32), outcomes: u64, failed: u6
         processes: mesh.0,
         dataset: resolved.format().name().to_owned(),
         dataset_digest: resolved.dataset_digest.clone(),
-        corpus: Some(corpus.info().settings.name.clone()),
+        corpus: run.passages.corpus_name(),
         corpus_digest: Some(resolved.corpus_digest.clone()),
         passages: Some(resolved.passages),
         questions: prepared.questions,
@@ -222,7 +233,7 @@ fn run_row(run: &OpenRun, log: &Log, mesh: (u32, u32), outcomes: u64, failed: u6
 }
 
 fn configuration_rows(run: &OpenRun) -> Vec<ConfigurationRow> {
-    let rows = run.resolved.configurations.iter().zip(&run.configurations.methods).enumerate();
+    let rows = run.resolved.configurations.iter().zip(&run.methods).enumerate();
     rows.map(|(position, (configuration, method))| ConfigurationRow {
         position: position as u32,
         configuration: configuration.name.clone(),

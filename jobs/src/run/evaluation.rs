@@ -28,10 +28,12 @@ pub fn evaluate_outcomes(run: &OpenRun, log: &Log, visit: OutcomeVisitor<'_>) ->
         let mut outcome = outcome?;
         let question = gold.for_question(outcome.index)?;
         if let Some(edit) = edits.get(&outcome.index)
-            && run.configurations.methods[outcome.configuration as usize].reads_gold()
+            && run.methods[outcome.configuration as usize].reads_gold()
         {
             outcome = drive_again(run, outcome.configuration, edit)?;
         }
+        let supporting = outcome.supporting.iter().map(|&(passage, _)| passage);
+        run.passages.require(&run.record, outcome.ranked.iter().copied().chain(supporting))?;
         run.evaluator.evaluate_outcome(question, &outcome, &mut buffers, &mut values);
         visit(question, &outcome, &values)?;
     }

@@ -3,7 +3,7 @@
 use crate::error::JobError;
 use crate::job::scoring::profile_of;
 use crate::prepare::questions::{QuestionDetails, row_strata};
-use hopeval_corpus::{Corpus, PassageId};
+use crate::run::passages::RunPassages;
 use hopeval_datasets::Format;
 use hopeval_measures::{FixedPoint, GoldGroups, MeasureBuffers, MeasureSet, OutcomeWithGold, PassageText};
 use hopeval_methods::Method;
@@ -11,7 +11,6 @@ use hopeval_operators::tally::TallyChange;
 use hopeval_results::tables::{OutcomeRow, QuestionRow};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// The key of a live tally.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -39,7 +38,7 @@ pub struct OutcomeEvaluator {
     contents: Vec<OutcomeContents>,
     strata: Vec<String>,
     stratum_ids: HashMap<String, u16>,
-    corpus: Arc<Corpus>,
+    passages: RunPassages,
 }
 
 /// The gold of a question, ready for evaluation.
@@ -56,11 +55,9 @@ pub struct QuestionGold {
     strata: Vec<u16>,
 }
 
-struct PassageTexts<'a>(&'a Corpus);
-
-impl PassageText for PassageTexts<'_> {
+impl PassageText for RunPassages {
     fn text(&self, id: u32) -> &str {
-        if self.0.contains(PassageId(id)) { self.0.text(PassageId(id)) } else { "" }
+        RunPassages::text(self, id)
     }
 }
 
@@ -74,7 +71,7 @@ impl OutcomeEvaluator {
         format: Format,
         methods: &[Box<dyn Method>],
         strata: &[String],
-        corpus: &Arc<Corpus>,
+        passages: &RunPassages,
     ) -> Result<Self, JobError> {
         let set = MeasureSet::new(settings, profile_of(format))?;
         let contents = methods
@@ -87,7 +84,7 @@ impl OutcomeEvaluator {
             })
             .collect();
         let stratum_ids = strata.iter().enumerate().map(|(i, name)| (name.clone(), i as u16)).collect();
-        Ok(Self { set, contents, strata: strata.to_vec(), stratum_ids, corpus: Arc::clone(corpus) })
+        Ok(Self { set, contents, strata: strata.to_vec(), stratum_ids, passages: passages.clone() })
     }
 
     /// The measures.
@@ -123,10 +120,9 @@ impl OutcomeEvaluator {
         values: &mut Vec<Option<f64>>,
     ) {
         let contents = self.contents[outcome.configuration as usize];
-        let title = |id: u32| self.corpus.title(PassageId(id)).to_owned();
+        let title = |id: u32| self.passages.title(id).to_owned();
         let facts: Vec<(String, u32)> =
             outcome.supporting.iter().map(|&(id, sentence)| (title(id), sentence)).collect();
-        let texts = PassageTexts(&self.corpus);
         let with_gold = OutcomeWithGold {
             ok: is_ok(outcome),
             answer: outcome.answer.as_deref(),
@@ -139,7 +135,7 @@ impl OutcomeEvaluator {
             gold_facts: &question.facts,
             predicted_evidences: contents.evidences.then_some(outcome.evidences.as_slice()),
             gold_evidences: &question.evidences,
-            text: self.set.needs_text().then_some(&texts as &dyn PassageText),
+            text: self.set.needs_text().then_some(&self.passages as &dyn PassageText),
         };
         self.set.evaluate_outcome(&with_gold, buffers, values);
     }

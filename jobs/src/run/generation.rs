@@ -120,7 +120,7 @@ impl Generation {
     /// # Errors
     /// An index cannot be made here. The other workers wait: the process must end.
     pub fn make_indexes(&self, worker: &mut Worker) -> Result<(), JobError> {
-        self.run.configurations.catalogue.make_indexes(worker, &self.building)
+        self.run.configurations()?.catalogue.make_indexes(worker, &self.building)
     }
 
     /// Builds this worker's dataflow, once [`Generation::make_indexes`] has come back.
@@ -131,13 +131,13 @@ impl Generation {
         let (index, workers) = (worker.index(), worker.peers());
         let store = self.run.places.store.clone();
         let answer_index = AnswerIndex::open(&store, self.run.id(), index, workers, &self.preferred)?;
-        let usage = service_counters(self.run.configurations.catalogue.infos().map(|(name, _)| name));
+        let usage = service_counters(self.run.configurations()?.catalogue.infos().map(|(name, _)| name));
         self.usage.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&usage));
         let leader =
             if index == 0 { self.leader_parts.lock().unwrap_or_else(PoisonError::into_inner).take() } else { None };
         let parts = WorkerParts {
             writer_id: WriterId { run: self.run.id().to_owned(), generation: self.number, worker: index as u32 },
-            configurations: Arc::clone(&self.run.configurations),
+            configurations: Arc::clone(self.run.configurations()?),
             evaluator: Arc::clone(&self.run.evaluator),
             feed: self.question_feed(index as u64, workers as u64)?,
             answer_index,

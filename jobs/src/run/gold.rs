@@ -35,7 +35,7 @@ pub fn apply_edit(run: &OpenRun, path: &Path, committer: &str) -> Result<GoldEdi
     let spec = hopeval_datasets::DatasetSpec { format, paths: vec![path.into()], limit: None };
     let questions = Questions::open(&spec, RowPolicy::Strict)?;
     let gold_by = run.resolved.job.gold_by(questions.format());
-    let mut resolver = QuestionResolver::new(&run.configurations.catalogue.corpus, gold_by, path, false);
+    let mut resolver = QuestionResolver::new(&run.configurations()?.catalogue.corpus, gold_by, path, false);
     let mut counts = GoldEditCounts::default();
     let mut lines = Vec::new();
     for question in questions {

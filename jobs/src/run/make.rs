@@ -1,6 +1,7 @@
 //! Makes a run: builds its missing inputs, except dense indexes, and writes its questions and its record.
 
 use super::evaluator::OutcomeEvaluator;
+use super::passages::RunPassages;
 use super::settings::{ResolvedSettings, default_cohort_size};
 use crate::cache::ProgressReporter;
 use crate::clock::now_ms;
@@ -15,6 +16,7 @@ use hopeval_results::run::{RUN_VERSION, run_id};
 use hopeval_results::tables::{QuestionRow, TableWriter, write_table};
 use hopeval_results::{RunRecord, layout};
 use std::path::Path;
+use std::sync::Arc;
 
 /// Makes a run of `job` and returns its id.
 ///
@@ -29,7 +31,8 @@ pub fn make_run(
     let opened = OpenedJob::open(job, &places.cache, places.threads, quarantine.is_some(), report)?;
     let mut configured = ConfiguredJob::new(&opened, places, report)?;
     // The settings are checked before anything is written.
-    OutcomeEvaluator::new(&opened.job.measures, Format::World, &configured.methods, &[], opened.corpus())?;
+    let passages = RunPassages::Corpus(Arc::clone(opened.corpus()));
+    OutcomeEvaluator::new(&opened.job.measures, Format::World, &configured.methods, &[], &passages)?;
     let dataset_digest = dataset_digest(&opened.job)?;
     let created_ms = now_ms();
     let run = new_id(created_ms, &dataset_digest, opened.corpus().digest());

@@ -1,20 +1,22 @@
-//! A run opened by a process: its record, its corpus, its services, its methods.
+//! A run opened by a process: its record, its methods and its passages; its corpus and services only where needed.
 
 use super::edits;
 use super::evaluator::OutcomeEvaluator;
 use super::machines::RunConfigurations;
+use super::passages::RunPassages;
 use super::settings::ResolvedSettings;
 use crate::cache::ProgressReporter;
 use crate::error::JobError;
 use crate::job::file::Job;
+use crate::job::paths::CONTEXTS;
 use crate::job::sweep;
 use crate::places::Places;
 use crate::services::catalogue::Catalogue;
 use hopeval_corpus::Corpus;
-use hopeval_methods::MethodSetting;
+use hopeval_methods::{Method, MethodSetting};
 use hopeval_results::tables::{QuestionRow, questions as question_table};
 use hopeval_results::{Log, RunRecord};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A run opened by a process.
 pub struct OpenRun {
@@ -24,45 +26,99 @@ pub struct OpenRun {
     pub record: RunRecord,
     /// Its settings.
     pub resolved: ResolvedSettings,
-    /// Its configurations and services.
-    pub configurations: Arc<RunConfigurations>,
+    /// Its methods, by configuration.
+    pub methods: Vec<Box<dyn Method>>,
+    /// Its passages.
+    pub passages: RunPassages,
     /// The evaluator of its outcomes.
     pub evaluator: Arc<OutcomeEvaluator>,
+    /// Its corpus and services.
+    configurations: OnceLock<Arc<RunConfigurations>>,
 }
 
 impl OpenRun {
-    /// Opens the run `run`: its corpus and sparse indexes are built here if this machine does not have them.
+    /// Opens the run `run` to compute: its corpus and sparse indexes are built here if this machine does not have them.
     ///
     /// # Errors
     /// No such run, another version's record, a corpus with another digest.
     #[expect(clippy::self_named_constructors, reason = "what is open was opened")]
     pub fn open(places: &Places, run: &str, report: ProgressReporter<'_>) -> Result<Self, JobError> {
-        let record = RunRecord::load(&places.store, run)?;
-        let resolved: ResolvedSettings = serde_json::from_value(record.settings.clone())
-            .map_err(|source| JobError::Stored { what: "the settings", run: run.to_owned(), source })?;
-        let corpus = find_corpus(places, &resolved, report)?;
-        if corpus.digest() != resolved.corpus_digest {
-            return Err(JobError::Differs {
-                what: "the corpus",
-                found: corpus.digest().to_owned(),
-                expected: resolved.corpus_digest,
-            });
+        let (record, resolved) = read_settings(places, run)?;
+        Self::with_corpus(places, record, resolved, report)
+    }
+
+    /// Opens the run `run` to read its figures. A finished run's are in its tables, so it needs neither its corpus nor
+    /// a cache; an unfinished run is opened as by [`OpenRun::open`].
+    ///
+    /// # Errors
+    /// As [`OpenRun::open`].
+    pub fn open_figures(places: &Places, run: &str, report: ProgressReporter<'_>) -> Result<Self, JobError> {
+        let (record, resolved) = read_settings(places, run)?;
+        match Log::open(&places.store, run)?.state().finished {
+            Some(_) => Self::with_passages(places, record, resolved, RunPassages::none()),
+            None => Self::with_corpus(places, record, resolved, report),
         }
-        let Job { service, run, measures, .. } = &resolved.job;
-        let catalogue = Catalogue::open(corpus, service, &places.cache, places.threads, run.mode, report)?;
-        let setting = MethodSetting { passages: catalogue.corpus.len() as u32 };
-        let methods = sweep::build_methods(&resolved.configurations, &setting)?;
-        let strata = &resolved.prepared.strata;
-        let evaluator = OutcomeEvaluator::new(measures, resolved.format(), &methods, strata, &catalogue.corpus)?;
-        let catalogue = Arc::new(catalogue);
-        let configurations = RunConfigurations::with_temperatures(methods, catalogue, &run.temperatures);
-        Ok(Self {
-            places: places.clone(),
-            record,
-            resolved,
-            configurations: Arc::new(configurations),
-            evaluator: Arc::new(evaluator),
-        })
+    }
+
+    /// Opens the run `run` to read its outcomes. A finished run has the passages that they name, so it needs neither
+    /// its corpus nor a cache; one that an earlier version finished, and an unfinished one, are opened as by
+    /// [`OpenRun::open`].
+    ///
+    /// # Errors
+    /// As [`OpenRun::open`]; [`JobError::NoPassages`].
+    pub fn open_outcomes(places: &Places, run: &str, report: ProgressReporter<'_>) -> Result<Self, JobError> {
+        let (record, resolved) = read_settings(places, run)?;
+        let log = Log::open(&places.store, run)?;
+        // Edited gold may name other passages than the tables without it.
+        let finished = log.state().finished.as_ref().filter(|_| !log.state().lacks_gold());
+        let Some(finished) = finished else { return Self::with_corpus(places, record, resolved, report) };
+        match RunPassages::read(&places.store, finished)? {
+            Some(passages) => Self::with_passages(places, record, resolved, passages),
+            None => Self::with_corpus(places, record, resolved, report)
+                .map_err(|source| JobError::NoPassages { run: run.to_owned(), source: Box::new(source) }),
+        }
+    }
+
+    fn with_corpus(
+        places: &Places,
+        record: RunRecord,
+        resolved: ResolvedSettings,
+        report: ProgressReporter<'_>,
+    ) -> Result<Self, JobError> {
+        let configurations = open_configurations(places, &resolved, report)?;
+        let passages = RunPassages::Corpus(Arc::clone(&configurations.catalogue.corpus));
+        let open = Self::with_passages(places, record, resolved, passages)?;
+        Ok(Self { configurations: configurations.into(), ..open })
+    }
+
+    fn with_passages(
+        places: &Places,
+        record: RunRecord,
+        resolved: ResolvedSettings,
+        passages: RunPassages,
+    ) -> Result<Self, JobError> {
+        let methods = build_methods(&resolved)?;
+        let (measures, strata) = (&resolved.job.measures, &resolved.prepared.strata);
+        let evaluator = OutcomeEvaluator::new(measures, resolved.format(), &methods, strata, &passages)?;
+        let (places, evaluator) = (places.clone(), Arc::new(evaluator));
+        Ok(Self { places, record, resolved, methods, passages, evaluator, configurations: OnceLock::new() })
+    }
+
+    /// Its configurations over its corpus and services, which are opened now if the run was opened without them.
+    ///
+    /// # Errors
+    /// As [`OpenRun::open`].
+    pub fn configurations(&self) -> Result<&Arc<RunConfigurations>, JobError> {
+        if let Some(open) = self.configurations.get() {
+            return Ok(open);
+        }
+        let opened = open_configurations(&self.places, &self.resolved, &|_, _| ())?;
+        Ok(self.configurations.get_or_init(|| opened))
+    }
+
+    /// Replaces its configurations.
+    pub fn set_configurations(&mut self, configurations: RunConfigurations) {
+        self.configurations = Arc::new(configurations).into();
     }
 
     /// Opens its models and the existing dense indexes. Requests have keys from then on.
@@ -71,7 +127,7 @@ impl OpenRun {
     /// A model that cannot be opened, or that differs from the run's: other weights, another tokenizer, CPU
     /// instructions with other last digits.
     pub fn open_services(&self, report: ProgressReporter<'_>) -> Result<(), JobError> {
-        let catalogue = &self.configurations.catalogue;
+        let catalogue = &self.configurations()?.catalogue;
         catalogue.probe(report)?;
         // Runs of earlier versions did not record fingerprints.
         let mut recorded = self.resolved.services.iter();
@@ -91,7 +147,7 @@ impl OpenRun {
     /// # Errors
     /// As [`Catalogue::open_on_devices`].
     pub fn open_on_devices(&self, workers: usize) -> Result<(), JobError> {
-        self.configurations.catalogue.open_on_devices(workers)
+        self.configurations()?.catalogue.open_on_devices(workers)
     }
 
     /// Its id.
@@ -117,6 +173,58 @@ impl OpenRun {
         let rows = question_table::stream_questions(&self.places.store, self.id(), from)?;
         Ok(rows.map(move |row| row.map(|row| edits::edited_row(&edits, row)).map_err(JobError::from)))
     }
+}
+
+/// The record of a run, and its settings.
+fn read_settings(places: &Places, run: &str) -> Result<(RunRecord, ResolvedSettings), JobError> {
+    let record = RunRecord::load(&places.store, run)?;
+    let resolved: ResolvedSettings = serde_json::from_value(record.settings.clone())
+        .map_err(|source| JobError::Stored { what: "the settings", run: run.to_owned(), source })?;
+    Ok((record, resolved))
+}
+
+fn build_methods(resolved: &ResolvedSettings) -> Result<Vec<Box<dyn Method>>, JobError> {
+    sweep::build_methods(&resolved.configurations, &MethodSetting { passages: resolved.passages as u32 })
+}
+
+/// Opens the corpus and the services of a run.
+fn open_configurations(
+    places: &Places,
+    resolved: &ResolvedSettings,
+    report: ProgressReporter<'_>,
+) -> Result<Arc<RunConfigurations>, JobError> {
+    let corpus = find_corpus(places, resolved, report)?;
+    if corpus.digest() != resolved.corpus_digest {
+        return Err(JobError::Differs {
+            what: "the corpus",
+            found: corpus.digest().to_owned(),
+            expected: resolved.corpus_digest.clone(),
+        });
+    }
+    let Job { service, run, .. } = &resolved.job;
+    let catalogue = Catalogue::open(corpus, service, &places.cache, places.threads, run.mode, report)?;
+    let methods = build_methods(resolved)?;
+    Ok(Arc::new(RunConfigurations::with_temperatures(methods, Arc::new(catalogue), &run.temperatures)))
+}
+
+/// The sources from which a transcript of `run` builds the corpus first, if this machine's cache does not have it.
+///
+/// # Errors
+/// No such run, another version's record, a damaged corpus.
+pub fn missing_corpus(places: &Places, run: &str) -> Result<Option<String>, JobError> {
+    let (_, resolved) = read_settings(places, run)?;
+    let Some(key) = resolved.corpus_key.as_deref() else { return Ok(None) };
+    if places.cache.built_corpus(key)?.is_some() {
+        return Ok(None);
+    }
+    let job = &resolved.job;
+    let named = job.corpus.source.paths().iter();
+    let files = named.flat_map(|path| match path.as_os_str() == CONTEXTS {
+        true => job.dataset.questions.paths().to_vec(),
+        false => vec![path.clone()],
+    });
+    let files: Vec<String> = files.map(|path| path.display().to_string()).collect();
+    Ok(Some(if files.is_empty() { "the generated world".to_owned() } else { files.join(", ") }))
 }
 
 /// The corpus of a run, from the cache or built again.

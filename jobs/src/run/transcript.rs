@@ -28,9 +28,10 @@ pub fn drive_again(run: &OpenRun, configuration: u32, question: &QuestionRow) ->
 /// # Errors
 /// A request without an answer from these services.
 pub fn transcript(run: &OpenRun, configuration: u32, question: &QuestionRow) -> Result<Transcript, JobError> {
-    let method = run.configurations.methods[configuration as usize].as_ref();
+    let configurations = run.configurations()?;
+    let method = configurations.methods[configuration as usize].as_ref();
     let name = &run.resolved.configurations[configuration as usize].name;
-    let catalogue = &run.configurations.catalogue;
+    let catalogue = &configurations.catalogue;
     // A model's answers come from the journal: computing them again may take long, or be impossible here.
     let journalled = catalogue.needs_models(method).then(|| JournalledAnswers::open(run)).transpose()?;
     let mut answer = |request: &hopeval_methods::Request| {

@@ -93,7 +93,7 @@ impl Bench {
                 settings.model = "gone".to_owned();
             }
         }
-        let corpus = Arc::clone(&run.configurations.catalogue.corpus);
+        let corpus = Arc::clone(&run.configurations().unwrap().catalogue.corpus);
         Catalogue::open(corpus, &job.service, &run.places.cache, 1, job.run.mode, &|_, _| ()).unwrap()
     }
 
@@ -114,10 +114,8 @@ impl Bench {
         let places = self.places(store);
         let run = make_run(&self.job, &places, None, &|_, _| ()).unwrap();
         let mut open = OpenRun::open(&places, &run, &|_, _| ()).unwrap();
-        open.configurations = Arc::new(RunConfigurations::new(
-            vec![Box::new(Probe::default())],
-            Arc::clone(&open.configurations.catalogue),
-        ));
+        let catalogue = Arc::clone(&open.configurations().unwrap().catalogue);
+        open.set_configurations(RunConfigurations::new(vec![Box::new(Probe::default())], catalogue));
         let number = fence_log(&places.store, &open.record, "test", 1, workers).unwrap();
         open.open_services(&|_, _| ()).unwrap();
         let (generation, commit_thread) = Generation::join(open, number, Some("test")).unwrap();
@@ -142,10 +140,8 @@ impl Bench {
         let outcomes = read_table::<FinalOutcomeRow>(&places.store, &place("outcomes")).unwrap();
         // A transcript needs no model: the models are deleted, and the journal has their answers.
         let mut elsewhere = OpenRun::open(&places, &run, &|_, _| ()).unwrap();
-        elsewhere.configurations = Arc::new(RunConfigurations::new(
-            vec![Box::new(Probe::default())],
-            Arc::new(self.without_models(&elsewhere)),
-        ));
+        let catalogue = Arc::new(self.without_models(&elsewhere));
+        elsewhere.set_configurations(RunConfigurations::new(vec![Box::new(Probe::default())], catalogue));
         let rows = elsewhere.questions_from(&log, 0).unwrap();
         let question = rows.map(Result::unwrap).nth(3).unwrap();
         let transcript = transcript(&elsewhere, 0, &question).unwrap();

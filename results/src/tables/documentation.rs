@@ -2,8 +2,8 @@
 
 use super::cell::DESCRIPTION;
 use super::{
-    ConfigurationRow, CostRow, ErrorRow, FinalOutcomeRow, LatencyRow, MeasureRow, OutcomeRow, QuestionRow, RequestRow,
-    Row, RunRow, SCHEMA_VERSION, ScoreRow,
+    ConfigurationRow, CostRow, ErrorRow, FinalOutcomeRow, LatencyRow, MeasureRow, OutcomeRow, PassageRow, QuestionRow,
+    RequestRow, Row, RunRow, SCHEMA_VERSION, ScoreRow,
 };
 use arrow::datatypes::{DataType, Field};
 use std::fmt::Write;
@@ -22,6 +22,7 @@ pub fn schema_markdown() -> String {
     write_table_section::<MeasureRow>(&mut out);
     write_table_section::<CostRow>(&mut out);
     write_table_section::<LatencyRow>(&mut out);
+    write_table_section::<PassageRow>(&mut out);
     write_table_section::<RequestRow>(&mut out);
     write_table_section::<ErrorRow>(&mut out);
     write_table_section::<OutcomeRow>(&mut out);

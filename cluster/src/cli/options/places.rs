@@ -50,6 +50,20 @@ impl PlaceArguments {
         Ok(OpenRun::open(&places, &run, &|_, _| ())?)
     }
 
+    /// Opens a run of the store to read its figures. A finished one needs no corpus and no cache.
+    pub(crate) fn open_figures(&self, run: &str) -> Result<OpenRun> {
+        let places = self.open_existing()?;
+        let run = hopeval_results::run::resolve_run(&places.store, run)?;
+        Ok(OpenRun::open_figures(&places, &run, &|_, _| ())?)
+    }
+
+    /// Opens a run of the store to read its outcomes. A finished one needs no corpus and no cache.
+    pub(crate) fn open_outcomes(&self, run: &str) -> Result<OpenRun> {
+        let places = self.open_existing()?;
+        let run = hopeval_results::run::resolve_run(&places.store, run)?;
+        Ok(OpenRun::open_outcomes(&places, &run, &|_, _| ())?)
+    }
+
     pub(crate) fn threads(&self) -> Option<usize> {
         self.threads.map(NonZeroUsize::get)
     }

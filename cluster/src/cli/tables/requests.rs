@@ -14,13 +14,21 @@ pub(crate) fn request_table(plan: &JobPlan) -> String {
         let tokens = plan.estimated_tokens.get(name);
         let mut cells = vec![name.clone()];
         cells.extend([first.asked, first.unique, first.journalled].map(|n| n.to_string()));
-        cells.push(known(plan.estimated.get(name).copied()));
+        let sampled = plan.sampled.get(name);
+        cells.push(sampled.map_or(UNKNOWN.to_owned(), |all| format!("{} of {}", all.journalled, all.unique)));
+        // The answers before these requests were guessed so that a question goes on for as long as it may.
+        let bound = if plan.bounds.contains(name) { "at most " } else { "" };
+        let estimate = |n: Option<u64>| n.map_or(UNKNOWN.to_owned(), |n| format!("{bound}{n}"));
+        cells.push(estimate(plan.estimated.get(name).copied()));
         if has_models {
-            cells.extend([tokens.map(|t| t.prompt), tokens.map(|t| t.completion), tokens.map(|t| t.scored)].map(known));
+            cells.push(estimate(tokens.map(|t| t.prompt)));
+            cells.push(known(tokens.map(|t| t.completion)));
+            cells.push(estimate(tokens.map(|t| t.scored)));
         }
         cells
     });
-    let mut header = vec!["requests", "first round", "unique", "in the journal", "all rounds (estimate)"];
+    let mut header =
+        vec!["requests", "first round", "unique", "in the journal", "sample in the journal", "all rounds (estimate)"];
     if has_models {
         header.extend(["prompt tokens", "written at most", "scored tokens"]);
     }

@@ -23,7 +23,7 @@ pub(super) fn construct_annotated(
     let run = places.open_run(run)?;
     let log = Log::open(&run.places.store, run.id())?;
     let position = annotating_configuration(&run, arguments.configuration.as_deref())?;
-    let library = CorpusLibrary::unsearched(&run.configurations.catalogue.corpus);
+    let library = CorpusLibrary::unsearched(&run.configurations()?.catalogue.corpus);
     let mut made = ConstructReport::default();
     let mut files = TrainingTables::create_for_hops(&arguments.out)?;
     let mut wrong = None;
@@ -55,7 +55,7 @@ pub(super) fn construct_annotated(
 /// The position of the annotating configuration.
 fn annotating_configuration(run: &OpenRun, wanted: Option<&str>) -> Result<usize> {
     let names = run.configuration_names();
-    let annotates = |at: &usize| run.configurations.methods[*at].kind() == ANNOTATES;
+    let annotates = |at: &usize| run.methods[*at].kind() == ANNOTATES;
     let fitting: Vec<usize> = (0..names.len()).filter(annotates).collect();
     let listed = fitting.iter().map(|&at| names[at].as_str()).collect::<Vec<_>>().join(", ");
     if fitting.is_empty() {
