@@ -23,6 +23,7 @@ use crate::fault::RunFault;
 use crate::mode::TimingMode;
 use hopeval_methods::{FailureKind, Request, Response};
 use hopeval_operators::RequestKey;
+use hopeval_operators::gate::Gate;
 use hopeval_operators::serve::{Backend, BackendAnswer, Submission};
 use hopeval_operators::ticket::Ticket;
 use hopeval_results::AnswerLocation;
@@ -57,17 +58,24 @@ pub struct ServingOptions {
     pub worker: usize,
 }
 
+/// The parts of a worker that its dispatcher shares with others.
+pub struct DispatcherParts<'a> {
+    /// The worker's keys of the journal.
+    pub answer_index: AnswerIndex,
+    /// Counts the work of services.
+    pub usage: &'a ServiceCounters,
+    /// Receives an error that ends the run.
+    pub fault: &'a RunFault,
+    /// Lets services begin batches.
+    pub gate: &'a Gate,
+    /// The entry of queries of dense indexes to all workers; `None` for a single worker.
+    pub inlet: Option<&'a QueryInlet>,
+}
+
 impl ServiceDispatcher {
-    /// Starts the services of one worker, each with its own thread. With several workers, queries of dense indexes go
-    /// through `inlet` to all workers. An error that ends the run goes to `fault`.
-    pub fn open(
-        catalogue: &Arc<Catalogue>,
-        answer_index: AnswerIndex,
-        usage: &ServiceCounters,
-        options: ServingOptions,
-        fault: &RunFault,
-        inlet: Option<&QueryInlet>,
-    ) -> Self {
+    /// Starts the services of one worker, each with its own thread.
+    pub fn open(catalogue: &Arc<Catalogue>, parts: DispatcherParts<'_>, options: ServingOptions) -> Self {
+        let DispatcherParts { answer_index, usage, fault, gate, inlet } = parts;
         let ServingOptions { batch, mode, worker } = options;
         let mut queues = BTreeMap::new();
         for (name, service) in catalogue.journalled_services() {
@@ -77,6 +85,7 @@ impl ServiceDispatcher {
                 name: Arc::clone(name),
                 usage: Arc::clone(usage),
                 fault: fault.clone(),
+                gate: gate.clone(),
                 worker,
                 batch,
                 inlet: inlet.cloned(),
@@ -87,7 +96,7 @@ impl ServiceDispatcher {
         }
         let (journal_reads, receiver) = channel();
         let segment_reader = answer_index.reader();
-        let journal_reader = JournalReader { queues: queues.clone(), usage: Arc::clone(usage) };
+        let journal_reader = JournalReader { queues: queues.clone(), usage: Arc::clone(usage), gate: gate.clone() };
         spawn_thread("archive", move || journal_reader.read_answers(&receiver, &segment_reader));
         Self {
             catalogue: Arc::clone(catalogue),
