@@ -13,6 +13,8 @@ use hopeval_results::{Log, Store, layout};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
 
@@ -83,6 +85,74 @@ fn journal(store: &Store) -> (BTreeMap<String, usize>, usize) {
 fn computed(document: &serde_json::Value) -> u64 {
     let costs = document["cost"].as_array().unwrap().iter();
     costs.filter(|row| row["configuration"].is_null()).map(|row| row["computed"].as_u64().unwrap()).sum()
+}
+
+/// A job with every question in flight, each with rounds to go: its drain ends none of them.
+const ROUNDS: &str = r#"
+name = "rounds"
+[dataset.world]
+questions = 24
+passages = 400
+seed = 3
+[service.tfidf]
+kind = "tfidf"
+[service.links]
+kind = "link_tfidf"
+[service.scorer]
+kind = "lm"
+model = "hopeval:scorer"
+threads = 1
+[method.promptrank]
+kind = "promptrank"
+retriever = "tfidf"
+link_ranker = "links"
+scorer = "scorer"
+pool = 6
+first_hops = 3
+[run]
+in_flight = 512
+"#;
+
+/// Waits until a process that serves metrics at `address` has served `least` requests.
+fn served(address: SocketAddr, least: u64) {
+    wait_for("served requests", || {
+        let mut stream = TcpStream::connect(address).ok()?;
+        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").ok()?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text).ok()?;
+        let count = text.lines().find_map(|line| line.strip_prefix("hopeval_requests_served_total "))?;
+        (count.parse::<u64>().ok()? >= least).then_some(())
+    });
+}
+
+#[test]
+fn a_question_with_rounds_to_go_is_not_driven_to_its_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::write(dir.join("job.toml"), ROUNDS).unwrap();
+    let peace = document(hopeval(dir, &["run", "job.toml"]).args(["--store", "peace", "--cache", "cache", "--json"]));
+    let (requests, _) = journal(&open(dir, "peace"));
+
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut command = hopeval(dir, &["run", "job.toml", "--store", "drained", "--cache", "cache"]);
+    command.args(["--metrics", &address.to_string()]).stdout(Stdio::null()).stderr(Stdio::piped());
+    let running = Running(Some(command.spawn().unwrap()));
+    // Every question has asked its retriever; the scorer has some of the first paths.
+    served(address, 40);
+    let ended = running.drained();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(75), "{said}");
+    let store = open(dir, "drained");
+    let (before, _) = journal(&store);
+    assert!(before.len() >= 20 && before.len() < requests.len(), "{} of {}", before.len(), requests.len());
+    let id = hopeval_results::run::list_runs(&store).unwrap().pop().unwrap();
+    assert!(Log::open(&store, &id).unwrap().state().commits.is_empty(), "a cohort with open questions was committed");
+
+    let places = ["--store", "drained", "--cache", "cache", "--json"];
+    document(hopeval(dir, &["resume", &id, "--workers", "3"]).args(places));
+    assert!(journal(&store).0 == requests, "the two generations together computed every request exactly once");
+    let tables = final_tables(&dir.join("peace"), run_of(&peace));
+    assert!(final_tables(&dir.join("drained"), &id) == tables, "the tables differ after a resume");
 }
 
 fn open(dir: &Path, store: &str) -> Store {

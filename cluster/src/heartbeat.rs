@@ -73,7 +73,7 @@ pub enum MeshVerdict {
         /// Time since its last sign.
         since: Duration,
     },
-    /// Another process was asked to stop: admit no more questions, finish those in flight, then say `quiet`.
+    /// Another process was asked to stop: begin no more work, finish what is under way, then say `quiet`.
     Drain,
     /// All are quiet, so all computing has ended: make everything durable, then say `drained`.
     Flush,
@@ -89,7 +89,7 @@ impl fmt::Display for MeshVerdict {
                 write!(f, "process {process} made no progress for {:.1} s", since.as_secs_f64())
             }
             Self::Drain => f.write_str("another process was asked to stop"),
-            Self::Flush => f.write_str("no process has a question in flight"),
+            Self::Flush => f.write_str("no process has work under way"),
             Self::StopNow => f.write_str("all processes have drained"),
         }
     }
@@ -201,7 +201,7 @@ impl HeartbeatHandle {
         self.send_command(HeartbeatCommand::Tell(ClosingStep::Drain));
     }
 
-    /// This process has finished its questions, and admits no more. When all have said so, all receive
+    /// This process has no work under way, and begins none. When all have said so, all receive
     /// [`MeshVerdict::Flush`].
     pub fn quiet(&self) {
         self.send_command(HeartbeatCommand::Tell(ClosingStep::Quiet));

@@ -7,7 +7,7 @@
 //!   close          wait until the other sides close their sockets too
 //!   finish         process 0: final tables, goodbye; the others: goodbye, watch process 0 until its goodbye
 //!
-//!   drain: admit no more, be quiet --all are--> flush computed answers --all have--> exit
+//!   drain: begin no work, be quiet --all are--> flush computed answers --all have--> exit
 //!   ends early, as resumable: a peer is lost or stalled, a fault that may pass, or all have drained
 //! ```
 //!

@@ -11,7 +11,7 @@
 //! | file | does |
 //! | --- | --- |
 //! | [`settings`], [`make`], [`open`], [`generation`] | a run's settings; it is made, opened, begun again |
-//! | [`feed`], [`machines`], [`render`], [`drain`] | questions and machines in the dataflow; its early end |
+//! | [`feed`], [`machines`], [`render`] | questions and machines in the dataflow |
 //! | [`journal_writer`], [`outcome_writer`], [`writes`] | records and outcomes become durable |
 //! | [`commits`], [`live_table`] | cohorts are committed; the live table |
 //! | [`evaluator`], [`evaluation`], [`outcome`], [`gold_reader`] | outcomes are evaluated by gold, all in final order |
@@ -21,7 +21,6 @@
 
 pub mod commits;
 pub mod corrections;
-pub mod drain;
 pub mod edits;
 pub mod evaluation;
 pub mod evaluator;

@@ -3,7 +3,8 @@
 //! All configurations of a question are opened together on one worker. A key is sent once per worker while it is in
 //! flight, and once per question while any of its configurations is open: the response fans out locally. An opener can
 //! ask for one machine at a time, to time each by itself ([`QuestionOpener::one_at_a_time`]). A machine is stepped only
-//! with *all* responses of its round, in the order of its requests. So the order of arrival has no effect.
+//! with *all* responses of its round, in the order of its requests. So the order of arrival has no effect. Behind a
+//! closed [`Gate`] no machine is stepped: it stays open with its cohort, and the next run replays it from the journal.
 //!
 //! ```text
 //!   question --> open --> step --Ask--> known to the question? --> in flight here? --> send
@@ -14,6 +15,7 @@
 
 use crate::admit::Credits;
 use crate::counters::OperatorCounters;
+use crate::gate::Gate;
 use crate::message::{Envelope, Reply, RequestKey};
 use crate::ticket::Slab;
 use rustc_hash::FxHashMap;
@@ -125,10 +127,11 @@ struct MachineDriver<P: QuestionOpener> {
     finished: usize,
     worker: u32,
     counters: Arc<OperatorCounters>,
+    gate: Gate,
 }
 
 impl<P: QuestionOpener> MachineDriver<P> {
-    fn new(opener: P, worker: usize, counters: &Arc<OperatorCounters>) -> Self {
+    fn new(opener: P, worker: usize, counters: &Arc<OperatorCounters>, gate: &Gate) -> Self {
         Self {
             opener,
             questions: Slab::new(),
@@ -140,6 +143,7 @@ impl<P: QuestionOpener> MachineDriver<P> {
             finished: 0,
             worker: u32::try_from(worker).unwrap_or(u32::MAX),
             counters: Arc::clone(counters),
+            gate: gate.clone(),
         }
     }
 
@@ -196,9 +200,11 @@ impl<P: QuestionOpener> MachineDriver<P> {
         }
     }
 
-    /// Steps every machine with a complete round.
+    /// Steps every machine with a complete round, until the gate is closed.
     fn step_ready(&mut self) {
-        while let Some((slot, index)) = self.ready.pop_front() {
+        while !self.gate.is_closed()
+            && let Some((slot, index)) = self.ready.pop_front()
+        {
             let Some(question) = self.questions.get_mut(slot) else { continue };
             let Some(running) = question.machines[index].as_mut() else { continue };
             let round = std::mem::take(&mut running.round).into_iter().flatten().collect();
@@ -284,6 +290,7 @@ impl<P: QuestionOpener> MachineDriver<P> {
 ///
 /// ```
 /// use hopeval_operators::admit::Credits;
+/// use hopeval_operators::gate::Gate;
 /// use hopeval_operators::drive::{AskedRequest, DrivenMachine, QuestionOpener, DrivenStep, drive};
 /// use hopeval_operators::{OperatorCounters, RequestKey, Reply};
 /// use std::{rc::Rc, sync::Arc, sync::atomic::Ordering, sync::mpsc::channel};
@@ -321,12 +328,12 @@ impl<P: QuestionOpener> MachineDriver<P> {
 /// let counters = Arc::new(OperatorCounters::default());
 /// let counted = Arc::clone(&counters);
 /// timely::execute_directly(move |worker| {
-///     let credits = Credits::new(4);
+///     let (credits, gate) = (Credits::new(4), Gate::default());
 ///     worker.dataflow::<u64, _, _>(|scope| {
 ///         let questions = [7u64].to_stream(scope).container::<Vec<_>>();
 ///         let outcomes = scope.iterative::<u32, _, _>(|inner| {
 ///             let (handle, replies) = inner.loop_variable::<Vec<_>>(1);
-///             let (requests, outcomes) = drive(questions.enter(inner), replies, Climbers, &credits, &counted);
+///             let (requests, outcomes) = drive(questions.enter(inner), replies, Climbers, &credits, &counted, &gate);
 ///             let answered =
 ///                 requests.map(|asked| Reply { key: asked.key, to: asked.from, response: asked.request + 1 });
 ///             answered.connect_loop(handle);
@@ -348,6 +355,7 @@ pub fn drive<'scope, P>(
     opener: P,
     credits: &Credits,
     counters: &Arc<OperatorCounters>,
+    gate: &Gate,
 ) -> (Stream<'scope, LoopTime, Vec<Envelope<RequestOf<P>>>>, Stream<'scope, LoopTime, Vec<OutcomeOf<P>>>)
 where
     P: QuestionOpener,
@@ -363,7 +371,7 @@ where
     let (outcomes, outcome_stream) = builder.new_output();
     let mut requests = OutputBuilder::<_, CapacityContainerBuilder<Vec<_>>>::from(requests);
     let mut outcomes = OutputBuilder::<_, CapacityContainerBuilder<Vec<_>>>::from(outcomes);
-    let mut driver = MachineDriver::new(opener, scope.index(), counters);
+    let mut driver = MachineDriver::new(opener, scope.index(), counters, gate);
     let credits = credits.clone();
     builder.build(move |capabilities| {
         drop(capabilities);

@@ -6,8 +6,9 @@
 //! record always arrives before any effect of its reply.
 
 use crate::counters::OperatorCounters;
+use crate::gate::WorkGuard;
 use crate::message::{Envelope, Reply, RequestKey};
-use crate::ticket::{Mailbox, Slab, Ticket};
+use crate::ticket::{Mailbox, PostedAnswer, Slab, Ticket};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use timely::container::CapacityContainerBuilder;
@@ -95,6 +96,14 @@ fn waiting_asker<T: Timestamp>(capability: &InputCapability<T>, from: u32) -> Wa
 type TimedReplies<T, B> = TimedBatches<T, Reply<<B as Backend>::Response>>;
 type TimedRecords<T, B> = TimedBatches<T, <B as Backend>::Record>;
 
+/// The answers of one activation.
+struct AnswerBatches<T: Timestamp, B: Backend> {
+    replies: TimedReplies<T, B>,
+    records: TimedRecords<T, B>,
+    /// Under way until both are sent.
+    work: Vec<WorkGuard>,
+}
+
 /// The open keys of one worker, with all waiting askers.
 struct RequestServer<T: Timestamp, B: Backend> {
     backend: B,
@@ -140,9 +149,11 @@ impl<T: Timestamp, B: Backend> RequestServer<T, B> {
     }
 
     /// The replies to all waiting askers, for the answers so far, and the records at the first asker's timestamp.
-    fn take_answers(&mut self) -> (TimedReplies<T, B>, TimedRecords<T, B>) {
+    fn take_answers(&mut self) -> AnswerBatches<T, B> {
         let (mut replies, mut records) = (TimedBatches { groups: Vec::new() }, TimedBatches { groups: Vec::new() });
-        for (slot, answer) in self.mailbox.take_answers() {
+        let mut begun = Vec::new();
+        for PostedAnswer { slot, answer, work } in self.mailbox.take_posted() {
+            begun.extend(work);
             let Some(InFlightKey { key, askers }) = self.slots.remove(slot) else { continue };
             self.in_flight.remove(&key);
             let dropped = || BackendAnswer { response: self.backend.dropped(), record: None };
@@ -155,7 +166,7 @@ impl<T: Timestamp, B: Backend> RequestServer<T, B> {
                 replies.push(&reply, Reply { key, to: from, response: response.clone() });
             }
         }
-        (replies, records)
+        AnswerBatches { replies, records, work: begun }
     }
 }
 
@@ -226,9 +237,11 @@ where
             server.mailbox.will_read();
             input.for_each(|capability, envelopes| server.take_envelopes(&capability, envelopes));
             server.submit_batch();
-            let (answers, made) = server.take_answers();
-            answers.send_all(replies.activate());
-            made.send_all(records.activate());
+            let answered = server.take_answers();
+            answered.replies.send_all(replies.activate());
+            answered.records.send_all(records.activate());
+            // A flush after the last of these drops finds every record at the journal's operator.
+            drop(answered.work);
         }
     });
     (reply_stream, record_stream)

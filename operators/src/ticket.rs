@@ -3,14 +3,22 @@
 //! A lost answer would leave a capability open for ever, and the dataflow would never end. Therefore a [`Ticket`]
 //! dropped without an answer informs the operator.
 
+use crate::gate::WorkGuard;
 use crate::notifier::Notifier;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 use timely::scheduling::SyncActivator;
 
-/// An answer with the slot of its request; `None` if the ticket was dropped.
-type PostedAnswer<T> = (usize, Option<T>);
+/// An answer on its way to the operator.
+pub(crate) struct PostedAnswer<T> {
+    /// The slot of its request.
+    pub(crate) slot: usize,
+    /// The answer; `None` if the ticket was dropped.
+    pub(crate) answer: Option<T>,
+    /// Its work, which the operator drops once it has sent the answer.
+    pub(crate) work: Option<WorkGuard>,
+}
 
 /// The channel to one operator, shared by its tickets.
 struct AnswerChannel<T> {
@@ -28,6 +36,7 @@ pub(crate) struct Mailbox<T> {
 pub struct Ticket<T> {
     slot: usize,
     channel: Option<Arc<AnswerChannel<T>>>,
+    work: Option<WorkGuard>,
 }
 
 impl<T> Mailbox<T> {
@@ -37,7 +46,7 @@ impl<T> Mailbox<T> {
     }
 
     pub(crate) fn new_ticket(&self, slot: usize) -> Ticket<T> {
-        Ticket { slot, channel: Some(Arc::clone(&self.channel)) }
+        Ticket { slot, channel: Some(Arc::clone(&self.channel)), work: None }
     }
 
     /// Announces a call of [`take_answers`](Self::take_answers) in this activation. Until then, answers need not wake
@@ -47,13 +56,23 @@ impl<T> Mailbox<T> {
     }
 
     /// The answers posted so far; `None` for a dropped ticket.
-    pub(crate) fn take_answers(&self) -> impl Iterator<Item = PostedAnswer<T>> {
+    pub(crate) fn take_answers(&self) -> impl Iterator<Item = (usize, Option<T>)> {
+        self.take_posted().map(|posted| (posted.slot, posted.answer))
+    }
+
+    /// The same, each with its work.
+    pub(crate) fn take_posted(&self) -> impl Iterator<Item = PostedAnswer<T>> {
         self.channel.notifier.rearm();
         self.receiver.try_iter()
     }
 }
 
 impl<T> Ticket<T> {
+    /// Marks the request as under way: `work` is dropped when the operator has sent the answer.
+    pub fn set_work(&mut self, work: WorkGuard) {
+        self.work = Some(work);
+    }
+
     /// Answers, and wakes the worker.
     pub fn answer(mut self, answer: T) {
         if let Some(channel) = self.post_answer(Some(answer)) {
@@ -76,7 +95,8 @@ impl<T> Ticket<T> {
     /// Posts the answer, and returns the channel if its operator must be woken.
     fn post_answer(&mut self, answer: Option<T>) -> Option<Arc<AnswerChannel<T>>> {
         // A send fails only if the operator is gone, and then nobody waits.
-        self.channel.take().filter(|channel| channel.sender.send((self.slot, answer)).is_ok())
+        let posted = PostedAnswer { slot: self.slot, answer, work: self.work.take() };
+        self.channel.take().filter(|channel| channel.sender.send(posted).is_ok())
     }
 }
 
@@ -101,7 +121,8 @@ impl<T> TicketBox<T> {
     /// # Errors
     /// Fewer answers came within `patience`.
     pub fn wait_for(&self, n: usize, patience: Duration) -> Result<Vec<(usize, Option<T>)>, RecvTimeoutError> {
-        (0..n).map(|_| self.0.receiver.recv_timeout(patience)).collect()
+        let answers = (0..n).map(|_| self.0.receiver.recv_timeout(patience));
+        answers.map(|posted| posted.map(|PostedAnswer { slot, answer, .. }| (slot, answer))).collect()
     }
 }
 

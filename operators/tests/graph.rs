@@ -12,6 +12,7 @@ use hopeval_operators::commit::{Committer, commit};
 use hopeval_operators::correct::correct;
 use hopeval_operators::drive::{AskedRequest, DrivenMachine, DrivenStep, QuestionOpener, drive};
 use hopeval_operators::flush::Flush;
+use hopeval_operators::gate::Gate;
 use hopeval_operators::persist::{DueWrites, DurableWriter, persist};
 use hopeval_operators::scatter::{QueryEnd, QuerySender, QueryShard, query_channel, scatter};
 use hopeval_operators::serve::{Backend, BackendAnswer, Submission, serve};
@@ -358,7 +359,7 @@ fn render(worker: &mut Worker, seen: &Arc<Mutex<Seen>>, counters: &Arc<OperatorC
         sender.send(edit()).unwrap();
     }
     let committer = FirstWorkerCommitter(leads.then(|| CheckingCommitter { seen: Arc::clone(seen), complete: 0 }));
-    let (credits, flush) = (Credits::new(5), Flush::default());
+    let (credits, gate, flush) = (Credits::new(5), Gate::default(), Flush::default());
     let before = if leads { vec![BEFORE] } else { Vec::new() };
     let records = Pages::new(false, |items| Receipt::Records(items.into_iter().map(|(_, record)| record).collect()));
     let outcomes = Pages::new(true, |items: Vec<(u64, Rc<Ended>)>| {
@@ -369,7 +370,8 @@ fn render(worker: &mut Worker, seen: &Arc<Mutex<Seen>>, counters: &Arc<OperatorC
         let questions = admit(scope, Share((index as u64..QUESTIONS).step_by(peers)), &credits, counters);
         let (ended, recorded) = scope.iterative::<u32, _, _>(|inner| {
             let (handle, replies) = inner.loop_variable::<Vec<_>>(1);
-            let (requests, ended) = drive(questions.enter(inner), replies, AllConfigurations, &credits, counters);
+            let (requests, ended) =
+                drive(questions.enter(inner), replies, AllConfigurations, &credits, counters, &gate);
             let (replies, recorded) = serve(requests, ThreadBackend::open(query_sender), counters);
             replies.connect_loop(handle);
             (ended.leave(scope), recorded.leave(scope))

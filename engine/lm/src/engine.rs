@@ -206,15 +206,34 @@ pub struct ModelAbilities {
 /// Receives a completion.
 pub type CompletionCallback = Box<dyn FnOnce(Completion) + Send>;
 
+/// Asked before the first batch with a request. On `false` the request is set aside: it is neither computed nor
+/// answered as long as the engine runs. Later calls must give the same answer.
+pub type BeginCheck = Box<dyn Fn() -> bool + Send>;
+
+/// A request for [`Engine::submit_all`].
+pub struct EngineCall {
+    /// The request.
+    pub request: Request,
+    /// Called once with the completion.
+    pub reply: CompletionCallback,
+    /// Whether a batch may begin with it; `None` if it always may.
+    pub may_begin: Option<BeginCheck>,
+}
+
 /// A submitted request. If it is dropped without an answer, it answers with a refusal: no request is ever lost.
 struct Submission {
     request: Request,
     work: RequestWork,
     reply: Option<CompletionCallback>,
+    may_begin: Option<BeginCheck>,
     since: Instant,
 }
 
 impl Submission {
+    fn may_begin(&self) -> bool {
+        self.may_begin.as_ref().is_none_or(|may_begin| may_begin())
+    }
+
     fn answer(mut self, completion: Completion) {
         if let Some(reply) = self.reply.take() {
             reply(completion);
@@ -303,15 +322,14 @@ impl Engine {
 
     /// Submits a request. `reply` is called once, on the engine's thread, or here at once if the request is refused.
     pub fn submit(&self, request: Request, reply: impl FnOnce(Completion) + Send + 'static) {
-        self.submit_all([(request, Box::new(reply) as CompletionCallback)]);
+        self.submit_all([EngineCall { request, reply: Box::new(reply), may_begin: None }]);
     }
 
     /// Submits several requests that enter the queue together, so the first batch can hold all of them. If they came
     /// one by one, the first would have its prefix computed before the requests that share it arrive. Each is answered
     /// as by [`submit`](Self::submit).
-    pub fn submit_all(&self, asked: impl IntoIterator<Item = (Request, CompletionCallback)>) {
-        let admitted: Vec<_> =
-            asked.into_iter().filter_map(|(request, reply)| self.admit_request(request, reply)).collect();
+    pub fn submit_all(&self, asked: impl IntoIterator<Item = EngineCall>) {
+        let admitted: Vec<_> = asked.into_iter().filter_map(|call| self.admit_request(call)).collect();
         if !admitted.is_empty() {
             let queue = self.queue.as_ref().expect("the queue is open until the engine is dropped; this is a bug");
             // If sending fails, the submissions are dropped with the error; the drop answers them.
@@ -327,7 +345,8 @@ impl Engine {
             let answers = answers.clone();
             count = n + 1;
             // The receiver below outlives every sender.
-            (request, Box::new(move |completion| drop(answers.send((n, completion)))) as CompletionCallback)
+            let reply = Box::new(move |completion| drop(answers.send((n, completion))));
+            EngineCall { request, reply, may_begin: None }
         }));
         drop(answers);
         let mut sorted = completions.into_iter().collect::<Vec<_>>();
@@ -337,10 +356,11 @@ impl Engine {
     }
 
     /// Checks a request. Answers it at once if it is refused.
-    fn admit_request(&self, request: Request, reply: CompletionCallback) -> Option<Submission> {
+    fn admit_request(&self, call: EngineCall) -> Option<Submission> {
+        let EngineCall { request, reply, may_begin } = call;
         self.counters.requests.fetch_add(1, Relaxed);
         match (self.check)(&request) {
-            Ok(work) => Some(Submission { request, work, reply: Some(reply), since: Instant::now() }),
+            Ok(work) => Some(Submission { request, work, reply: Some(reply), may_begin, since: Instant::now() }),
             Err(refusal) => {
                 reply(refused_completion(refusal));
                 None

@@ -1,14 +1,13 @@
 //! Feeds a worker its share of the questions. A thread reads them from the run's table.
 
-use super::drain::Gate;
 use crate::error::JobError;
 use crate::fault::RunFault;
 use crate::thread_start::start_thread;
 use crate::waker::OperatorWaker;
 use hopeval_operators::admit::{Feed, FeedPoll};
+use hopeval_operators::gate::Gate;
 use hopeval_results::tables::QuestionRow;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use timely::scheduling::SyncActivator;
 
@@ -38,7 +37,7 @@ impl QuestionShare {
     pub(super) fn start_reading(
         self,
         questions: impl Iterator<Item = Result<QuestionRow, JobError>> + Send + 'static,
-        gate: Arc<Gate>,
+        gate: Gate,
         fault: RunFault,
     ) -> Result<QuestionFeed, JobError> {
         let (sender, receiver) = sync_channel(BATCHES);
@@ -93,13 +92,13 @@ pub struct QuestionFeed {
     receiver: Receiver<Vec<(u64, QuestionRow)>>,
     ready: std::vec::IntoIter<(u64, QuestionRow)>,
     waker: OperatorWaker,
-    gate: Arc<Gate>,
+    gate: Gate,
 }
 
 impl QuestionFeed {
     /// Reads from `receiver`. The sender must call `waker` after each send and after dropping its end. Once `gate` is
     /// closed, further questions stay out, and the feed never reports its end.
-    pub fn new(receiver: Receiver<Vec<(u64, QuestionRow)>>, waker: OperatorWaker, gate: Arc<Gate>) -> Self {
+    pub fn new(receiver: Receiver<Vec<(u64, QuestionRow)>>, waker: OperatorWaker, gate: Gate) -> Self {
         Self { receiver, ready: Vec::new().into_iter(), waker, gate }
     }
 }
@@ -113,7 +112,7 @@ impl Feed for QuestionFeed {
                 return FeedPoll::Pending;
             }
             if !self.ready.as_slice().is_empty() {
-                return match self.gate.try_admit().then(|| self.ready.next()).flatten() {
+                return match self.ready.next() {
                     Some((cohort, question)) => FeedPoll::Ready { cohort, question },
                     None => FeedPoll::Pending,
                 };

@@ -2,7 +2,6 @@
 
 use super::commits::{CommitParts, CommitThreadHandle};
 use super::corrections::Corrector;
-use super::drain::Gate;
 use super::feed::{QuestionFeed, QuestionShare};
 use super::open::OpenRun;
 use super::render::{LeaderParts, WorkerParts, render};
@@ -17,6 +16,7 @@ use crate::services::usage::{ServiceCounters, service_counters};
 use crate::waker::OperatorWaker;
 use hopeval_operators::OperatorCounters;
 use hopeval_operators::flush::Flush;
+use hopeval_operators::gate::Gate;
 use hopeval_results::{Log, RunRecord, Store};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,8 +38,8 @@ pub struct Generation {
     pub counters: Arc<OperatorCounters>,
     /// Usage of the services, for each worker of this process.
     pub usage: Mutex<Vec<ServiceCounters>>,
-    /// Admits questions, until the run is to stop early.
-    gate: Arc<Gate>,
+    /// Lets work begin, until the run is to stop early.
+    pub gate: Gate,
     /// Requests the write of everything computed, when the run stops early.
     flush: Flush,
     /// Writes begun and not yet durable.
@@ -98,7 +98,7 @@ impl Generation {
             counters: Arc::default(),
             usage: Mutex::default(),
             building: Arc::new(IndexBuild::new(&fault)),
-            gate: Arc::default(),
+            gate: Gate::default(),
             flush: Flush::default(),
             open_writes,
             fault,
@@ -146,6 +146,7 @@ impl Generation {
             in_flight: self.run.resolved.in_flight(),
             batch: self.run.resolved.job.run.batch,
             mode: self.run.resolved.job.run.mode,
+            gate: self.gate.clone(),
             flush: self.flush.clone(),
             open_writes: Arc::clone(&self.open_writes),
             fault: self.fault.clone(),
@@ -168,18 +169,19 @@ impl Generation {
             committed: self.committed.clone(),
         };
         let questions = self.run.questions_from(&self.log, from)?;
-        share.start_reading(questions, Arc::clone(&self.gate), self.fault.clone())
+        share.start_reading(questions, self.gate.clone(), self.fault.clone())
     }
 
-    /// Ends this process's part early: no further question is admitted.
+    /// Ends this process's part early: no further question is admitted, no machine is stepped, and no service begins a
+    /// batch.
     pub fn drain(&self) {
         self.gate.close();
     }
 
-    /// Whether a draining run has finished every question admitted by this process. It stays so, but questions of other
-    /// processes may still use the services here.
+    /// Whether the services of this process have answered every request that they had begun when the run began to
+    /// drain. It stays so.
     pub fn is_quiet(&self) -> bool {
-        self.gate.is_quiet(&self.counters.finished)
+        self.gate.is_quiet()
     }
 
     /// Requests the write of everything computed here. Called when all processes are quiet.

@@ -13,7 +13,7 @@ use crate::run::outcome_writer::OutcomeWriter;
 use crate::run::writes::{Receipt, WriterId};
 use crate::services::answer_index::AnswerIndex;
 use crate::services::dense::shards::ShardedSearch;
-use crate::services::dispatcher::{ServiceDispatcher, ServingOptions};
+use crate::services::dispatcher::{DispatcherParts, ServiceDispatcher, ServingOptions};
 use crate::services::usage::ServiceCounters;
 use crate::waker::OperatorWaker;
 use hopeval_measures::MeasureBuffers;
@@ -23,6 +23,7 @@ use hopeval_operators::commit::commit;
 use hopeval_operators::correct::correct;
 use hopeval_operators::drive::drive;
 use hopeval_operators::flush::Flush;
+use hopeval_operators::gate::Gate;
 use hopeval_operators::persist::persist;
 use hopeval_operators::scatter::scatter;
 use hopeval_operators::serve::serve;
@@ -60,6 +61,8 @@ pub struct WorkerParts {
     pub batch: usize,
     /// Timed for throughput or latency.
     pub mode: TimingMode,
+    /// Lets work begin, until the run ends early.
+    pub gate: Gate,
     /// Requests the write of everything computed, when the run ends early.
     pub flush: Flush,
     /// Writes begun and not yet durable.
@@ -92,8 +95,14 @@ pub fn render(worker: &mut Worker, parts: WorkerParts) -> Result<(), JobError> {
     let sharded = ShardedSearch::open(catalogue.services(), worker.index(), worker.peers())?;
     let inlet = sharded.as_ref().map(|sharded| &sharded.inlet);
     let options = ServingOptions { batch: parts.batch, mode: parts.mode, worker: worker.index() };
-    let dispatcher =
-        ServiceDispatcher::open(catalogue, parts.answer_index.clone(), &parts.usage, options, &parts.fault, inlet)?;
+    let shared = DispatcherParts {
+        answer_index: parts.answer_index.clone(),
+        usage: &parts.usage,
+        fault: &parts.fault,
+        gate: &parts.gate,
+        inlet,
+    };
+    let dispatcher = ServiceDispatcher::open(catalogue, shared, options)?;
     let journal_writer = JournalWriter::new(
         &parts.store,
         parts.writer_id.clone(),
@@ -112,7 +121,8 @@ pub fn render(worker: &mut Worker, parts: WorkerParts) -> Result<(), JobError> {
         let opener = MachineOpener::new(parts.configurations, Arc::clone(&parts.evaluator), parts.mode);
         let (outcomes, records) = scope.iterative::<u32, _, _>(|inner| {
             let (handle, replies) = inner.loop_variable::<Vec<_>>(1);
-            let (requests, outcomes) = drive(questions.enter(inner), replies, opener, &credits, &parts.counters);
+            let (requests, outcomes) =
+                drive(questions.enter(inner), replies, opener, &credits, &parts.counters, &parts.gate);
             let (replies, records) = serve(requests, dispatcher, &parts.counters);
             replies.connect_loop(handle);
             (outcomes.leave(scope), records.leave(scope))

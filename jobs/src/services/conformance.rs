@@ -17,6 +17,7 @@ use crate::fault::RunFault;
 use crate::mode::TimingMode;
 use hopeval_corpus::{Corpus, CorpusBuilder, CorpusSettings, NewLink, NewPassage};
 use hopeval_methods::{Request, RequestKind, RequestPayload, Response};
+use hopeval_operators::gate::Gate;
 use hopeval_operators::serve::{BackendAnswer, Submission};
 use hopeval_operators::ticket::TicketBox;
 use std::collections::{BTreeMap, BTreeSet};
@@ -115,9 +116,9 @@ fn answers_once(kind: &ServiceKind, catalogue: &Catalogue, requests: &[Request],
     let name: Arc<str> = UNDER_TEST.into();
     let usage = service_counters([&name]);
     let corpus = Arc::clone(&catalogue.corpus);
-    let (fault, worker, inlet) = (RunFault::default(), 0, None);
-    let thread =
-        ServiceThread { corpus, name: Arc::clone(&name), usage: Arc::clone(&usage), fault, worker, batch, inlet };
+    let (fault, gate, worker, inlet) = (RunFault::default(), Gate::default(), 0, None);
+    let (name_of, counted) = (Arc::clone(&name), Arc::clone(&usage));
+    let thread = ServiceThread { corpus, name: name_of, usage: counted, fault, gate, worker, batch, inlet };
     service.serve(&thread, &tasks);
     let answered = tickets.wait_for(asked.len(), PATIENCE).expect("every request is answered");
     let mut slots = BTreeSet::new();

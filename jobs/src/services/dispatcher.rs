@@ -25,6 +25,7 @@ use crate::mode::TimingMode;
 use crate::thread_start::start_thread;
 use hopeval_methods::{FailureKind, Request, Response};
 use hopeval_operators::RequestKey;
+use hopeval_operators::gate::Gate;
 use hopeval_operators::serve::{Backend, BackendAnswer, Submission};
 use hopeval_operators::ticket::Ticket;
 use hopeval_results::AnswerLocation;
@@ -59,20 +60,32 @@ pub struct ServingOptions {
     pub worker: usize,
 }
 
+/// The parts of a worker that its dispatcher shares with others.
+pub struct DispatcherParts<'a> {
+    /// The worker's keys of the journal.
+    pub answer_index: AnswerIndex,
+    /// Counts the work of services.
+    pub usage: &'a ServiceCounters,
+    /// Receives an error that ends the run.
+    pub fault: &'a RunFault,
+    /// Lets services begin batches.
+    pub gate: &'a Gate,
+    /// The entry of queries of dense indexes to all workers; `None` for a single worker.
+    pub inlet: Option<&'a QueryInlet>,
+}
+
 impl ServiceDispatcher {
-    /// Starts the services of one worker, each with its own thread. With several workers, queries of dense indexes go
-    /// through `inlet` to all workers. A later error that ends the run goes to `fault`.
+    /// Starts the services of one worker, each with its own thread. A later error that ends the run goes to the fault of
+    /// `parts`.
     ///
     /// # Errors
     /// A thread cannot be started.
     pub fn open(
         catalogue: &Arc<Catalogue>,
-        answer_index: AnswerIndex,
-        usage: &ServiceCounters,
+        parts: DispatcherParts<'_>,
         options: ServingOptions,
-        fault: &RunFault,
-        inlet: Option<&QueryInlet>,
     ) -> Result<Self, JobError> {
+        let DispatcherParts { answer_index, usage, fault, gate, inlet } = parts;
         let ServingOptions { batch, mode, worker } = options;
         let mut queues = BTreeMap::new();
         for (name, service) in catalogue.journalled_services() {
@@ -82,6 +95,7 @@ impl ServiceDispatcher {
                 name: Arc::clone(name),
                 usage: Arc::clone(usage),
                 fault: fault.clone(),
+                gate: gate.clone(),
                 worker,
                 batch,
                 inlet: inlet.cloned(),
@@ -92,8 +106,8 @@ impl ServiceDispatcher {
         }
         let (journal_reads, receiver) = channel();
         let segment_reader = answer_index.reader();
-        let journal_reader = JournalReader { queues: queues.clone(), usage: Arc::clone(usage) };
-        start_thread("archive", move || journal_reader.read_answers(&receiver, &segment_reader))?;
+        let journal_reader = JournalReader { queues: queues.clone(), usage: Arc::clone(usage), gate: gate.clone() };
+        start_thread("journal reads", move || journal_reader.read_answers(&receiver, &segment_reader))?;
         Ok(Self {
             catalogue: Arc::clone(catalogue),
             answer_index,

@@ -1,9 +1,10 @@
 //! The thread that reads journalled answers for one worker. Requests with unusable answers go to their services.
 
 use super::record::AnswerRecord;
-use super::thread::{ServiceTask, take_batch};
+use super::thread::{ServiceTask, take_batch, wait_for_exit};
 use super::usage::{ServiceCounters, add};
 use hopeval_methods::{Answer, Request, RequestPayload, Response};
+use hopeval_operators::gate::Gate;
 use hopeval_operators::serve::BackendAnswer;
 use hopeval_operators::ticket::Ticket;
 use hopeval_results::AnswerLocation;
@@ -16,6 +17,7 @@ use std::sync::mpsc::{Receiver, Sender};
 pub(super) struct JournalReader {
     pub(super) queues: BTreeMap<Arc<str>, Sender<ServiceTask>>,
     pub(super) usage: ServiceCounters,
+    pub(super) gate: Gate,
 }
 
 /// The most journalled answers in one read.
@@ -24,6 +26,7 @@ const READ_BATCH: usize = 256;
 impl JournalReader {
     pub(super) fn read_answers(&self, receiver: &Receiver<(ServiceTask, AnswerLocation)>, reader: &SegmentReader) {
         while let Some(batch) = take_batch(receiver, READ_BATCH) {
+            let Some(_reading) = self.gate.begin_work() else { wait_for_exit(batch) };
             let locations: Vec<_> = batch.iter().map(|(_, location)| *location).collect();
             let mut answers = Vec::with_capacity(batch.len());
             for (((mut submission, since), _), bytes) in batch.into_iter().zip(reader.read(&locations)) {

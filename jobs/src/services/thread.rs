@@ -8,6 +8,7 @@ use crate::error::JobError;
 use crate::fault::RunFault;
 use hopeval_corpus::Corpus;
 use hopeval_methods::{Request, Response};
+use hopeval_operators::gate::{Gate, WorkGuard};
 use hopeval_operators::serve::{BackendAnswer, Submission};
 use hopeval_operators::ticket::Ticket;
 use std::sync::Arc;
@@ -31,6 +32,8 @@ pub struct ServiceThread {
     pub(super) usage: ServiceCounters,
     /// Receives the error that ends the run.
     pub(super) fault: RunFault,
+    /// Lets batches begin.
+    pub(super) gate: Gate,
     /// The worker's index; it selects the worker's device.
     pub(super) worker: usize,
     /// The most requests in one batch of a retriever.
@@ -48,7 +51,7 @@ impl ServiceThread {
         mut answer: impl FnMut(&[&Request]) -> (Vec<Response>, u64),
     ) {
         let usage = self.usage.get(&self.name);
-        while let Some(tasks) = take_batch(tasks, self.batch) {
+        while let Some(tasks) = self.begin_batch(tasks) {
             let begun = Instant::now();
             let requests: Vec<&Request> = tasks.iter().map(|(submission, _)| &submission.request).collect();
             let (responses, device_us) = answer(&requests);
@@ -62,6 +65,34 @@ impl ServiceThread {
                 task_answer(task, response, AnswerTiming { queue_us, service_us, device_us }, &self.fault)
             }));
         }
+    }
+
+    /// The next batch, each task under way until its answer has left the worker; `None` once all senders are gone.
+    pub(super) fn begin_batch(&self, tasks: &Receiver<ServiceTask>) -> Option<Vec<ServiceTask>> {
+        let (mut tasks, work) = self.take_tasks(tasks, self.batch)?;
+        tasks.iter_mut().for_each(|(submission, _)| submission.ticket.set_work(work.clone()));
+        Some(tasks)
+    }
+
+    /// The next waiting tasks, up to `most`, and the guard of this thread's work on them. Once the run drains, this
+    /// does not return.
+    pub(super) fn take_tasks(
+        &self,
+        tasks: &Receiver<ServiceTask>,
+        most: usize,
+    ) -> Option<(Vec<ServiceTask>, WorkGuard)> {
+        let tasks = take_batch(tasks, most)?;
+        match self.gate.begin_work() {
+            Some(work) => Some((tasks, work)),
+            None => wait_for_exit(tasks),
+        }
+    }
+}
+
+/// Keeps items unanswered until the process ends: a dropped task would be answered as a failure.
+pub(super) fn wait_for_exit<T>(_items: T) -> ! {
+    loop {
+        std::thread::park();
     }
 }
 
@@ -85,9 +116,7 @@ pub(super) fn task_answer(
     let (submission, _) = task;
     if let Some(lost) = device_loss(&submission.request, &response) {
         fault.report(lost);
-        loop {
-            std::thread::park();
-        }
+        wait_for_exit(submission);
     }
     let kind = submission.request.ask.kind();
     let AnswerTiming { queue_us, service_us, device_us } = timing;

@@ -10,6 +10,7 @@
 
 use hopeval_operators::admit::{Credits, Feed, FeedPoll, admit};
 use hopeval_operators::drive::{AskedRequest, DrivenMachine, DrivenStep, QuestionOpener, drive};
+use hopeval_operators::gate::Gate;
 use hopeval_operators::serve::{Backend, BackendAnswer, Submission, serve};
 use hopeval_operators::ticket::Ticket;
 use hopeval_operators::{OperatorCounters, RequestKey};
@@ -170,7 +171,8 @@ fn run(worker: &mut timely::worker::Worker, what: What, load: Load) {
                 _ => Echo::AtOnce,
             };
             let (handle, replies) = inner.loop_variable::<Vec<_>>(1);
-            let (requests, outcomes) = drive(questions.enter(inner), replies, Toys(load), &credits, &counters);
+            let (requests, outcomes) =
+                drive(questions.enter(inner), replies, Toys(load), &credits, &counters, &Gate::default());
             let (replies, _) = serve(requests, backend, &counters);
             replies.connect_loop(handle);
             outcomes.leave(scope)

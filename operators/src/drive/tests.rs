@@ -125,7 +125,7 @@ fn run_by(
             let (asking, replying, requests, outcomes) = scope.iterative::<u32, _, _>(|inner| {
                 let (asking, questions) = inner.new_unordered_input::<CapacityContainerBuilder<Vec<_>>>();
                 let (replying, replies) = inner.new_unordered_input::<CapacityContainerBuilder<Vec<_>>>();
-                let (requests, outcomes) = drive(questions, replies, opener, &credits, &counters);
+                let (requests, outcomes) = drive(questions, replies, opener, &credits, &counters, &Gate::default());
                 (asking, replying, requests.leave(scope), outcomes.leave(scope))
             });
             let (log, done) = (Rc::clone(&sent), Rc::clone(&ended));
@@ -260,4 +260,41 @@ fn a_question_without_machines_is_finished_at_once() {
     assert_eq!(shown.ended.len(), 1);
     assert!(shown.released, "a question without machines holds its cohort");
     assert_eq!(shown.credits, 1 + 3);
+}
+
+#[test]
+fn behind_a_closed_gate_nothing_is_sent_and_every_cohort_stays_open() {
+    timely::execute_directly(|worker| {
+        let (sent, ended) = (Rc::new(RefCell::new(Vec::new())), Rc::new(RefCell::new(Vec::new())));
+        let (credits, gate, counters) = (Credits::new(4), Gate::default(), Arc::new(OperatorCounters::default()));
+        let opener = ToyOpener { one_at_a_time: false };
+        let (mut asking, mut replying, probe) = worker.dataflow::<u64, _, _>(|scope| {
+            let (asking, replying, requests, outcomes) = scope.iterative::<u32, _, _>(|inner| {
+                let (asking, questions) = inner.new_unordered_input::<CapacityContainerBuilder<Vec<_>>>();
+                let (replying, replies) = inner.new_unordered_input::<CapacityContainerBuilder<Vec<_>>>();
+                let (requests, outcomes) = drive(questions, replies, opener, &credits, &counters, &gate);
+                (asking, replying, requests.leave(scope), outcomes.leave(scope))
+            });
+            let (log, done) = (Rc::clone(&sent), Rc::clone(&ended));
+            requests.inspect(move |envelope| log.borrow_mut().push(envelope.request));
+            (asking, replying, outcomes.inspect(move |ended| done.borrow_mut().push(ended.clone())).probe().0)
+        });
+        // The first machine has a round to go, the second would end; the second question comes too late.
+        let at = asking.1.delayed(&Product::new(3, 0));
+        asking.0.activate().session(&at).give((0, vec![vec![vec![1], vec![2]], vec![vec![3]]]));
+        settle(worker);
+        assert_eq!(*sent.borrow(), [1, 3]);
+        gate.close();
+        asking.0.activate().session(&at).give((1, vec![vec![vec![4]]]));
+        drop((at, asking));
+        for key in [1, 3] {
+            let reply = Reply { key: RequestKey([key; 32]), to: 0, response: respond(key) };
+            replying.0.activate().session(&replying.1).give(reply);
+        }
+        drop(replying);
+        settle(worker);
+        assert_eq!(*sent.borrow(), [1, 3], "a request was sent behind the gate");
+        assert!(ended.borrow().is_empty() && probe.less_equal(&3), "a cohort with open machines was declared complete");
+        worker.installed_dataflows().into_iter().for_each(|id| worker.drop_dataflow(id));
+    });
 }

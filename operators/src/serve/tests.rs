@@ -122,3 +122,30 @@ fn dropped_tickets_are_replied_to_and_the_dataflow_ends() {
     });
     assert_eq!(replies, [u32::MAX; 10]);
 }
+
+#[test]
+fn work_is_under_way_until_its_record_is_sent() {
+    timely::execute_directly(|worker| {
+        let (waiting, gate) = (Waiting::default(), crate::gate::Gate::default());
+        let records: Log<u8> = Log::default();
+        let mut input = InputHandle::new();
+        worker.dataflow::<u64, _, _>(|scope| {
+            let requests = scope.input_from(&mut input);
+            let (_, recorded) = serve(requests, HeldBackend(Rc::clone(&waiting)), &Arc::default());
+            recorded.inspect_core(log(&records));
+        });
+        input.send(ask(1, 0));
+        input.close();
+        worker.step();
+        let mut one = waiting.borrow_mut().pop().unwrap();
+        one.ticket.set_work(gate.begin_work().unwrap());
+        gate.close();
+        one.ticket.answer(BackendAnswer { response: 10, record: Some(1) });
+        assert!(!gate.is_quiet(), "a flush now would miss the record");
+        while worker.has_dataflows() {
+            worker.step_or_park(None);
+        }
+        assert!(gate.is_quiet());
+        assert_eq!(*records.borrow(), [(0, 1)]);
+    });
+}

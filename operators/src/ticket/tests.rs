@@ -24,7 +24,7 @@ fn listen(worker: &mut Worker) -> Listener {
             let heard = Rc::clone(&heard);
             move |_| {
                 let _held = &capability;
-                heard.borrow_mut().extend(mailbox.take_answers());
+                heard.borrow_mut().extend(mailbox.take_answers().into_iter().map(|posted| (posted.slot, posted.answer)));
             }
         });
         drop(stream);

@@ -35,6 +35,8 @@ pub(super) struct EngineWorker<'a, D: Device> {
     waiting: HashMap<u64, RequestGroup>,
     /// Groups whose item still waits, by request.
     group_of: HashMap<RequestIdentity, u64>,
+    /// Submissions that no batch may begin with. They are dropped, and so answered, with the engine.
+    set_aside: Vec<Submission>,
 }
 
 /// The submissions that wait for one answer.
@@ -85,6 +87,7 @@ impl<'a, D: Device> EngineWorker<'a, D> {
             groups: 0,
             waiting: HashMap::new(),
             group_of: HashMap::new(),
+            set_aside: Vec::new(),
         }
     }
 
@@ -148,6 +151,10 @@ impl<'a, D: Device> EngineWorker<'a, D> {
     /// Runs one batch of scores or encodings.
     fn run_batch(&mut self) {
         let Some(batch) = self.batches.next_batch() else { return };
+        let batch = self.without_set_aside(batch);
+        if batch.is_empty() {
+            return;
+        }
         let device = self.device;
         let (outcome, usage) = measure_work(device, || self.answer_batch(&batch));
         self.counters.batches.fetch_add(1, Relaxed);
@@ -170,6 +177,23 @@ impl<'a, D: Device> EngineWorker<'a, D> {
                 batch.into_iter().for_each(|(_, item)| self.complete_group(item.group, Err(device_refusal(&error))))
             }
         }
+    }
+
+    /// The items of a batch that may begin. The submissions that may not are set aside.
+    fn without_set_aside(&mut self, mut batch: Vec<(u64, QueueItem)>) -> Vec<(u64, QueueItem)> {
+        batch.retain(|(_, item)| {
+            let group = self.waiting.get_mut(&item.group).expect("an item has a group; this is a bug");
+            let (begun, kept): (Vec<_>, Vec<_>) =
+                std::mem::take(&mut group.submissions).into_iter().partition(Submission::may_begin);
+            self.set_aside.extend(kept);
+            let begins = !begun.is_empty();
+            group.submissions = begun;
+            if !begins && let Some(group) = self.waiting.remove(&item.group) {
+                self.group_of.remove(&group.identity);
+            }
+            begins
+        });
+        batch
     }
 
     fn answer_batch(&mut self, batch: &[(u64, QueueItem)]) -> Result<BatchResults<Answer>, DeviceError> {
@@ -240,7 +264,10 @@ impl<'a, D: Device> EngineWorker<'a, D> {
         if !self.full
             && let Some(batch) = self.prompts.next_batch()
         {
-            self.admit_prompts(&model, batch);
+            let batch = self.without_set_aside(batch);
+            if !batch.is_empty() {
+                self.admit_prompts(&model, batch);
+            }
         }
         let generator = self.generator.as_mut().expect("it was opened; this is a bug");
         if generator.is_empty() {

@@ -158,7 +158,7 @@ pub(super) fn serve_sharded(
     tasks: &Receiver<ServiceTask>,
     inlet: &QueryInlet,
 ) {
-    while let Some(tasks) = take_batch(tasks, thread.batch) {
+    while let Some(tasks) = thread.begin_batch(tasks) {
         let begun = Instant::now();
         let requests: Vec<&Request> = tasks.iter().map(|(submission, _)| &submission.request).collect();
         let (embedded, device_us) =

@@ -3,26 +3,37 @@
 use super::LmService;
 use super::model::PreparedRequest;
 use crate::fault::RunFault;
-use crate::services::thread::{ServiceTask, ServiceThread, queue_time_us, take_batch, task_answer};
+use crate::services::thread::{ServiceTask, ServiceThread, queue_time_us, task_answer};
 use crate::services::timing::{AnswerTiming, microseconds};
 use crate::services::usage::ServiceCounters;
-use hopeval_lm::engine::{Completion, CompletionCallback, Engine};
+use hopeval_lm::engine::{Completion, CompletionCallback, Engine, EngineCall};
 use hopeval_lm::request::Request;
 use hopeval_methods::{FailureKind, Response};
+use hopeval_operators::gate::{Gate, WorkGuard};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The most requests in one batch for the engine.
 const MOST: usize = 256;
 
-/// Engine requests with their reply closures.
-type EngineCalls = Vec<(Request, CompletionCallback)>;
+/// The work of the engine on one task: it begins with the first batch that has one of the task's requests. A task is
+/// answered whole, so its other requests may then begin, too.
+struct EngineWork {
+    gate: Gate,
+    begun: OnceLock<Option<WorkGuard>>,
+}
+
+impl EngineWork {
+    fn begin(&self) -> Option<&WorkGuard> {
+        self.begun.get_or_init(|| self.gate.begin_work()).as_ref()
+    }
+}
 
 /// Serves until all senders are gone. Requests taken together go to the engine together.
 pub(super) fn serve_tasks(thread: &ServiceThread, lm: &LmService, receiver: &Receiver<ServiceTask>) {
-    while let Some(tasks) = take_batch(receiver, MOST) {
-        let asked: EngineCalls = tasks.into_iter().flat_map(|task| engine_calls(thread, lm, task)).collect();
+    while let Some((tasks, _tokenising)) = thread.take_tasks(receiver, MOST) {
+        let asked: Vec<EngineCall> = tasks.into_iter().flat_map(|task| engine_calls(thread, lm, task)).collect();
         if let Some(engine) = lm.engine(thread.worker) {
             tell_halved(thread, lm, engine);
             engine.submit_all(asked);
@@ -49,7 +60,7 @@ fn tell_halved(thread: &ServiceThread, lm: &LmService, engine: &Engine) {
 }
 
 /// The engine requests for a task; empty if the response is known without the engine.
-fn engine_calls(thread: &ServiceThread, lm: &LmService, task: ServiceTask) -> EngineCalls {
+fn engine_calls(thread: &ServiceThread, lm: &LmService, mut task: ServiceTask) -> Vec<EngineCall> {
     let delivery = AnswerDelivery {
         name: Arc::clone(&thread.name),
         usage: Arc::clone(&thread.usage),
@@ -66,15 +77,32 @@ fn engine_calls(thread: &ServiceThread, lm: &LmService, task: ServiceTask) -> En
             delivery.answer_task(task, *response, AnswerTiming { queue_us, ..AnswerTiming::default() });
             Vec::new()
         }
-        Ok(PreparedRequest { requests, builder }) => gather_replies(requests, move |completions| {
-            let (response, engine_usage) = builder.build_response(completions);
-            let (service_us, device_us) = (microseconds(engine_usage.service_s), microseconds(engine_usage.device_s));
-            if let Some(usage) = delivery.usage.get(&delivery.name) {
-                usage.count_shared(engine_usage.computed_tokens, engine_usage.energy_j, engine_usage.metered_s);
-            }
-            let timing = AnswerTiming { queue_us: queue_time_us(&task, service_us), service_us, device_us };
-            delivery.answer_task(task, response, timing);
-        }),
+        Ok(PreparedRequest { requests, builder }) => {
+            let work = Arc::new(EngineWork { gate: thread.gate.clone(), begun: OnceLock::new() });
+            let begun = Arc::clone(&work);
+            let replies = gather_replies(requests, move |completions| {
+                if let Some(work) = begun.begin() {
+                    task.0.ticket.set_work(work.clone());
+                }
+                let (response, engine_usage) = builder.build_response(completions);
+                let (service_us, device_us) =
+                    (microseconds(engine_usage.service_s), microseconds(engine_usage.device_s));
+                if let Some(usage) = delivery.usage.get(&delivery.name) {
+                    usage.count_shared(engine_usage.computed_tokens, engine_usage.energy_j, engine_usage.metered_s);
+                }
+                let timing = AnswerTiming { queue_us: queue_time_us(&task, service_us), service_us, device_us };
+                delivery.answer_task(task, response, timing);
+            });
+            let may_begin = move || work.begin().is_some();
+            let may_begin = Arc::new(may_begin);
+            replies
+                .into_iter()
+                .map(|(request, reply)| {
+                    let may_begin = Arc::clone(&may_begin);
+                    EngineCall { request, reply, may_begin: Some(Box::new(move || may_begin())) }
+                })
+                .collect()
+        }
     }
 }
 
@@ -105,7 +133,10 @@ struct PendingReplies<E> {
 
 /// Gives each request a reply closure. Together they call `end` once, with all completions in order, on the engine's
 /// thread or the submitting thread. Without requests `end` is called immediately.
-fn gather_replies<E: FnOnce(Vec<Completion>) + Send + 'static>(requests: Vec<Request>, end: E) -> EngineCalls {
+fn gather_replies<E: FnOnce(Vec<Completion>) + Send + 'static>(
+    requests: Vec<Request>,
+    end: E,
+) -> Vec<(Request, CompletionCallback)> {
     if requests.is_empty() {
         end(Vec::new());
         return Vec::new();

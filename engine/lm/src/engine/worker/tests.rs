@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::architectures::open_decoder;
+use crate::engine::BeginCheck;
 use crate::request::{GenerateRequest, GenerateResult, RequestWork, Sampling};
 use hopeval_checkpoint::Checkpoint;
 use hopeval_device::Cpu;
@@ -33,6 +34,17 @@ impl Bench {
 
     /// Submits a prompt with `max_tokens`; the answer comes under `tag`.
     fn ask(&self, worker: &mut EngineWorker<'_, Cpu>, tag: u32, prompt: &[u32], max_tokens: usize) {
+        self.ask_if(worker, tag, prompt, max_tokens, None);
+    }
+
+    fn ask_if(
+        &self,
+        worker: &mut EngineWorker<'_, Cpu>,
+        tag: u32,
+        prompt: &[u32],
+        max_tokens: usize,
+        may_begin: Option<BeginCheck>,
+    ) {
         let generate = GenerateRequest {
             prompt: prompt.into(),
             max_tokens,
@@ -43,7 +55,13 @@ impl Bench {
         let answers = self.answers.clone();
         let reply = Box::new(move |completion| answers.send((tag, completion)).expect("the bench is there"));
         let request = Request::Generate(generate);
-        worker.take_in(Submission { request, work: RequestWork::default(), reply: Some(reply), since: Instant::now() });
+        worker.take_in(Submission {
+            request,
+            work: RequestWork::default(),
+            reply: Some(reply),
+            may_begin,
+            since: Instant::now(),
+        });
     }
 
     /// The answers since the last call.
@@ -160,4 +178,28 @@ fn what_a_device_cannot_do_is_another_refusal_than_its_loss() {
     assert!(unsupported.is_determinate());
     let lost = device_refusal(&DeviceError::Lost { device: device(), reason: "gone".into() });
     assert!(matches!(lost, Refusal::Device { .. }) && !lost.is_determinate(), "{lost}");
+}
+
+#[test]
+fn a_request_that_may_not_begin_is_kept_and_holds_up_nobody() {
+    let bench = Bench::new();
+    let mut worker = bench.worker(100);
+    let open = std::sync::Arc::new(AtomicBool::new(true));
+    let check = || {
+        let open = std::sync::Arc::clone(&open);
+        Some(Box::new(move || open.load(Relaxed)) as BeginCheck)
+    };
+    bench.ask_if(&mut worker, 0, &[1, 2, 3], 4, check());
+    worker.run_generation();
+    open.store(false, Relaxed);
+    // Equal requests form one group; the one without a check is computed all the same.
+    bench.ask_if(&mut worker, 1, &[5, 6], 4, check());
+    bench.ask_if(&mut worker, 2, &[7, 8], 4, check());
+    bench.ask(&mut worker, 3, &[7, 8], 4);
+    (0..10).for_each(|_| worker.run_generation());
+    let mut tags: Vec<u32> = bench.answered().into_iter().map(|(tag, _)| tag).collect();
+    tags.sort_unstable();
+    assert_eq!(tags, [0, 3], "one had begun, one always may");
+    assert!(worker.waiting.is_empty() && worker.group_of.is_empty());
+    assert_eq!(worker.set_aside.len(), 2);
 }
