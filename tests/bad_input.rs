@@ -643,11 +643,24 @@ fn a_mesh_that_cannot_be_formed_leaves_no_run() {
         (&["--hosts", ":4500,b:4500"], "`:4500` names no host"),
         (&["--hosts", "::1:4500,b:4500"], "`::1:4500` is an IPv6 address without brackets"),
         (&["--hosts", "a:4500,a:4500"], "`a:4500` is there twice"),
+        (&["--hosts", "a:1,b:1", "--processes", "2", "--process", "0"], "HOPEVAL_MESH_TOKEN is not set"),
+        (
+            &["--hosts", "127.0.0.1:1,0.0.0.0:1", "--processes", "2", "--process", "0"],
+            "hint: set it to the same secret",
+        ),
         (&["--stall-bound", "0"], "--stall-bound 0: more than 0 seconds are allowed"),
     ] {
         let says = if says.starts_with('`') { &[says, allowed][..] } else { &[says] };
         bench.refuses(bench.command(&["run", "job.toml"]).args(options), says);
         bench.refuses(bench.command(&["resume", id]).args(options), says);
+    }
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().map(|address| (address.to_string(), taken)).unwrap();
+    for processes in ["1", "2"] {
+        let options = ["--metrics", &taken.0, "--processes", processes];
+        let says = ["--metrics: metrics cannot be served on", taken.0.as_str(), "in use", "hint: give a free port"];
+        bench.refuses(bench.command(&["run", "job.toml"]).args(options), &says);
+        bench.refuses(bench.command(&["resume", id]).args(options), &says);
     }
     // Nor a store, where there was none.
     let output = run(&mut hopeval(bench.dir.path(), &["run", "job.toml", "--store", "new", "--hosts", "a,b"]));

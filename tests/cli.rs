@@ -704,3 +704,30 @@ fn the_doctor_looks_at_the_machine_and_the_store() {
     assert_eq!(broken.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&broken.stdout).contains("| store "));
 }
+
+#[test]
+fn children_get_a_random_token_by_their_environment() {
+    let dir = tempfile::tempdir().unwrap();
+    harness::world_job(dir.path());
+    let mut command = hopeval(dir.path(), &["run", "job.toml", "--processes", "2"]);
+    let mut running = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let parent = running.id().to_string();
+    let (line, token) = wait_for("child with a token", || {
+        std::fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
+            let read =
+                |file| std::fs::read(entry.path().join(file)).ok().map(|b| String::from_utf8_lossy(&b).into_owned());
+            // The parent is the second field after the name, which stands in brackets.
+            let stat = read("stat")?;
+            let line = read("cmdline").filter(|line| line.contains("--hosts"))?;
+            if stat.rsplit_once(") ")?.1.split(' ').nth(1)? != parent {
+                return None;
+            }
+            let environment = read("environ")?;
+            let token = environment.split('\0').find_map(|variable| variable.strip_prefix("HOPEVAL_MESH_TOKEN="))?;
+            Some((line, token.to_owned()))
+        })
+    });
+    assert!(running.wait().unwrap().success());
+    assert!(token.len() == 64 && token.bytes().all(|byte| byte.is_ascii_hexdigit()), "{token}");
+    assert!(!line.contains(&token), "{line}");
+}

@@ -2,15 +2,16 @@
 //!
 //! ```text
 //! every process   listens on its own address of `hosts`
-//! 1 ..            heartbeat hello --------> 0        token, shape and index are checked
+//! 1 ..            heartbeat hello --------> 0        both prove that they have the token; shape and index are checked
 //! 0               waits until all are there, then sends each the welcome and the nonce of this forming
 //! i               data hello (nonce) -----> every j < i
 //! ```
 //!
 //! Timely's own start-up polls in steps of a second, has no deadline and accepts every connection. Here there is a
 //! deadline, a token keeps out strangers and other runs, and a nonce keeps out processes of an earlier generation.
-//! The token is sent in the clear, as are timely's messages: it protects against accidents, not against readers of the
-//! network. The mesh knows neither the dataflow nor the record of generations.
+//! The token is never sent: every socket is given to timely after both sides proved that they have it. The messages
+//! after that are neither encrypted nor signed, so someone who can change the network's packets can still do harm. The
+//! mesh knows neither the dataflow nor the record of generations.
 
 mod data_sockets;
 mod error;
@@ -18,6 +19,7 @@ mod hello;
 mod listener;
 mod refusal;
 mod rendezvous;
+mod secret;
 mod settings;
 mod socket_threads;
 
@@ -30,7 +32,8 @@ use timely::communication::allocator::{AllocatorBuilder, ProcessBuilder};
 
 pub use error::{MeshError, MissingProcess};
 pub use refusal::MeshRefusal;
-pub use settings::{MeshSettings, check_hosts};
+pub use secret::{MeshSecret, random_token};
+pub use settings::{MeshSettings, check_hosts, stays_on_loopback};
 pub use socket_threads::{SocketThreads, SocketThreadsFailed};
 
 use crate::heartbeat::HeartbeatSockets;
@@ -118,7 +121,7 @@ fn form_alone(settings: &MeshSettings, role: FormingRole) -> Result<FormedMesh, 
 fn open_listener(settings: &MeshSettings, end: Instant) -> Result<MeshListener, MeshError> {
     let address = &settings.hosts[settings.process];
     loop {
-        match MeshListener::open(address) {
+        match MeshListener::open(address, settings.secret.clone()) {
             Ok(listener) => return Ok(listener),
             Err(e) if e.kind() == std::io::ErrorKind::AddrInUse && Instant::now() < end => {
                 std::thread::sleep(Duration::from_millis(20));

@@ -101,6 +101,28 @@ pub enum MetricsError {
     },
 }
 
+/// A socket that listens for scrapes, before there are metrics to serve.
+#[derive(Debug)]
+pub struct MetricsListener {
+    address: SocketAddr,
+    listener: TcpListener,
+}
+
+impl MetricsListener {
+    /// Listens on `address`; port 0 takes any free port.
+    ///
+    /// # Errors
+    /// [`MetricsError::Bind`].
+    pub fn open(address: SocketAddr) -> Result<Self, MetricsError> {
+        let bind = || {
+            let listener = TcpListener::bind(address)?;
+            listener.set_nonblocking(true)?;
+            Ok(Self { address: listener.local_addr()?, listener })
+        };
+        bind().map_err(|source| MetricsError::Bind { address, source })
+    }
+}
+
 /// A running server; dropping it stops it.
 #[derive(Debug)]
 pub struct MetricsServer {
@@ -115,13 +137,16 @@ impl MetricsServer {
     /// # Errors
     /// See [`MetricsError`].
     pub fn serve(address: SocketAddr, metrics: Vec<Metric>) -> Result<Self, MetricsError> {
+        Self::serve_on(MetricsListener::open(address)?, metrics)
+    }
+
+    /// Serves `metrics` on an open listener.
+    ///
+    /// # Errors
+    /// See [`MetricsError`].
+    pub fn serve_on(listener: MetricsListener, metrics: Vec<Metric>) -> Result<Self, MetricsError> {
         let registry = build_registry(metrics)?;
-        let bind = || {
-            let listener = TcpListener::bind(address)?;
-            listener.set_nonblocking(true)?;
-            Ok((listener.local_addr()?, listener))
-        };
-        let (bound, listener) = bind().map_err(|source| MetricsError::Bind { address, source })?;
+        let MetricsListener { address: bound, listener } = listener;
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_io().enable_time().build().map_err(MetricsError::Start)?;
         let (stop, stopped) = oneshot::channel::<()>();

@@ -8,6 +8,6 @@ mod places;
 
 pub(super) use counts::{at_least_one, question_count};
 pub(super) use job::JobArguments;
-pub(super) use mesh::MeshArguments;
+pub(super) use mesh::{MESH_TOKEN, MeshArguments, mesh_token, metrics_error};
 pub(super) use output::OutputArguments;
 pub(super) use places::PlaceArguments;

@@ -2,20 +2,21 @@
 
 mod children;
 
-use super::options::{MeshArguments, OutputArguments, PlaceArguments};
+use super::options::{MeshArguments, OutputArguments, PlaceArguments, metrics_error};
 use crate::print;
 use crate::process::{Interrupts, Process, ProcessEnd, serve_metrics};
 use crate::stages::CommandStages;
 use anyhow::{Result, anyhow};
 use hopeval_cluster::exit;
+use hopeval_cluster::metrics::MetricsListener;
 use hopeval_jobs::places::Places;
 use hopeval_jobs::report::failures;
 use hopeval_jobs::run::generation::Generation;
 use hopeval_jobs::run::open::OpenRun;
 use hopeval_jobs::run::settings::ResolvedSettings;
 use hopeval_results::{RunRecord, layout};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 /// Everything needed for an evaluation besides its run.
 pub(super) struct EvaluationSession<'a> {
@@ -63,7 +64,10 @@ impl EvaluationSession<'_> {
         let membership = self.mesh.membership()?;
         let processes = membership.hosts.len() as u64;
         let report = |stage: &str, done: u64| self.progress.tick(stage, done);
-        let on_ready = |generation: &Generation| self.watch_progress(generation, processes);
+        let listener = Mutex::new(self.mesh.metrics.map(MetricsListener::open).transpose().map_err(metrics_error)?);
+        let on_ready = |generation: &Generation| {
+            self.watch_progress(generation, processes, listener.lock().ok().and_then(|mut listener| listener.take()));
+        };
         let (places, interrupts) = (self.places, self.interrupts);
         let end =
             Process { places, membership, interrupts, report: &report, on_ready: &on_ready }.run_generation(lead)?;
@@ -71,11 +75,11 @@ impl EvaluationSession<'_> {
     }
 
     /// Shows the progress of a generation from now on.
-    fn watch_progress(&self, generation: &Generation, processes: u64) {
-        if let Some(address) = self.mesh.metrics
-            && let Err(error) = serve_metrics(address, generation)
+    fn watch_progress(&self, generation: &Generation, processes: u64, metrics: Option<MetricsListener>) {
+        if let Some(listener) = metrics
+            && let Err(error) = serve_metrics(listener, generation)
         {
-            print::note(&format!("warning: --metrics {address}: {error}"));
+            print::note(&format!("warning: --metrics: {error}"));
         }
         let counters = Arc::clone(&generation.counters);
         let total = generation.run.resolved.outcome_count().saturating_sub(generation.outcomes_before());

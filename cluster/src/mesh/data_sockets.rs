@@ -1,15 +1,16 @@
 //! The second half of forming: one data socket between every two processes.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 use nix::sys::socket::{setsockopt, sockopt};
 
-use super::hello::{FormingNonce, Hello, SocketKind, read_reply};
+use super::hello::{FormingNonce, Hello, SocketKind, read_challenge, read_verdict};
 use super::listener::{MeshListener, is_alive};
 use super::rendezvous::{FormingNotes, TICK, answer_handshake};
-use super::{MeshError, MeshRefusal, MeshSettings};
+use super::secret::random_bytes;
+use super::{MeshError, MeshRefusal, MeshSecret, MeshSettings};
 use crate::heartbeat::HeartbeatSockets;
 
 /// Least time for this half, even if the first half took all: it needs milliseconds, and all processes are there.
@@ -102,7 +103,7 @@ pub(super) fn connect_to(
     let mut pause = Duration::from_millis(5);
     loop {
         let left = end.saturating_duration_since(Instant::now()).clamp(Duration::from_millis(50), ATTEMPT);
-        let why = match attempt(address, hello, left) {
+        let why = match attempt(&settings.secret, address, hello, left) {
             Ok(Ok(stream)) => return Ok(stream),
             // After a process was killed and started again, its slot is free as soon as the old socket is noticed.
             Ok(Err(MeshRefusal::Taken { .. }))
@@ -122,20 +123,49 @@ pub(super) fn connect_to(
     }
 }
 
-fn attempt(address: &str, hello: &Hello, limit: Duration) -> io::Result<Result<TcpStream, MeshRefusal>> {
+/// Connects once. The hello gets a new challenge, so that no answer of before fits.
+pub(super) fn attempt(
+    secret: &MeshSecret,
+    address: &str,
+    hello: &Hello,
+    limit: Duration,
+) -> io::Result<Result<TcpStream, MeshRefusal>> {
+    let hello = Hello { challenge: random_bytes()?, ..hello.clone() };
     let mut failed = io::Error::new(ErrorKind::NotFound, "the name has no address");
     for resolved in address.to_socket_addrs()? {
         match TcpStream::connect_timeout(&resolved, limit) {
             Ok(mut stream) => {
                 stream.set_nodelay(true)?;
                 stream.write_all(&hello.encode())?;
-                stream.set_read_timeout(Some(limit))?;
-                return Ok(read_reply(&stream)?.map(|()| stream));
+                let replies = LimitedReader { stream: stream.try_clone()?, end: Instant::now() + limit };
+                let session = match read_challenge(&replies)? {
+                    Ok(challenge) => secret.session_key(&hello.encode(), &challenge),
+                    Err(refusal) => return Ok(Err(refusal)),
+                };
+                stream.write_all(session.connector_proof().as_bytes())?;
+                return Ok(read_verdict(&replies, &session)?.map(|()| stream));
             }
             Err(e) => failed = e,
         }
     }
     Err(failed)
+}
+
+/// Reads until a moment, however few bytes come at a time.
+struct LimitedReader {
+    stream: TcpStream,
+    end: Instant,
+}
+
+impl Read for &LimitedReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        (&self.stream).read(buffer)
+    }
 }
 
 /// Sets the lasting options of a socket: small messages leave at once, and the kernel probes a silent peer.

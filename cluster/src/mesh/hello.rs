@@ -1,10 +1,12 @@
 //! The handshake of two processes when a socket opens, in bytes.
 //!
 //! ```text
-//! connector                                   acceptor
-//!   hello: magic version kind from to … ->
-//!                                          <- reply: magic, accepted | refusal
-//!   (heartbeat only, once all are there)   <- welcome: nonce, length, bytes | missing processes
+//! connector                                              acceptor
+//!   hello: magic version kind from to … challenge ->
+//!                                                     <- reply: magic, go on | refusal; challenge
+//!   proof ->
+//!                                                     <- reply: magic, accepted | refusal; proof of this reply
+//!   (heartbeat only, once all are there)              <- welcome: nonce, length, bytes | missing processes
 //! ```
 //!
 //! The magic and the version come first in every version, so that a process of another version is refused with this
@@ -13,13 +15,14 @@
 use std::io::{self, Read, Write};
 
 use super::MeshRefusal;
+use super::secret::{HandshakeChallenge, PROOF, SessionKey};
 
 /// First bytes of a hello and of a reply.
 const MAGIC: [u8; 8] = *b"hopeval\n";
 /// Version of everything in this file and of the heartbeat frames.
 pub(super) const VERSION: u16 = 3;
 /// Length of a hello in bytes.
-const HELLO: usize = 8 + 2 + 1 + 1 + 4 * 4 + 32 + 16;
+pub(super) const HELLO: usize = 8 + 2 + 1 + 1 + 4 * 4 + PROOF + 16;
 /// Length of a reply in bytes.
 const REPLY: usize = 8 + 1 + 4 + 4;
 /// Longest accepted welcome, in bytes.
@@ -49,8 +52,8 @@ pub(super) struct Hello {
     pub(super) processes: u32,
     /// Workers in each process in the sender's settings.
     pub(super) workers: u32,
-    /// Secret of the run.
-    pub(super) token: [u8; 32],
+    /// Random number of the sender for this connection.
+    pub(super) challenge: HandshakeChallenge,
     /// Nonce of this forming; zero in a heartbeat hello, because its sender learns the nonce from the welcome.
     pub(super) nonce: FormingNonce,
 }
@@ -86,7 +89,7 @@ impl Hello {
         for n in [self.from, self.to, self.processes, self.workers] {
             put(&n.to_le_bytes());
         }
-        put(&self.token);
+        put(&self.challenge);
         put(&self.nonce);
         out
     }
@@ -110,8 +113,8 @@ impl Hello {
             1 => SocketKind::Data,
             _ => return ParsedHello::Stranger,
         };
-        let mut token = [0u8; 32];
-        token.copy_from_slice(&bytes[28..60]);
+        let mut challenge = [0u8; PROOF];
+        challenge.copy_from_slice(&bytes[28..60]);
         let mut nonce = [0u8; 16];
         nonce.copy_from_slice(&bytes[60..76]);
         ParsedHello::Hello(Self {
@@ -120,42 +123,82 @@ impl Hello {
             to: read_u32(bytes, 16),
             processes: read_u32(bytes, 20),
             workers: read_u32(bytes, 24),
-            token,
+            challenge,
             nonce,
         })
     }
-
-    /// Number of missing bytes of a hello after `have` bytes.
-    pub(super) fn missing_bytes(have: usize) -> usize {
-        HELLO.saturating_sub(have)
-    }
 }
 
-/// Answers a hello.
-pub(super) fn write_reply(mut to: impl Write, refusal: Option<&MeshRefusal>) -> io::Result<()> {
+/// Answers a hello: the connector may go on, with a proof for this challenge.
+pub(super) fn write_challenge(mut to: impl Write, challenge: &HandshakeChallenge) -> io::Result<()> {
+    let mut out = encode_reply(None).to_vec();
+    out.extend_from_slice(challenge);
+    to.write_all(&out)
+}
+
+/// Reads the answer to a hello: a challenge, or a refusal.
+///
+/// # Errors
+/// The socket's, and `InvalidData` if the answer is not hopeval's.
+pub(super) fn read_challenge(mut from: impl Read) -> io::Result<Result<HandshakeChallenge, MeshRefusal>> {
+    if let Err(refusal) = parse_reply(&read_array(&mut from)?)? {
+        return Ok(Err(refusal));
+    }
+    read_array(&mut from).map(Ok)
+}
+
+/// Answers a proof. Without a session, which is before the challenge, the reply is a refusal that nothing proves.
+pub(super) fn write_verdict(
+    mut to: impl Write,
+    refusal: Option<&MeshRefusal>,
+    session: Option<&SessionKey>,
+) -> io::Result<()> {
+    let mut out = encode_reply(refusal).to_vec();
+    if let Some(session) = session {
+        out.extend_from_slice(session.acceptor_proof(&encode_reply(refusal)).as_bytes());
+    }
+    to.write_all(&out)
+}
+
+/// Reads the answer to a proof. Only the refusal of the token is believed without a proof: an acceptor with another
+/// token has none.
+///
+/// # Errors
+/// The socket's, and `InvalidData` if the answer is not of a process with the mesh's token.
+pub(super) fn read_verdict(mut from: impl Read, session: &SessionKey) -> io::Result<Result<(), MeshRefusal>> {
+    let bytes = read_array(&mut from)?;
+    let proof = read_array::<PROOF>(&mut from)?;
+    let reply = parse_reply(&bytes)?;
+    if reply != Err(MeshRefusal::Token) && session.acceptor_proof(&bytes) != proof {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "something without the mesh's token answers there"));
+    }
+    Ok(reply)
+}
+
+fn encode_reply(refusal: Option<&MeshRefusal>) -> [u8; REPLY] {
     let (code, a, b) = refusal.map_or((0, 0, 0), MeshRefusal::encode);
     let mut out = [0u8; REPLY];
     out[..8].copy_from_slice(&MAGIC);
     out[8] = code;
     out[9..13].copy_from_slice(&a.to_le_bytes());
     out[13..].copy_from_slice(&b.to_le_bytes());
-    to.write_all(&out)
+    out
 }
 
-/// Reads the answer to a hello.
-///
-/// # Errors
-/// The socket's, and `InvalidData` if the answer is not hopeval's.
-pub(super) fn read_reply(mut from: impl Read) -> io::Result<Result<(), MeshRefusal>> {
-    let mut bytes = [0u8; REPLY];
-    from.read_exact(&mut bytes)?;
+fn parse_reply(bytes: &[u8; REPLY]) -> io::Result<Result<(), MeshRefusal>> {
     if bytes[..8] != MAGIC {
         return Err(not_hopeval());
     }
     match bytes[8] {
         0 => Ok(Ok(())),
-        code => MeshRefusal::decode(code, read_u32(&bytes, 9), read_u32(&bytes, 13)).map(Err).ok_or_else(not_hopeval),
+        code => MeshRefusal::decode(code, read_u32(bytes, 9), read_u32(bytes, 13)).map(Err).ok_or_else(not_hopeval),
     }
+}
+
+fn read_array<const N: usize>(mut from: impl Read) -> io::Result<[u8; N]> {
+    let mut bytes = [0u8; N];
+    from.read_exact(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// The final message of process 0 to each other process.
@@ -216,9 +259,10 @@ fn not_hopeval() -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mesh::MeshSecret;
 
     fn hello() -> Hello {
-        Hello { kind: SocketKind::Data, from: 3, to: 1, processes: 4, workers: 2, token: [7; 32], nonce: [9; 16] }
+        Hello { kind: SocketKind::Data, from: 3, to: 1, processes: 4, workers: 2, challenge: [7; 32], nonce: [9; 16] }
     }
 
     #[test]
@@ -227,7 +271,6 @@ mod tests {
         assert_eq!(Hello::parse(&bytes), ParsedHello::Hello(hello()));
         for n in 0..bytes.len() {
             assert_eq!(Hello::parse(&bytes[..n]), ParsedHello::More, "{n} bytes");
-            assert_eq!(Hello::missing_bytes(n), bytes.len() - n);
         }
     }
 
@@ -244,6 +287,9 @@ mod tests {
 
     #[test]
     fn replies_and_words_survive() {
+        let secret = MeshSecret::derive("token", &["a:1".to_owned()]);
+        let session = secret.session_key(&hello().encode(), &[5; 32]);
+        let other = secret.session_key(&hello().encode(), &[6; 32]);
         for refusal in [
             None,
             Some(MeshRefusal::Token),
@@ -256,8 +302,10 @@ mod tests {
             Some(MeshRefusal::Generation),
         ] {
             let mut bytes = Vec::new();
-            write_reply(&mut bytes, refusal.as_ref()).unwrap();
-            assert_eq!(read_reply(bytes.as_slice()).unwrap().err(), refusal);
+            write_verdict(&mut bytes, refusal.as_ref(), Some(&session)).unwrap();
+            assert_eq!(read_verdict(bytes.as_slice(), &session).unwrap().err(), refusal);
+            let forged = read_verdict(bytes.as_slice(), &other);
+            assert!(forged.is_err() || refusal == Some(MeshRefusal::Token), "{forged:?}");
         }
         for message in
             [FinalMessage::Welcome { nonce: [3; 16], bytes: b"run 7".to_vec() }, FinalMessage::Missing(vec![2, 5])]
@@ -266,6 +314,9 @@ mod tests {
             message.write(&mut bytes).unwrap();
             assert_eq!(FinalMessage::read(bytes.as_slice()).unwrap(), message);
         }
-        assert!(read_reply(b"HTTP/1.1 400 Bad Request".as_slice()).is_err());
+        let mut bytes = Vec::new();
+        write_challenge(&mut bytes, &[4; 32]).unwrap();
+        assert_eq!(read_challenge(bytes.as_slice()).unwrap(), Ok([4; 32]));
+        assert!(read_challenge(b"HTTP/1.1 400 Bad Request".as_slice()).is_err());
     }
 }

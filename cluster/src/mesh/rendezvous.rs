@@ -1,6 +1,5 @@
 //! The first half of forming: process 0 gathers the others and tells them the generation.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -8,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::data_sockets::{self, set_options};
 use super::hello::{self, FinalMessage, FormingNonce, Hello, SocketKind};
 use super::listener::{Handshake, MeshListener, is_alive};
+use super::secret::random_bytes;
 use super::{MeshError, MeshRefusal, MeshSettings, MissingProcess};
 use crate::heartbeat::HeartbeatSockets;
 
@@ -48,7 +48,8 @@ pub(super) fn gather_processes(
         }
         std::thread::sleep(TICK);
     }
-    let nonce = new_nonce();
+    let nonce: FormingNonce =
+        random_bytes().map_err(|source| MeshError::Socket { what: "the system has no random numbers", source })?;
     let message = FinalMessage::Welcome { nonce, bytes: welcome.to_vec() };
     let mut peers = Vec::new();
     for (process, stream) in seats.into_iter().enumerate().filter_map(|(p, s)| Some((p, s?))) {
@@ -125,9 +126,9 @@ pub(super) fn answer_handshake(
     verdict: Result<usize, MeshRefusal>,
     notes: &mut FormingNotes,
 ) -> Option<(usize, TcpStream)> {
-    let Handshake { mut stream, from, hello } = handshake;
+    let Handshake { mut stream, from, hello, session } = handshake;
     stream.set_write_timeout(Some(WRITE_LIMIT)).ok()?;
-    hello::write_reply(&mut stream, verdict.as_ref().err()).and_then(|()| stream.flush()).ok()?;
+    hello::write_verdict(&mut stream, verdict.as_ref().err(), session.as_ref()).and_then(|()| stream.flush()).ok()?;
     stream.set_write_timeout(None).ok()?;
     match verdict {
         Ok(process) => Some((process, stream)),
@@ -152,15 +153,4 @@ impl FormingNotes {
             self.lines.push(line);
         }
     }
-}
-
-/// A number unique to this forming, drawn from the standard library's hasher keys, which the system seeds.
-fn new_nonce() -> FormingNonce {
-    let mut nonce = [0u8; 16];
-    for half in nonce.chunks_exact_mut(8) {
-        let mut hasher = RandomState::new().build_hasher();
-        hasher.write_u32(std::process::id());
-        half.copy_from_slice(&hasher.finish().to_le_bytes());
-    }
-    nonce
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::hello::{FormingNonce, Hello, SocketKind};
-use super::{FormingRole, MeshError, MeshRefusal, MissingProcess};
+use super::listener::is_loopback;
+use super::{FormingRole, MeshError, MeshRefusal, MeshSecret, MissingProcess};
 
 /// Settings of a process of a mesh, known before forming.
 #[derive(Debug, Clone)]
@@ -14,8 +15,8 @@ pub struct MeshSettings {
     pub hosts: Vec<String>,
     /// Timely workers in each process.
     pub workers: usize,
-    /// Secret of the run, the same everywhere.
-    pub token: [u8; 32],
+    /// Secret of the mesh, the same everywhere.
+    pub secret: MeshSecret,
     /// Longest time for forming.
     pub deadline: Duration,
 }
@@ -47,7 +48,7 @@ impl MeshSettings {
         MissingProcess { process, address: self.hosts.get(process).cloned().unwrap_or_default() }
     }
 
-    /// The hello to another process.
+    /// The hello to another process; each connection adds a challenge.
     pub(super) fn hello_to(&self, kind: SocketKind, to: usize, nonce: FormingNonce) -> Hello {
         // `check` has checked that the numbers fit.
         Hello {
@@ -56,17 +57,14 @@ impl MeshSettings {
             to: to as u32,
             processes: self.hosts.len() as u32,
             workers: self.workers as u32,
-            token: self.token,
+            challenge: [0; 32],
             nonce,
         }
     }
 
-    /// Checks a hello against the settings. The token comes first: a process without it learns nothing else.
+    /// Checks the hello of a process that has proved that it has the token.
     pub(super) fn check_hello(&self, hello: &Hello) -> Result<(), MeshRefusal> {
         let ours = self.hello_to(hello.kind, hello.from as usize, [0; 16]);
-        if hello.token != ours.token {
-            return Err(MeshRefusal::Token);
-        }
         if hello.to != ours.from {
             return Err(MeshRefusal::Misaddressed { ours: ours.from, wanted: hello.to });
         }
@@ -107,4 +105,9 @@ pub fn check_hosts(hosts: &[String]) -> Result<(), MeshError> {
         }
     }
     Ok(())
+}
+
+/// Whether a mesh of these addresses is for this machine alone, so that it may do without a token.
+pub fn stays_on_loopback(hosts: &[String]) -> bool {
+    hosts.iter().all(|address| is_loopback(address))
 }

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use timely::WorkerConfig;
 use timely::dataflow::operators::{Exchange, Input, Inspect, Probe};
 
-use super::hello::{FinalMessage, SocketKind, VERSION, read_reply};
+use super::data_sockets::attempt;
+use super::hello::{FinalMessage, FormingNonce, HELLO, Hello, SocketKind, VERSION, read_challenge, write_challenge};
+use super::secret::PROOF;
 use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -21,7 +23,18 @@ fn hosts(n: usize) -> Vec<String> {
 }
 
 fn settings(process: usize, hosts: &[String]) -> MeshSettings {
-    MeshSettings { process, hosts: hosts.to_vec(), workers: 1, token: [7; 32], deadline: PATIENCE }
+    MeshSettings { process, hosts: hosts.to_vec(), workers: 1, secret: secret("token"), deadline: PATIENCE }
+}
+
+fn secret(token: &str) -> MeshSecret {
+    MeshSecret::derive(token, &[])
+}
+
+/// Shakes hands with process 0 as process 1.
+fn shake_hands(hosts: &[String], kind: SocketKind, nonce: FormingNonce) -> Result<TcpStream, MeshRefusal> {
+    drop(connect(&hosts[0]));
+    let me = settings(1, hosts);
+    attempt(&me.secret, &hosts[0], &me.hello_to(kind, 0, nonce), PATIENCE).unwrap()
 }
 
 fn role(process: usize) -> FormingRole {
@@ -110,7 +123,7 @@ fn another_token_or_shape_is_refused_with_a_reason() {
         MeshError::Refused { process: 0, reason, .. } => reason,
         other => panic!("{other}"),
     };
-    assert_eq!(refused(MeshSettings { token: [8; 32], ..settings(1, &hosts) }), MeshRefusal::Token);
+    assert_eq!(refused(MeshSettings { secret: secret("another"), ..settings(1, &hosts) }), MeshRefusal::Token);
     let workers = refused(MeshSettings { workers: 4, ..settings(1, &hosts) });
     assert_eq!(workers, MeshRefusal::Workers { ours: 1, theirs: 4 });
     let more = [hosts.clone(), vec!["127.0.0.1:9".to_owned()]].concat();
@@ -119,7 +132,7 @@ fn another_token_or_shape_is_refused_with_a_reason() {
         MeshError::Missing { missing, notes, .. } => {
             assert_eq!(missing, [MissingProcess { process: 1, address: hosts[1].clone() }]);
             assert_eq!(notes.len(), 3);
-            assert!(notes[0].ends_with("as process 1 was refused: the token is that of another run"), "{notes:?}");
+            assert!(notes[0].ends_with(" was refused: the token is that of another run"), "{notes:?}");
         }
         other => panic!("{other}"),
     }
@@ -131,7 +144,7 @@ fn another_version_is_refused_by_name() {
     let lead = forming(settings(0, &hosts));
     let mut old = connect(&hosts[0]);
     old.write_all(b"hopeval\n\xc8\x00").unwrap();
-    assert_eq!(read_reply(&old).unwrap(), Err(MeshRefusal::Version { ours: VERSION.into(), theirs: 200 }));
+    assert_eq!(read_challenge(&old).unwrap(), Err(MeshRefusal::Version { ours: VERSION.into(), theirs: 200 }));
     let follower = forming(settings(1, &hosts));
     formed(&lead);
     formed(&follower);
@@ -141,16 +154,9 @@ fn another_version_is_refused_by_name() {
 fn a_duplicate_process_is_refused_and_a_dead_one_replaced() {
     let hosts = hosts(3);
     let lead = forming(settings(0, &hosts));
-    let handshake = || {
-        let mut stream = connect(&hosts[0]);
-        stream.write_all(&settings(1, &hosts).hello_to(SocketKind::Heartbeat, 0, [0; 16]).encode()).unwrap();
-        let reply = read_reply(&stream).unwrap();
-        (stream, reply)
-    };
-    let (first, reply) = handshake();
-    assert_eq!(reply, Ok(()));
-    let (_, reply) = handshake();
-    assert_eq!(reply, Err(MeshRefusal::Taken { process: 1 }));
+    let first = shake_hands(&hosts, SocketKind::Heartbeat, [0; 16]).unwrap();
+    let second = shake_hands(&hosts, SocketKind::Heartbeat, [0; 16]);
+    assert_eq!(second.unwrap_err(), MeshRefusal::Taken { process: 1 });
     drop(first);
     let others = [forming(settings(1, &hosts)), forming(settings(2, &hosts))];
     formed(&lead);
@@ -180,20 +186,10 @@ fn who_is_missing_at_the_deadline_is_named_everywhere() {
 fn a_process_of_an_earlier_generation_cannot_join() {
     let hosts = hosts(2);
     let lead = forming(settings(0, &hosts));
-    let mut stream = connect(&hosts[0]);
-    let me = settings(1, &hosts);
-    stream.write_all(&me.hello_to(SocketKind::Heartbeat, 0, [0; 16]).encode()).unwrap();
-    assert_eq!(read_reply(&stream).unwrap(), Ok(()));
+    let stream = shake_hands(&hosts, SocketKind::Heartbeat, [0; 16]).unwrap();
     let FinalMessage::Welcome { nonce, .. } = FinalMessage::read(&stream).unwrap() else { panic!("no welcome") };
-    let data = |nonce| {
-        let mut stream = connect(&hosts[0]);
-        stream.write_all(&me.hello_to(SocketKind::Data, 0, nonce).encode()).unwrap();
-        let reply = read_reply(&stream).unwrap();
-        (stream, reply)
-    };
-    assert_eq!(data([0; 16]).1, Err(MeshRefusal::Generation));
-    let (_kept, reply) = data(nonce);
-    assert_eq!(reply, Ok(()));
+    assert_eq!(shake_hands(&hosts, SocketKind::Data, [0; 16]).unwrap_err(), MeshRefusal::Generation);
+    let _kept = shake_hands(&hosts, SocketKind::Data, nonce).unwrap();
     // The mesh is formed. Its guard would wait for a socket without a peer, so it is leaked.
     std::mem::forget(formed(&lead));
 }
@@ -224,4 +220,138 @@ fn connect(address: &str) -> TcpStream {
         }
         thread::yield_now();
     }
+}
+
+/// A header of timely's messages with these targets and this length, which its threads would believe.
+fn timely_frame(target_lower: u64, target_upper: u64, length: u64) -> Vec<u8> {
+    [0, 0, target_lower, target_upper, length, 0].iter().flat_map(|n: &u64| n.to_be_bytes()).collect()
+}
+
+/// The last step of a stranger in its handshake with process 0: takes the challenge and sends these bytes as a proof.
+fn answer_challenge(stream: &TcpStream, hello: &Hello, proof: impl Fn(&[u8; PROOF]) -> Vec<u8>) {
+    let mut stream = stream;
+    stream.write_all(&hello.encode()).unwrap();
+    let challenge = read_challenge(stream).unwrap().unwrap();
+    stream.write_all(&proof(&challenge)).unwrap();
+}
+
+/// Strangers without the token that know all else, and two processes of the mesh, which form and run a dataflow
+/// meanwhile. Each attack is given a connection to process 0 and keeps it; later it sends frames.
+#[test]
+fn twenty_kinds_of_strangers_neither_join_nor_end_a_mesh() {
+    type Attack<'a> = (&'a str, Box<dyn Fn(&mut TcpStream) + 'a>);
+    let hosts = hosts(2);
+    let me = settings(1, &hosts);
+    let heartbeat = me.hello_to(SocketKind::Heartbeat, 0, [0; 16]);
+    let data = me.hello_to(SocketKind::Data, 0, [9; 16]);
+    let wrong = |hello: &Hello, challenge: &[u8; PROOF]| {
+        secret("guess").session_key(&hello.encode(), challenge).connector_proof().as_bytes().to_vec()
+    };
+    let send = |bytes: Vec<u8>| move |stream: &mut TcpStream| stream.write_all(&bytes).unwrap();
+    let with = |change: fn(&mut Hello)| {
+        let mut hello = heartbeat.clone();
+        change(&mut hello);
+        move |stream: &mut TcpStream| answer_challenge(stream, &hello, |challenge| wrong(&hello, challenge))
+    };
+    // A true handshake with a mesh of the same token, recorded by a stranger.
+    let recorded = me.secret.session_key(&heartbeat.encode(), &[1; PROOF]).connector_proof().as_bytes().to_vec();
+    let attacks: Vec<Attack<'_>> = vec![
+        ("silence", Box::new(|_| ())),
+        ("HTTP", Box::new(send(b"GET /metrics HTTP/1.1\r\n\r\n".to_vec()))),
+        ("zeroes", Box::new(send(vec![0; 4096]))),
+        ("half a magic", Box::new(send(b"hope".to_vec()))),
+        ("half a hello", Box::new(send(heartbeat.encode()[..HELLO / 2].to_vec()))),
+        ("a hello without a proof", Box::new(send(heartbeat.encode().to_vec()))),
+        ("half a proof", Box::new(|stream| answer_challenge(stream, &heartbeat, |_| vec![0; PROOF / 2]))),
+        ("a proof of zeroes", Box::new(|stream| answer_challenge(stream, &heartbeat, |_| vec![0; PROOF]))),
+        ("the challenge as its proof", Box::new(|stream| answer_challenge(stream, &heartbeat, |c| c.to_vec()))),
+        ("a recorded proof", Box::new(|stream| answer_challenge(stream, &heartbeat, |_| recorded.clone()))),
+        ("a guessed token", Box::new(with(|_| ()))),
+        ("a guessed token for data", {
+            let (hello, wrong) = (data.clone(), &wrong);
+            Box::new(move |stream| answer_challenge(stream, &hello, |challenge| wrong(&hello, challenge)))
+        }),
+        ("the place of process 0", Box::new(with(|hello| hello.from = 0))),
+        ("a place far away", Box::new(with(|hello| hello.from = u32::MAX))),
+        ("numbers at their ends", Box::new(with(|hello| (hello.processes, hello.workers) = (u32::MAX, 0)))),
+        ("a socket of an unknown kind", {
+            let mut bytes = heartbeat.encode().to_vec();
+            bytes[10] = 9;
+            Box::new(send(bytes))
+        }),
+        ("another version", {
+            let mut bytes = heartbeat.encode().to_vec();
+            bytes[8] = 2;
+            Box::new(send(bytes))
+        }),
+        ("a frame without a handshake", Box::new(send(timely_frame(1 << 40, u64::MAX, 8)))),
+        ("a frame behind a hello", Box::new(send([&data.encode()[..], &timely_frame(9, 10, 1)].concat()))),
+        ("a frame behind a wrong proof", {
+            let hello = data.clone();
+            Box::new(move |stream| {
+                let frame = timely_frame(0, u64::MAX, u64::MAX);
+                answer_challenge(stream, &hello, |_| [&[7; PROOF][..], &frame].concat());
+            })
+        }),
+    ];
+    assert_eq!(attacks.len(), 20);
+    let lead = forming(settings(0, &hosts));
+    let mut strangers = Vec::new();
+    for (name, attack) in &attacks {
+        let mut stream = connect(&hosts[0]);
+        attack(&mut stream);
+        strangers.push((name, stream));
+    }
+    let follower = forming(settings(1, &hosts));
+    let meshes = [formed(&lead), formed(&follower)];
+    assert!(TcpStream::connect(&hosts[0]).is_err(), "a formed mesh listens to nobody");
+    for (_, stream) in &mut strangers {
+        // The system refuses these bytes where the connection is closed already.
+        let _ = stream.write_all(&timely_frame(1 << 40, u64::MAX, 8));
+        let _ = stream.write_all(&[0xff; 16]);
+    }
+    let running: Vec<_> = meshes.into_iter().map(|mesh| thread::spawn(move || sum(mesh))).collect();
+    let total: u64 = running.into_iter().map(|t| t.join().unwrap()).sum();
+    assert_eq!(total, 299 * 300 / 2);
+    for (name, mut stream) in strangers {
+        let mut heard = Vec::new();
+        // A reset instead of an end is as good.
+        let _ = stream.read_to_end(&mut heard);
+        let accepted = [&b"hopeval\n"[..], &[0; 9]].concat();
+        let allowed = if heard.starts_with(&accepted) { accepted.len() + PROOF } else { 0 };
+        assert!(!heard[allowed.min(heard.len())..].starts_with(&accepted), "{name} became a member");
+        assert!(heard.len() <= 2 * (accepted.len() + PROOF), "{name} was told {} bytes", heard.len());
+    }
+}
+
+#[test]
+fn a_stranger_in_the_place_of_process_0_is_not_believed() {
+    let fake = TcpListener::bind("127.0.0.1:0").unwrap();
+    let hosts = [fake.local_addr().unwrap().to_string(), hosts(1)[0].clone()];
+    let accepting = thread::spawn(move || {
+        let (mut stream, _) = fake.accept().unwrap();
+        stream.read_exact(&mut [0; HELLO]).unwrap();
+        write_challenge(&stream, &[3; PROOF]).unwrap();
+        stream.read_exact(&mut [0; PROOF]).unwrap();
+        // Accepts without a proof, welcomes, and goes on with frames of timely.
+        write_challenge(&stream, &[4; PROOF]).unwrap();
+        FinalMessage::Welcome { nonce: [5; 16], bytes: b"run of a stranger".to_vec() }.write(&stream).unwrap();
+        let _ = stream.write_all(&timely_frame(1 << 40, u64::MAX, 8));
+    });
+    let error = failed(&forming(MeshSettings { deadline: Duration::from_millis(300), ..settings(1, &hosts) }));
+    accepting.join().unwrap();
+    assert!(matches!(&error, MeshError::Missing { .. }), "{error}");
+}
+
+#[test]
+fn a_token_is_needed_beyond_loopback_and_is_never_shown() {
+    let name = |host: &str| vec!["127.0.0.1:4500".to_owned(), host.to_owned()];
+    for local in ["127.0.0.2:4501", "[::1]:4501", "localhost:4501"] {
+        assert!(stays_on_loopback(&name(local)), "{local}");
+    }
+    for distant in ["0.0.0.0:4501", "192.0.2.1:4501", "[::]:4501", "node1.invalid:4501"] {
+        assert!(!stays_on_loopback(&name(distant)), "{distant}");
+    }
+    assert_ne!(random_token().unwrap(), random_token().unwrap());
+    assert!(!format!("{:?}", settings(0, &name("node1:1"))).contains("token"));
 }

@@ -1,6 +1,6 @@
 //! The part of a process in a mesh.
 
-use hopeval_cluster::mesh::MeshSettings;
+use hopeval_cluster::mesh::{MeshSecret, MeshSettings};
 use std::time::Duration;
 
 /// The part of a process in a mesh.
@@ -10,6 +10,8 @@ pub(crate) struct Membership {
     pub(crate) process: usize,
     /// Addresses of all processes; one alone needs none.
     pub(crate) hosts: Vec<String>,
+    /// Secret of the mesh.
+    pub(crate) secret: MeshSecret,
     /// Workers of each process.
     pub(crate) workers: usize,
     /// Time without a sign of work after which a process counts as stalled.
@@ -25,14 +27,8 @@ impl Membership {
             process: self.process,
             hosts: self.hosts.clone(),
             workers: self.workers,
-            token: mesh_token(&self.hosts),
+            secret: self.secret.clone(),
             deadline: self.deadline,
         }
     }
-}
-
-/// The mesh's secret: the digest of `HOPEVAL_MESH_TOKEN`, if it is set, and the list of hosts.
-fn mesh_token(hosts: &[String]) -> [u8; 32] {
-    let secret = std::env::var("HOPEVAL_MESH_TOKEN").unwrap_or_default();
-    hopeval_jobs::digest_of(&[secret.as_str(), hosts.join(",").as_str()])
 }

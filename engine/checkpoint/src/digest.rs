@@ -1,12 +1,14 @@
 //! Fingerprints of a model's weights and of a tokenizer, 32 bytes each.
 //!
 //! A digest of weights reads them all, minutes for the largest models. It is therefore taken only on request, and
-//! remembered in a side file of the model's folder, beside the sizes and modification times of its input files.
+//! remembered in a side file of the model's folder, beside the sizes and modification times of its input files. They
+//! are of the files as they were opened: a file that replaces one meanwhile has other ones.
 
 use crate::CheckpointError;
 use hopeval_device::HostTensor;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -27,10 +29,19 @@ pub(crate) struct DigestCache {
 
 /// Size and modification time of a file; either changes when the file does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct FileStamp {
+pub(crate) struct FileStamp {
     size: u64,
     /// Nanoseconds since 1970.
     modified: u64,
+}
+
+impl FileStamp {
+    /// The stamp of an open file.
+    pub(crate) fn of_file(file: &File) -> std::io::Result<Self> {
+        let about = file.metadata()?;
+        let since = about.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Ok(Self { size: about.len(), modified: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX) })
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -41,18 +52,11 @@ struct StoredDigest {
 }
 
 impl DigestCache {
-    /// Stamps `config.json` and the files of weights.
-    pub(crate) fn of_files(folder: &Path, files: &[PathBuf]) -> Result<Self, CheckpointError> {
-        let mut present = BTreeMap::new();
-        for path in files.iter().chain([&folder.join("config.json")]) {
-            let read = |source| CheckpointError::Read { path: path.clone(), source };
-            let about = std::fs::metadata(path).map_err(read)?;
-            let since = about.modified().map_err(read)?.duration_since(UNIX_EPOCH).unwrap_or_default();
-            let modified = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
-            let name = path.strip_prefix(folder).unwrap_or(path).to_string_lossy().into_owned();
-            present.insert(name, FileStamp { size: about.len(), modified });
-        }
-        Ok(Self { path: folder.join(SIDE_FILE), present })
+    /// For `config.json` and the files of weights with these stamps.
+    pub(crate) fn of_files(folder: &Path, files: &[(PathBuf, FileStamp)]) -> Self {
+        let name = |path: &Path| path.strip_prefix(folder).unwrap_or(path).to_string_lossy().into_owned();
+        let present = files.iter().map(|(path, stamp)| (name(path), *stamp)).collect();
+        Self { path: folder.join(SIDE_FILE), present }
     }
 
     /// The remembered digest, if it was taken of exactly these files.

@@ -8,12 +8,14 @@ mod shards;
 
 pub(crate) use shards::read_index;
 
-use crate::digest::{self, DigestCache};
+use crate::digest::{self, DigestCache, FileStamp};
 use crate::{CheckpointError, mapped};
 use bytes::Bytes;
 use hopeval_device::{Dtype, HostTensor};
 use safetensors::SafeTensors;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -26,6 +28,8 @@ pub struct Checkpoint {
     /// Tensors with a dtype other than F32, F16 and BF16, such as causal masks and position ids.
     others: BTreeMap<String, UnusableTensor>,
     files: Vec<PathBuf>,
+    /// Sizes and times of the opened files, `config.json` among them.
+    stamps: Vec<(PathBuf, FileStamp)>,
     weights_digest: Arc<OnceLock<String>>,
 }
 
@@ -42,7 +46,7 @@ impl Checkpoint {
     /// # Errors
     /// [`CheckpointError`], naming the file.
     pub fn open(folder: &Path) -> Result<Self, CheckpointError> {
-        let config = read_config(folder)?;
+        let (config, stamp) = read_config(folder)?;
         let shards = shards::find_weights(folder)?;
         let mut checkpoint = Self {
             folder: folder.to_owned(),
@@ -50,10 +54,12 @@ impl Checkpoint {
             tensors: BTreeMap::new(),
             others: BTreeMap::new(),
             files: shards.files.clone(),
+            stamps: vec![(folder.join("config.json"), stamp)],
             weights_digest: Arc::default(),
         };
         for path in &shards.files {
-            let bytes = mapped::map_file(path)?;
+            let (bytes, stamp) = mapped::map_stamped(path)?;
+            checkpoint.stamps.push((path.clone(), stamp));
             let names = checkpoint.add_tensors(path, &bytes)?;
             shards.check_file(path, &names)?;
         }
@@ -115,20 +121,15 @@ impl Checkpoint {
     /// does not depend on how the weights are cut into files. The first call reads all weights and remembers the
     /// digest in the folder if it is writable ([`digest::SIDE_FILE`]). The remembered digest holds until the size or
     /// time of a file changes.
-    ///
-    /// # Errors
-    /// [`CheckpointError::Read`] if a file's size and time cannot be read.
-    pub fn weights_digest(&self) -> Result<&str, CheckpointError> {
-        if let Some(digest) = self.weights_digest.get() {
-            return Ok(digest);
-        }
-        let digests = DigestCache::of_files(&self.folder, &self.files)?;
-        let digest = digests.read_digest().unwrap_or_else(|| {
-            let digest = digest::of_weights(&self.config, self.tensors.values());
-            digests.write_digest(&digest);
-            digest
-        });
-        Ok(self.weights_digest.get_or_init(|| digest))
+    pub fn weights_digest(&self) -> &str {
+        self.weights_digest.get_or_init(|| {
+            let digests = DigestCache::of_files(&self.folder, &self.stamps);
+            digests.read_digest().unwrap_or_else(|| {
+                let digest = digest::of_weights(&self.config, self.tensors.values());
+                digests.write_digest(&digest);
+                digest
+            })
+        })
     }
 
     /// BLAKE3, in hex, of the tokenizer's files; `None` if the folder has no `tokenizer.json`.
@@ -183,10 +184,20 @@ fn modern_name(name: &str) -> String {
     name.to_owned()
 }
 
-/// `config.json` of a folder.
-pub(crate) fn read_config(folder: &Path) -> Result<serde_json::Map<String, serde_json::Value>, CheckpointError> {
+/// `config.json` of a folder, and the stamp of the file that was read.
+pub(crate) fn read_config(
+    folder: &Path,
+) -> Result<(serde_json::Map<String, serde_json::Value>, FileStamp), CheckpointError> {
     let path = folder.join("config.json");
-    let text = std::fs::read(&path).map_err(|source| CheckpointError::Read { path: path.clone(), source })?;
-    serde_json::from_slice(&text)
-        .map_err(|source| CheckpointError::Format { path, reason: format!("not a JSON object: {source}") })
+    let read = || {
+        let mut file = File::open(&path)?;
+        let stamp = FileStamp::of_file(&file)?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
+        Ok((text, stamp))
+    };
+    let (text, stamp) = read().map_err(|source| CheckpointError::Read { path: path.clone(), source })?;
+    let config = serde_json::from_slice(&text)
+        .map_err(|source| CheckpointError::Format { path, reason: format!("not a JSON object: {source}") })?;
+    Ok((config, stamp))
 }

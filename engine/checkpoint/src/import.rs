@@ -84,7 +84,7 @@ pub fn import_by(
     out: &Path,
     rules: tokenizer::SentencePieceRules,
 ) -> Result<ImportReport, CheckpointError> {
-    let config = read_config(dir)?;
+    let (config, _) = read_config(dir)?;
     refuse_a_model(out)?;
     let staging = ImportStaging::create_beside(out)?;
     let mut report = ImportReport::default();
@@ -147,9 +147,17 @@ fn import_weights(dir: &Path, out: &Path, tied: bool, report: &mut ImportReport)
     shards.sort();
     shards.dedup();
     let mut weight_map = BTreeMap::new();
+    let mut sources: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
     for shard in shards {
         let name = weights::converted_name(&shard);
         let shown = name.display().to_string();
+        if let Some(other) = sources.insert(name.clone(), shard.clone()) {
+            let within = |path: &Path| path.strip_prefix(dir).unwrap_or(path).display().to_string();
+            let (other, shard) = (within(&other), within(&shard));
+            let reason =
+                format!("shards {other} and {shard} would both be written as {shown}\nhint: rename one of them");
+            return Err(CheckpointError::Format { path: index, reason });
+        }
         for tensor in weights::convert_file(&shard, &out.join(&name), tied, report)? {
             if let Some(other) = weight_map.insert(tensor.clone(), shown.clone()) {
                 let reason = format!("tensor {tensor} is in two shards, {other} and {shown}");

@@ -2,6 +2,7 @@
 
 use hopeval_checkpoint::{Checkpoint, CheckpointError, import::import};
 use safetensors::SafeTensors;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 fn pickles(name: &str) -> PathBuf {
@@ -56,7 +57,7 @@ fn the_same_weights_have_one_digest_however_they_were_stored() {
     let digest = |name: &str| {
         let out = tempfile::tempdir().expect("a folder");
         import(&pickles(name), out.path()).expect(name);
-        Checkpoint::open(out.path()).expect(name).weights_digest().expect(name).to_owned()
+        Checkpoint::open(out.path()).expect(name).weights_digest().to_owned()
     };
     let zip = digest("zip");
     assert_eq!([digest("legacy"), digest("protocol-4"), digest("sharded")], [zip.clone(), zip.clone(), zip.clone()]);
@@ -152,7 +153,7 @@ fn safetensors_are_copied() {
         import(&pickles(name), &first).expect("imported");
         let report = import(&first, &second).expect("copied");
         assert_eq!(report.tensors, 0);
-        let digest = |path: &Path| Checkpoint::open(path).expect("a model").weights_digest().expect("read").to_owned();
+        let digest = |path: &Path| Checkpoint::open(path).expect("a model").weights_digest().to_owned();
         assert_eq!(digest(&first), digest(&second));
     }
 }
@@ -197,4 +198,93 @@ fn imports_leave_other_files_alone() {
     assert_eq!(names(&new), ["config.json", "model.safetensors"]);
     assert_eq!(names(&home.path().join("old")), ["config.json", "model.safetensors", "notes.txt"]);
     Checkpoint::open(&new).expect("a model");
+}
+
+/// A zip archive of stored entries, as `torch.save` writes one.
+fn archive(entries: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    let stored = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+    for (name, bytes) in entries {
+        writer.start_file(*name, stored).expect("started");
+        writer.write_all(bytes).expect("written");
+    }
+    writer.finish().expect("finished").into_inner()
+}
+
+/// The pickle of a state dict: `count` tensors of 200,000 numbers, each a view of one storage from another number on.
+fn pickled_views(count: u16) -> Vec<u8> {
+    let text = |text: &str| [&b"X"[..], &(text.len() as u32).to_le_bytes(), text.as_bytes()].concat();
+    let int = |n: u32| [&b"J"[..], &n.to_le_bytes()].concat();
+    let mut out = b"\x80\x02(".to_vec();
+    for part in [text("storage"), b"ctorch\nFloatStorage\n".to_vec(), text("0"), text("cpu"), int(262_144)] {
+        out.extend(part);
+    }
+    out.extend(b"tQq\x01ctorch._utils\n_rebuild_tensor_v2\nq\x02}(");
+    for n in 0..count {
+        out.extend(text(&format!("view.{n}")));
+        out.extend([&b"h\x02(h\x01"[..], &int(n.into()), &int(200_000), b"\x85K\x01\x85\x89}tR"].concat());
+    }
+    out.extend(b"u.");
+    out
+}
+
+#[test]
+fn views_that_would_fill_the_disk_are_refused() {
+    let bytes = vec![0; 1 << 20];
+    let model = |count| archive(&[("m/data.pkl", &pickled_views(count)), ("m/data/0", &bytes)]);
+    let out = tempfile::tempdir().expect("a folder");
+    assert_eq!(import(folder(&model(4)).path(), out.path()).expect("four views").tensors, 4);
+    let (error, out) = refused(folder(&model(64)).path());
+    assert!(error.to_string().contains("its 64 tensors have 51200000 bytes"), "{error}");
+    assert_eq!(names(out.path()), Vec::<String>::new());
+}
+
+#[test]
+fn entries_that_share_bytes_are_refused() {
+    let bytes = vec![0; 1 << 20];
+    let mut model = archive(&[("m/data.pkl", &pickled_views(1)), ("m/data/0", &bytes), ("m/data/1", &bytes)]);
+    // The directory's third record is made to point to the second's bytes.
+    let records: Vec<usize> = (0..model.len() - 4).filter(|&at| model[at..].starts_with(b"PK\x01\x02")).collect();
+    let start = model[records[1] + 42..records[1] + 46].to_vec();
+    model[records[2] + 42..records[2] + 46].copy_from_slice(&start);
+    let (error, _) = refused(folder(&model).path());
+    assert!(error.to_string().contains("m/data/0 and m/data/1 of the zip archive share bytes"), "{error}");
+}
+
+#[test]
+fn a_flipped_bit_of_a_number_is_found_by_its_sum() {
+    let bytes: Vec<u8> = (0..1 << 20).map(|n| (n % 61) as u8).collect();
+    let mut model = archive(&[("m/data.pkl", &pickled_views(1)), ("m/data/0", &bytes)]);
+    let at = model.windows(64).position(|window| window == &bytes[..64]).expect("the storage");
+    model[at + 4097] ^= 1;
+    let (error, _) = refused(folder(&model).path());
+    assert!(error.to_string().contains("m/data/0 is damaged"), "{error}");
+    assert!(error.to_string().contains("hint: fetch the file again"), "{error}");
+}
+
+#[test]
+fn names_that_would_be_copied_without_end_are_refused() {
+    let name = "n".repeat(1 << 20);
+    let text = [&b"X"[..], &(name.len() as u32).to_le_bytes(), name.as_bytes()].concat();
+    let pickle = [&b"\x80\x02}("[..], &text, b"q\x01N", &b"h\x01N".repeat(100_000), b"u."].concat();
+    let (error, _) = refused(folder(&archive(&[("m/data.pkl", &pickle)])).path());
+    assert!(error.to_string().contains("an entry whose name has 1048576 bytes; at most 512"), "{error}");
+}
+
+#[test]
+fn two_shards_with_one_converted_name_are_refused() {
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::write(dir.path().join("config.json"), "{}").expect("written");
+    let shards = ["pytorch_model-1.bin", "model-1.bin"];
+    for (from, to) in ["pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"].iter().zip(shards) {
+        std::fs::copy(pickles("sharded").join(from), dir.path().join(to)).expect("copied");
+    }
+    let index = std::fs::read_to_string(pickles("sharded").join("pytorch_model.bin.index.json")).expect("fixture");
+    let index = index.replace("pytorch_model-00001-of-00002.bin", shards[0]);
+    let index = index.replace("pytorch_model-00002-of-00002.bin", shards[1]);
+    std::fs::write(dir.path().join("pytorch_model.bin.index.json"), index).expect("written");
+    let (error, out) = refused(dir.path());
+    let said = "shards model-1.bin and pytorch_model-1.bin would both be written as model-1.safetensors";
+    assert!(error.to_string().contains(said), "{error}");
+    assert_eq!(names(out.path()), Vec::<String>::new());
 }

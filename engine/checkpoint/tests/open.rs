@@ -131,7 +131,7 @@ fn opening_reads_headers_only() {
 fn the_digest_is_taken_once_and_again_when_a_file_changes() {
     let dir = folder();
     let path = dir.path().join("model.safetensors");
-    let digest = || Checkpoint::open(dir.path()).expect("opened").weights_digest().expect("read").to_owned();
+    let digest = || Checkpoint::open(dir.path()).expect("opened").weights_digest().to_owned();
     write(&path, &[("a", Dtype::F32, &[1], &[1; 4]), ("b", Dtype::F32, &[1], &[2; 4])]);
     let first = digest();
     let side = dir.path().join(hopeval_checkpoint::digest::SIDE_FILE);
@@ -161,4 +161,17 @@ fn the_tokenizers_digest_is_of_its_files() {
     assert!(first.is_some());
     std::fs::write(dir.path().join("tokenizer_config.json"), "{}").expect("written");
     assert_ne!(digest(), first);
+}
+
+#[test]
+fn a_file_replaced_after_opening_is_not_remembered_under_the_old_digest() {
+    let dir = folder();
+    let path = dir.path().join("model.safetensors");
+    write(&path, &[("a", Dtype::F32, &[1], &[1; 4])]);
+    let opened = Checkpoint::open(dir.path()).expect("opened");
+    let new = dir.path().join("new");
+    write(&new, &[("a", Dtype::F32, &[2], &[2; 8])]);
+    std::fs::rename(&new, &path).expect("renamed");
+    let old = opened.weights_digest();
+    assert_ne!(Checkpoint::open(dir.path()).expect("opened").weights_digest(), old);
 }

@@ -162,3 +162,42 @@ fn added_tokens_and_present_tokenizers_are_kept() {
     std::fs::write(&path, "{}").expect("written");
     assert!(refused(out.path()).contains("tokenizer.json: no tokenizer can be made of it"));
 }
+
+/// A field of a protocol buffer that is a text or a message.
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    let mut out = vec![number << 3 | 2];
+    let mut length = bytes.len();
+    while length >= 128 {
+        out.push(length as u8 | 128);
+        length >>= 7;
+    }
+    out.push(length as u8);
+    out.extend_from_slice(bytes);
+    out
+}
+
+#[test]
+fn what_would_take_hours_or_memory_is_refused() {
+    // Merges of a piece of 4 MB would be looked for at each of its characters.
+    let dir = copy("llama");
+    let path = dir.path().join("tokenizer.model");
+    let model = std::fs::read(&path).expect("a fixture");
+    std::fs::write(&path, [field(1, &field(1, &b"a".repeat(4_000_000))), model].concat()).expect("written");
+    let error = refused(dir.path());
+    assert!(error.contains("tokenizer.model: a piece of 4000000 bytes; at most 1024 are read"), "{error}");
+
+    let dir = copy("t5");
+    std::fs::write(dir.path().join("tokenizer_config.json"), r#"{"extra_ids": 1000000000}"#).expect("written");
+    let error = refused(dir.path());
+    assert!(error.contains("tokenizer_config.json: extra_ids = 1000000000; at most 65536"), "{error}");
+
+    for id in [u32::MAX, u32::MAX - 1, 1 << 24] {
+        let dir = copy("gpt2");
+        let path = dir.path().join("vocab.json");
+        let mut tokens: serde_json::Map<String, serde_json::Value> = read(&path);
+        tokens.insert("far".to_owned(), id.into());
+        std::fs::write(&path, serde_json::to_vec(&tokens).expect("JSON")).expect("written");
+        let error = refused(dir.path());
+        assert!(error.contains(&format!("vocab.json: a token has the id {id}; at most 16777215")), "{error}");
+    }
+}

@@ -148,11 +148,13 @@ fn gather_terms(
             });
         });
         for run in runs.iter_mut() {
+            run.check_size()?;
             run.number_terms(&mut found.terms, &mut found.frequencies);
             found.lengths.extend_from_slice(run.lengths());
         }
         runs.par_iter_mut().for_each(PassageRun::encode_lists);
         for run in runs.iter() {
+            run.check_size()?;
             spill.push_run(run)?;
         }
         start = start.saturating_add(RUN.saturating_mul(starts.len() as u32));

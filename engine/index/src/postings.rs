@@ -162,14 +162,16 @@ impl<'a> DenseList<'a> {
         (u32::from_le_bytes([e[0], e[1], e[2], e[3]]), u32::from_le_bytes([e[4], e[5], e[6], e[7]]))
     }
 
-    /// The passages of `from..to` with a frequency of 15 or more, with this frequency.
+    /// The passages of `from..to` with a frequency of 15 or more, with this frequency. A damaged table is not sorted;
+    /// its entries before `from` are left out, so that callers can rely on the range.
     pub(crate) fn exceptions(&self, from: u32, to: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
         let (mut low, mut high) = (0, self.exceptions.len() / 8);
         while low < high {
             let middle = usize::midpoint(low, high);
             if self.exception_at(middle).0 < from { low = middle + 1 } else { high = middle }
         }
-        (low..self.exceptions.len() / 8).map(|i| self.exception_at(i)).take_while(move |&(doc, _)| doc < to)
+        let rest = (low..self.exceptions.len() / 8).map(|i| self.exception_at(i));
+        rest.take_while(move |&(doc, _)| doc < to).filter(move |&(doc, _)| doc >= from)
     }
 }
 
@@ -300,6 +302,20 @@ mod tests {
             singles.extend((0..n).map(|i| (docs[i], list.frequency(b, i))));
         }
         [out, singles]
+    }
+
+    #[test]
+    fn exceptions_of_a_damaged_table_are_within_the_range() {
+        let passages = 64;
+        let mut bytes = vec![0xff; passages as usize / 2];
+        let table = [(40u32, 20u32), (41, 30), (42, 16), (3, 99), (43, 17)];
+        bytes.extend_from_slice(&(table.len() as u32).to_le_bytes());
+        table.iter().for_each(|(doc, frequency)| {
+            bytes.extend_from_slice(&doc.to_le_bytes());
+            bytes.extend_from_slice(&frequency.to_le_bytes());
+        });
+        let list = DenseList::new(&bytes, passages);
+        assert_eq!(list.exceptions(32, 64).collect::<Vec<_>>(), [(40, 20), (41, 30), (42, 16), (43, 17)]);
     }
 
     proptest! {

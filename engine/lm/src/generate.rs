@@ -15,7 +15,7 @@ use crate::blocks::{BlockAllocator, RowBlock};
 use crate::model::{CacheSlots, Decoder, EncoderDecoder, EncoderMemory, KeyValueCache, LmHead, PackedBatch};
 use crate::prefix::PrefixForest;
 use crate::request::{FinishReason, GenerateRequest, GenerateResult, TokenIds};
-use crate::sample::{ChosenToken, NotANumber, choose};
+use crate::sample::{ChosenToken, UnusableLogits, choose};
 use crate::score;
 use crate::states_pool::StatesPool;
 use hopeval_device::{Device, DeviceError, Packing, TensorColumns};
@@ -88,7 +88,7 @@ struct ActiveSequence {
 }
 
 /// A finished sequence: its tag and its result.
-pub type FinishedSequence = (u64, Result<GenerateResult, NotANumber>);
+pub type FinishedSequence = (u64, Result<GenerateResult, UnusableLogits>);
 
 /// The result of an admission.
 #[derive(Debug)]

@@ -5,10 +5,10 @@
 
 use crate::request::Sampling;
 
-/// A logit is not a number, so no token can be chosen.
+/// A logit is not a number or infinitely high, or none is above minus infinity: no token has a probability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the model gave a logit that is not a number")]
-pub struct NotANumber;
+#[error("the model gave logits that are not finite")]
+pub struct UnusableLogits;
 
 /// A chosen token and its log-probability at temperature 1 over the whole vocabulary.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,10 +22,11 @@ pub struct ChosenToken {
 /// Chooses the token at `position` of a continuation.
 ///
 /// # Errors
-/// [`NotANumber`].
-pub fn choose(logits: &[f32], sampling: &Sampling, position: usize) -> Result<ChosenToken, NotANumber> {
-    if logits.iter().any(|logit| logit.is_nan()) {
-        return Err(NotANumber);
+/// [`UnusableLogits`].
+pub fn choose(logits: &[f32], sampling: &Sampling, position: usize) -> Result<ChosenToken, UnusableLogits> {
+    // Minus infinity is a probability of 0, as masks give it; the highest must be finite for a sum of exponents.
+    if logits.iter().any(|logit| logit.is_nan()) || !highest_logit(logits).is_finite() {
+        return Err(UnusableLogits);
     }
     let id = match *sampling {
         Sampling::Greedy => best_token(logits),
@@ -48,15 +49,19 @@ fn best_token(logits: &[f32]) -> u32 {
     best as u32
 }
 
+fn highest_logit(logits: &[f32]) -> f32 {
+    logits.iter().copied().fold(f32::NEG_INFINITY, f32::max)
+}
+
 fn log_sum_exp(logits: &[f32]) -> f64 {
-    let highest = f64::from(logits.iter().copied().fold(f32::NEG_INFINITY, f32::max));
+    let highest = f64::from(highest_logit(logits));
     highest + logits.iter().map(|l| (f64::from(*l) - highest).exp()).sum::<f64>().ln()
 }
 
 /// The tokens that may be drawn, with their unnormalised probabilities, in the order of ids. As in transformers' logits
 /// processors: temperature, then the `top_k` highest, then the fewest of those with `top_p` of their probability.
 fn truncate_tokens(logits: &[f32], temperature: f32, top_k: usize, top_p: f32) -> Vec<(u32, f64)> {
-    let highest = f64::from(logits.iter().copied().fold(f32::NEG_INFINITY, f32::max));
+    let highest = f64::from(highest_logit(logits));
     let weight = |logit: f32| ((f64::from(logit) - highest) / f64::from(temperature)).exp();
     let mut ranked = logits.iter().enumerate().map(|(id, logit)| (id as u32, *logit)).collect::<Vec<_>>();
     ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
@@ -115,7 +120,17 @@ mod tests {
     #[test]
     fn greedy_takes_the_lowest_id_of_equals() {
         assert_eq!(choose(&[0.0, 2.0, 2.0], &Sampling::Greedy, 0).unwrap().id, 1);
-        assert_eq!(choose(&[0.0, f32::NAN], &Sampling::Greedy, 0), Err(NotANumber));
+    }
+
+    #[test]
+    fn logits_without_probabilities_are_refused() {
+        let (nan, high, low) = (f32::NAN, f32::INFINITY, f32::NEG_INFINITY);
+        for sampling in [Sampling::Greedy, sample(0, 1.0, 0), sample(2, 0.5, 0)] {
+            for logits in [[0.0, nan], [0.0, high], [high, high], [low, high], [low, low]] {
+                assert_eq!(choose(&logits, &sampling, 0), Err(UnusableLogits), "{logits:?}");
+            }
+            assert_eq!(choose(&[low, 1.0], &sampling, 0).unwrap(), ChosenToken { id: 1, log_prob: 0.0 });
+        }
     }
 
     #[test]

@@ -32,8 +32,9 @@ const CHUNK: usize = 256 << 10;
 const ROOM: usize = 16 << 10;
 /// Largest number of bytes used to detect the layout.
 const WINDOW: usize = 1 << 20;
-/// A longer record is refused: it is not a row, but an unclosed string or a file with one single value.
-const LONGEST: usize = 1 << 30;
+/// A longer record is refused: it is not a row, but an unclosed string or a file with one single value. Its values may
+/// take thirty times as much memory, so this bounds that, too.
+const LONGEST: usize = 64 << 20;
 
 /// One record, as written in its file.
 #[derive(Clone, Copy, Debug)]
@@ -151,6 +152,7 @@ impl RecordReader {
             RecordLayout::Values => self.next_value()?,
         };
         let Some(length) = found else { return Ok(None) };
+        self.check_length(length)?;
         self.record += 1;
         let position = RecordPosition { record: self.record, line: self.line };
         let from = self.start;
@@ -261,7 +263,7 @@ impl RecordReader {
 
     /// Refuses a record longer than `LONGEST`.
     fn check_length(&self, length: usize) -> Result<(), InputError> {
-        if length > LONGEST { Err(self.layout_error("records of at most 1 GiB")) } else { Ok(()) }
+        if length > LONGEST { Err(self.layout_error("records of at most 64 MiB")) } else { Ok(()) }
     }
 
     /// The next byte that is not white space. It is not consumed.

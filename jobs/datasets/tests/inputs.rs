@@ -197,3 +197,15 @@ fn files_without_rows_are_errors() {
         }
     }
 }
+
+#[test]
+fn a_record_that_would_fill_the_memory_is_refused() {
+    // 66 MiB of numbers are 64 kB of gzip, and a gigabyte of parsed values.
+    let numbers = b"0,".repeat(33 << 20);
+    let folder = TempDir::new().unwrap();
+    for (name, start, end) in [("array.json.gz", "[{\"a\":[", "0]}]"), ("lines.jsonl.gz", "{\"a\":[", "0]}\n")] {
+        let path = write(&folder, name, &gzip(&[start.as_bytes(), &numbers, end.as_bytes()].concat()));
+        let error = records(&path).unwrap_err();
+        assert!(message(&folder, &error).contains("records of at most 64 MiB"), "{}", message(&folder, &error));
+    }
+}

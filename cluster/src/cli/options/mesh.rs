@@ -3,8 +3,13 @@
 use crate::process::Membership;
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
-use hopeval_cluster::mesh;
+use hopeval_cluster::mesh::{self, MeshSecret};
+use hopeval_cluster::metrics::{MetricsError, MetricsListener};
+use std::net::SocketAddr;
 use std::time::Duration;
+
+/// The variable with the mesh's token, which stands in no command line.
+pub(crate) const MESH_TOKEN: &str = "HOPEVAL_MESH_TOKEN";
 
 /// How the work is spread.
 #[derive(Clone, Debug, Args)]
@@ -18,7 +23,7 @@ pub(crate) struct MeshArguments {
     /// Index of this process, where each is started on its own host.
     #[arg(long, requires = "hosts")]
     process: Option<usize>,
-    /// Addresses of all processes, as host:port, the same list everywhere.
+    /// Addresses of all processes, as host:port, the same list everywhere; beyond loopback set HOPEVAL_MESH_TOKEN.
     #[arg(long, value_delimiter = ',')]
     hosts: Vec<String>,
     /// Seconds without a step of each of its workers, or without a sign, after which a process counts as stalled; from
@@ -30,7 +35,7 @@ pub(crate) struct MeshArguments {
     pub(crate) mesh_deadline: f64,
     /// Serves Prometheus metrics at this address, e.g. 127.0.0.1:9464.
     #[arg(long, value_name = "ADDR")]
-    pub(crate) metrics: Option<std::net::SocketAddr>,
+    pub(crate) metrics: Option<SocketAddr>,
 }
 
 impl MeshArguments {
@@ -40,7 +45,34 @@ impl MeshArguments {
         if self.supervises() && !self.hosts.is_empty() {
             bail!("--hosts {}: --process is needed too, and says which of them this is", self.hosts.join(","));
         }
-        self.membership().map(drop)
+        self.membership()?;
+        self.check_metrics()
+    }
+
+    /// Checks that the ports for metrics are free.
+    fn check_metrics(&self) -> Result<()> {
+        let processes = if self.supervises() { self.processes as usize } else { 1 };
+        if let Some(address) = self.metrics
+            && address.port() > 0
+            && self.metrics_address(processes - 1).is_none()
+        {
+            bail!("--metrics {address}: {processes} processes need as many ports, and the last port is 65535");
+        }
+        for address in (0..processes).filter_map(|process| self.metrics_address(process)) {
+            MetricsListener::open(address).map(drop).map_err(metrics_error)?;
+        }
+        Ok(())
+    }
+
+    /// The address for metrics of a process started here. Each has its own counters, and so its own address, on
+    /// consecutive ports; port 0 is any free one. `None` without `--metrics`, and beyond the last port.
+    pub(crate) fn metrics_address(&self, process: usize) -> Option<SocketAddr> {
+        let address = self.metrics?;
+        let port = match address.port() {
+            0 => 0,
+            first => first.checked_add(u16::try_from(process).ok()?)?,
+        };
+        Some(SocketAddr::new(address.ip(), port))
     }
 
     /// The part of this process in the mesh.
@@ -59,8 +91,17 @@ impl MeshArguments {
         if hosts.len() > 1 {
             mesh::check_hosts(&hosts).map_err(|error| anyhow!("--hosts: {error}"))?;
         }
+        let token = mesh_token()?;
+        if token.is_none() && !mesh::stays_on_loopback(&hosts) {
+            bail!(
+                "--hosts {}: HOPEVAL_MESH_TOKEN is not set, and without it anyone on the network could join\n\
+                 hint: set it to the same secret on every host, e.g. the output of `openssl rand -hex 16`",
+                hosts.join(",")
+            );
+        }
         Ok(Membership {
             process,
+            secret: MeshSecret::derive(token.as_deref().unwrap_or_default(), &hosts),
             hosts,
             workers: self.workers as usize,
             stall_bound: seconds("stall-bound", self.stall_bound)?,
@@ -82,4 +123,15 @@ impl MeshArguments {
     pub(crate) fn supervises(&self) -> bool {
         self.processes > 1 && self.process.is_none()
     }
+}
+
+/// `HOPEVAL_MESH_TOKEN`, unless it is absent or empty.
+pub(crate) fn mesh_token() -> Result<Option<String>> {
+    let Some(token) = std::env::var_os(MESH_TOKEN).filter(|token| !token.is_empty()) else { return Ok(None) };
+    token.into_string().map(Some).map_err(|_| anyhow!("{MESH_TOKEN} is not UTF-8"))
+}
+
+/// The error of an address that cannot be served, in the words of the command line.
+pub(crate) fn metrics_error(error: MetricsError) -> anyhow::Error {
+    anyhow!("--metrics: {:#}\nhint: give a free port; another program may hold this one", anyhow::Error::new(error))
 }

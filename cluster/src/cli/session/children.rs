@@ -1,11 +1,12 @@
 //! Starts all processes of a mesh on this machine and waits for them.
 
 use super::EvaluationSession;
+use crate::cli::options::{MESH_TOKEN, mesh_token};
 use crate::print;
 use anyhow::Result;
 use hopeval_cluster::exit;
+use hopeval_cluster::mesh;
 use hopeval_cluster::supervise::{self, GracePeriods};
-use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
@@ -17,7 +18,13 @@ impl EvaluationSession<'_> {
         let grace = GracePeriods::default();
         let grace = GracePeriods { notice: grace.notice.min(self.mesh.membership()?.stall_bound), ..grace };
         self.interrupts.set_joined();
-        let command = |process: usize, hosts: &[String]| self.child_command(&program, run, process, hosts);
+        // Other users of this machine can connect to the children's ports and read command lines, not environments.
+        let token = mesh_token()?.map_or_else(mesh::random_token, Ok)?;
+        let command = |process: usize, hosts: &[String]| {
+            let mut command = self.child_command(&program, run, process, hosts);
+            command.env(MESH_TOKEN, &token);
+            command
+        };
         let processes = self.mesh.processes as usize;
         let ending = supervise::supervise_processes(processes, grace, self.interrupts.signals(), command)?;
         let code = ending.code();
@@ -42,10 +49,8 @@ impl EvaluationSession<'_> {
         command.args(["--process", &process.to_string(), "--hosts", &hosts.join(",")]);
         command.args(["--stall-bound", &mesh.stall_bound.to_string()]);
         command.args(["--mesh-deadline", &mesh.mesh_deadline.to_string()]);
-        if let Some(address) = mesh.metrics {
-            // Each process has its own counters, and so its own address, on consecutive ports.
-            let port = address.port().saturating_add(process as u16);
-            command.args(["--metrics", &SocketAddr::new(address.ip(), port).to_string()]);
+        if let Some(address) = mesh.metrics_address(process) {
+            command.args(["--metrics", &address.to_string()]);
         }
         command
     }

@@ -11,15 +11,24 @@ use crate::{CheckpointError, mapped};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::io::Cursor;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// The number at the start of a legacy file: `0x1950a86a20f9469cfc6c`.
 const LEGACY_MAGIC: [u8; 10] = [0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19];
 
+/// Maximum number of entries of a state dict; the largest shards have a few thousand.
+const MOST_ENTRIES: usize = 500_000;
+
+/// Maximum length of an entry's name in bytes.
+const MOST_NAME: usize = 512;
+
 /// A file of `torch.save`, mapped.
 #[derive(Debug)]
 pub(super) struct TorchArchive {
     path: PathBuf,
+    /// Length of the file in bytes.
+    pub(super) length: usize,
     /// Tensors in the file's order.
     pub(super) tensors: Vec<(String, TensorReference)>,
     /// Names of the entries other than tensors.
@@ -48,7 +57,7 @@ impl TorchArchive {
             read_legacy(&bytes).map_err(refused)?
         };
         let (tensors, others) = state_dict(&pickle).map_err(format)?;
-        Ok(Self { path: path.to_owned(), tensors, others, storages })
+        Ok(Self { path: path.to_owned(), length: bytes.len(), tensors, others, storages })
     }
 
     /// The bytes of a tensor's storage, beginning at the tensor's view of it.
@@ -58,7 +67,7 @@ impl TorchArchive {
     pub(super) fn storage_bytes(&self, name: &str, tensor: &TensorReference) -> Result<Bytes, CheckpointError> {
         let StorageReference { key, view, .. } = &tensor.storage;
         let format = |reason: String| CheckpointError::Format { path: self.path.clone(), reason };
-        let Some(bytes) = self.storages.get(key) else {
+        let Some(bytes) = self.storages.get(&**key) else {
             return Err(format(format!("tensor {name}: its storage {key:?} is not in the file")));
         };
         let Some((offset, size)) = *view else { return Ok(bytes.clone()) };
@@ -82,12 +91,18 @@ fn state_dict(pickle: &Pickle) -> Result<(Vec<(String, TensorReference)>, Vec<St
     let PickleValue::Dict(entries) = pickle.get(pickle.root) else {
         return Err("not a state dict: the file holds no dict of tensors".to_owned());
     };
+    if entries.len() > MOST_ENTRIES {
+        return Err(format!("a state dict of {} entries; at most {MOST_ENTRIES} are read", entries.len()));
+    }
     let (mut tensors, mut others) = (Vec::new(), Vec::new());
     for &(key, value) in entries {
         match (pickle.get(key), pickle.get(value)) {
+            (PickleValue::Text(name), _) if name.len() > MOST_NAME => {
+                return Err(format!("an entry whose name has {} bytes; at most {MOST_NAME} are read", name.len()));
+            }
             (PickleValue::Text(name), PickleValue::Tensor(tensor)) => tensors.push((name.clone(), tensor.clone())),
             (PickleValue::Text(name), _) => others.push(name.clone()),
-            (other, _) => others.push(format!("{other:?}")),
+            (_, _) => others.push("an entry whose name is no text".to_owned()),
         }
     }
     if tensors.is_empty() {
@@ -102,6 +117,7 @@ fn read_zip(bytes: &Bytes) -> Result<(Bytes, BTreeMap<String, Bytes>), String> {
     let mut archive =
         zip::ZipArchive::new(Cursor::new(bytes)).map_err(|source| format!("not a whole zip archive: {source}"))?;
     let mut entries = BTreeMap::new();
+    let (mut summed, mut ranges) = (BTreeMap::new(), Vec::new());
     for index in 0..archive.len() {
         let entry =
             archive.by_index_raw(index).map_err(|source| format!("entry {index} of the zip archive: {source}"))?;
@@ -116,11 +132,19 @@ fn read_zip(bytes: &Bytes) -> Result<(Bytes, BTreeMap<String, Bytes>), String> {
             let start = usize::try_from(start).ok()?;
             Some(start..start.checked_add(usize::try_from(entry.size()).ok()?)?)
         });
+        // `set_crc32_options(False)` of PyTorch writes 0 instead of sums.
+        if entry.crc32() != 0 {
+            summed.insert(name.clone(), index);
+        }
         match range {
-            Some(range) if range.end <= bytes.len() => entries.insert(name, bytes.slice(range)),
+            Some(range) if range.end <= bytes.len() => {
+                ranges.push((range.clone(), name.clone()));
+                entries.insert(name, bytes.slice(range))
+            }
             _ => return Err(format!("{name} ends beyond the file")),
         };
     }
+    refuse_overlaps(&ranges)?;
     let found = entries.keys().find(|name| *name == "data.pkl" || name.ends_with("/data.pkl"));
     let Some(prefix) = found.and_then(|name| name.strip_suffix("data.pkl")).map(str::to_owned) else {
         return Err("no data.pkl in the zip archive: not written by torch.save".to_owned());
@@ -132,8 +156,26 @@ fn read_zip(bytes: &Bytes) -> Result<(Bytes, BTreeMap<String, Bytes>), String> {
     }
     let pickle = entries.get(&format!("{prefix}data.pkl")).cloned().unwrap_or_default();
     let data = format!("{prefix}data/");
+    let used = |name: &str| name.starts_with(&data) || name == format!("{prefix}data.pkl");
+    for (name, index) in summed.into_iter().filter(|(name, _)| used(name)) {
+        // The crate compares the sum when it has read the last byte.
+        let read = archive.by_index(index).map_err(std::io::Error::from);
+        read.and_then(|mut entry| std::io::copy(&mut entry, &mut std::io::sink())).map_err(|source| {
+            format!("{name} is damaged ({source}): its bytes are not those of its CRC-32\nhint: fetch the file again")
+        })?;
+    }
     let storages = entries.into_iter().filter_map(|(name, bytes)| Some((name.strip_prefix(&data)?.to_owned(), bytes)));
     Ok((pickle, storages.collect()))
+}
+
+/// `torch.save` writes each byte of the file for one entry. Entries that share bytes could name any number of tensors.
+fn refuse_overlaps(ranges: &[(Range<usize>, String)]) -> Result<(), String> {
+    let mut ranges: Vec<_> = ranges.iter().filter(|(range, _)| !range.is_empty()).collect();
+    ranges.sort_by_key(|(range, _)| range.start);
+    match ranges.windows(2).find(|pair| pair[1].0.start < pair[0].0.end) {
+        Some(pair) => Err(format!("{} and {} of the zip archive share bytes", pair[0].1, pair[1].1)),
+        None => Ok(()),
+    }
 }
 
 /// The state dict's pickle and the storages by key.
@@ -225,7 +267,9 @@ fn storage_elements(state: &Pickle) -> BTreeMap<String, StorageElement> {
     state
         .values()
         .filter_map(|value| match value {
-            PickleValue::Storage(StorageReference { key, element: Some(element), .. }) => Some((key.clone(), *element)),
+            PickleValue::Storage(StorageReference { key, element: Some(element), .. }) => {
+                Some((key.to_string(), *element))
+            }
             _ => None,
         })
         .collect()

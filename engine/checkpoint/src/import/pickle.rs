@@ -3,12 +3,20 @@
 //! A pickle is a program for a small stack machine, and Python's own machine calls any function named in it. This one
 //! knows a closed list of names ([`AllowedGlobal`]), each of which makes data of data; any other name is an error that
 //! shows it. Values lie in an arena and refer to each other by index, so neither depth nor sharing costs more than the
-//! pickle's own length.
+//! pickle's own length. What a short instruction can make many times (values, copies of shapes) is counted, up to
+//! [`MOST_MEMORY`].
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Maximum length of a pickle in bytes; a state dict needs a few hundred for each tensor.
 const MOST_BYTES: usize = 64 << 20;
+
+/// Maximum memory of a pickle's values, stack and memo in bytes; a state dict needs some two thousand for each tensor.
+const MOST_MEMORY: usize = 512 << 20;
+
+/// Maximum length of a storage's key in bytes; PyTorch's are numbers.
+const MOST_KEY: usize = 256;
 
 /// Maximum number of dimensions of a tensor, as in PyTorch.
 const MOST_DIMENSIONS: usize = 64;
@@ -75,7 +83,7 @@ pub(super) enum StorageElement {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct StorageReference {
     /// Key of its bytes in the file.
-    pub(super) key: String,
+    pub(super) key: Arc<str>,
     /// `None` if it is untyped.
     pub(super) element: Option<StorageElement>,
     /// Legacy files: offset and length of this view of the key's bytes, counted in numbers.
@@ -175,7 +183,8 @@ pub(super) struct Pickle {
 impl Pickle {
     /// Reads the pickle at the start of `bytes`.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, PickleError> {
-        let mut machine = PickleMachine { bytes, at: 0, values: Vec::new(), stack: Vec::new(), memo: HashMap::new() };
+        let (values, stack, memo) = (Vec::new(), Vec::new(), HashMap::new());
+        let mut machine = PickleMachine { bytes, at: 0, values, stack, memo, memory: 0 };
         let root = machine.run_to_stop()?;
         Ok(Self { values: machine.values, root, length: machine.at })
     }
@@ -191,6 +200,27 @@ impl Pickle {
     }
 }
 
+/// The reason to refuse a pickle beyond [`MOST_BYTES`].
+const TOO_LONG: &str = "the pickle is longer than 64 MiB, more than a state dict needs";
+
+/// Bytes of a place on the stack or in the memo, with the spare room of their growth.
+const STACK_ENTRY: usize = 48;
+
+impl PickleValue {
+    /// The bytes that it owns beside itself.
+    fn owned_bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Big(bytes) | Self::Bytes(bytes) => bytes.len(),
+            Self::Tuple(items) | Self::List(items) => items.len() * size_of::<ValueId>(),
+            Self::Dict(items) => items.len() * 2 * size_of::<ValueId>(),
+            Self::Storage(storage) => storage.key.len(),
+            Self::Tensor(tensor) => 2 * tensor.shape.len() * size_of::<u64>(),
+            Self::None | Self::Bool(_) | Self::Int(_) | Self::Float(_) | Self::Global(_) => 0,
+        }
+    }
+}
+
 struct PickleMachine<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -198,6 +228,8 @@ struct PickleMachine<'a> {
     /// `None` is a mark.
     stack: Vec<Option<ValueId>>,
     memo: HashMap<u64, ValueId>,
+    /// Bytes given to values, the stack and the memo so far.
+    memory: usize,
 }
 
 fn bad_format<T>(reason: impl Into<String>) -> Result<T, PickleError> {
@@ -209,10 +241,15 @@ impl PickleMachine<'_> {
         loop {
             let at = self.at;
             if at > MOST_BYTES {
+                return bad_format(TOO_LONG);
+            }
+            if self.memory > MOST_MEMORY {
                 return bad_format(format!(
-                    "the pickle is longer than {MOST_BYTES} bytes, more than a state dict needs"
+                    "the pickle makes values of more than {MOST_MEMORY} bytes, more than a state dict needs"
                 ));
             }
+            // A place on the stack or in the memo, which any instruction may take.
+            self.memory += STACK_ENTRY;
             let opcode = self.next_byte()?;
             match opcode {
                 0x80 => match self.next_byte()? {
@@ -391,6 +428,7 @@ impl PickleMachine<'_> {
     }
 
     fn push(&mut self, value: PickleValue) {
+        self.memory += size_of::<PickleValue>() + value.owned_bytes();
         self.values.push(value);
         self.stack.push(Some(self.values.len() - 1));
     }
@@ -419,6 +457,9 @@ impl PickleMachine<'_> {
     }
 
     fn take_bytes(&mut self, length: usize) -> Result<&[u8], PickleError> {
+        if self.at.checked_add(length).is_none_or(|end| end > MOST_BYTES && end <= self.bytes.len()) {
+            return bad_format(TOO_LONG);
+        }
         let Some(taken) = self.at.checked_add(length).and_then(|end| self.bytes.get(self.at..end)) else {
             return bad_format(format!("the pickle ends at byte {} in the middle of a value", self.bytes.len()));
         };
@@ -443,7 +484,7 @@ impl PickleMachine<'_> {
     }
 
     fn next_line(&mut self) -> Result<String, PickleError> {
-        let rest = &self.bytes[self.at..];
+        let rest = &self.bytes[self.at..self.bytes.len().min(MOST_BYTES.max(self.at))];
         let Some(end) = rest.iter().position(|&byte| byte == b'\n') else {
             return bad_format("the pickle ends in the middle of a line");
         };
@@ -598,8 +639,11 @@ impl PickleMachine<'_> {
             return bad_format("a persistent id that is no storage");
         };
         let key = match key {
-            PickleValue::Text(key) => key.clone(),
-            PickleValue::Int(key) => key.to_string(),
+            PickleValue::Text(key) if key.len() > MOST_KEY => {
+                return bad_format(format!("a storage whose key has {} bytes; at most {MOST_KEY} are read", key.len()));
+            }
+            PickleValue::Text(key) => key.as_str().into(),
+            PickleValue::Int(key) => key.to_string().into(),
             _ => return bad_format("a storage whose key is no text"),
         };
         let element = match class {

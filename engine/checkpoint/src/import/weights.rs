@@ -22,6 +22,9 @@ use std::path::{Path, PathBuf};
 /// Bytes collected before each write.
 const CHUNK: usize = 1 << 20;
 
+/// Maximum size of the written file, in sizes of the one read: views of one storage are each written in full.
+const MOST_GROWTH: usize = 4;
+
 /// A tensor to be written.
 struct PlannedTensor {
     name: String,
@@ -82,10 +85,27 @@ fn plan_tensors(
         }
         planned.push(locate_tensor(from, name, tensor, archive)?);
     }
+    check_growth(from, archive, &planned)?;
     report.skipped.extend(archive.others.iter().map(|name| leave_out(name, "no tensor".to_owned())));
     // Wide numbers first, to align all of them; then by name, to be independent of the dict's order.
     planned.sort_by(|a, b| stored_type(b.element).1.cmp(&stored_type(a.element).1).then_with(|| a.name.cmp(&b.name)));
     Ok(planned)
+}
+
+/// Refuses a file whose tensors are so many views of few bytes that they would fill the disk.
+fn check_growth(from: &Path, archive: &TorchArchive, planned: &[PlannedTensor]) -> Result<(), CheckpointError> {
+    let limit = archive.length.saturating_mul(MOST_GROWTH).max(CHUNK);
+    let sizes = planned.iter().map(|tensor| tensor.shape.iter().product::<usize>() * stored_type(tensor.element).1);
+    let total = sizes.fold(0_usize, usize::saturating_add);
+    if total <= limit {
+        return Ok(());
+    }
+    let (count, length) = (planned.len(), archive.length);
+    let reason = format!(
+        "its {count} tensors have {total} bytes, the file has {length}: they show the same numbers again and again; \
+         at most {limit} bytes are written\nhint: save the weights with `torch.save` after cloning each tensor"
+    );
+    Err(CheckpointError::Format { path: from.to_owned(), reason })
 }
 
 /// Checks a tensor against its storage.

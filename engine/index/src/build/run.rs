@@ -1,5 +1,6 @@
 //! One chunk of passages during a build: counted, numbered, encoded compactly.
 
+use crate::IndexError;
 use crate::vocabulary::{TermInterner, term_hash};
 
 /// A term of a passage.
@@ -62,6 +63,15 @@ impl PassageRun {
         }
     }
 
+    /// Checks that the run's offsets fit 32 bits: of its entries, and of its bytes once they are encoded.
+    ///
+    /// # Errors
+    /// [`IndexError::TooLarge`]: passages like whole books.
+    pub(super) fn check_size(&self) -> Result<(), IndexError> {
+        check_offsets("terms in 32768 passages", self.entries.len() as u64)?;
+        check_offsets("bytes of postings in 32768 passages", self.bytes.len() as u64)
+    }
+
     pub(super) fn lengths(&self) -> &[u32] {
         &self.lengths
     }
@@ -122,6 +132,11 @@ impl PassageRun {
     }
 }
 
+fn check_offsets(what: &'static str, length: u64) -> Result<(), IndexError> {
+    let limit = u64::from(u32::MAX);
+    if length > limit { Err(IndexError::TooLarge { what, limit }) } else { Ok(()) }
+}
+
 /// Appends a number, seven bits per byte.
 fn push_varint(mut value: u64, out: &mut Vec<u8>) {
     while value >= 128 {
@@ -152,5 +167,23 @@ pub(super) fn decode_postings(mut bytes: &[u8], docs: &mut Vec<u32>, frequencies
         doc += (gap >> 1) as u32;
         docs.push(doc);
         frequencies.push(if gap & 1 == 1 { pull_varint(&mut bytes) as u32 } else { 1 });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_beyond_32_bits_are_refused() {
+        assert!(check_offsets("bytes", u64::from(u32::MAX)).is_ok());
+        let error = check_offsets("bytes", u64::from(u32::MAX) + 1).unwrap_err();
+        assert_eq!(error.to_string(), "the corpus has more bytes than an index holds (4294967295)");
+        let mut run = PassageRun::default();
+        run.fill_terms(0, 3, |id, emit| (0..=id).for_each(|n| emit(&[b'a' + n as u8])));
+        let mut terms = TermInterner::default();
+        run.number_terms(&mut terms, &mut Vec::new());
+        run.encode_lists();
+        assert!(run.check_size().is_ok());
     }
 }

@@ -42,7 +42,7 @@ impl Model {
         let checkpoint = Checkpoint::open(folder)?;
         let parts = [
             VERSION.to_owned(),
-            checkpoint.weights_digest()?.to_owned(),
+            checkpoint.weights_digest().to_owned(),
             checkpoint.tokenizer_digest()?.unwrap_or_default(),
             session.engine.identity().numerics.clone(),
             format!("{:?}", session.ends),

@@ -76,7 +76,7 @@ fn every_changed_byte_is_read_or_refused_without_a_panic() {
     let whole = b"\x80\x02ccollections\nOrderedDict\nq\x00)Rq\x01X\x01\x00\x00\x00wq\x02ctorch._utils\n_rebuild_tensor_v2\nq\x03((X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x06tQK\x00K\x02K\x03\x86K\x03K\x01\x86\x89h\x00)RtRs.";
     let pickle = Pickle::read(whole).expect("a tensor");
     let PickleValue::Dict(entries) = pickle.get(pickle.root) else { panic!("a dict") };
-    let storage = StorageReference { key: "0".to_owned(), element: Some(StorageElement::F32), view: None };
+    let storage = StorageReference { key: "0".into(), element: Some(StorageElement::F32), view: None };
     let tensor =
         TensorReference { storage, element: StorageElement::F32, offset: 0, shape: vec![2, 3], stride: vec![3, 1] };
     assert_eq!(*pickle.get(entries[0].1), PickleValue::Tensor(tensor));
@@ -95,4 +95,50 @@ fn depth_costs_no_stack() {
     deep.extend(std::iter::repeat_n(b"\x85", 1_000_000).flatten());
     deep.push(b'.');
     assert_eq!(Pickle::read(&deep).expect("tuples in tuples").length, deep.len());
+}
+
+/// `torch.FloatStorage` under a key of this length, as a persistent id that is kept as memo 9.
+fn storage_tuple(key: usize) -> Vec<u8> {
+    let text = |text: &[u8]| [&b"X"[..], &(text.len() as u32).to_le_bytes(), text].concat();
+    [&b"\x80\x02("[..], &text(b"storage"), b"ctorch\nFloatStorage\n", &text(&vec![b'k'; key]), &text(b"cpu")]
+        .into_iter()
+        .chain([&b"K\x01tq\x09"[..]])
+        .flatten()
+        .copied()
+        .collect()
+}
+
+fn reason(bytes: &[u8]) -> String {
+    match refused(bytes) {
+        PickleError::Format(reason) => reason,
+        PickleError::Global(global) => panic!("{global}"),
+    }
+}
+
+#[test]
+fn a_long_key_is_refused_before_it_is_copied() {
+    // 3 bytes for each copy of a key of 1 MiB: 98 GiB of them in 1.3 MiB.
+    let bomb = [storage_tuple(1 << 20), b"h\x09Q".repeat(100_000), b".".to_vec()].concat();
+    assert!(reason(&bomb).contains("key has 1048576 bytes; at most 256"), "{}", reason(&bomb));
+    let shared = [storage_tuple(200), b"h\x09Q".repeat(100_000), b".".to_vec()].concat();
+    assert!(matches!(*Pickle::read(&shared).expect("small").get(0), PickleValue::Text(_)));
+}
+
+#[test]
+fn many_small_values_are_refused_before_they_fill_the_memory() {
+    let limit = format!("values of more than {MOST_MEMORY} bytes");
+    let nones = [&b"\x80\x02"[..], &b"N".repeat(20 << 20), b"."].concat();
+    assert!(reason(&nones).contains(&limit), "{}", reason(&nones));
+    // Shapes of 64 sizes, copied by five bytes each.
+    let sizes = [&b"\x80\x02ctorch\nSize\nq\x01("[..], &b"K\x01".repeat(64), b"t\x85q\x02"].concat();
+    let copies = [&sizes[..], &b"h\x01h\x02R".repeat(2 << 20), b"."].concat();
+    assert!(reason(&copies).contains(&limit), "{}", reason(&copies));
+}
+
+#[test]
+fn a_text_longer_than_a_pickle_is_refused_before_it_is_copied() {
+    let mut bytes = b"\x80\x04\x8e".to_vec();
+    bytes.extend_from_slice(&(MOST_BYTES as u64).to_le_bytes());
+    bytes.resize(bytes.len() + MOST_BYTES + 1, b'.');
+    assert_eq!(reason(&bytes), TOO_LONG);
 }

@@ -15,6 +15,9 @@ const QWEN2_WORDS: &str = concat!(
     r"|\s*[\r\n]+|\s+(?!\S)|\s+",
 );
 
+/// Highest id of a token; the largest vocabularies have some 260,000 tokens.
+const MOST_ID: u32 = (1 << 24) - 1;
+
 pub(super) fn build_parts(
     file: &Path,
     class: TokenizerClass,
@@ -22,6 +25,10 @@ pub(super) fn build_parts(
 ) -> Result<(TokenizerParts, TokenRoles), CheckpointError> {
     let tokens: HashMap<String, u32> = serde_json::from_slice(&super::read_file(file)?)
         .map_err(|source| vocabulary_error(file, format!("not a JSON object of tokens and ids: {source}")))?;
+    let highest = tokens.values().copied().max();
+    if let Some(id) = highest.filter(|&id| id > MOST_ID) {
+        return Err(vocabulary_error(file, format!("a token has the id {id}; at most {MOST_ID} is allowed")));
+    }
     let merges = read_merges(&file.with_file_name("merges.txt"))?;
     let Some(defaults) = default_roles(class) else {
         let reason = format!("vocab.json and merges.txt do not make a tokenizer of class {class:?}");
@@ -50,7 +57,7 @@ pub(super) fn build_parts(
         normalizer: if class == TokenizerClass::Qwen2 { json!({"type": "NFC"}) } else { json!(null) },
         pre_tokenizer: pre_tokenizer(class, add_prefix_space),
         decoder: json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true}),
-        size: tokens.values().max().map_or(0, |last| last + 1),
+        size: highest.map_or(0, |last| last + 1),
         vocabulary: tokens,
         fixed: Vec::new(),
         processor,

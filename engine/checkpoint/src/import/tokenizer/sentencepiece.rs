@@ -2,6 +2,10 @@
 //!
 //! Reads only the fields needed for a tokenizer. The wire format is simple enough to do without generated code.
 
+/// Maximum length of a piece in bytes. SentencePiece makes pieces of at most 16 characters unless told otherwise, and
+/// deriving merges takes the square of it.
+const MOST_PIECE: usize = 1024;
+
 /// A SentencePiece model.
 #[derive(Debug, Default)]
 pub(super) struct SentencePieceModel {
@@ -105,6 +109,9 @@ impl ModelPiece {
         let mut piece = Self::default();
         for field in MessageFields(bytes) {
             match field? {
+                (1, WireValue::Bytes(text)) if text.len() > MOST_PIECE => {
+                    return Err(format!("a piece of {} bytes; at most {MOST_PIECE} are read", text.len()));
+                }
                 (1, WireValue::Bytes(text)) => {
                     let text = std::str::from_utf8(text).map_err(|_| "a piece that is not UTF-8".to_owned())?;
                     piece.text = text.to_owned();

@@ -7,9 +7,12 @@ use super::{
 };
 use crate::CheckpointError;
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use tokenizers::normalizers::Precompiled;
+
+/// Maximum number of T5's sentinels; the published models have 100.
+const MOST_SENTINELS: u64 = 65_536;
 
 /// How SentencePiece writes a space.
 const SPACE: &str = "▁";
@@ -44,11 +47,16 @@ fn t5_parts(
 ) -> Result<(TokenizerParts, TokenRoles), CheckpointError> {
     let roles = settings.roles(&[("eos_token", "</s>"), ("unk_token", "<unk>"), ("pad_token", "<pad>")]);
     let extra = settings.config.get("extra_ids").and_then(Value::as_u64).unwrap_or(100);
+    if extra > MOST_SENTINELS {
+        let path = file.with_file_name("tokenizer_config.json");
+        return Err(vocabulary_error(&path, format!("extra_ids = {extra}; at most {MOST_SENTINELS} are made")));
+    }
     let mut pieces = scored_pieces(model);
     let mut fixed = fixed_pieces(model);
+    let known: HashSet<&str> = model.pieces.iter().map(|piece| piece.text.as_str()).collect();
     for n in (0..extra).rev() {
         let sentinel = format!("<extra_id_{n}>");
-        if !pieces.iter().any(|(piece, _)| *piece == sentinel) {
+        if !known.contains(sentinel.as_str()) {
             pieces.push((sentinel.clone(), 0.0));
             fixed.push((sentinel, true));
         }
