@@ -58,6 +58,13 @@ pub enum ExportError {
     Write(#[from] std::io::Error),
 }
 
+impl ExportError {
+    /// Whether the same command may succeed later without a person's help.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Job(error) if error.is_transient())
+    }
+}
+
 /// Writes the committed outcomes of `configuration`, in dataset order, including edits of gold read by the
 /// configuration.
 ///
