@@ -289,7 +289,7 @@ fn a_wrong_job_says_where_and_what_is_allowed() {
         bench.command(&["run", "world.toml"])
     };
     let refuses = |settings: &str, says: &str| bench.refuses(&mut world(settings), &["world.toml", says]);
-    refuses("questions = 0\npassages = 400", "`dataset.world.questions` = 0; allowed: at least 1");
+    refuses("questions = 0\npassages = 400", "`dataset.world.questions` = 0; allowed: 1 to 10000000");
     refuses("questions = 9\npassages = 399", "`dataset.world.passages` = 399; allowed: 400 to 3000000");
     refuses(
         "questions = 9\npassages = 400\nsplit = \"test\"",
