@@ -289,13 +289,47 @@ fn a_wrong_job_says_where_and_what_is_allowed() {
         bench.command(&["run", "world.toml"])
     };
     let refuses = |settings: &str, says: &str| bench.refuses(&mut world(settings), &["world.toml", says]);
-    refuses("questions = 0\npassages = 400", "`dataset.world.questions` = 0; allowed: at least 1");
+    refuses("questions = 0\npassages = 400", "`dataset.world.questions` = 0; allowed: 1 to 10000000");
     refuses("questions = 9\npassages = 399", "`dataset.world.passages` = 399; allowed: 400 to 3000000");
     refuses(
         "questions = 9\npassages = 400\nsplit = \"test\"",
         "`dataset.world.split` = \"test\"; allowed: \"train\" or",
     );
     bench.refuses(&mut bench.command(&["run", "no-such.toml"]), &["no-such.toml: cannot read", "No such file"]);
+}
+
+#[test]
+fn what_exceeds_a_bound_is_an_error_that_names_it() {
+    let bench = Bench::new();
+    let values = (1..=1000).map(|i| i.to_string()).collect::<Vec<_>>().join(", ");
+    let sweep: String = ["k", "a", "b", "c", "d"].map(|key| format!("{key} = [{values}]\n")).concat();
+    let job = format!(
+        "name = \"b\"\n[dataset.world]\nquestions = 10\npassages = 500\n[method.r]\nkind = \"random\"\n\
+         [method.r.sweep]\n{sweep}"
+    );
+    bench.write("sweep.toml", job);
+    bench.refuses(
+        &mut bench.command(&["run", "sweep.toml"]),
+        &["method.r.sweep", "1000 x 1000", "at most 10000 configurations"],
+    );
+    bench.write("long.toml", format!("name = {}", "x".repeat(100_000)));
+    let said = bench.refuses(&mut bench.command(&["run", "long.toml"]), &["long.toml", "… (1000"]);
+    assert!(said.len() < 5_000, "{} bytes are said", said.len());
+    bench.write("huge.toml", "#".repeat(17 << 20));
+    bench.refuses(&mut bench.command(&["run", "huge.toml"]), &["huge.toml", "16777216 bytes"]);
+    bench.refuses(&mut bench.command(&["run", "/dev/zero"]), &["/dev/zero", "16777216 bytes"]);
+    let world = "dataset.world.questions=9000000000000000000";
+    bench.refuses(&mut bench.command(&["run", "--set", world]), &["dataset.world.questions", "10000000"]);
+    let world = ["world", "--questions", "9000000000000000000", "--out", "w"];
+    bench.refuses(&mut bench.command(&world), &["questions", "10000000"]);
+    bench.refuses(&mut bench.command(&["run", "job.toml", "--threads", "1000000"]), &["--threads", "1 to 4096"]);
+    let workers = ["run", "job.toml", "--workers", "1024", "--processes", "1024"];
+    bench.refuses(&mut bench.command(&workers), &["--workers 1024", "4096 in all"]);
+    nix::unistd::mkfifo(&bench.dir.path().join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    for path in ["/dev/zero", "/dev/urandom", "pipe"] {
+        bench.refuses(&mut bench.command(&["data", "check", path]), &[path, "a pipe or a device", "regular file"]);
+    }
+    bench.is_as_it_was();
 }
 
 #[test]

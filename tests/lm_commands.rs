@@ -68,7 +68,11 @@ fn threads_are_bounded_by_an_error() {
             &["--threads", threads, "lm", "score", "--model", &gpt2(), "--input", "one.jsonl"],
         ))
     };
-    for (threads, says) in [("0", "invalid value '0' for '--threads <THREADS>'"), ("100000", "100000 threads; 1 to ")] {
+    for (threads, says) in [
+        ("0", "invalid value '0' for '--threads <THREADS>'"),
+        ("4096", "4096 threads; 1 to "),
+        ("100000", "from 1 to 4096"),
+    ] {
         let output = score(threads);
         assert_eq!(output.status.code(), Some(2), "{}", said(&output));
         assert!(said(&output).contains(says), "{}", said(&output));

@@ -29,7 +29,9 @@ use anyhow::Result;
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand, value_parser};
 use hopeval_cluster::mesh::MeshError;
 use hopeval_jobs::JobError;
-use options::{PlaceArguments, at_least_one};
+use hopeval_jobs::report::export::ExportError;
+use hopeval_results::StoreError;
+use options::{PlaceArguments, thread_count};
 use std::path::PathBuf;
 
 /// Evaluates multi-hop question answering over whole datasets: how good, at what cost, at which setting.
@@ -110,11 +112,12 @@ pub(crate) fn parse() -> CommandLine {
 /// replaces the global one of its name.
 fn without_places(command: clap::Command) -> clap::Command {
     let hidden = |name: &'static str| Arg::new(name).long(name).global(true).hide(true);
-    command.arg(hidden("store")).arg(hidden("cache").value_parser(value_parser!(PathBuf)))
+    let patience = hidden("storage_patience").long("storage-patience").value_parser(value_parser!(u64));
+    command.arg(patience).arg(hidden("store")).arg(hidden("cache").value_parser(value_parser!(PathBuf)))
 }
 
 fn threads_option(help: &'static str) -> Arg {
-    Arg::new("threads").long("threads").global(true).value_parser(at_least_one).value_name("THREADS").help(help)
+    Arg::new("threads").long("threads").global(true).value_parser(thread_count).value_name("THREADS").help(help)
 }
 
 /// Runs a command and returns its exit code.
@@ -150,5 +153,7 @@ pub(crate) fn is_transient(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.downcast_ref::<MeshError>().is_some_and(MeshError::may_pass)
             || cause.downcast_ref::<JobError>().is_some_and(JobError::is_transient)
+            || cause.downcast_ref::<ExportError>().is_some_and(ExportError::is_transient)
+            || hopeval_results::store_error(cause).is_some_and(StoreError::may_pass)
     })
 }

@@ -7,11 +7,14 @@ mod process;
 mod rewrite;
 mod stages;
 
-use hopeval_cluster::{exit, panics};
+use hopeval_cluster::{exit, panics, signals};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     panics::install();
+    if let Err(error) = signals::outlive_file_limits() {
+        print::note(&format!("warning: SIGXFSZ cannot be handled: {error}"));
+    }
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
     let arguments = cli::parse();

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals as Incoming;
 
@@ -67,6 +67,16 @@ pub fn install(notice: DrainNotice) -> io::Result<Signals> {
         }
     })?;
     Ok(signals)
+}
+
+/// Makes a write beyond the limit of file sizes (`ulimit -f`) an error of the write. Unhandled, SIGXFSZ would kill the
+/// process without a message.
+///
+/// # Errors
+/// If the system refuses the handler.
+pub fn outlive_file_limits() -> io::Result<()> {
+    // The handler only keeps the process alive. To ignore the signal would be inherited by programs started from here.
+    flag::register(SIGXFSZ, Arc::default()).map(drop)
 }
 
 impl Signals {

@@ -418,11 +418,12 @@ impl JobError {
     /// The underlying failure of the store, if any.
     fn store_error(&self) -> Option<&StoreError> {
         match self {
-            Self::Store(error)
-            | Self::Log(LogError::Store(error))
-            | Self::Journal(JournalError::Store(error))
-            | Self::Run(RunError::Store(error))
-            | Self::Table(TableError::Store(error) | TableError::Log(LogError::Store(error))) => Some(error),
+            Self::Within { source, .. } => source.store_error(),
+            Self::Store(error) => Some(error),
+            Self::Log(error) => hopeval_results::store_error(error),
+            Self::Journal(error) => hopeval_results::store_error(error),
+            Self::Run(error) => hopeval_results::store_error(error),
+            Self::Table(error) => hopeval_results::store_error(error),
             _ => None,
         }
     }
@@ -437,9 +438,10 @@ impl JobError {
     pub fn is_full(&self) -> bool {
         match self {
             Self::Index { source: hopeval_index::IndexError::Io { source, .. }, .. } | Self::Io { source, .. } => {
-                source.kind() == std::io::ErrorKind::StorageFull
+                use std::io::ErrorKind as Kind;
+                matches!(source.kind(), Kind::StorageFull | Kind::QuotaExceeded | Kind::FileTooLarge)
             }
-            _ => matches!(self.store_error(), Some(StoreError::Full { .. })),
+            _ => self.store_error().is_some_and(StoreError::is_full),
         }
     }
 
@@ -447,12 +449,13 @@ impl JobError {
     /// version need a person, so a scheduler must not try again by itself.
     pub fn is_transient(&self) -> bool {
         match self.store_error() {
-            Some(error) => {
-                matches!(error, StoreError::Failed { .. } | StoreError::Short { .. })
-            }
+            Some(error) => error.may_pass(),
             None => {
                 self.is_superseded()
-                    || matches!(self, Self::Journal(JournalError::Unreadable { .. }) | Self::DeviceLost { .. })
+                    || matches!(
+                        self,
+                        Self::Journal(JournalError::Unreadable { may_pass: true, .. }) | Self::DeviceLost { .. }
+                    )
                     || matches!(self, Self::Model { source: LmError::Device(DeviceError::Lost { .. }), .. })
             }
         }

@@ -23,5 +23,5 @@ pub mod tables;
 pub use journal::{AnswerLocation, Journal, JournalEntry, JournalError, JournalKey, Segment};
 pub use log::{Log, LogError};
 pub use run::{RunError, RunRecord};
-pub use store::{Store, StoreError};
+pub use store::{DEFAULT_PATIENCE, Store, StoreError, store_error};
 pub use tables::TableError;

@@ -2,23 +2,29 @@
 //!
 //! All three behave alike: a put is atomic (the whole object exists, or nothing), a reader sees an object as soon as
 //! its put has returned, [`Store::put_if_absent`] has one winner, listings are sorted. All methods block; do not call
-//! them from asynchronous code. The crate object_store retries transient failures of a bucket.
+//! them from asynchronous code. Outages are waited out ([`patience`]); all other failures end a call at once.
 
 mod error;
 mod open;
+mod patience;
 mod writer;
 
-pub use error::StoreError;
+pub use error::{StoreError, store_error};
+pub use patience::DEFAULT_PATIENCE;
 pub use writer::ObjectWriter;
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
+use object_store::multipart::MultipartStore;
 use object_store::path::Path as ObjectPath;
 use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
+use patience::{OperationName, StoragePatience};
 use std::future::Future;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// The most open requests of one call.
 const CONCURRENCY: usize = 32;
@@ -27,7 +33,13 @@ const CONCURRENCY: usize = 32;
 const PIECE_BYTES: u64 = 8 << 20;
 
 /// Tries of a put that is refused although no other object exists.
-const PUT_TRIES: usize = 8;
+const PUT_TRIES: u32 = 8;
+
+/// The pause before the second such try. Each further pause is twice as long, 6 seconds in all.
+const PUT_PAUSE: Duration = Duration::from_millis(50);
+
+/// The object of [`Store::check_conditions`]. It stays in the bucket, for the next check.
+const PROBE: &str = "probes/put-if-absent";
 
 /// A handle on a store; clones share it.
 #[derive(Clone)]
@@ -37,6 +49,11 @@ pub struct Store {
 
 struct StoreInner {
     objects: Arc<dyn ObjectStore>,
+    /// The same bucket, for parts of large objects; `None` for a folder and memory.
+    parts: Option<Arc<dyn MultipartStore>>,
+    patience: StoragePatience,
+    /// Whether a conditional put is known to be one. Only a bucket's is in doubt.
+    conditions: AtomicBool,
     /// `None` only while the store is being dropped.
     runtime: Option<tokio::runtime::Runtime>,
     uri: String,
@@ -68,15 +85,46 @@ impl Store {
     /// # Errors
     /// If the address is malformed or the folder cannot be created. A bucket is not contacted.
     pub fn open(uri: &str) -> Result<Self, StoreError> {
-        open::open_store(uri)
+        Self::open_patiently(uri, DEFAULT_PATIENCE)
     }
 
-    /// As [`Store::open`], for readers: creates nothing.
+    /// As [`Store::open`]. Outages of up to `patience` are waited out instead of [`DEFAULT_PATIENCE`].
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open_patiently(uri: &str, patience: Duration) -> Result<Self, StoreError> {
+        open::open_store(uri, patience)
+    }
+
+    /// As [`Store::open_patiently`], for readers: creates nothing.
     ///
     /// # Errors
     /// As [`Store::open`], and if the local folder is absent.
-    pub fn open_existing(uri: &str) -> Result<Self, StoreError> {
-        open::open_existing(uri)
+    pub fn open_existing(uri: &str, patience: Duration) -> Result<Self, StoreError> {
+        open::open_existing(uri, patience)
+    }
+
+    /// Ends all waiting for the storage, now and later: an operation that fails, or has no answer within seconds, is an
+    /// error at once. For a process that was asked to stop.
+    pub fn end_patience(&self) {
+        self.inner.patience.end();
+    }
+
+    /// Checks that a bucket's server honours the condition of [`Store::put_if_absent`]: the second put of the same name
+    /// must be refused. Checked once by each handle, at the latest before its first conditional put.
+    ///
+    /// # Errors
+    /// [`StoreError::Unconditional`] if it does not, or as [`Store::put`].
+    pub fn check_conditions(&self) -> Result<(), StoreError> {
+        if self.inner.conditions.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let bytes = Bytes::from_static(b"two puts of this object, if absent: the second one is refused\n");
+        if self.put_conditionally(PROBE, bytes.clone())? && self.put_conditionally(PROBE, bytes)? {
+            return Err(StoreError::Unconditional { uri: self.uri(), path: self.full_name(PROBE) });
+        }
+        self.inner.conditions.store(true, Ordering::Release);
+        Ok(())
     }
 
     /// The address, without secrets.
@@ -104,8 +152,7 @@ impl Store {
     /// [`StoreError::NotFound`], or another error of the store.
     pub fn get(&self, name: &str) -> Result<Bytes, StoreError> {
         let path = self.object_path(name, "read")?;
-        self.block_on(async { self.inner.objects.get(&path).await?.bytes().await })
-            .map_err(|e| self.store_error("read", name, e))
+        self.persist("read", name, || async { self.inner.objects.get(&path).await?.bytes().await })
     }
 
     /// Several objects, in the order of `names`; absent ones are `None`.
@@ -115,14 +162,11 @@ impl Store {
     pub fn get_many(&self, names: &[String]) -> Result<Vec<Option<Bytes>>, StoreError> {
         let paths = names.iter().map(|name| self.object_path(name, "read")).collect::<Result<Vec<_>, _>>()?;
         let reads = paths.iter().zip(names).map(|(path, name)| async move {
-            let got = match self.inner.objects.get(path).await {
-                Ok(got) => got.bytes().await,
-                Err(error) => Err(error),
-            };
-            match got {
+            let get = || async { self.inner.objects.get(path).await?.bytes().await };
+            match self.attempt("read", name, get).await {
                 Ok(bytes) => Ok(Some(bytes)),
-                Err(object_store::Error::NotFound { .. }) => Ok(None),
-                Err(error) => Err(self.store_error("read", name, error)),
+                Err(StoreError::NotFound { .. }) => Ok(None),
+                Err(error) => Err(error),
             }
         });
         self.block_on(futures::stream::iter(reads).buffered(CONCURRENCY).try_collect())
@@ -162,7 +206,7 @@ impl Store {
     /// [`StoreError::NotFound`], or another error of the store.
     pub fn size(&self, name: &str) -> Result<u64, StoreError> {
         let path = self.object_path(name, "look at")?;
-        let meta = self.block_on(self.inner.objects.head(&path)).map_err(|e| self.store_error("look at", name, e))?;
+        let meta = self.persist("look at", name, || self.inner.objects.head(&path))?;
         Ok(meta.size)
     }
 
@@ -184,8 +228,8 @@ impl Store {
     /// [`StoreError::Full`], [`StoreError::Denied`], or another error of the store. The write may have happened.
     pub fn put(&self, name: &str, bytes: Bytes) -> Result<(), StoreError> {
         let path = self.object_path(name, "write")?;
-        let put = self.inner.objects.put(&path, PutPayload::from_bytes(bytes));
-        self.block_on(put).map(drop).map_err(|e| self.store_error("write", name, e))
+        let payload = PutPayload::from_bytes(bytes);
+        self.persist("write", name, || self.inner.objects.put(&path, payload.clone())).map(drop)
     }
 
     /// Writes an object unless the name exists. Returns `true` if this call made it.
@@ -195,15 +239,10 @@ impl Store {
     /// bucket was lost and the put was retried. To be certain, read the object back and compare.
     ///
     /// # Errors
-    /// As [`Store::put`].
+    /// As [`Store::put`] and [`Store::check_conditions`].
     pub fn put_if_absent(&self, name: &str, bytes: Bytes) -> Result<bool, StoreError> {
-        let path = self.object_path(name, "write")?;
-        let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
-        match self.block_on(self.inner.objects.put_opts(&path, PutPayload::from_bytes(bytes), options)) {
-            Ok(_) => Ok(true),
-            Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => Ok(false),
-            Err(error) => Err(self.store_error("write", name, error)),
-        }
+        self.check_conditions()?;
+        self.put_conditionally(name, bytes)
     }
 
     /// Writes an object unless the name exists. Returns the existing object, or `None` if this call made it.
@@ -216,12 +255,20 @@ impl Store {
             if self.put_if_absent(name, bytes.clone())? {
                 return Ok(None);
             }
-            tries += 1;
             match self.get(name) {
-                // A bucket may refuse all of several simultaneous writers: then nobody has won.
-                Err(StoreError::NotFound { .. }) if tries < PUT_TRIES => {}
+                // A bucket may refuse all of several simultaneous writers: then nobody has won. An NFS client may
+                // remember for a while that there is no such file.
+                Err(StoreError::NotFound { .. }) if tries + 1 < PUT_TRIES => {
+                    std::thread::sleep(PUT_PAUSE * (1 << tries))
+                }
+                // Nobody has won after all, which may pass.
+                Err(StoreError::NotFound { operation, path }) => {
+                    let source = "it can neither be written, as if it were there, nor be read".into();
+                    return Err(StoreError::Failed { operation, path, source });
+                }
                 got => return got.map(Some),
             }
+            tries += 1;
         }
     }
 
@@ -252,8 +299,9 @@ impl Store {
     /// An error of the store.
     pub fn list(&self, folder: &str) -> Result<Vec<(String, u64)>, StoreError> {
         let path = self.object_path(folder, "list")?;
-        let listed = self.inner.objects.list(Some(&path)).map_ok(|meta| (meta.location.to_string(), meta.size));
-        let mut found: Vec<_> = self.block_on(listed.try_collect()).map_err(|e| self.store_error("list", folder, e))?;
+        let mut found: Vec<_> = self.persist("list", folder, || {
+            self.inner.objects.list(Some(&path)).map_ok(|meta| (meta.location.to_string(), meta.size)).try_collect()
+        })?;
         found.sort();
         Ok(found)
     }
@@ -264,8 +312,7 @@ impl Store {
     /// An error of the store.
     pub fn list_folders(&self, folder: &str) -> Result<Vec<String>, StoreError> {
         let path = self.object_path(folder, "list")?;
-        let listed = self.block_on(self.inner.objects.list_with_delimiter(Some(&path)));
-        let listed = listed.map_err(|e| self.store_error("list", folder, e))?;
+        let listed = self.persist("list", folder, || self.inner.objects.list_with_delimiter(Some(&path)))?;
         let mut found: Vec<String> =
             listed.common_prefixes.iter().filter_map(|p| p.filename().map(str::to_owned)).collect();
         found.sort();
@@ -278,10 +325,24 @@ impl Store {
     /// An error of the store.
     pub fn delete(&self, name: &str) -> Result<(), StoreError> {
         let path = self.object_path(name, "remove")?;
-        match self.block_on(self.inner.objects.delete(&path)) {
-            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-            Err(error) => Err(self.store_error("remove", name, error)),
+        match self.persist("remove", name, || self.inner.objects.delete(&path)) {
+            Err(StoreError::NotFound { .. }) => Ok(()),
+            result => result,
         }
+    }
+
+    /// [`Store::put_if_absent`] on trust.
+    fn put_conditionally(&self, name: &str, bytes: Bytes) -> Result<bool, StoreError> {
+        let path = self.object_path(name, "write")?;
+        let payload = PutPayload::from_bytes(bytes);
+        self.persist("write", name, || async {
+            let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
+            match self.inner.objects.put_opts(&path, payload.clone(), options).await {
+                Ok(_) => Ok(true),
+                Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => Ok(false),
+                Err(error) => Err(error),
+            }
+        })
     }
 
     async fn read_range(&self, path: &ObjectPath, name: &str, range: Range<u64>) -> Result<Bytes, StoreError> {
@@ -289,9 +350,11 @@ impl Store {
             return Ok(Bytes::new());
         }
         let wanted = range.end - range.start;
-        let options = GetOptions { range: Some(GetRange::Bounded(range.clone())), ..GetOptions::default() };
-        let got = self.inner.objects.get_opts(path, options).await.map_err(|e| self.store_error("read", name, e))?;
-        let bytes = got.bytes().await.map_err(|e| self.store_error("read", name, e))?;
+        let get = || async {
+            let options = GetOptions { range: Some(GetRange::Bounded(range.clone())), ..GetOptions::default() };
+            self.inner.objects.get_opts(path, options).await?.bytes().await
+        };
+        let bytes = self.attempt("read", name, get).await?;
         if bytes.len() as u64 != wanted {
             return Err(StoreError::Short { path: self.full_name(name), start: range.start, end: range.end });
         }
@@ -304,7 +367,7 @@ impl Store {
         name: &str,
         ranges: &[Range<u64>],
     ) -> Result<Vec<Bytes>, StoreError> {
-        let got = self.inner.objects.get_ranges(path, ranges).await.map_err(|e| self.store_error("read", name, e))?;
+        let got = self.attempt("read", name, || self.inner.objects.get_ranges(path, ranges)).await?;
         for (bytes, range) in got.iter().zip(ranges) {
             if bytes.len() as u64 != range.end - range.start {
                 return Err(StoreError::Short { path: self.full_name(name), start: range.start, end: range.end });
@@ -314,11 +377,38 @@ impl Store {
     }
 
     fn object_path(&self, name: &str, operation: &'static str) -> Result<ObjectPath, StoreError> {
-        ObjectPath::parse(name).map_err(|source| StoreError::Failed {
+        ObjectPath::parse(name).map_err(|source| StoreError::Refused {
             operation,
             path: self.full_name(name),
             source: Box::new(source),
         })
+    }
+
+    /// Runs an operation, waits out outages, and classifies its error.
+    async fn attempt<T, F>(
+        &self,
+        operation: &'static str,
+        name: &str,
+        mut attempt: impl FnMut() -> F,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = object_store::Result<T>>,
+    {
+        let full = self.full_name(name);
+        let name = OperationName { operation, path: &full };
+        let classified = || {
+            let attempt = attempt();
+            async { attempt.await.map_err(|error| StoreError::classify(operation, full.clone(), error)) }
+        };
+        self.inner.patience.persist(name, classified).await
+    }
+
+    /// As [`Store::attempt`], and waits for its end.
+    fn persist<T, F>(&self, operation: &'static str, name: &str, attempt: impl FnMut() -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = object_store::Result<T>>,
+    {
+        self.block_on(self.attempt(operation, name, attempt))
     }
 
     fn store_error(&self, operation: &'static str, name: &str, source: object_store::Error) -> StoreError {

@@ -5,9 +5,9 @@ use crate::print;
 use anyhow::{Context, Result};
 use clap::Args;
 use hopeval_cluster::exit;
-use hopeval_jobs::report::export::{self as exporting, ExportFormat};
+use hopeval_jobs::report::export::{self as exporting, ExportError, ExportFormat};
 use hopeval_results::Log;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
@@ -32,9 +32,16 @@ pub(crate) fn export(places: &PlaceArguments, arguments: ExportArguments) -> Res
     let rows = match &arguments.out {
         None => {
             let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-            let rows = exporting::export_outcomes(&run, &log, configuration, arguments.format, &mut out)?;
-            out.flush()?;
-            rows
+            let rows = exporting::export_outcomes(&run, &log, configuration, arguments.format, &mut out);
+            let flushed = rows.and_then(|rows| out.flush().map(|()| rows).map_err(ExportError::from));
+            match flushed {
+                Err(ExportError::Write(error)) if error.kind() == ErrorKind::BrokenPipe => {
+                    // The rest of the buffer has no reader either, and is not to be written when it is dropped.
+                    drop(out.into_parts());
+                    return Ok(exit::CLOSED_PIPE);
+                }
+                rows => rows?,
+            }
         }
         Some(path) => {
             let file = std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;

@@ -6,7 +6,7 @@ mod mesh;
 mod output;
 mod places;
 
-pub(super) use counts::{at_least_one, question_count};
+pub(super) use counts::{question_count, thread_count};
 pub(super) use job::JobArguments;
 pub(super) use mesh::{MESH_TOKEN, MeshArguments, mesh_token, metrics_error};
 pub(super) use output::OutputArguments;

@@ -28,6 +28,7 @@ pub(crate) fn resume(places: &PlaceArguments, arguments: ResumeArguments) -> Res
     let opened = Places { cache: opened.cache.verifying(), ..opened };
     let run = hopeval_results::run::resolve_run(&opened.store, &arguments.run)?;
     let interrupts = Interrupts::install(if arguments.quiet { DrainNotice::Silent } else { DrainNotice::Print })?;
+    interrupts.end_patience(&opened.store);
     let session = EvaluationSession {
         arguments: places,
         places: &opened,

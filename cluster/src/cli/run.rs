@@ -43,6 +43,10 @@ pub(crate) fn run(places: &PlaceArguments, arguments: RunArguments) -> Result<u8
     arguments.mesh.check_options()?;
     let opened = places.open_to_compute()?;
     let interrupts = Interrupts::install(DrainNotice::Print)?;
+    interrupts.end_patience(&opened.store);
+    if arguments.mesh.leads() {
+        opened.store.check_conditions()?;
+    }
     let session = EvaluationSession {
         arguments: places,
         places: &opened,

@@ -41,6 +41,7 @@ pub(crate) fn tune(places: &PlaceArguments, arguments: TuneArguments) -> Result<
     arguments.check_options(&job.name, &names)?;
     let opened = places.open_to_compute()?;
     let interrupts = Interrupts::install(DrainNotice::Print)?;
+    interrupts.end_patience(&opened.store);
     let mut documents = Vec::new();
     for (step, name) in names.iter().enumerate().filter(|(_, name)| arguments.runs_search(name)) {
         if interrupts.signals().is_draining() {

@@ -4,6 +4,7 @@ use crate::print;
 use anyhow::Result;
 use hopeval_cluster::exit;
 use hopeval_cluster::signals::{self, DrainNotice, Signals};
+use hopeval_results::Store;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -34,6 +35,12 @@ impl Interrupts {
         let early = Arc::clone(&state);
         signals.on_drain(move || early.leave_before_joining());
         Ok(Self { signals, state })
+    }
+
+    /// Ends all waiting for `store` at the first signal.
+    pub(crate) fn end_patience(&self, store: &Store) {
+        let store = store.clone();
+        self.signals.on_drain(move || store.end_patience());
     }
 
     /// The signals.

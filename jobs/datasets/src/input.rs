@@ -69,6 +69,15 @@ pub enum InputError {
         /// The folder.
         path: PathBuf,
     },
+    /// A pipe, a device or a socket in place of a file.
+    #[error(
+        "{} is a pipe or a device; allowed: a regular file\nhint: it is read more than once: write it to a file",
+        path.display()
+    )]
+    Irregular {
+        /// The pipe or device.
+        path: PathBuf,
+    },
     /// The compressed stream ends before its end mark: the file was cut short.
     #[error(
         "{}: the {compression} stream is truncated: it ends after {bytes} uncompressed bytes, in line {line}",
@@ -142,6 +151,19 @@ impl fmt::Debug for InputStream {
 }
 
 impl InputStream {
+    /// As [`InputStream::open`], for a file that is read more than once: a pipe or a device is refused.
+    ///
+    /// # Errors
+    /// As [`InputStream::open`], and for anything but a regular file.
+    pub fn open_file(path: &Path) -> Result<Self, InputError> {
+        // Before it is opened: to open a pipe would wait for its writer.
+        let metadata = std::fs::metadata(path).map_err(|source| InputError::Open { path: path.to_owned(), source })?;
+        if !metadata.is_file() && !metadata.is_dir() {
+            return Err(InputError::Irregular { path: path.to_owned() });
+        }
+        Self::open(path)
+    }
+
     /// Opens `path`, whatever its extension.
     ///
     /// # Errors

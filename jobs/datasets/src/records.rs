@@ -76,7 +76,7 @@ impl RecordReader {
     pub fn open(path: &Path) -> Result<Self, InputError> {
         let mut records = Self {
             path: path.to_owned(),
-            input: InputStream::open(path)?,
+            input: InputStream::open_file(path)?,
             buffer: Vec::new(),
             start: 0,
             end: 0,

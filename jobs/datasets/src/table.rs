@@ -33,7 +33,7 @@ pub(crate) struct DelimitedReader {
 impl DelimitedReader {
     pub(crate) fn open(path: &Path) -> Result<Self, InputError> {
         let mut head = Vec::new();
-        let first = InputStream::open(path)?;
+        let first = InputStream::open_file(path)?;
         let compression = first.compression();
         first.take(HEAD).read_to_end(&mut head).map_err(|source| {
             if compression != Compression::None && source.kind() == io::ErrorKind::UnexpectedEof {

@@ -21,6 +21,7 @@ pub(super) fn check_values(job: &Job, path: &Path) -> Result<(), JobError> {
         let table = format!("method.{name}");
         check_sweep(&table, method)
             .and_then(|()| check_replicates(method))
+            .and_then(|()| check_count(method))
             .map_err(|bad| wrong(bad.within_table(&table)))?;
     }
     check_run(&job.run).map_err(|bad| wrong(bad.within_table("run")))?;
@@ -48,6 +49,21 @@ fn check_dataset(job: &Job) -> Result<(), BadValue> {
     ensure(dataset.limit != Some(0), || BadValue::new("dataset.limit", "0", "at least 1"))?;
     ensure(dataset.draw.is_none_or(|draw| draw.questions > 0), || {
         BadValue::new("dataset.draw.questions", "0", "at least 1")
+    })
+}
+
+/// The most configurations of a method: points of its sweep, in all replicates. Each costs memory before the first
+/// question.
+const MOST_CONFIGURATIONS: usize = 10_000;
+
+/// Checks the number of configurations of a method.
+fn check_count(method: &MethodEntry) -> Result<(), BadValue> {
+    let replicates = method.replicates.values().map(Vec::len).max().unwrap_or(1).max(1);
+    let count = method.sweep.values().try_fold(replicates, |count, values| count.checked_mul(values.len()));
+    ensure(count.is_some_and(|count| count <= MOST_CONFIGURATIONS), || {
+        let lengths: Vec<String> = method.sweep.values().map(|values| values.len().to_string()).collect();
+        let found = format!("{} values in {replicates} replicates", lengths.join(" x "));
+        BadValue::new("sweep", found, "at most 10000 configurations of a method")
     })
 }
 

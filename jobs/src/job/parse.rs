@@ -4,7 +4,11 @@ use super::file::Job;
 use super::sample::SampleSettings;
 use super::{check, overrides, preflight};
 use crate::error::JobError;
+use std::io::Read;
 use std::path::{Path, PathBuf};
+
+/// The largest job file, in bytes.
+const MOST_BYTES: u64 = 16 << 20;
 
 impl Job {
     /// Reads a job file and applies `KEY=VALUE` overrides.
@@ -12,7 +16,13 @@ impl Job {
     /// # Errors
     /// [`JobError`] with the file, and with line and key if known.
     pub fn load(path: &Path, sets: &[String]) -> Result<Self, JobError> {
-        let text = std::fs::read_to_string(path).map_err(|source| JobError::Read { path: path.into(), source })?;
+        let mut text = String::new();
+        let file = std::fs::File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut text));
+        let bytes = file.map_err(|source| JobError::Read { path: path.into(), source })?;
+        if bytes as u64 > MOST_BYTES {
+            let message = format!("it has more than {MOST_BYTES} bytes; allowed: a job file of at most so many");
+            return Err(JobError::Syntax { path: path.into(), message });
+        }
         Self::parse(&text, path, sets)
     }
 

@@ -26,7 +26,9 @@ impl WorldEntry {
     /// # Errors
     /// The first nonsensical value.
     pub(crate) fn check_values(&self) -> Result<(), BadValue> {
-        ensure(self.questions > 0, || BadValue::new("questions", "0", "at least 1"))?;
+        ensure((1..=WorldSettings::MOST_QUESTIONS).contains(&self.questions), || {
+            BadValue::new("questions", self.questions.to_string(), "1 to 10000000")
+        })?;
         let sizes = WorldSettings::LEAST_PASSAGES..=WorldSettings::MOST_PASSAGES;
         ensure(sizes.contains(&self.passages), || {
             BadValue::new("passages", self.passages.to_string(), "400 to 3000000")

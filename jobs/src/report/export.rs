@@ -68,6 +68,13 @@ pub enum ExportError {
     Write(#[from] std::io::Error),
 }
 
+impl ExportError {
+    /// Whether the same command may succeed later without a person's help.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Job(error) if error.is_transient())
+    }
+}
+
 /// Writes the committed outcomes of `configuration`, in dataset order, including edits of gold read by the
 /// configuration; or the gold of all questions, for which the configuration does not matter. Returns the number of
 /// written questions.

@@ -158,6 +158,8 @@ pub struct WorldSettings {
 }
 
 impl WorldSettings {
+    /// The largest number of questions: some 5 GB of them.
+    pub const MOST_QUESTIONS: u64 = 10_000_000;
     /// The least number of passages. In a smaller world some class of entities would be too small to draw from.
     pub const LEAST_PASSAGES: u64 = 400;
     /// The largest number of passages. In a larger world titles would run out.
@@ -193,6 +195,7 @@ impl WorldSettings {
                 Err(WorldError::OutOfRange { field, given, least, most })
             }
         };
+        within("questions", self.questions, 1, Self::MOST_QUESTIONS)?;
         within("passages", self.passages, Self::LEAST_PASSAGES, Self::MOST_PASSAGES)?;
         within("candidates", self.candidates.into(), Self::LEAST_CANDIDATES.into(), Self::MOST_CANDIDATES.into())?;
         within("mix (sum of weights)", self.mix.total(), 1, u64::from(u32::MAX))?;

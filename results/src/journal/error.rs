@@ -41,6 +41,8 @@ pub enum JournalError {
         path: String,
         /// Why.
         reason: String,
+        /// Whether the store's error may pass.
+        may_pass: bool,
     },
     /// A bucket that does not exist.
     #[error("bucket {found} does not exist; buckets are 0 to {}", super::BUCKETS - 1)]

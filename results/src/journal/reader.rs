@@ -66,7 +66,7 @@ impl SegmentReader {
 }
 
 fn unreadable_segment(path: &str, error: &StoreError) -> JournalError {
-    JournalError::Unreadable { path: path.to_owned(), reason: error.to_string() }
+    JournalError::Unreadable { path: path.to_owned(), reason: error.to_string(), may_pass: error.may_pass() }
 }
 
 /// The ranges to read for a group of locations, sorted by offset.

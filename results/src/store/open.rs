@@ -1,16 +1,20 @@
 //! Opens a store from its address.
 
+use super::patience::StoragePatience;
 use super::{Store, StoreError, StoreInner};
-use object_store::ObjectStore;
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
+use object_store::multipart::MultipartStore;
 use object_store::path::Path as ObjectPath;
 use object_store::prefix::PrefixStore;
+use object_store::{ObjectStore, RetryConfig};
 use reqwest::Url;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Once};
+use std::time::Duration;
 
 /// The allowed forms of an address, for messages.
 const ALLOWED: &str = "allowed are a folder, file:///FOLDER, s3://BUCKET/PREFIX and memory:";
@@ -21,11 +25,22 @@ const ENDPOINTS: [&str; 3] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_EN
 /// Threads of the runtime: they move bytes and wait, no more.
 const THREADS: usize = 2;
 
-pub(super) fn open_store(uri: &str) -> Result<Store, StoreError> {
+/// Quick retries of a request by object_store itself, for single faults. Longer outages are the store's patience.
+const QUICK_RETRIES: usize = 3;
+
+/// The time after which object_store does not retry by itself.
+const QUICK_TIME: Duration = Duration::from_secs(2);
+
+pub(super) fn open_store(uri: &str, patience: Duration) -> Result<Store, StoreError> {
     let address = |reason: String| StoreError::Address { uri: uri.to_owned(), reason };
+    let mut parts: Option<Arc<dyn MultipartStore>> = None;
     let (objects, name, local): (Arc<dyn ObjectStore>, String, Option<PathBuf>) = match uri.split_once(':') {
         Some(("memory", "")) => (Arc::new(InMemory::new()), uri.to_owned(), None),
-        Some(("s3", rest)) if rest.starts_with("//") => (open_bucket(uri, &rest[2..])?, uri.to_owned(), None),
+        Some(("s3", rest)) if rest.starts_with("//") => {
+            let bucket = Arc::new(open_bucket(uri, &rest[2..])?);
+            parts = Some(bucket.clone());
+            (bucket, uri.to_owned(), None)
+        }
         Some(("file", rest)) if rest.starts_with("///") => open_folder(uri, Path::new(&rest[2..]))?,
         Some((_, rest)) if rest.starts_with("//") => return Err(address(format!("unknown scheme; {ALLOWED}"))),
         _ if uri.is_empty() => return Err(address(format!("it is empty; {ALLOWED}"))),
@@ -37,11 +52,13 @@ pub(super) fn open_store(uri: &str) -> Result<Store, StoreError> {
         .enable_all()
         .build()
         .map_err(|source| StoreError::Runtime { source })?;
-    Ok(Store { inner: Arc::new(StoreInner { objects, runtime: Some(runtime), uri: name, local }) })
+    let (patience, conditions) = (StoragePatience::new(patience), AtomicBool::new(parts.is_none()));
+    let inner = StoreInner { objects, parts, patience, conditions, runtime: Some(runtime), uri: name, local };
+    Ok(Store { inner: Arc::new(inner) })
 }
 
 /// As [`open_store`], but a local folder must be there.
-pub(super) fn open_existing(uri: &str) -> Result<Store, StoreError> {
+pub(super) fn open_existing(uri: &str, patience: Duration) -> Result<Store, StoreError> {
     let folder = match uri.split_once(':') {
         Some(("file", rest)) if rest.starts_with("///") => Some(&rest[2..]),
         Some(("memory", "")) => None,
@@ -54,7 +71,7 @@ pub(super) fn open_existing(uri: &str) -> Result<Store, StoreError> {
     {
         return Err(StoreError::Address { uri: uri.to_owned(), reason: "there is no such folder".to_owned() });
     }
-    open_store(uri)
+    open_store(uri, patience)
 }
 
 type StoreParts = (Arc<dyn ObjectStore>, String, Option<PathBuf>);
@@ -71,14 +88,15 @@ fn open_folder(uri: &str, path: &Path) -> Result<StoreParts, StoreError> {
 }
 
 /// A bucket and a prefix in it, with the environment's settings.
-fn open_bucket(uri: &str, address: &str) -> Result<Arc<dyn ObjectStore>, StoreError> {
+fn open_bucket(uri: &str, address: &str) -> Result<PrefixStore<AmazonS3>, StoreError> {
     install_crypto();
     let failed = |reason: String| StoreError::Address { uri: uri.to_owned(), reason };
     let (name, prefix) = address.split_once('/').unwrap_or((address, ""));
     if name.is_empty() {
         return Err(failed(format!("it names no bucket; {ALLOWED}")));
     }
-    let mut builder = from_environment().with_bucket_name(name);
+    let retry = RetryConfig { max_retries: QUICK_RETRIES, retry_timeout: QUICK_TIME, ..RetryConfig::default() };
+    let mut builder = from_environment().with_bucket_name(name).with_retry(retry);
     if ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().all(|variable| set_variable(variable).is_none()) {
         builder = builder.with_region("us-east-1");
     }
@@ -92,7 +110,7 @@ fn open_bucket(uri: &str, address: &str) -> Result<Arc<dyn ObjectStore>, StoreEr
     }
     let objects = builder.build().map_err(|e| failed(e.to_string()))?;
     let prefix = ObjectPath::parse(prefix.trim_end_matches('/')).map_err(|e| failed(e.to_string()))?;
-    Ok(Arc::new(PrefixStore::new(objects, prefix)))
+    Ok(PrefixStore::new(objects, prefix))
 }
 
 /// A variable's value. An empty value counts as not set: templates that pass on an unset variable make it empty.

@@ -3,6 +3,22 @@
 use crate::log::LogError;
 use crate::store::StoreError;
 
+impl TableError {
+    /// The error of reading `path`: of the store, if that is what Parquet met, else a corrupt file.
+    pub(crate) fn reading(path: &str, source: parquet::errors::ParquetError) -> Self {
+        match source {
+            parquet::errors::ParquetError::External(error) => match error.downcast::<StoreError>() {
+                Ok(error) => Self::Store(*error),
+                Err(error) => {
+                    let source = parquet::errors::ParquetError::External(error);
+                    Self::Corrupt { path: path.to_owned(), source }
+                }
+            },
+            source => Self::Corrupt { path: path.to_owned(), source },
+        }
+    }
+}
+
 /// A failed table operation.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {

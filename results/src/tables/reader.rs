@@ -46,7 +46,7 @@ impl<R: Row> TableReader<R> {
         let start = size.saturating_sub(TAIL_BYTES);
         let tail = FileWindow { store, name, size, start, bytes: store.get_range(name, start..size)? }.into_fixed();
         let metadata = ArrowReaderMetadata::load(&tail, ArrowReaderOptions::new())
-            .map_err(|source| TableError::Corrupt { path: path.clone(), source })?;
+            .map_err(|source| TableError::reading(&path, source))?;
         check_identity::<R>(&path, &metadata)?;
         check_columns::<R>(&path, metadata.schema())?;
         Ok(Self { store: store.clone(), name: name.to_owned(), path, size, metadata, rows: PhantomData })
@@ -93,7 +93,7 @@ impl<R: Row> TableReader<R> {
     /// # Errors
     /// A corrupt file, or an error of the store.
     pub fn read_groups(&self, groups: &[usize]) -> Result<Vec<R>, TableError> {
-        let corrupt = |source| TableError::Corrupt { path: self.path.clone(), source };
+        let corrupt = |source| TableError::reading(&self.path, source);
         let Some(range) = self.byte_range(groups).map_err(corrupt)? else { return Ok(Vec::new()) };
         let bytes = self.store.get_range(&self.name, range.clone())?;
         let window = FileWindow { store: &self.store, name: &self.name, size: self.size, start: range.start, bytes }

@@ -69,6 +69,6 @@ fn a_bucket_that_does_not_answer_is_an_error_without_secrets() {
 #[test]
 fn names_with_odd_parts_are_refused() {
     let store = Store::open("memory:").unwrap();
-    assert!(matches!(store.get("a//b").unwrap_err(), StoreError::Failed { .. }));
-    assert!(matches!(store.put("../a", Bytes::new()).unwrap_err(), StoreError::Failed { .. }));
+    assert!(matches!(store.get("a//b").unwrap_err(), StoreError::Refused { .. }));
+    assert!(matches!(store.put("../a", Bytes::new()).unwrap_err(), StoreError::Refused { .. }));
 }

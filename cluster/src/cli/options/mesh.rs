@@ -11,6 +11,9 @@ use std::time::Duration;
 /// The variable with the mesh's token, which stands in no command line.
 pub(crate) const MESH_TOKEN: &str = "HOPEVAL_MESH_TOKEN";
 
+/// The most workers of all processes.
+const MOST_WORKERS: u64 = 4096;
+
 /// How the work is spread.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MeshArguments {
@@ -44,6 +47,14 @@ impl MeshArguments {
     pub(crate) fn check_options(&self) -> Result<()> {
         if self.supervises() && !self.hosts.is_empty() {
             bail!("--hosts {}: --process is needed too, and says which of them this is", self.hosts.join(","));
+        }
+        let workers = u64::from(self.workers) * u64::from(self.processes);
+        if workers > MOST_WORKERS {
+            bail!(
+                "--workers {} of each of --processes {} are {workers} workers; allowed: {MOST_WORKERS} in all",
+                self.workers,
+                self.processes
+            );
         }
         self.membership()?;
         self.check_metrics()

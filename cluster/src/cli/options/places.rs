@@ -1,15 +1,20 @@
 //! Options for the places of a command: the store, and the cache of this machine.
 
-use super::at_least_one;
+use super::thread_count;
 use anyhow::{Context, Result};
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
+use clap::value_parser;
 use hopeval_jobs::cache::Cache;
 use hopeval_jobs::places::Places;
 use hopeval_jobs::run::open::OpenRun;
-use hopeval_results::Store;
+use hopeval_results::{DEFAULT_PATIENCE, Store};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
+
+/// The longest allowed patience, in seconds: a day.
+const MOST_PATIENCE: u64 = 86_400;
 
 /// Where a command works.
 #[derive(Clone, Debug, Args)]
@@ -22,19 +27,24 @@ pub(crate) struct PlaceArguments {
     #[arg(long, global = true, env = "HOPEVAL_CACHE")]
     pub(crate) cache: Option<PathBuf>,
     /// Threads that building a corpus or an index, and each model on the CPU, may use [default: all cores].
-    #[arg(long, global = true, value_parser = at_least_one)]
+    #[arg(long, global = true, value_parser = thread_count)]
     threads: Option<NonZeroUsize>,
+    /// Seconds that an outage of the store is waited out, with growing pauses, before the command ends with 75.
+    #[arg(long, global = true, value_name = "SECONDS", default_value_t = DEFAULT_PATIENCE.as_secs())]
+    #[arg(value_parser = value_parser!(u64).range(..=MOST_PATIENCE))]
+    pub(crate) storage_patience: u64,
 }
 
 impl PlaceArguments {
     pub(crate) fn open(&self) -> Result<Places> {
-        let store = Store::open(&self.store).with_context(|| format!("cannot open the store {}", self.store))?;
+        let store = Store::open_patiently(&self.store, self.patience())
+            .with_context(|| format!("cannot open the store {}", self.store))?;
         Ok(self.with_store(store))
     }
 
     /// As [`PlaceArguments::open`], for commands about existing runs: a missing store is an error.
     pub(crate) fn open_existing(&self) -> Result<Places> {
-        Ok(self.with_store(Store::open_existing(&self.store)?))
+        Ok(self.with_store(Store::open_existing(&self.store, self.patience())?))
     }
 
     /// As [`PlaceArguments::open`], for commands that compute figures: every index is read before it is trusted.
@@ -62,6 +72,10 @@ impl PlaceArguments {
         let places = self.open_existing()?;
         let run = hopeval_results::run::resolve_run(&places.store, run)?;
         Ok(OpenRun::open_outcomes(&places, &run, &|_, _| ())?)
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::from_secs(self.storage_patience)
     }
 
     pub(crate) fn threads(&self) -> Option<usize> {

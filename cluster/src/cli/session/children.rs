@@ -45,6 +45,7 @@ impl EvaluationSession<'_> {
         if let Some(cache) = &self.arguments.cache {
             command.arg("--cache").arg(cache);
         }
+        command.args(["--storage-patience", &self.arguments.storage_patience.to_string()]);
         command.args(["--workers", &mesh.workers.to_string(), "--processes", &mesh.processes.to_string()]);
         command.args(["--process", &process.to_string(), "--hosts", &hosts.join(",")]);
         command.args(["--stall-bound", &mesh.stall_bound.to_string()]);
