@@ -100,7 +100,7 @@ impl Sample {
 
     /// The shown mean for a row that begins with run, configuration and measure.
     fn shown_mean(&self, row: &Value) -> &Value {
-        let [run, configuration, named] = [0, 1, 2].map(|at| row[at].as_str().unwrap());
+        let [run, configuration, named] = [0usize, 1, 2].map(|at| row[at].as_str().unwrap());
         let document = [&self.document, &self.fewer].into_iter().find(|document| run_of(document) == run);
         let document = document.unwrap_or_else(|| panic!("no run {run}"));
         measure(document, configuration, "all", named)
