@@ -144,6 +144,29 @@ impl OutcomeEvaluator {
         self.set.evaluate_outcome(&with_gold, buffers, values);
     }
 
+    /// Whether any measure of any configuration is defined for a question.
+    pub fn is_measurable(&self, question: &QuestionGold) -> bool {
+        let (mut buffers, mut values) = (MeasureBuffers::default(), Vec::new());
+        (0..self.contents.len()).any(|configuration| {
+            // A failed outcome scores 0 wherever a good one has a value.
+            let failed = OutcomeRow { configuration: configuration as u32, ..OutcomeRow::default() };
+            self.evaluate_outcome(question, &failed, &mut buffers, &mut values);
+            values.iter().any(Option::is_some)
+        })
+    }
+
+    /// The kinds of results that the configurations give.
+    pub fn given_results(&self) -> Vec<&'static str> {
+        let gives = |has: fn(&OutcomeContents) -> bool, name| self.contents.iter().any(has).then_some(name);
+        let kinds = [
+            gives(|contents| contents.answers, "answers"),
+            gives(|contents| contents.ranking, "rankings"),
+            gives(|contents| contents.supporting, "supporting facts"),
+            gives(|contents| contents.evidences, "evidences"),
+        ];
+        kinds.into_iter().flatten().collect()
+    }
+
     /// The changes of the live tallies for an outcome with these values; `sign` is 1 to add and -1 to take back.
     pub fn tally_changes(
         &self,

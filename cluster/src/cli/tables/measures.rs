@@ -21,14 +21,18 @@ fn is_headline(measure: &str) -> bool {
     matches!(measure, "em" | "f1" | "accuracy" | "mrr" | "chunk_recall" | "chunks")
         || measure.starts_with("recall_")
         || measure.starts_with("answer_recall@")
+        || measure.starts_with("answer_hit@")
 }
 
 /// The measures of a run as Markdown tables, one per context mode: different modes are never ranked together.
 /// Controls have tables of their own.
 pub(crate) fn measure_tables(run: &OpenRun, shown: &RunFigures, choice: &MeasureChoice) -> String {
     let stratum = choice.stratum.as_deref().unwrap_or("all");
-    let wanted = |name: &str| {
-        if choice.measures.is_empty() { is_headline(name) } else { choice.measures.iter().any(|m| m == name) }
+    // Without figures for the headline measures, all others are shown.
+    let any_headline = shown.measures.iter().any(|row| row.n > 0 && is_headline(&row.measure));
+    let wanted = |name: &str| match choice.measures.is_empty() {
+        true => is_headline(name) || !any_headline,
+        false => choice.measures.iter().any(|m| m == name),
     };
     let rows: Vec<&MeasureRow> =
         shown.measures.iter().filter(|row| row.stratum == stratum && wanted(&row.measure)).collect();
@@ -92,6 +96,9 @@ fn run_heading(run: &OpenRun, shown: &RunFigures, stratum: &str) -> String {
     }
     if resolved.prepared.missing_candidates > 0 {
         text.push_str(&format!("; {} candidates are not in the corpus", resolved.prepared.missing_candidates));
+    }
+    if let Some(other) = resolved.prepared.contradiction {
+        text.push_str(&format!("; read as {}, but the first row is of {other}", resolved.format()));
     }
     if !shown.finished {
         text.push_str(&format!(
