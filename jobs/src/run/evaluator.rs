@@ -19,7 +19,7 @@ pub struct TallyKey {
     /// The configuration.
     pub configuration: u32,
     /// The stratum, in the run's order.
-    pub stratum: u16,
+    pub stratum: u32,
     /// The measure, in the set's order.
     pub measure: u16,
 }
@@ -38,7 +38,7 @@ pub struct OutcomeEvaluator {
     set: MeasureSet,
     contents: Vec<OutcomeContents>,
     strata: Vec<String>,
-    stratum_ids: HashMap<String, u16>,
+    stratum_ids: HashMap<String, u32>,
     corpus: Arc<Corpus>,
 }
 
@@ -53,7 +53,7 @@ pub struct QuestionGold {
     gold: GoldGroups,
     facts: Vec<(String, u32)>,
     evidences: Vec<[String; 3]>,
-    strata: Vec<u16>,
+    strata: Vec<u32>,
 }
 
 struct PassageTexts<'a>(&'a Corpus);
@@ -86,8 +86,13 @@ impl OutcomeEvaluator {
                 evidences: method.gives_evidences(),
             })
             .collect();
-        let stratum_ids = strata.iter().enumerate().map(|(i, name)| (name.clone(), i as u16)).collect();
-        Ok(Self { set, contents, strata: strata.to_vec(), stratum_ids, corpus: Arc::clone(corpus) })
+        Ok(Self {
+            set,
+            contents,
+            strata: strata.to_vec(),
+            stratum_ids: number_strata(strata),
+            corpus: Arc::clone(corpus),
+        })
     }
 
     /// The measures.
@@ -189,9 +194,14 @@ impl OutcomeEvaluator {
     }
 
     /// The strata of a question, by position in [`OutcomeEvaluator::strata`].
-    pub fn strata_of<'a>(&self, question: &'a QuestionGold) -> &'a [u16] {
+    pub fn strata_of<'a>(&self, question: &'a QuestionGold) -> &'a [u32] {
         &question.strata
     }
+}
+
+/// The position of each stratum. A dataset may have one for each question.
+fn number_strata(strata: &[String]) -> HashMap<String, u32> {
+    strata.iter().zip(0..).map(|(name, position)| (name.clone(), position)).collect()
 }
 
 /// The status of a successful outcome.
@@ -200,4 +210,16 @@ pub const OK: &str = "ok";
 /// Whether an outcome's status is ok.
 pub fn is_ok(outcome: &OutcomeRow) -> bool {
     outcome.status == OK
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_stratum_has_its_own_number() {
+        let strata: Vec<String> = (0..70_000).map(|n| format!("type={n}")).collect();
+        let numbers = number_strata(&strata);
+        assert_eq!((numbers["type=65535"], numbers["type=65536"], numbers["type=69999"]), (65_535, 65_536, 69_999));
+    }
 }
