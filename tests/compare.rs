@@ -7,8 +7,9 @@ mod harness;
 
 use harness::{document, hopeval, run, succeed};
 use hopeval_jobs::prepare::questions::row_strata;
+use hopeval_measures::aggregate::{ValueRange, mean_interval};
 use hopeval_measures::paired::{PairedDifference, holm_p_values};
-use hopeval_results::tables::{QuestionRow, ScoreRow, read_table};
+use hopeval_results::tables::{MeasureRow, QuestionRow, ScoreRow, read_table};
 use hopeval_results::{Store, layout};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -142,10 +143,39 @@ fn an_interval_of_replicates_is_that_of_their_means_by_question() {
     let stderr = (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0) / n).sqrt();
     let number = |key: &str| row[key].as_f64().unwrap();
     assert!((number("mean") - mean).abs() < 1e-12);
-    assert!((number("high") - mean - 1.96 * stderr).abs() < 1e-4 * stderr, "{row} {stderr}");
-    assert!((mean - number("low") - 1.96 * stderr).abs() < 1e-4 * stderr, "{row} {stderr}");
+    let (low, high) = mean_interval(ValueRange::Share, mean, Some(stderr), values.len() as u64).unwrap();
+    assert!((number("low") - low).abs() < 1e-9 && (number("high") - high).abs() < 1e-9, "{row} {low} {high}");
     // Every stratum has its own.
     assert!(rows.iter().filter(|row| row["measure"] == MEASURES[0]).all(|row| row["low"].is_f64()), "{rows:?}");
+}
+
+#[test]
+fn intervals_are_alike_on_screen_in_json_and_in_parquet() {
+    let show = ["show", "latest", "--store", "store"];
+    let shown = document(hopeval(SAMPLE.dir(), &show).arg("--json"));
+    let shown = shown["measures"].as_array().unwrap();
+    let store = Store::open(SAMPLE.dir().join("store").to_str().unwrap()).unwrap();
+    let run = SAMPLE.document["run"].as_str().unwrap();
+    let rows = read_table::<MeasureRow>(&store, &layout::final_table(run, "measures")).unwrap();
+    assert_eq!(rows.len(), shown.len());
+    for (row, shown) in rows.iter().zip(shown) {
+        assert_eq!(row.low.is_some(), row.n > 0, "{row:?}");
+        let Some((low, high)) = row.low.zip(row.high) else { continue };
+        assert!(0.0 <= low && low < high && high <= 1.0, "{row:?}");
+        let number = |key: &str| shown[key].as_f64().unwrap();
+        assert!((number("low") - low).abs() < 1e-12 && (number("high") - high).abs() < 1e-12, "{row:?} {shown}");
+    }
+    // None of 90 questions: Wilson's interval, without asking for it.
+    let text = succeed(hopeval(SAMPLE.dir(), &show).args(["--measure", "recall_all@2"]));
+    let random = text.lines().find(|line| line.starts_with("| random#1 ")).unwrap();
+    assert!(random.contains("0.0000 [0.0000, 0.0409]"), "{text}");
+    let bm25 = |text: &str| text.lines().find(|line| line.starts_with("| bm25 ")).unwrap().to_owned();
+    assert!(bm25(&text).contains('±'), "{text}");
+    let text = succeed(hopeval(SAMPLE.dir(), &show).args(["--measure", "recall_all@2", "--interval"]));
+    let row =
+        rows.iter().find(|row| (&*row.configuration, &*row.stratum, &*row.measure) == ("bm25", "all", "recall_all@2"));
+    let (low, high) = row.and_then(|row| row.low.zip(row.high)).unwrap();
+    assert!(bm25(&text).contains(&format!("[{low:.4}, {high:.4}]")) && text.contains("95 % interval"), "{text}");
 }
 
 #[test]

@@ -125,6 +125,16 @@ pub enum JobError {
         /// The dataset's first file.
         path: PathBuf,
     },
+    /// No measure is defined for any question of any configuration: the tables would be empty.
+    #[error("{}: no measure is defined for any question: {found}\nhint: {hint}", path.display())]
+    Unmeasurable {
+        /// The dataset's first file.
+        path: PathBuf,
+        /// The gold of the questions, the results of the configurations, and the unread fields.
+        found: String,
+        /// A remedy.
+        hint: String,
+    },
     /// A corpus cannot be built.
     #[error("cannot build the corpus")]
     CorpusBuild(#[from] hopeval_corpus::BuildError),

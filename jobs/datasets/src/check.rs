@@ -31,6 +31,9 @@ pub struct CheckReport {
     pub format: Format,
     /// Whether the format was detected from the content.
     pub detected: bool,
+    /// The format that the first row is of, if it is not of the named one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contradiction: Option<Format>,
     /// How the first file is compressed.
     pub compression: Compression,
     /// How the first file's records are laid out; `None` for a table.
@@ -71,6 +74,9 @@ pub struct CheckReport {
     pub repeated_texts: u64,
     /// Questions without a field, by field. Fields of all questions, and of none, are left out.
     pub missing: BTreeMap<String, u64>,
+    /// Rows by field that is in them and is not looked at.
+    #[serde(default)]
+    pub unread: BTreeMap<String, u64>,
 }
 
 /// The distribution of a count over questions.
@@ -126,6 +132,7 @@ pub fn check_dataset(spec: &DatasetSpec) -> Result<CheckReport, DatasetError> {
         files: spec.paths.clone(),
         format: questions.format(),
         detected: spec.format.is_none(),
+        contradiction: questions.contradiction(),
         compression: questions.compression(),
         layout: questions.layout(),
         bytes: 0,
@@ -146,6 +153,7 @@ pub fn check_dataset(spec: &DatasetSpec) -> Result<CheckReport, DatasetError> {
         facts_beyond_passage: 0,
         repeated_texts: 0,
         missing: BTreeMap::new(),
+        unread: BTreeMap::new(),
     };
     let [mut answers, mut gold, mut candidates] =
         [SpreadCounter::default(), SpreadCounter::default(), SpreadCounter::default()];
@@ -161,6 +169,7 @@ pub fn check_dataset(spec: &DatasetSpec) -> Result<CheckReport, DatasetError> {
     report.bytes = questions.bytes();
     report.rows = questions.rows();
     report.bad_rows = questions.quarantined();
+    report.unread.clone_from(questions.unread_fields());
     (report.answers, report.gold, report.candidates) = (answers.spread(), gold.spread(), candidates.spread());
     // A field without any value is not missing: the format or the split does not have it.
     let all = report.questions;
@@ -241,7 +250,11 @@ impl fmt::Display for CheckReport {
             counts.iter().map(|(key, count)| format!("{key} {count}")).collect::<Vec<_>>().join(", ")
         };
         writeln!(f, "| {} | |\n| --- | --- |", files.join(", "))?;
-        let how = if self.detected { "found by content" } else { "as named" };
+        let how = match self.contradiction {
+            _ if self.detected => "found by content".to_owned(),
+            Some(other) => format!("as named, but the first row is of {other}"),
+            None => "as named".to_owned(),
+        };
         writeln!(f, "| format | {} ({how}) |", self.format)?;
         let layout = self.layout.map_or_else(|| "a table".to_owned(), |layout| layout.to_string());
         writeln!(f, "| file | {}, {layout}, {} bytes uncompressed |", self.compression, self.bytes)?;
@@ -277,6 +290,9 @@ impl fmt::Display for CheckReport {
         }
         for (field, count) in &self.missing {
             writeln!(f, "| questions without {field} | {count} |")?;
+        }
+        if !self.unread.is_empty() {
+            writeln!(f, "| fields not read | {} |", list(&self.unread))?;
         }
         if !self.first_errors.is_empty() {
             writeln!(f, "\nBad rows, {} of {}:\n", self.first_errors.len(), self.bad_rows)?;

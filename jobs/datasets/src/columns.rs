@@ -18,7 +18,7 @@ impl<'v, 'a> NestedTable<'v, 'a> {
             JsonValue::List(rows) => Ok(Self::Rows(rows)),
             JsonValue::Object(columns) => {
                 let mut length = None;
-                for (key, column) in columns {
+                for (key, column) in columns.entries() {
                     let items = column.items().map_err(|error| error.under_key(key))?.len();
                     let expected = *length.get_or_insert(items);
                     if items != expected {

@@ -100,28 +100,44 @@ pub fn detect_format(path: &Path) -> Result<Format, DatasetError> {
         Err(foreign @ InputError::Foreign { .. }) => return detect_table(path, foreign),
         Err(error) => return Err(error.into()),
     };
+    with_first_row(&mut records, |row| {
+        Format::of_row(row, path).ok_or_else(|| {
+            let found = match row.entries() {
+                Ok(entries) => {
+                    let keys: Vec<&str> = entries.iter().map(|(key, _)| key.as_ref()).collect();
+                    format!("a row with the fields {}", keys.join(", "))
+                }
+                Err(_) => row.describe(),
+            };
+            FormatError::Unknown { path: path.to_owned(), found }.into()
+        })
+    })?
+}
+
+/// The format that the first row of `path` is of, if it is not of the format `named`. Files that cannot be read have
+/// none: their reader says so.
+pub(crate) fn find_contradiction(named: Format, path: &Path) -> Option<Format> {
+    let mut records = RecordReader::open(path).ok()?;
+    let other = |row: &JsonValue<'_>| {
+        if (named.entry().recognises)(row, path) { None } else { Format::of_row(row, path) }
+    };
+    with_first_row(&mut records, other).ok()?
+}
+
+/// Gives the first row that parses to `read`.
+fn with_first_row<T>(records: &mut RecordReader, read: impl FnOnce(&JsonValue<'_>) -> T) -> Result<T, DatasetError> {
+    let path = records.path().to_owned();
     let mut broken = None;
     for _ in 0..ROWS_TRIED {
         let Some(record) = records.next()? else { break };
         match JsonValue::parse(record.bytes) {
-            Ok(row) => {
-                return Format::of_row(&row, path).ok_or_else(|| {
-                    let found = match row.entries() {
-                        Ok(entries) => {
-                            let keys: Vec<&str> = entries.iter().map(|(key, _)| key.as_ref()).collect();
-                            format!("a row with the fields {}", keys.join(", "))
-                        }
-                        Err(_) => row.describe(),
-                    };
-                    FormatError::Unknown { path: path.to_owned(), found }.into()
-                });
-            }
-            Err(error) => broken = broken.or(Some(error.in_row(path, record.position))),
+            Ok(row) => return Ok(read(&row)),
+            Err(error) => broken = broken.or(Some(error.in_row(&path, record.position))),
         }
     }
     match broken {
         Some(row) => Err(row.into()),
-        None => Err(InputError::Empty { path: path.to_owned() }.into()),
+        None => Err(InputError::Empty { path }.into()),
     }
 }
 

@@ -3,15 +3,16 @@
 //! Rows are numbered over all files. Memory holds one row, a hash of every seen id, and BEIR's judgements.
 
 mod seen_ids;
+mod unread_fields;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{DatasetError, RecordPosition, RowError};
-use crate::format::{FormatError, detect_format};
+use crate::format::{FormatError, detect_format, find_contradiction};
 use crate::formats::Format;
 use crate::formats::{beir, open};
 use crate::input::{Compression, InputError};
@@ -20,6 +21,7 @@ use crate::records::{RecordLayout, RecordReader};
 use crate::table::{DelimitedReader, TableRow};
 use crate::value::{FieldResult, JsonValue};
 use seen_ids::SeenIds;
+use unread_fields::UnreadFields;
 
 /// The location and format of a dataset.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,11 +97,13 @@ impl Refusals {
 /// The questions of a dataset. Ends after the first error.
 pub struct Questions {
     format: Format,
+    contradiction: Option<Format>,
     files: VecDeque<PathBuf>,
     source: Option<QuestionSource>,
     qrels: Option<beir::Qrels>,
     refusals: Refusals,
     seen: SeenIds,
+    unread: UnreadFields,
     /// Questions of the last row that were not returned yet.
     pending: VecDeque<Question>,
     /// Rows read, including wrong ones.
@@ -136,9 +140,9 @@ impl Questions {
     /// Continues with the policy and the count of another reader.
     pub(crate) fn with_refusals(spec: &DatasetSpec, mut refusals: Refusals) -> Result<Self, DatasetError> {
         let first = spec.paths.first().ok_or(FormatError::NoFiles)?;
-        let format = match spec.format {
-            Some(format) => format,
-            None => detect_format(first)?,
+        let (format, contradiction) = match spec.format {
+            Some(format) => (format, find_contradiction(format, first)),
+            None => (detect_format(first)?, None),
         };
         let mut files: VecDeque<PathBuf> = spec.paths.iter().cloned().collect();
         let mut qrels = None;
@@ -152,11 +156,13 @@ impl Questions {
         }
         let mut questions = Self {
             format,
+            contradiction,
             files,
             source: None,
             qrels,
             refusals,
             seen: SeenIds::default(),
+            unread: UnreadFields::default(),
             pending: VecDeque::new(),
             rows: 0,
             left: spec.limit.unwrap_or(u64::MAX),
@@ -175,6 +181,16 @@ impl Questions {
     /// The format, as named or detected.
     pub fn format(&self) -> Format {
         self.format
+    }
+
+    /// The format that the first row is of, if it is not of the named one.
+    pub fn contradiction(&self) -> Option<Format> {
+        self.contradiction
+    }
+
+    /// The fields that were in rows read so far and were not looked at, each with the number of these rows.
+    pub fn unread_fields(&self) -> &BTreeMap<String, u64> {
+        self.unread.by_name()
     }
 
     /// The file and position of the last question's row.
@@ -241,7 +257,11 @@ impl Questions {
                     let path = records.path().to_owned();
                     records.next()?.map(|record| {
                         self.place = Some((path.clone(), record.position));
-                        let read = JsonValue::parse(record.bytes).and_then(|row| (self.format.entry().read)(&row, n));
+                        let read = JsonValue::parse(record.bytes).and_then(|row| {
+                            let questions = (self.format.entry().read)(&row, n)?;
+                            self.unread.count_fields(row.unread_fields());
+                            Ok(questions)
+                        });
                         let error = self.seen.accept_row(read, self.qrels.as_mut(), record.position, &mut self.pending);
                         error.map(|error| {
                             self.refusals.refuse_row(error.in_row(&path, record.position), || {

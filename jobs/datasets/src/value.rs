@@ -4,6 +4,7 @@
 //! names the field's path, the value found and the allowed values.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
@@ -18,7 +19,52 @@ pub(crate) enum JsonValue<'a> {
     Number(serde_json::Number),
     String(Cow<'a, str>),
     List(Vec<JsonValue<'a>>),
-    Object(Vec<(Cow<'a, str>, JsonValue<'a>)>),
+    Object(FieldList<'a>),
+}
+
+/// The fields of an object, and which of them a reader has looked at.
+#[derive(Clone, Debug)]
+pub(crate) struct FieldList<'a> {
+    entries: Vec<(Cow<'a, str>, JsonValue<'a>)>,
+    /// Bit i stands for entry i. Entries from the 64th on count as read.
+    read: Cell<u64>,
+}
+
+impl<'a> FieldList<'a> {
+    pub(crate) fn new(entries: Vec<(Cow<'a, str>, JsonValue<'a>)>) -> Self {
+        Self { entries, read: Cell::new(0) }
+    }
+
+    /// All entries. They count as read.
+    pub(crate) fn entries(&self) -> &[(Cow<'a, str>, JsonValue<'a>)] {
+        self.read.set(u64::MAX);
+        &self.entries
+    }
+
+    /// The last entry with this key. It counts as read, and so do earlier ones, which it hides.
+    fn get(&self, key: &str) -> Option<&JsonValue<'a>> {
+        let mut found = None;
+        for (at, (name, value)) in self.entries.iter().enumerate() {
+            if name == key {
+                found = Some(value);
+                self.read.set(self.read.get() | 1u64.checked_shl(at as u32).unwrap_or(0));
+            }
+        }
+        found
+    }
+
+    fn unread(&self) -> impl Iterator<Item = &str> {
+        let is_unread = |at: usize| at < 64 && self.read.get() >> at & 1 == 0;
+        let entries = self.entries.iter().enumerate();
+        let unread = entries.filter(move |(at, (_, value))| is_unread(*at) && *value != JsonValue::Null);
+        unread.map(|(_, (name, _))| name.as_ref())
+    }
+}
+
+impl PartialEq for FieldList<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.entries == other.entries
+    }
 }
 
 pub(crate) type FieldResult<T> = Result<T, FieldError>;
@@ -60,12 +106,15 @@ impl<'a> JsonValue<'a> {
     /// The value under `key`. Null counts as absent.
     pub(crate) fn get(&self, key: &str) -> Option<&Self> {
         match self {
-            Self::Object(entries) => match entries.iter().rev().find(|(name, _)| name == key) {
-                None | Some((_, Self::Null)) => None,
-                Some((_, value)) => Some(value),
-            },
+            Self::Object(fields) => fields.get(key).filter(|value| **value != Self::Null),
             _ => None,
         }
+    }
+
+    /// The fields of this object that no reader has looked at. Null counts as absent.
+    pub(crate) fn unread_fields(&self) -> impl Iterator<Item = &str> {
+        let fields = if let Self::Object(fields) = self { Some(fields) } else { None };
+        fields.into_iter().flat_map(FieldList::unread)
     }
 
     pub(crate) fn has(&self, key: &str) -> bool {
@@ -116,7 +165,7 @@ impl<'a> JsonValue<'a> {
 
     pub(crate) fn entries(&self) -> FieldResult<&[(Cow<'a, str>, Self)]> {
         match self {
-            Self::Object(entries) => Ok(entries),
+            Self::Object(fields) => Ok(fields.entries()),
             _ => Err(self.type_error("an object")),
         }
     }
@@ -190,7 +239,9 @@ impl<'a> JsonValue<'a> {
             Self::Number(value) => value.clone().into(),
             Self::String(value) => value.as_ref().into(),
             Self::List(items) => items.iter().map(Self::to_json).collect(),
-            Self::Object(entries) => entries.iter().map(|(key, value)| (key.to_string(), value.to_json())).collect(),
+            Self::Object(fields) => {
+                fields.entries().iter().map(|(key, value)| (key.to_string(), value.to_json())).collect()
+            }
         }
     }
 }
@@ -252,7 +303,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for JsonValue<'a> {
                     };
                     entries.push((key, map.next_value()?));
                 }
-                Ok(JsonValue::Object(entries))
+                Ok(JsonValue::Object(FieldList::new(entries)))
             }
         }
 

@@ -11,18 +11,20 @@ use crate::choices;
 use crate::choices::overlap::OverlapCheck;
 use crate::error::JobError;
 use crate::job::file::Job;
+use crate::job::scoring::complete_measures;
 use crate::job::sweep::{self, Configuration};
 use crate::places::Places;
 use crate::services::catalogue::Catalogue;
 use crate::services::service::IndexState;
 use hopeval_corpus::Corpus;
+use hopeval_datasets::detect_format;
 use hopeval_methods::{ContextMode, Method, MethodSetting, registry};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A job with its corpus and its services.
 pub struct OpenedJob {
-    /// The job, with the files of its world.
+    /// The job, with the files of its world and the measures of its format.
     pub job: Job,
     /// Its corpus's key in the cache; `None` if the job names a built corpus.
     pub corpus_key: Option<String>,
@@ -45,6 +47,13 @@ impl OpenedJob {
     ) -> Result<Self, JobError> {
         let mut job = job.clone();
         cache.prepare_world(&mut job, report)?;
+        let format = match (job.dataset.format, job.dataset.questions.paths().first()) {
+            (None, Some(first)) => Some(detect_format(first)?),
+            (format, _) => format,
+        };
+        if let Some(format) = format {
+            complete_measures(&mut job.measures, format);
+        }
         let (corpus, corpus_key) = cache.find_corpus(&job, set_aside, report)?;
         let catalogue = Catalogue::open(corpus, &job.service, cache, threads, job.run.mode, report)?;
         Ok(Self { job, corpus_key, catalogue })

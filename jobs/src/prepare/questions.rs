@@ -49,6 +49,12 @@ pub struct PreparationSummary {
     /// Questions left out because of a draw.
     #[serde(default, skip_serializing_if = "is_none")]
     pub left_out: u64,
+    /// The format that the first row is of, if it is not of the named one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contradiction: Option<Format>,
+    /// Fields of rows that were not looked at. Not stored.
+    #[serde(skip)]
+    pub unread: Vec<String>,
 }
 
 fn is_none(count: &u64) -> bool {
@@ -247,6 +253,8 @@ pub fn prepare_questions(
         format: Some(format),
         strata: std::iter::once(ALL.to_owned()).chain(strata_found).collect(),
         left_out: questions.left_out,
+        contradiction: questions.reader.contradiction(),
+        unread: questions.reader.unread_fields().keys().cloned().collect(),
     };
     Ok((prepared, errors))
 }

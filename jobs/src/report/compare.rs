@@ -8,7 +8,7 @@ use crate::error::JobError;
 use crate::job::sweep::Configuration;
 use crate::report::replicates::ReplicateSpread;
 use crate::run::open::OpenRun;
-use hopeval_measures::aggregate::MeasureSummary;
+use hopeval_measures::aggregate::{MeasureSummary, ValueRange};
 use hopeval_measures::paired::{PairedDifference, holm_p_values};
 use hopeval_results::log::FinalRecord;
 use hopeval_results::tables::{Row, ScoreRow, TableReader};
@@ -145,6 +145,7 @@ pub fn fill_intervals(run: &OpenRun, log: &Log, spreads: &mut [ReplicateSpread])
     let measures: Vec<&str> = run.evaluator.measure_set().names().iter().map(String::as_str).collect();
     let replicated = |group: usize| configurations[groups.first[group]].replicate.is_some();
     let values = GroupValues::read_scores(run, finished, &groups, &measures, &replicated)?;
+    let ranges: Vec<ValueRange> = run.evaluator.measure_set().ranges().collect();
     let mut strata: HashMap<String, Vec<bool>> = HashMap::new();
     for spread in spreads {
         if !strata.contains_key(&spread.stratum) {
@@ -152,8 +153,9 @@ pub fn fill_intervals(run: &OpenRun, log: &Log, spreads: &mut [ReplicateSpread])
         }
         let group = groups.position(&spread.configuration);
         let measure = measures.iter().position(|name| *name == spread.measure);
+        let within = &strata[&spread.stratum];
         let interval =
-            group.zip(measure).and_then(|(group, measure)| values.interval(group, measure, &strata[&spread.stratum]));
+            group.zip(measure).and_then(|(group, measure)| values.interval(group, measure, ranges[measure], within));
         (spread.low, spread.high) = (interval.map(|(low, _)| low), interval.map(|(_, high)| high));
     }
     Ok(())
@@ -167,7 +169,7 @@ fn stratum_members(run: &OpenRun, log: &Log, stratum: &str) -> Result<Vec<bool>,
         .ok_or_else(|| unfit(run, format!("it has no stratum `{stratum}`; its strata are {}", strata.join(", "))))?;
     let belongs = |row| {
         let question = run.evaluator.question_gold(&row);
-        run.evaluator.strata_of(&question).iter().any(|&of| usize::from(of) == wanted)
+        run.evaluator.strata_of(&question).iter().any(|&of| of as usize == wanted)
     };
     run.questions_from(log, 0)?.map(|row| row.map(belongs)).collect()
 }
@@ -307,17 +309,18 @@ impl GroupValues {
 
     /// The 95 % interval of the mean over questions of their means over replicates. `None` if a question has a value in
     /// some replicates only: then the mean of the replicates' figures is not a mean over questions.
-    fn interval(&self, group: usize, measure: usize, within: &[bool]) -> Option<(f64, f64)> {
+    fn interval(&self, group: usize, measure: usize, range: ValueRange, within: &[bool]) -> Option<(f64, f64)> {
         let cells = || self.cells(group, measure).iter().zip(within).filter(|(cell, is)| **is && cell.1 > 0);
         let means: Option<Vec<Option<f64>>> = cells().map(|(&cell, _)| self.mean(group, cell).map(Some)).collect();
         let means = means?;
-        MeasureSummary::of(&means, means.iter().map(|_| true)).interval
+        MeasureSummary::of(&means, means.iter().map(|_| true), range).interval
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hopeval_measures::aggregate::mean_interval;
 
     fn configurations() -> Vec<Configuration> {
         let one = |name: &str, replicate| Configuration {
@@ -360,13 +363,15 @@ mod tests {
         assert_eq!(values.paired_differences((1, 0), partly, &all), [-0.5, -0.5, 0.0], "one replicate has no value");
         assert!(values.paired_differences((1, 2), whole, &all).is_empty(), "that group is not needed");
         // Means .5, 1, 0, 1: squares of deviations .015625, .140625, .390625, .140625.
-        let (low, high) = values.interval(1, whole, &all).unwrap();
+        let (low, high) = values.interval(1, whole, ValueRange::Share, &all).unwrap();
         let stderr = (0.6875f64 / 3.0 / 4.0).sqrt();
-        assert!(((high - low) / 2.0 - 1.959_964 * stderr).abs() < 1e-6 && ((high + low) / 2.0 - 0.625).abs() < 1e-12);
-        assert_eq!(values.interval(1, partly, &all), None);
-        assert!(values.interval(1, partly, &[true, false, true, true]).is_some(), "what is missing lies outside");
+        let expected = mean_interval(ValueRange::Share, 0.625, Some(stderr), 4).unwrap();
+        assert!((low - expected.0).abs() < 1e-12 && (high - expected.1).abs() < 1e-12, "{low} {high} {expected:?}");
+        let interval = |measure, within: &[bool]| values.interval(1, measure, ValueRange::Share, within);
+        assert_eq!(interval(partly, &all), None);
+        assert!(interval(partly, &[true, false, true, true]).is_some(), "what is missing lies outside");
         // All replicates agree on 1 or on 0 for each question, but other questions may still differ.
-        let (low, high) = values.interval(1, whole, &[false, true, false, true]).unwrap();
+        let (low, high) = interval(whole, &[false, true, false, true]).unwrap();
         assert!(low > 0.3 && low < 0.4 && high == 1.0, "{low} {high}");
     }
 

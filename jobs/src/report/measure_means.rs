@@ -4,7 +4,7 @@ use crate::error::JobError;
 use crate::run::evaluation::evaluate_outcomes;
 use crate::run::evaluator::{QuestionGold, is_ok};
 use crate::run::open::OpenRun;
-use hopeval_measures::aggregate;
+use hopeval_measures::aggregate::{ValueRange, mean_interval};
 use hopeval_results::Log;
 use hopeval_results::tables::{MeasureRow, OutcomeRow};
 
@@ -27,14 +27,18 @@ impl MeasureSums {
 }
 
 /// A measure's mean with its error, for tables and `show`.
-pub fn measure_row(names: (&str, &str, &str, &str, &str, &str), n: u64, ok: u64, sum: f64, squares: f64) -> MeasureRow {
+pub fn measure_row(
+    names: (&str, &str, &str, &str, &str, &str),
+    range: ValueRange,
+    (n, ok): (u64, u64),
+    (sum, squares): (f64, f64),
+) -> MeasureRow {
     let (configuration, stratum, measure, version, profile, context_mode) = names;
     let count = n as f64;
     let value = (n > 0).then(|| sum / count);
     // The standard error of a mean by the central limit theorem, with n - 1.
     let stderr = (n > 1).then(|| ((squares - sum * sum / count).max(0.0) / (count - 1.0) / count).sqrt());
-    let interval = value.zip(stderr).map(|(mean, stderr)| aggregate::normal_interval(mean, stderr));
-    MeasureRow {
+    let row = MeasureRow {
         configuration: configuration.to_owned(),
         stratum: stratum.to_owned(),
         measure: measure.to_owned(),
@@ -43,11 +47,19 @@ pub fn measure_row(names: (&str, &str, &str, &str, &str, &str), n: u64, ok: u64,
         context_mode: context_mode.to_owned(),
         value,
         stderr,
-        low: interval.map(|(low, _)| low),
-        high: interval.map(|(_, high)| high),
+        low: None,
+        high: None,
         n,
         coverage: (n > 0).then(|| ok as f64 / count),
-    }
+    };
+    with_interval(row, range)
+}
+
+/// A row with the interval of its mean and standard error. Rows of earlier versions have normal intervals, which can
+/// leave the range.
+pub fn with_interval(row: MeasureRow, range: ValueRange) -> MeasureRow {
+    let interval = row.value.and_then(|mean| mean_interval(range, mean, row.stderr, row.n));
+    MeasureRow { low: interval.map(|(low, _)| low), high: interval.map(|(_, high)| high), ..row }
 }
 
 /// Means of all measures of the outcomes committed in `log`, without writing anything.
@@ -83,7 +95,7 @@ impl MeasureTotals {
     pub(super) fn add(&mut self, run: &OpenRun, question: &QuestionGold, outcome: &OutcomeRow, values: &[Option<f64>]) {
         let ok = is_ok(outcome);
         for &stratum in run.evaluator.strata_of(question) {
-            let base = (outcome.configuration as usize * self.strata + usize::from(stratum)) * self.measures;
+            let base = (outcome.configuration as usize * self.strata + stratum as usize) * self.measures;
             for (sums, value) in self.sums[base..].iter_mut().zip(values) {
                 if let Some(value) = value {
                     sums.add(*value, ok);
@@ -94,7 +106,7 @@ impl MeasureTotals {
 
     pub(super) fn rows(&self, run: &OpenRun) -> Vec<MeasureRow> {
         let set = run.evaluator.measure_set();
-        let versions: Vec<_> = set.versions().collect();
+        let (versions, ranges): (Vec<_>, Vec<_>) = set.versions().zip(set.ranges()).unzip();
         let profile = set.profile().to_string();
         let mut rows = Vec::new();
         for (c, configuration) in run.resolved.configurations.iter().enumerate() {
@@ -110,7 +122,7 @@ impl MeasureTotals {
                         profile.as_str(),
                         mode,
                     );
-                    rows.push(measure_row(names, sums.n, sums.ok, sums.sum, sums.squares));
+                    rows.push(measure_row(names, ranges[m], (sums.n, sums.ok), (sums.sum, sums.squares)));
                 }
             }
         }

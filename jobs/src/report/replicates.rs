@@ -82,6 +82,8 @@ fn figure_spread(name: &str, stratum: &str, measure: &str, rows: &[&MeasureRow])
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::measure_means::measure_row;
+    use hopeval_measures::aggregate::ValueRange;
 
     fn configuration(name: &str, replicate: Option<u32>) -> Configuration {
         Configuration {
@@ -95,7 +97,7 @@ mod tests {
 
     fn row(configuration: &str, stratum: &str, value: Option<f64>, stderr: Option<f64>) -> MeasureRow {
         let names = (configuration, stratum, "mrr", "1", "hotpotqa", "open");
-        MeasureRow { value, stderr, ..crate::report::measure_means::measure_row(names, 0, 0, 0.0, 0.0) }
+        MeasureRow { value, stderr, ..measure_row(names, ValueRange::Share, (0, 0), (0.0, 0.0)) }
     }
 
     #[test]

@@ -3,12 +3,13 @@
 use crate::error::JobError;
 use crate::report::compare;
 use crate::report::costs::{incurred_row, incurred_usage};
-use crate::report::measure_means::measure_row;
+use crate::report::measure_means::{measure_row, with_interval};
 use crate::report::replicates::{ReplicateSpread, replicate_spreads};
 use crate::run::evaluation::live_tallies;
 use crate::run::live_table::{LiveTable, live_object};
 use crate::run::open::OpenRun;
 use hopeval_corpus::PassageId;
+use hopeval_measures::aggregate::ValueRange;
 use hopeval_methods::Answer;
 use hopeval_methods::transcript::Transcript;
 use hopeval_results::tables::{CostRow, MeasureRow, read_table};
@@ -53,7 +54,15 @@ pub fn read_figures(run: &OpenRun) -> Result<RunFigures, JobError> {
         let place = |table: &str| {
             finished.path_of(table).map_or_else(|| layout::final_table(run.id(), table), ToOwned::to_owned)
         };
-        let measures = read_table::<MeasureRow>(store, &place("measures"))?;
+        let set = run.evaluator.measure_set();
+        let ranges: BTreeMap<&str, ValueRange> = set.names().iter().map(String::as_str).zip(set.ranges()).collect();
+        let measures = read_table::<MeasureRow>(store, &place("measures"))?.into_iter();
+        let measures: Vec<MeasureRow> = measures
+            .map(|row| match ranges.get(row.measure.as_str()) {
+                Some(&range) => with_interval(row, range),
+                None => row,
+            })
+            .collect();
         let mut replicates = replicate_spreads(&run.resolved.configurations, &measures);
         compare::fill_intervals(run, &log, &mut replicates)?;
         return Ok(RunFigures {
@@ -98,7 +107,7 @@ pub fn read_figures(run: &OpenRun) -> Result<RunFigures, JobError> {
 
 fn live_measures(run: &OpenRun, live: &LiveTable) -> Vec<MeasureRow> {
     let set = run.evaluator.measure_set();
-    let versions: Vec<_> = set.versions().collect();
+    let (versions, ranges): (Vec<_>, Vec<_>) = set.versions().zip(set.ranges()).unzip();
     let profile = set.profile().to_string();
     let rounded = |value: f64| (value * LIVE_DIGITS).round() / LIVE_DIGITS;
     live.tallies
@@ -107,7 +116,7 @@ fn live_measures(run: &OpenRun, live: &LiveTable) -> Vec<MeasureRow> {
             let configuration = &run.resolved.configurations[key.configuration as usize].name;
             let mode = run.methods[key.configuration as usize].context_mode().name();
             let measure = usize::from(key.measure);
-            let stratum = &run.evaluator.strata()[usize::from(key.stratum)];
+            let stratum = &run.evaluator.strata()[key.stratum as usize];
             let names = (
                 configuration.as_str(),
                 stratum.as_str(),
@@ -117,7 +126,8 @@ fn live_measures(run: &OpenRun, live: &LiveTable) -> Vec<MeasureRow> {
                 mode,
             );
             let unscaled = |fixed: i64| hopeval_measures::FixedPoint(fixed).to_f64();
-            let mut row = measure_row(names, n as u64, ok as u64, unscaled(sum), unscaled(squares));
+            let sums = (unscaled(sum), unscaled(squares));
+            let mut row = measure_row(names, ranges[measure], (n as u64, ok as u64), sums);
             for value in [&mut row.value, &mut row.stderr, &mut row.low, &mut row.high] {
                 *value = value.map(rounded);
             }
@@ -148,7 +158,8 @@ pub fn figures_document(run: &OpenRun, shown: &RunFigures) -> Value {
         .iter()
         .map(|row| {
             json!({"configuration": row.configuration, "stratum": row.stratum, "measure": row.measure,
-                   "value": row.value, "stderr": row.stderr, "n": row.n, "coverage": row.coverage,
+                   "value": row.value, "stderr": row.stderr, "low": row.low, "high": row.high, "n": row.n,
+                   "coverage": row.coverage,
                    "context_mode": row.context_mode})
         })
         .collect();

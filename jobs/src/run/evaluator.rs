@@ -18,7 +18,7 @@ pub struct TallyKey {
     /// The configuration.
     pub configuration: u32,
     /// The stratum, in the run's order.
-    pub stratum: u16,
+    pub stratum: u32,
     /// The measure, in the set's order.
     pub measure: u16,
 }
@@ -37,7 +37,7 @@ pub struct OutcomeEvaluator {
     set: MeasureSet,
     contents: Vec<OutcomeContents>,
     strata: Vec<String>,
-    stratum_ids: HashMap<String, u16>,
+    stratum_ids: HashMap<String, u32>,
     passages: RunPassages,
 }
 
@@ -52,7 +52,7 @@ pub struct QuestionGold {
     gold: GoldGroups,
     facts: Vec<(String, u32)>,
     evidences: Vec<[String; 3]>,
-    strata: Vec<u16>,
+    strata: Vec<u32>,
 }
 
 impl PassageText for RunPassages {
@@ -83,8 +83,13 @@ impl OutcomeEvaluator {
                 evidences: method.gives_evidences(),
             })
             .collect();
-        let stratum_ids = strata.iter().enumerate().map(|(i, name)| (name.clone(), i as u16)).collect();
-        Ok(Self { set, contents, strata: strata.to_vec(), stratum_ids, passages: passages.clone() })
+        Ok(Self {
+            set,
+            contents,
+            strata: strata.to_vec(),
+            stratum_ids: number_strata(strata),
+            passages: passages.clone(),
+        })
     }
 
     /// The measures.
@@ -140,6 +145,29 @@ impl OutcomeEvaluator {
         self.set.evaluate_outcome(&with_gold, buffers, values);
     }
 
+    /// Whether any measure of any configuration is defined for a question.
+    pub fn is_measurable(&self, question: &QuestionGold) -> bool {
+        let (mut buffers, mut values) = (MeasureBuffers::default(), Vec::new());
+        (0..self.contents.len()).any(|configuration| {
+            // A failed outcome scores 0 wherever a good one has a value.
+            let failed = OutcomeRow { configuration: configuration as u32, ..OutcomeRow::default() };
+            self.evaluate_outcome(question, &failed, &mut buffers, &mut values);
+            values.iter().any(Option::is_some)
+        })
+    }
+
+    /// The kinds of results that the configurations give.
+    pub fn given_results(&self) -> Vec<&'static str> {
+        let gives = |has: fn(&OutcomeContents) -> bool, name| self.contents.iter().any(has).then_some(name);
+        let kinds = [
+            gives(|contents| contents.answers, "answers"),
+            gives(|contents| contents.ranking, "rankings"),
+            gives(|contents| contents.supporting, "supporting facts"),
+            gives(|contents| contents.evidences, "evidences"),
+        ];
+        kinds.into_iter().flatten().collect()
+    }
+
     /// The changes of the live tallies for an outcome with these values; `sign` is 1 to add and -1 to take back.
     pub fn tally_changes(
         &self,
@@ -162,9 +190,14 @@ impl OutcomeEvaluator {
     }
 
     /// The strata of a question, by position in [`OutcomeEvaluator::strata`].
-    pub fn strata_of<'a>(&self, question: &'a QuestionGold) -> &'a [u16] {
+    pub fn strata_of<'a>(&self, question: &'a QuestionGold) -> &'a [u32] {
         &question.strata
     }
+}
+
+/// The position of each stratum. A dataset may have one for each question.
+fn number_strata(strata: &[String]) -> HashMap<String, u32> {
+    strata.iter().zip(0..).map(|(name, position)| (name.clone(), position)).collect()
 }
 
 /// The status of a successful outcome.
@@ -173,4 +206,16 @@ pub const OK: &str = "ok";
 /// Whether an outcome's status is ok.
 pub fn is_ok(outcome: &OutcomeRow) -> bool {
     outcome.status == OK
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_stratum_has_its_own_number() {
+        let strata: Vec<String> = (0..70_000).map(|n| format!("type={n}")).collect();
+        let numbers = number_strata(&strata);
+        assert_eq!((numbers["type=65535"], numbers["type=65536"], numbers["type=69999"]), (65_535, 65_536, 69_999));
+    }
 }

@@ -32,11 +32,12 @@ pub fn make_run(
     let mut configured = ConfiguredJob::new(&opened, places, report)?;
     // The settings are checked before anything is written.
     let passages = RunPassages::Corpus(Arc::clone(opened.corpus()));
-    OutcomeEvaluator::new(&opened.job.measures, Format::World, &configured.methods, &[], &passages)?;
+    let evaluator =
+        OutcomeEvaluator::new(&opened.job.measures, Format::World, &configured.methods, &[], &passages)?;
     let dataset_digest = dataset_digest(&opened.job)?;
     let created_ms = now_ms();
     let run = new_id(created_ms, &dataset_digest, opened.corpus().digest());
-    let prepared = write_questions(&opened, &mut configured, places, &run, quarantine, report)?;
+    let prepared = write_questions(&opened, &mut configured, &evaluator, places, &run, quarantine, report)?;
     let resolved = resolve_settings(opened, configured, prepared, dataset_digest, quarantine.is_some());
     let unwritable = |source| JobError::Stored { what: "the settings", run: run.clone(), source };
     let record = RunRecord {
@@ -68,6 +69,7 @@ fn new_id(created_ms: u64, dataset_digest: &str, corpus_digest: &str) -> String 
 fn write_questions(
     opened: &OpenedJob,
     configured: &mut ConfiguredJob,
+    evaluator: &OutcomeEvaluator,
     places: &Places,
     run: &str,
     quarantine: Option<&Path>,
@@ -75,18 +77,72 @@ fn write_questions(
 ) -> Result<PreparationSummary, JobError> {
     let mut writer = TableWriter::<QuestionRow>::new(&places.store, &layout::questions_table(run))?;
     let (needs_candidates, overlap) = (configured.needs_candidates, &mut configured.overlap);
+    let mut gold = GoldCounts::default();
     let (prepared, errors) =
         questions::prepare_questions(&opened.job, opened.corpus(), needs_candidates, quarantine, &mut |row| {
             if row.index % 1024 == 0 {
                 report("questions", row.index);
             }
             overlap.see_row(&row);
+            gold.count_row(&row, evaluator);
             Ok(writer.push(row)?)
         })?;
     overlap.refuse_overlap()?;
+    gold.refuse_unmeasurable(&opened.job, &prepared, evaluator)?;
     writer.finish()?;
     write_table(&places.store, &layout::final_table(run, "errors"), errors)?;
     Ok(prepared)
+}
+
+/// Questions by their gold.
+#[derive(Clone, Copy, Debug, Default)]
+struct GoldCounts {
+    answers: u64,
+    passages: u64,
+    /// Whether a measure is defined for some question and configuration.
+    measurable: bool,
+}
+
+impl GoldCounts {
+    fn count_row(&mut self, row: &QuestionRow, evaluator: &OutcomeEvaluator) {
+        self.answers += u64::from(!row.answers.is_empty());
+        self.passages += u64::from(!row.gold.is_empty());
+        self.measurable = self.measurable || evaluator.is_measurable(&evaluator.question_gold(row));
+    }
+
+    /// Refuses a run whose tables would be empty.
+    fn refuse_unmeasurable(
+        &self,
+        job: &Job,
+        prepared: &PreparationSummary,
+        evaluator: &OutcomeEvaluator,
+    ) -> Result<(), JobError> {
+        let given = evaluator.given_results();
+        // Methods without results make training data.
+        if self.measurable || given.is_empty() {
+            return Ok(());
+        }
+        let mut found = format!(
+            "of {} questions, read as {}, {} have answers and {} gold passages; the configurations give {}",
+            prepared.questions,
+            prepared.format.map_or("no format", Format::name),
+            self.answers,
+            self.passages,
+            given.join(" and ")
+        );
+        if !prepared.unread.is_empty() {
+            found.push_str(&format!("; fields not read: {}", prepared.unread.join(", ")));
+        }
+        let hint = match prepared.contradiction {
+            Some(other) => format!("the first row is of {other}: leave `format` out of [dataset], or name that one"),
+            None if self.answers > 0 && given.contains(&"rankings") => {
+                "`answer_hit_at = [10]` in [measures] measures rankings by the answers in their texts".to_owned()
+            }
+            None => "`hopeval data check` says which fields of the dataset are read".to_owned(),
+        };
+        let path = job.dataset.questions.paths().first().cloned().unwrap_or_default();
+        Err(JobError::Unmeasurable { path, found, hint })
+    }
 }
 
 fn resolve_settings(

@@ -95,6 +95,7 @@ impl From<(i64, i64, i64, i64)> for LiveSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::aggregate::{MeasureSummary, ValueRange};
     use proptest::prelude::*;
 
     #[test]
@@ -121,7 +122,8 @@ mod tests {
             prop_assert_eq!(forward, backward);
             prop_assert_eq!(LiveSummary::from(<(i64, i64, i64, i64)>::from(forward)), forward);
             let values: Vec<Option<f64>> = scores.iter().map(|&(score, _)| Some(score)).collect();
-            let summary = crate::aggregate::MeasureSummary::of(&values, scores.iter().map(|s| s.1));
+            let ok = scores.iter().map(|s| s.1);
+            let summary = MeasureSummary::of(&values, ok, ValueRange::Count);
             prop_assert!((forward.mean().unwrap() - summary.mean.unwrap()).abs() < 1e-9);
             // Squares are rounded; a root near zero would magnify the error.
             let (live, exact) = (forward.stderr().unwrap(), summary.stderr.unwrap());

@@ -91,6 +91,14 @@ macro_rules! measures {
         }
 
         impl Settings {
+            /// Sets `answer_hit_at`, where it is off, to the depths of `recall_at`, or to their default.
+            pub fn ensure_answer_hits(&mut self) {
+                if self.answer_hit_at.is_off() {
+                    let own = Some(&self.recall_at).filter(|depths| !depths.is_off());
+                    self.answer_hit_at = own.cloned().unwrap_or_else(recall::Recall::unset);
+                }
+            }
+
             /// The requested measures, in the order of tables.
             pub(crate) fn columns(&self, profile: Profile) -> Result<Vec<Column>, BadSetting> {
                 let mut columns = Vec::new();

@@ -106,7 +106,7 @@ pub fn holm_p_values(p: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::aggregate::{MeasureSummary, normal_interval};
+    use crate::aggregate::{MeasureSummary, ValueRange, Z_95};
 
     /// A hundred differences: 30 questions won, 12 lost.
     fn won_and_lost() -> Vec<f64> {
@@ -117,9 +117,10 @@ mod tests {
     fn the_interval_is_near_the_normal_one() {
         let values: Vec<f64> = (0..400).map(|n| f64::from(n * 37 % 101) / 101.0 - 0.4).collect();
         let found = PairedDifference::of(&values).unwrap();
-        let plain =
-            MeasureSummary::of(&values.iter().copied().map(Some).collect::<Vec<_>>(), values.iter().map(|_| true));
-        let (low, high) = normal_interval(plain.mean.unwrap(), plain.stderr.unwrap());
+        let all: Vec<Option<f64>> = values.iter().copied().map(Some).collect();
+        let plain = MeasureSummary::of(&all, values.iter().map(|_| true), ValueRange::Share);
+        let (mean, half) = (plain.mean.unwrap(), Z_95 * plain.stderr.unwrap());
+        let (low, high) = (mean - half, mean + half);
         assert_eq!((found.n, Some(found.mean)), (400, plain.mean));
         // The ends of 10,000 draws wander by about 3 % of a standard error.
         let near = 0.12 * plain.stderr.unwrap();

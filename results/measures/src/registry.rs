@@ -19,6 +19,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::aggregate::ValueRange;
 use crate::answer::{AnswerScorer, Profile};
 use crate::facts::{
     EvidenceTriple, SetScore, SupportingFact, evidences, joint, supporting_facts, supporting_facts_lowered,
@@ -130,6 +131,7 @@ pub(crate) struct Column {
     text_depth: u32,
     /// Whether a failed outcome has no value. Otherwise it scores 0 if a good outcome has a value.
     none_if_failed: bool,
+    range: ValueRange,
 }
 
 impl Column {
@@ -139,7 +141,7 @@ impl Column {
         version: &'static str,
         value: impl Fn(&MeasureInput<'_>) -> Option<f64> + Send + Sync + 'static,
     ) -> Self {
-        Self { name, version, value: Arc::new(value), text_depth: 0, none_if_failed: false }
+        Self { name, version, value: Arc::new(value), text_depth: 0, none_if_failed: false, range: ValueRange::Share }
     }
 
     /// A measure of the ranking alone.
@@ -155,6 +157,11 @@ impl Column {
     /// Leaves failed outcomes out, instead of scoring them 0.
     pub(crate) fn none_if_failed(self) -> Self {
         Self { none_if_failed: true, ..self }
+    }
+
+    /// Says that the values are counts.
+    pub(crate) fn of_counts(self) -> Self {
+        Self { range: ValueRange::Count, ..self }
     }
 
     fn value_for(&self, input: &MeasureInput<'_>) -> Option<f64> {
@@ -210,6 +217,11 @@ impl MeasureSet {
     /// The version of each measure's definition, in the order of [`Self::names`].
     pub fn versions(&self) -> impl Iterator<Item = &'static str> {
         self.columns.iter().map(|column| column.version)
+    }
+
+    /// The values that each measure can have, in the order of [`Self::names`].
+    pub fn ranges(&self) -> impl Iterator<Item = ValueRange> {
+        self.columns.iter().map(|column| column.range)
     }
 
     /// Whether any measure needs [`OutcomeWithGold::text`].

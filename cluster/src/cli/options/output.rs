@@ -21,6 +21,10 @@ pub(crate) struct OutputArguments {
     /// Shows this stratum instead of `all`, e.g. type=bridge.
     #[arg(long, value_name = "NAME")]
     stratum: Option<String>,
+    /// Shows 95 % intervals in place of standard errors. Figures over fewer than 30 questions, and of 0 and 1, always
+    /// have theirs.
+    #[arg(long)]
+    interval: bool,
     /// Shows how every configuration differs from this one, paired by question; replicates count as one configuration.
     #[arg(long, value_name = "CONFIGURATION")]
     against: Option<String>,
@@ -65,7 +69,8 @@ impl OutputArguments {
             print::line(&serde_json::to_string(&document)?);
             return Ok(());
         }
-        let choice = MeasureChoice { measures: self.measures.clone(), stratum: self.stratum.clone() };
+        let choice =
+            MeasureChoice { measures: self.measures.clone(), stratum: self.stratum.clone(), intervals: self.interval };
         print::line(measure_tables(run, &shown, &choice).trim_end());
         if let Some(table) = replicates::replicate_table(&shown, &self.measures, stratum) {
             print::line(&table);

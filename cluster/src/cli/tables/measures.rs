@@ -13,7 +13,12 @@ pub(crate) struct MeasureChoice {
     pub(crate) measures: Vec<String>,
     /// The stratum; `all` by default.
     pub(crate) stratum: Option<String>,
+    /// Whether every figure has its interval in place of its standard error.
+    pub(crate) intervals: bool,
 }
+
+/// Figures over fewer questions have their interval, whether asked for or not.
+const FEW_QUESTIONS: u64 = 30;
 
 /// Whether a measure is shown unless the user names measures: answers, all-gold and fractional recall, MRR, recall of
 /// chunks and their number if a job asks for them.
@@ -21,14 +26,18 @@ fn is_headline(measure: &str) -> bool {
     matches!(measure, "em" | "f1" | "accuracy" | "mrr" | "chunk_recall" | "chunks")
         || measure.starts_with("recall_")
         || measure.starts_with("answer_recall@")
+        || measure.starts_with("answer_hit@")
 }
 
 /// The measures of a run as Markdown tables, one per context mode: different modes are never ranked together.
 /// Controls have tables of their own.
 pub(crate) fn measure_tables(run: &OpenRun, shown: &RunFigures, choice: &MeasureChoice) -> String {
     let stratum = choice.stratum.as_deref().unwrap_or("all");
-    let wanted = |name: &str| {
-        if choice.measures.is_empty() { is_headline(name) } else { choice.measures.iter().any(|m| m == name) }
+    // Without figures for the headline measures, all others are shown.
+    let any_headline = shown.measures.iter().any(|row| row.n > 0 && is_headline(&row.measure));
+    let wanted = |name: &str| match choice.measures.is_empty() {
+        true => is_headline(name) || !any_headline,
+        false => choice.measures.iter().any(|m| m == name),
     };
     let rows: Vec<&MeasureRow> =
         shown.measures.iter().filter(|row| row.stratum == stratum && wanted(&row.measure)).collect();
@@ -43,6 +52,9 @@ pub(crate) fn measure_tables(run: &OpenRun, shown: &RunFigures, choice: &Measure
         let at = position(&row.configuration);
         modes.entry((&row.context_mode, control(at).is_some())).or_default().entry(at).or_default().push(row);
     }
+    let has_interval = rows
+        .iter()
+        .any(|row| columns.contains(&row.measure.as_str()) && shown_interval(row, choice.intervals).is_some());
     let mut text = run_heading(run, shown, stratum);
     for ((mode, controls), configurations) in modes {
         text.push_str(&format!("\ncontext mode: {mode}{}\n\n", if controls { ", controls" } else { "" }));
@@ -60,14 +72,31 @@ pub(crate) fn measure_tables(run: &OpenRun, shown: &RunFigures, choice: &Measure
             cells.extend(columns.iter().map(|measure| {
                 rows.iter()
                     .find(|row| row.measure == **measure)
-                    .map_or(UNKNOWN.to_owned(), |row| estimate_text(row.value, row.stderr))
+                    .map_or(UNKNOWN.to_owned(), |row| figure_text(row, choice.intervals))
             }));
             cells
         });
         text.push_str(&markdown_table(&header, body));
         text.push('\n');
     }
+    if has_interval {
+        text.push_str("\n[low, high]: 95 % interval\n");
+    }
     text
+}
+
+/// The interval to show with a figure, if any: if wanted, and where a standard error says little.
+fn shown_interval(row: &MeasureRow, wanted: bool) -> Option<(f64, f64)> {
+    let says_little = row.n < FEW_QUESTIONS || row.value == Some(0.0) || row.value == Some(1.0);
+    row.low.zip(row.high).filter(|_| wanted || says_little)
+}
+
+/// A figure with its interval or its standard error.
+fn figure_text(row: &MeasureRow, interval_wanted: bool) -> String {
+    match row.value.zip(shown_interval(row, interval_wanted)) {
+        Some((value, (low, high))) => format!("{value:.4} [{low:.4}, {high:.4}]"),
+        None => estimate_text(row.value, row.stderr),
+    }
 }
 
 fn run_heading(run: &OpenRun, shown: &RunFigures, stratum: &str) -> String {
@@ -92,6 +121,9 @@ fn run_heading(run: &OpenRun, shown: &RunFigures, stratum: &str) -> String {
     }
     if resolved.prepared.missing_candidates > 0 {
         text.push_str(&format!("; {} candidates are not in the corpus", resolved.prepared.missing_candidates));
+    }
+    if let Some(other) = resolved.prepared.contradiction {
+        text.push_str(&format!("; read as {}, but the first row is of {other}", resolved.format()));
     }
     if !shown.finished {
         text.push_str(&format!(

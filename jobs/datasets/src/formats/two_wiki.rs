@@ -11,7 +11,7 @@ use crate::error::FieldError;
 use crate::gold::GoldMatch;
 use crate::question::Question;
 use crate::scoring::ScoringScript;
-use crate::value::{FieldResult, JsonValue};
+use crate::value::{FieldList, FieldResult, JsonValue};
 
 /// Fields written as JSON inside a string by some dumps.
 const NESTED: [&str; 4] = ["context", "supporting_facts", "evidences", "evidences_id"];
@@ -41,7 +41,7 @@ pub(super) fn read_question(row: &JsonValue<'_>) -> FieldResult<Question> {
             *value = JsonValue::parse(text.as_bytes()).map_err(|error| error.under_key(name))?;
         }
     }
-    read_fields(&JsonValue::Object(unpacked))
+    read_fields(&JsonValue::Object(FieldList::new(unpacked)))
 }
 
 fn read_fields(row: &JsonValue<'_>) -> FieldResult<Question> {
