@@ -13,7 +13,7 @@ const JOB: &str = r#"
 name = "small"
 [dataset.world]
 questions = 8
-passages = 200
+passages = 400
 [service.bm25]
 kind = "bm25"
 [method.one]
