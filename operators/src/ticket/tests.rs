@@ -10,7 +10,7 @@ use timely::worker::Worker;
 
 struct Listener {
     mailbox: Rc<Mailbox<u32>>,
-    heard: Rc<RefCell<Vec<PostedAnswer<u32>>>>,
+    heard: Rc<RefCell<Vec<(usize, Option<u32>)>>>,
 }
 
 /// An operator that reads its mailbox only when woken, and never ends.
@@ -24,7 +24,7 @@ fn listen(worker: &mut Worker) -> Listener {
             let heard = Rc::clone(&heard);
             move |_| {
                 let _held = &capability;
-                heard.borrow_mut().extend(mailbox.take_answers().into_iter().map(|posted| (posted.slot, posted.answer)));
+                heard.borrow_mut().extend(mailbox.take_answers());
             }
         });
         drop(stream);
