@@ -109,19 +109,44 @@ pub struct MetricsServer {
     thread: Option<JoinHandle<()>>,
 }
 
+/// An address taken for metrics that are not known yet.
+#[derive(Debug)]
+pub struct MetricsListener {
+    address: SocketAddr,
+    listener: TcpListener,
+}
+
+impl MetricsListener {
+    /// Takes `address`; port 0 takes any free port.
+    ///
+    /// # Errors
+    /// [`MetricsError::Bind`].
+    pub fn bind(address: SocketAddr) -> Result<Self, MetricsError> {
+        let bind = || {
+            let listener = TcpListener::bind(address)?;
+            listener.set_nonblocking(true)?;
+            Ok(Self { address: listener.local_addr()?, listener })
+        };
+        bind().map_err(|source| MetricsError::Bind { address, source })
+    }
+}
+
 impl MetricsServer {
     /// Serves `metrics` on `address`; port 0 takes any free port.
     ///
     /// # Errors
     /// See [`MetricsError`].
     pub fn serve(address: SocketAddr, metrics: Vec<Metric>) -> Result<Self, MetricsError> {
+        Self::serve_on(&MetricsListener::bind(address)?, metrics)
+    }
+
+    /// Serves `metrics` at a taken address, which stays taken when the server stops.
+    ///
+    /// # Errors
+    /// See [`MetricsError`].
+    pub fn serve_on(taken: &MetricsListener, metrics: Vec<Metric>) -> Result<Self, MetricsError> {
         let registry = build_registry(metrics)?;
-        let bind = || {
-            let listener = TcpListener::bind(address)?;
-            listener.set_nonblocking(true)?;
-            Ok((listener.local_addr()?, listener))
-        };
-        let (bound, listener) = bind().map_err(|source| MetricsError::Bind { address, source })?;
+        let (bound, listener) = (taken.address, taken.listener.try_clone().map_err(MetricsError::Start)?);
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_io().enable_time().build().map_err(MetricsError::Start)?;
         let (stop, stopped) = oneshot::channel::<()>();

@@ -39,7 +39,7 @@ use workers::WorkerPart;
 
 pub(crate) use interrupts::Interrupts;
 pub(crate) use membership::Membership;
-pub(crate) use telemetry::serve_metrics;
+pub(crate) use telemetry::MetricsPort;
 
 /// Longest wait for an event.
 const LOOK: Duration = Duration::from_millis(20);

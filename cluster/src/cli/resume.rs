@@ -24,6 +24,7 @@ pub(crate) struct ResumeArguments {
 
 pub(crate) fn resume(places: &PlaceArguments, arguments: ResumeArguments) -> Result<u8> {
     arguments.mesh.check_options()?;
+    let metrics = arguments.mesh.take_metrics()?;
     let opened = places.open_existing()?;
     let opened = Places { cache: opened.cache.verifying(), ..opened };
     let run = hopeval_results::run::resolve_run(&opened.store, &arguments.run)?;
@@ -32,9 +33,15 @@ pub(crate) fn resume(places: &PlaceArguments, arguments: ResumeArguments) -> Res
         arguments: places,
         places: &opened,
         mesh: &arguments.mesh,
+        metrics: &metrics,
         interrupts: &interrupts,
-        progress: CommandStages::new(),
+        progress: if arguments.quiet && !arguments.mesh.leads() {
+            CommandStages::silent()
+        } else {
+            CommandStages::new()
+        },
     };
+    session.check_output(&run, &arguments.output)?;
     let lead = arguments.mesh.leads().then_some(run);
     if arguments.quiet { session.take_part(lead) } else { session.evaluate(lead, &arguments.output) }
 }

@@ -10,7 +10,7 @@ use clap::Args;
 use hopeval_cluster::exit;
 use hopeval_cluster::signals::DrainNotice;
 use hopeval_jobs::mode::TimingMode;
-use hopeval_jobs::run::make::make_run;
+use hopeval_jobs::run::make::{RunNames, make_run};
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]
@@ -41,17 +41,20 @@ pub(crate) fn run(places: &PlaceArguments, arguments: RunArguments) -> Result<u8
         return Ok(exit::DONE);
     }
     arguments.mesh.check_options()?;
+    let metrics = arguments.mesh.take_metrics()?;
     let opened = places.open_to_compute()?;
     let interrupts = Interrupts::install(DrainNotice::Print)?;
     let session = EvaluationSession {
         arguments: places,
         places: &opened,
         mesh: &arguments.mesh,
+        metrics: &metrics,
         interrupts: &interrupts,
         progress: CommandStages::new(),
     };
     let report = |stage: &str, done: u64| session.progress.tick(stage, done);
-    let make = || make_run(&job, &opened, arguments.quarantine.as_deref(), &report);
+    let check = |names: &RunNames| arguments.output.check_names(names);
+    let make = || make_run(&job, &opened, arguments.quarantine.as_deref(), &check, &report);
     let run = arguments.mesh.leads().then(make).transpose()?;
     session.evaluate(run, &arguments.output)
 }

@@ -4,9 +4,9 @@ mod children;
 
 use super::options::{MeshArguments, OutputArguments, PlaceArguments};
 use crate::print;
-use crate::process::{Interrupts, Process, ProcessEnd, serve_metrics};
+use crate::process::{Interrupts, MetricsPort, Process, ProcessEnd};
 use crate::stages::CommandStages;
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use hopeval_cluster::exit;
 use hopeval_jobs::places::Places;
 use hopeval_jobs::report::failures;
@@ -25,6 +25,8 @@ pub(super) struct EvaluationSession<'a> {
     pub(super) places: &'a Places,
     /// The processes and workers.
     pub(super) mesh: &'a MeshArguments,
+    /// The address of its metrics.
+    pub(super) metrics: &'a MetricsPort,
     /// Signals of this process.
     pub(super) interrupts: &'a Interrupts,
     /// Shows progress.
@@ -32,17 +34,18 @@ pub(super) struct EvaluationSession<'a> {
 }
 
 impl EvaluationSession<'_> {
+    /// Checks the output options of a run that is made, before hours of evaluation.
+    pub(super) fn check_output(&self, run: &str, output: &OutputArguments) -> Result<()> {
+        if output.names_something() {
+            let report = |stage: &str, done: u64| self.progress.tick(stage, done);
+            output.check_run(&OpenRun::open(self.places, run, &report)?)?;
+        }
+        Ok(())
+    }
+
     /// Runs one generation to its end and prints the figures. Process 0 gets the run.
     pub(super) fn evaluate(&self, run: Option<String>, output: &OutputArguments) -> Result<u8> {
         let Some(run) = run else { return self.take_part(None) };
-        if output.names_something() {
-            // The output options are checked now, not after hours of evaluation. The run's measures and strata are
-            // known once it is made, and then it is in the store.
-            let opened = OpenRun::open(self.places, &run, &|stage, done| self.progress.tick(stage, done))?;
-            output.check_names(&opened).map_err(|error| {
-                anyhow!("{error}\nhint: `hopeval resume {run}` goes on with the run, with other names or none")
-            })?;
-        }
         let code = self.complete(&run)?;
         if code != exit::DONE && code != exit::FAILED_QUESTIONS {
             return Ok(code);
@@ -72,15 +75,23 @@ impl EvaluationSession<'_> {
 
     /// Shows the progress of a generation from now on.
     fn watch_progress(&self, generation: &Generation, processes: u64) {
-        if let Some(address) = self.mesh.metrics
-            && let Err(error) = serve_metrics(address, generation)
-        {
-            print::note(&format!("warning: --metrics {address}: {error}"));
+        // The address is taken already: only a machine without threads or sockets gets here.
+        if let Err(error) = self.metrics.serve(generation) {
+            print::note(&format!("warning: --metrics: {error}"));
         }
         let counters = Arc::clone(&generation.counters);
         let total = generation.run.resolved.outcome_count().saturating_sub(generation.outcomes_before());
         // A process sees only its own share, and all have about equal shares.
-        let count = move || counters.outcomes.load(Ordering::Relaxed);
+        let gate = generation.gate.clone();
+        let count = move || {
+            let done = counters.outcomes.load(Ordering::Relaxed);
+            let (asked, served) = (counters.sent.load(Ordering::Relaxed), counters.served.load(Ordering::Relaxed));
+            let text = match gate.is_closed() {
+                true => format!("draining: {} batches and requests under way", gate.under_way()),
+                false => format!("{served}/{asked} requests"),
+            };
+            (done, text)
+        };
         self.progress.follow_count("outcomes", total.div_ceil(processes), count);
     }
 

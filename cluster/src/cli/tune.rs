@@ -39,6 +39,7 @@ pub(crate) fn tune(places: &PlaceArguments, arguments: TuneArguments) -> Result<
     let job = arguments.job.load()?;
     let names: Vec<&str> = job.tune.iter().flat_map(|tune| &tune.select).map(|select| select.name.as_str()).collect();
     arguments.check_options(&job.name, &names)?;
+    let metrics = arguments.mesh.take_metrics()?;
     let opened = places.open_to_compute()?;
     let interrupts = Interrupts::install(DrainNotice::Print)?;
     let mut documents = Vec::new();
@@ -52,6 +53,7 @@ pub(crate) fn tune(places: &PlaceArguments, arguments: TuneArguments) -> Result<
             arguments: places,
             places: &opened,
             mesh: &arguments.mesh,
+            metrics: &metrics,
             interrupts: &interrupts,
             progress: CommandStages::new(),
         };
@@ -111,7 +113,7 @@ fn run_search(
     let (places, progress) = (session.places, &session.progress);
     let report = |stage: &str, done: u64| progress.tick(stage, done);
     let search = ParameterSearch::prepare(job, step, quarantine.is_some(), places, &report)?;
-    let run = make_run(&search.job, places, quarantine, &report)?;
+    let run = make_run(&search.job, places, quarantine, &|_| Ok(()), &report)?;
     let code = session.complete(&run)?;
     progress.clear();
     if code == exit::FAILED_QUESTIONS {

@@ -112,7 +112,7 @@ impl Bench {
     /// Evaluates the job, with [`Probe`] in the place of its method.
     pub(crate) fn evaluate(&self, store: &str, workers: usize) -> EvaluationResult {
         let places = self.places(store);
-        let run = make_run(&self.job, &places, None, &|_, _| ()).unwrap();
+        let run = make_run(&self.job, &places, None, &|_| Ok(()), &|_, _| ()).unwrap();
         let mut open = OpenRun::open(&places, &run, &|_, _| ()).unwrap();
         open.configurations = Arc::new(RunConfigurations::new(
             vec![Box::new(Probe::default())],

@@ -1,9 +1,10 @@
 //! Options for the processes and workers of a run.
 
-use crate::process::Membership;
+use crate::process::{Membership, MetricsPort};
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use hopeval_cluster::mesh;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// How the work is spread.
@@ -29,7 +30,7 @@ pub(crate) struct MeshArguments {
     pub(crate) mesh_deadline: f64,
     /// Serves Prometheus metrics at this address, e.g. 127.0.0.1:9464.
     #[arg(long, value_name = "ADDR")]
-    pub(crate) metrics: Option<std::net::SocketAddr>,
+    metrics: Option<SocketAddr>,
 }
 
 impl MeshArguments {
@@ -40,6 +41,30 @@ impl MeshArguments {
             bail!("--hosts {}: --process is needed too, and says which of them this is", self.hosts.join(","));
         }
         self.membership().map(drop)
+    }
+
+    /// Takes the address of this process's metrics, before a run is made. Where processes are started here, looks
+    /// whether each finds its address free.
+    pub(crate) fn take_metrics(&self) -> Result<MetricsPort> {
+        let take = |address: SocketAddr| {
+            MetricsPort::take(address).map_err(|error| {
+                let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+                anyhow!("--metrics {address}: {error}{cause}\nhint: another port, or port 0 for any free one")
+            })
+        };
+        if !self.supervises() {
+            return self.metrics.map(take).transpose().map(Option::unwrap_or_default);
+        }
+        (0..self.processes).filter_map(|process| self.metrics_of(process)).try_for_each(|of| take(of).map(drop))?;
+        Ok(MetricsPort::default())
+    }
+
+    /// The address of the metrics of a process started here: each has its own counters, and so its own port.
+    pub(crate) fn metrics_of(&self, process: u32) -> Option<SocketAddr> {
+        let address = self.metrics?;
+        let port = address.port();
+        let port = if port == 0 { 0 } else { port.saturating_add(u16::try_from(process).unwrap_or(u16::MAX)) };
+        Some(SocketAddr::new(address.ip(), port))
     }
 
     /// The part of this process in the mesh.

@@ -5,7 +5,6 @@ use crate::print;
 use anyhow::Result;
 use hopeval_cluster::exit;
 use hopeval_cluster::supervise::{self, GracePeriods};
-use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
@@ -42,10 +41,8 @@ impl EvaluationSession<'_> {
         command.args(["--process", &process.to_string(), "--hosts", &hosts.join(",")]);
         command.args(["--stall-bound", &mesh.stall_bound.to_string()]);
         command.args(["--mesh-deadline", &mesh.mesh_deadline.to_string()]);
-        if let Some(address) = mesh.metrics {
-            // Each process has its own counters, and so its own address, on consecutive ports.
-            let port = address.port().saturating_add(process as u16);
-            command.args(["--metrics", &SocketAddr::new(address.ip(), port).to_string()]);
+        if let Some(address) = mesh.metrics_of(process as u32) {
+            command.args(["--metrics", &address.to_string()]);
         }
         command
     }
