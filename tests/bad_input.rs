@@ -711,20 +711,20 @@ fn impossible_figures_are_refused_before_evaluation() {
     ];
     for (options, says) in &mut options {
         for _ in 0..2 {
-            bench.refuses(bench.command(&["show", &bench.run]).args(&*options), &says[..]);
-            bench.refuses(bench.command(&["resume", &bench.run]).args(&*options), &says[..]);
             let before = bench.runs().len();
-            let said = refused(&run(bench.command(&["run", "job.toml"]).args(&*options)), &says[..]);
-            let runs = bench.runs();
-            assert_eq!(runs.len(), before + 1);
-            let (made, state) = runs.iter().find(|(run, _)| said.contains(&format!("`hopeval resume {run}`"))).unwrap();
-            assert_eq!(state, "not finished");
-            let log = std::fs::read_dir(bench.store().join("runs").join(made).join("log"));
-            assert_eq!(log.map_or(0, Iterator::count), 0, "nothing was begun");
-            std::fs::remove_dir_all(bench.store().join("runs").join(made)).unwrap();
+            for command in [&["show", &bench.run], &["resume", &bench.run], &["run", "job.toml"]] {
+                bench.refuses(bench.command(command).args(&*options), &says[..]);
+            }
+            assert_eq!(bench.runs().len(), before, "a run was left behind");
             options.push("--json");
         }
     }
+    // Nor does a run begin whose metrics nobody could read.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let says = [&*format!("--metrics {address}: "), "hint: "];
+    bench.refuses(bench.command(&["run", "job.toml", "--metrics", &address]), &says);
+    bench.refuses(bench.command(&["run", "job.toml", "--metrics", &address, "--processes", "2"]), &says);
     bench.is_as_it_was();
 }
 
@@ -882,4 +882,12 @@ fn a_run_without_any_measure_says_why() {
     assert!(table.contains("answer_hit@10"), "{table}");
     let table = succeed(&mut run_of("triviaqa", ""));
     assert!(table.contains("answer_hit@2"), "{table}");
+}
+
+#[test]
+fn an_empty_variable_is_an_unset_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = hopeval(dir.path(), &["world", "--questions", "4", "--passages", "100", "--out", "world"]);
+    let output = run(command.env("HOPEVAL_STORE", "").env("HOPEVAL_CACHE", ""));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -26,6 +26,7 @@ mod tune;
 mod world;
 
 use anyhow::Result;
+use clap::builder::Resettable;
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand, value_parser};
 use hopeval_cluster::mesh::MeshError;
 use hopeval_jobs::JobError;
@@ -99,13 +100,23 @@ enum HopevalCommand {
 
 /// Reads the command line. Ends the process with a message if it asks for help or cannot be understood.
 pub(crate) fn parse() -> CommandLine {
-    let command = CommandLine::command().mut_subcommands(|command| match command.get_name() {
+    let command = without_empty_variables(CommandLine::command()).mut_subcommands(|command| match command.get_name() {
         "lm" => without_places(command).arg(threads_option("Threads of the device [default: all cores]")),
         "model" => without_places(command).arg(threads_option("").hide(true)),
         "train" => without_places(command).arg(threads_option("Threads of PyTorch [default: the script's]")),
         _ => command,
     });
     CommandLine::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+}
+
+/// Treats an empty environment variable as an unset one.
+fn without_empty_variables(command: clap::Command) -> clap::Command {
+    let is_empty = |variable: &str| std::env::var_os(variable).is_some_and(|value| value.is_empty());
+    let variables = [("store", "HOPEVAL_STORE"), ("cache", "HOPEVAL_CACHE")];
+    variables
+        .into_iter()
+        .filter(|(_, variable)| is_empty(variable))
+        .fold(command, |command, (argument, _)| command.mut_arg(argument, |argument| argument.env(Resettable::Reset)))
 }
 
 /// Takes options about stores without showing them, for scripts giving them to every command. A command's own argument

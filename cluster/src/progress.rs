@@ -1,7 +1,7 @@
 //! Progress on standard error, one line for each stage, with its rate and the time left.
 //!
-//! Progress is for people only: nothing is drawn if standard error is a dumb terminal or not a terminal (logs report
-//! there). `NO_COLOR` is honoured. Any thread may advance a stage.
+//! Lines are drawn for people only: if standard error is a dumb terminal or not a terminal, nothing is drawn, and a
+//! stage tells its state as plain text. `NO_COLOR` is honoured. Any thread may advance a stage.
 
 use std::fmt;
 use std::io::IsTerminal;
@@ -54,6 +54,11 @@ impl Progress {
         Self { lines: MultiProgress::with_draw_target(ProgressDrawTarget::hidden()), look: ProgressLook::Hidden }
     }
 
+    /// Whether nothing is drawn.
+    pub fn is_hidden(&self) -> bool {
+        self.look == ProgressLook::Hidden
+    }
+
     /// Begins a stage of `total` units, or of an unknown number. `unit` is a plural: "questions".
     pub fn stage(&self, name: &str, total: Option<u64>, unit: &str) -> ProgressStage {
         let bar = match total {
@@ -87,9 +92,23 @@ impl ProgressStage {
         self.bar.inc(more);
     }
 
-    /// Ends the stage. Its line stays and shows the elapsed time.
+    /// Sets the text behind the counts: a unit, or a state.
+    pub fn set_text(&self, text: &str) {
+        self.bar.set_message(text.to_owned());
+    }
+
+    /// The state as plain text, for a line in a log.
+    pub fn plain_text(&self) -> String {
+        plain_text(self.bar.position(), self.bar.length(), &self.bar.message(), self.bar.elapsed())
+    }
+
+    /// Ends the stage. Its line stays and shows the elapsed time; the line of a stage shorter than a second goes away.
     pub fn finish(self) {
-        self.bar.set_style(style(self.look, LineTemplate::Done));
+        if self.bar.elapsed() < SHOWN_FROM {
+            return self.bar.finish_and_clear();
+        }
+        let done = if self.bar.position() == 0 { LineTemplate::Uncounted } else { LineTemplate::Done };
+        self.bar.set_style(style(self.look, done));
         self.bar.abandon();
     }
 }
@@ -100,6 +119,17 @@ impl Drop for ProgressStage {
             self.bar.abandon();
         }
     }
+}
+
+/// The shortest time of a stage with a line at its end.
+const SHOWN_FROM: Duration = Duration::from_secs(1);
+
+/// The state of a stage as plain text.
+fn plain_text(done: u64, total: Option<u64>, text: &str, elapsed: Duration) -> String {
+    let of = total.map(|total| format!(" of {total} ({} %)", (done * 100).checked_div(total).unwrap_or(100)));
+    let words = [format!("{done}{}", of.unwrap_or_default()), text.to_owned()];
+    let words = words.iter().map(|words| words.trim()).filter(|words| !words.is_empty()).collect::<Vec<_>>();
+    format!("{} after {} s", words.join(" "), elapsed.as_secs())
 }
 
 fn choose_look(terminal: bool, term: Option<&str>, no_color: bool) -> ProgressLook {
@@ -116,6 +146,8 @@ enum LineTemplate {
     Counted,
     Open,
     Done,
+    /// Done, and nothing was counted.
+    Uncounted,
 }
 
 fn style(look: ProgressLook, line: LineTemplate) -> ProgressStyle {
@@ -128,6 +160,8 @@ fn style(look: ProgressLook, line: LineTemplate) -> ProgressStyle {
         (LineTemplate::Open, _) => "{prefix:14} {human_pos} {msg}, {per_sec}, {elapsed}",
         (LineTemplate::Done, ProgressLook::Coloured) => "{prefix:14.bold} {human_pos} {msg} in {elapsed}",
         (LineTemplate::Done, _) => "{prefix:14} {human_pos} {msg} in {elapsed}",
+        (LineTemplate::Uncounted, ProgressLook::Coloured) => "{prefix:14.bold} in {elapsed}",
+        (LineTemplate::Uncounted, _) => "{prefix:14} in {elapsed}",
     };
     // The templates are tested; a wrong one would show indicatif's own line.
     ProgressStyle::with_template(template)

@@ -408,6 +408,9 @@ pub enum JobError {
         /// Why not.
         reason: String,
     },
+    /// A name that the figures of a run to be made do not have.
+    #[error("{0}")]
+    Names(String),
 }
 
 /// `:LINE` behind a file's name, if the line is known.

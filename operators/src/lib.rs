@@ -34,8 +34,8 @@
 //! # Durability
 //! A capability says "results at this time may still come". `persist` holds one until all its items are durable. When
 //! the frontier at `commit` has passed a cohort, its outcomes are durable, and so are *all* journal entries they can
-//! depend on, on every worker. A run ending early completes no more cohorts: a closed [`gate`] lets no work begin, and a
-//! [`flush`] makes `persist` write all it holds, so the next run finds every computed result.
+//! depend on, on every worker. A run ending early completes no more cohorts: a closed [`gate`] lets no work begin, and
+//! a [`flush`] makes `persist` write all it holds, so the next run finds every computed result.
 
 pub mod admit;
 pub mod collect;

@@ -34,8 +34,13 @@ pub(crate) fn resume(places: &PlaceArguments, arguments: ResumeArguments) -> Res
         places: &opened,
         mesh: &arguments.mesh,
         interrupts: &interrupts,
-        progress: CommandStages::new(),
+        progress: if arguments.quiet && !arguments.mesh.leads() {
+            CommandStages::silent()
+        } else {
+            CommandStages::new()
+        },
     };
+    session.check_output(&run, &arguments.output)?;
     let lead = arguments.mesh.leads().then_some(run);
     if arguments.quiet { session.take_part(lead) } else { session.evaluate(lead, &arguments.output) }
 }

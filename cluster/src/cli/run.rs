@@ -10,7 +10,7 @@ use clap::Args;
 use hopeval_cluster::exit;
 use hopeval_cluster::signals::DrainNotice;
 use hopeval_jobs::mode::TimingMode;
-use hopeval_jobs::run::make::make_run;
+use hopeval_jobs::run::make::{RunNames, make_run};
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]
@@ -55,7 +55,8 @@ pub(crate) fn run(places: &PlaceArguments, arguments: RunArguments) -> Result<u8
         progress: CommandStages::new(),
     };
     let report = |stage: &str, done: u64| session.progress.tick(stage, done);
-    let make = || make_run(&job, &opened, arguments.quarantine.as_deref(), &report);
+    let check = |names: &RunNames| arguments.output.check_names(names);
+    let make = || make_run(&job, &opened, arguments.quarantine.as_deref(), &check, &report);
     let run = arguments.mesh.leads().then(make).transpose()?;
     session.evaluate(run, &arguments.output)
 }

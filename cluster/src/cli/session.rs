@@ -6,7 +6,7 @@ use super::options::{MeshArguments, OutputArguments, PlaceArguments, metrics_err
 use crate::print;
 use crate::process::{Interrupts, Process, ProcessEnd, serve_metrics};
 use crate::stages::CommandStages;
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use hopeval_cluster::exit;
 use hopeval_cluster::metrics::MetricsListener;
 use hopeval_jobs::places::Places;
@@ -33,17 +33,18 @@ pub(super) struct EvaluationSession<'a> {
 }
 
 impl EvaluationSession<'_> {
+    /// Checks the output options of a run that is made, before hours of evaluation.
+    pub(super) fn check_output(&self, run: &str, output: &OutputArguments) -> Result<()> {
+        if output.names_something() {
+            let report = |stage: &str, done: u64| self.progress.tick(stage, done);
+            output.check_run(&OpenRun::open(self.places, run, &report)?)?;
+        }
+        Ok(())
+    }
+
     /// Runs one generation to its end and prints the figures. Process 0 gets the run.
     pub(super) fn evaluate(&self, run: Option<String>, output: &OutputArguments) -> Result<u8> {
         let Some(run) = run else { return self.take_part(None) };
-        if output.names_something() {
-            // The output options are checked now, not after hours of evaluation. The run's measures and strata are
-            // known once it is made, and then it is in the store.
-            let opened = OpenRun::open(self.places, &run, &|stage, done| self.progress.tick(stage, done))?;
-            output.check_names(&opened).map_err(|error| {
-                anyhow!("{error}\nhint: `hopeval resume {run}` goes on with the run, with other names or none")
-            })?;
-        }
         let code = self.complete(&run)?;
         if code != exit::DONE && code != exit::FAILED_QUESTIONS {
             return Ok(code);
@@ -84,7 +85,16 @@ impl EvaluationSession<'_> {
         let counters = Arc::clone(&generation.counters);
         let total = generation.run.resolved.outcome_count().saturating_sub(generation.outcomes_before());
         // A process sees only its own share, and all have about equal shares.
-        let count = move || counters.outcomes.load(Ordering::Relaxed);
+        let gate = generation.gate.clone();
+        let count = move || {
+            let done = counters.outcomes.load(Ordering::Relaxed);
+            let (asked, served) = (counters.sent.load(Ordering::Relaxed), counters.served.load(Ordering::Relaxed));
+            let text = match gate.is_closed() {
+                true => format!("draining: {} batches and requests under way", gate.under_way()),
+                false => format!("{served}/{asked} requests"),
+            };
+            (done, text)
+        };
         self.progress.follow_count("outcomes", total.div_ceil(processes), count);
     }
 

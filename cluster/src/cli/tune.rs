@@ -112,7 +112,7 @@ fn run_search(
     let (places, progress) = (session.places, &session.progress);
     let report = |stage: &str, done: u64| progress.tick(stage, done);
     let search = ParameterSearch::prepare(job, step, quarantine.is_some(), places, &report)?;
-    let run = make_run(&search.job, places, quarantine, &report)?;
+    let run = make_run(&search.job, places, quarantine, &|_| Ok(()), &report)?;
     let code = session.complete(&run)?;
     progress.clear();
     if code == exit::FAILED_QUESTIONS {

@@ -28,6 +28,7 @@ impl Process<'_> {
         let report = |done| (self.report)("tables", done);
         let finished = tables::finish(&generation.run, &mut log, generation.number, &committer, mesh, &report)
             .unwrap_or_else(|error| early.exit_with_fault(&error));
+        tracing::info!(outcomes = finished.outcomes, failed = finished.failed, "the tables are written");
         Ok((finished.failed, finished.outcomes))
     }
 }

@@ -73,9 +73,19 @@ fn a_stage_shows_how_far_it_is_and_ends_with_its_time() {
     let done = drawn(ProgressLook::Plain, |progress| {
         let stage = progress.stage("evaluate", Some(7405), "questions");
         stage.set(7405);
+        stage.bar.clone().with_elapsed(Duration::from_secs(61));
         stage.finish();
     });
-    assert!(done.contains("evaluate       7,405 questions in 0s"), "{done}");
+    assert!(done.contains("evaluate       7,405 questions in 61s"), "{done}");
+    // A stage that took no time is no news.
+    let short = drawn(ProgressLook::Plain, |progress| progress.stage("model scorer", None, "").finish());
+    assert!(!short.contains(" in 0s"), "{short}");
+    let uncounted = drawn(ProgressLook::Plain, |progress| {
+        let stage = progress.stage("model scorer", None, "");
+        stage.bar.clone().with_elapsed(Duration::from_secs(9));
+        stage.finish();
+    });
+    assert!(uncounted.contains("model scorer   in 9s"), "{uncounted}");
 }
 
 #[test]
@@ -112,4 +122,13 @@ fn hidden_progress_counts_all_the_same() {
 #[test]
 fn rates_are_short() {
     assert_eq!([0.254, 12.6, 999.0, 52_345.0].map(rate), ["0.25", "13", "999", "52.3k"]);
+}
+
+#[test]
+fn a_log_has_the_state_as_plain_text() {
+    let after = Duration::from_secs(90);
+    assert_eq!(plain_text(119, Some(598), "", after), "119 of 598 (19 %) after 90 s");
+    assert_eq!(plain_text(4096, None, "passages", after), "4096 passages after 90 s");
+    let draining = plain_text(3, Some(4), "draining, 12 under way", after);
+    assert_eq!(draining, "3 of 4 (75 %) draining, 12 under way after 90 s");
 }

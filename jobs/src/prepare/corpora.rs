@@ -163,6 +163,8 @@ fn build_corpus(
             }
         }
     }
+    report("corpus", done);
+    tracing::info!(passages = done, "the corpus is built");
     builder.finish().map_err(|source| {
         let paths = job.corpus.source.paths().iter().map(|path| path.display().to_string());
         JobError::CorpusOf { files: paths.collect::<Vec<_>>().join(", "), source }

@@ -121,14 +121,6 @@ fn adjust_p_values(differences: &mut [Comparison]) {
     }
 }
 
-/// Checks that a run's configurations can be compared with `against`.
-///
-/// # Errors
-/// There is no such configuration.
-pub fn check_against(run: &OpenRun, against: &str) -> Result<(), JobError> {
-    ReplicateGroups::from_configurations(&run.resolved.configurations).known_position(run, against).map(|_| ())
-}
-
 fn unfit(run: &OpenRun, reason: String) -> JobError {
     JobError::Unfit { run: run.id().to_owned(), reason }
 }

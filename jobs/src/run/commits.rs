@@ -219,6 +219,8 @@ impl CommitWriter {
         let live = serde_json::to_value(note).map_err(unwritable)?;
         let commit = Commit { cohorts: ready.cohorts, parts: ready.parts, segments: ready.segments, live };
         self.log.append(self.generation, &self.committer, RecordBody::Commit(commit))?;
+        let outcomes = self.log.state().total_outcomes();
+        tracing::info!(generation = self.generation, outcomes, "committed");
         if show {
             let state = self.log.state();
             let table = LiveTable {

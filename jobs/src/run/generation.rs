@@ -105,6 +105,7 @@ impl Generation {
             log,
             leader_parts: Mutex::new(leader_parts),
         };
+        tracing::info!(run = generation.run.id(), generation = number, "the run is open");
         Ok((generation, commit_thread))
     }
 
@@ -175,6 +176,7 @@ impl Generation {
     /// Ends this process's part early: no further question is admitted, no machine is stepped, and no service begins a
     /// batch.
     pub fn drain(&self) {
+        tracing::info!(under_way = self.gate.under_way(), "draining");
         self.gate.close();
     }
 

@@ -7,6 +7,7 @@ use crate::cache::ProgressReporter;
 use crate::clock::now_ms;
 use crate::error::JobError;
 use crate::job::file::Job;
+use crate::job::sweep::Configuration;
 use crate::places::Places;
 use crate::prepare::corpora;
 use crate::prepare::opening::{ConfiguredJob, OpenedJob};
@@ -15,17 +16,33 @@ use hopeval_datasets::Format;
 use hopeval_results::run::{RUN_VERSION, run_id};
 use hopeval_results::tables::{QuestionRow, TableWriter, write_table};
 use hopeval_results::{RunRecord, layout};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Makes a run of `job` and returns its id.
+/// The names in the figures of a run.
+#[derive(Clone, Debug)]
+pub struct RunNames {
+    /// Its measures.
+    pub measures: Vec<String>,
+    /// Its strata.
+    pub strata: Vec<String>,
+    /// Its configurations; replicates have one name.
+    pub configurations: Vec<String>,
+}
+
+/// Checks the names in the figures of a run before the run is made. The error is a message for the user.
+pub type NameCheck<'a> = &'a dyn Fn(&RunNames) -> Result<(), String>;
+
+/// Makes a run of `job`, unless `check` refuses its names, and returns its id.
 ///
 /// # Errors
-/// Faults of the job, its files or the store. The run is not visible then.
+/// Faults of the job, its files, its names or the store. The run is not visible then.
 pub fn make_run(
     job: &Job,
     places: &Places,
     quarantine: Option<&Path>,
+    check: NameCheck<'_>,
     report: ProgressReporter<'_>,
 ) -> Result<String, JobError> {
     let opened = OpenedJob::open(job, &places.cache, places.threads, quarantine.is_some(), report)?;
@@ -37,7 +54,7 @@ pub fn make_run(
     let dataset_digest = dataset_digest(&opened.job)?;
     let created_ms = now_ms();
     let run = new_id(created_ms, &dataset_digest, opened.corpus().digest());
-    let prepared = write_questions(&opened, &mut configured, &evaluator, places, &run, quarantine, report)?;
+    let prepared = write_questions(&opened, &mut configured, &evaluator, places, &run, quarantine, check, report)?;
     let resolved = resolve_settings(opened, configured, prepared, dataset_digest, quarantine.is_some());
     let unwritable = |source| JobError::Stored { what: "the settings", run: run.clone(), source };
     let record = RunRecord {
@@ -49,6 +66,7 @@ pub fn make_run(
         settings: serde_json::to_value(&resolved).map_err(unwritable)?,
     };
     record.create(&places.store)?;
+    tracing::info!(run, job = record.job, questions = resolved.prepared.questions, "the run is made");
     Ok(run)
 }
 
@@ -73,6 +91,7 @@ fn write_questions(
     places: &Places,
     run: &str,
     quarantine: Option<&Path>,
+    check: NameCheck<'_>,
     report: ProgressReporter<'_>,
 ) -> Result<PreparationSummary, JobError> {
     let mut writer = TableWriter::<QuestionRow>::new(&places.store, &layout::questions_table(run))?;
@@ -89,6 +108,8 @@ fn write_questions(
         })?;
     overlap.refuse_overlap()?;
     gold.refuse_unmeasurable(&opened.job, &prepared, evaluator)?;
+    // Strata are known once all questions are read. Until the writer is finished, nothing of the run is in the store.
+    check(&names_in_figures(opened, configured, &prepared)?).map_err(JobError::Names)?;
     writer.finish()?;
     write_table(&places.store, &layout::final_table(run, "errors"), errors)?;
     Ok(prepared)
@@ -143,6 +164,32 @@ impl GoldCounts {
         let path = job.dataset.questions.paths().first().cloned().unwrap_or_default();
         Err(JobError::Unmeasurable { path, found, hint })
     }
+}
+
+impl RunNames {
+    /// The names in the figures of `evaluator` over `configurations`.
+    pub(super) fn from_parts(evaluator: &OutcomeEvaluator, configurations: &[Configuration]) -> Self {
+        let names = configurations.iter().map(|configuration| configuration.replicated_name().to_owned());
+        let mut seen = BTreeSet::new();
+        Self {
+            measures: evaluator.measure_set().names().to_vec(),
+            strata: evaluator.strata().to_vec(),
+            configurations: names.filter(|name| seen.insert(name.clone())).collect(),
+        }
+    }
+}
+
+/// The names in the figures of a run of these questions.
+fn names_in_figures(
+    opened: &OpenedJob,
+    configured: &ConfiguredJob,
+    prepared: &PreparationSummary,
+) -> Result<RunNames, JobError> {
+    let format = prepared.format.unwrap_or(Format::World);
+    let (settings, methods) = (&opened.job.measures, &configured.methods);
+    let passages = RunPassages::Corpus(Arc::clone(opened.corpus()));
+    let evaluator = OutcomeEvaluator::new(settings, format, methods, &prepared.strata, &passages)?;
+    Ok(RunNames::from_parts(&evaluator, &configured.configurations))
 }
 
 fn resolve_settings(

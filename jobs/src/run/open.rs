@@ -3,6 +3,7 @@
 use super::edits;
 use super::evaluator::OutcomeEvaluator;
 use super::machines::RunConfigurations;
+use super::make::RunNames;
 use super::passages::RunPassages;
 use super::settings::ResolvedSettings;
 use crate::cache::ProgressReporter;
@@ -153,6 +154,11 @@ impl OpenRun {
     /// Its id.
     pub fn id(&self) -> &str {
         &self.record.run
+    }
+
+    /// The names in its figures.
+    pub fn names(&self) -> RunNames {
+        RunNames::from_parts(&self.evaluator, &self.resolved.configurations)
     }
 
     /// Names of the configurations, by position.

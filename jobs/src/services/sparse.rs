@@ -140,6 +140,8 @@ pub(super) fn open_index<I: WordIndex>(
     if !path.is_file() {
         report(&format!("index {name}"), 0);
         I::build(&CorpusTexts(corpus), digest, parameters, &path, *threads).map_err(failed)?;
+        report(&format!("index {name}"), corpus.len() as u64);
+        tracing::info!(service = name, passages = corpus.len(), "an index is built");
     }
     let index = I::open(&path, digest, parameters).map_err(failed)?;
     cache.verify_once(&path, || index.verify()).map_err(failed)?;

@@ -112,7 +112,7 @@ impl Bench {
     /// Evaluates the job, with [`Probe`] in the place of its method.
     pub(crate) fn evaluate(&self, store: &str, workers: usize) -> EvaluationResult {
         let places = self.places(store);
-        let run = make_run(&self.job, &places, None, &|_, _| ()).unwrap();
+        let run = make_run(&self.job, &places, None, &|_| Ok(()), &|_, _| ()).unwrap();
         let mut open = OpenRun::open(&places, &run, &|_, _| ()).unwrap();
         let catalogue = Arc::clone(&open.configurations().unwrap().catalogue);
         open.set_configurations(RunConfigurations::new(vec![Box::new(Probe::default())], catalogue));

@@ -139,7 +139,7 @@ fn jobs_are_those_of_the_golden_file() {
 
 /// The record of a run but for its id and the time of its making.
 fn record(tiny: &Tiny, places: &Places, job: &Job) -> (RunRecord, String) {
-    let run = make_run(job, places, None, &|_, _| ()).unwrap();
+    let run = make_run(job, places, None, &|_| Ok(()), &|_, _| ()).unwrap();
     let text = places.store.get(&layout::run_record(&run)).unwrap();
     let text = tiny.portable(std::str::from_utf8(&text).unwrap());
     let record = RunRecord::load(&places.store, &run).unwrap();

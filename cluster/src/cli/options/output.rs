@@ -4,9 +4,10 @@ use crate::cli::tables::incurred::incurred_table;
 use crate::cli::tables::measures::{MeasureChoice, measure_tables};
 use crate::cli::tables::{differences, replicates};
 use crate::print;
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow};
 use clap::Args;
 use hopeval_jobs::report::show;
+use hopeval_jobs::run::make::RunNames;
 use hopeval_jobs::run::open::OpenRun;
 use hopeval_results::layout;
 
@@ -36,26 +37,35 @@ impl OutputArguments {
         !self.measures.is_empty() || self.stratum.is_some() || self.against.is_some()
     }
 
-    /// Checks that the run has the named measures, stratum and configuration.
-    pub(crate) fn check_names(&self, run: &OpenRun) -> Result<()> {
+    /// Checks that a run with these names has the named measures, stratum and configuration.
+    pub(crate) fn check_names(&self, names: &RunNames) -> Result<(), String> {
+        let missing = |what: &str, name: &str, known: &[String]| {
+            Err(format!("no {what} `{name}`; the run has {}", known.join(", ")))
+        };
         if let Some(stratum) = &self.stratum
-            && !run.evaluator.strata().contains(stratum)
+            && !names.strata.contains(stratum)
         {
-            bail!("no stratum `{stratum}`; the run has {}", run.evaluator.strata().join(", "));
+            return missing("stratum", stratum, &names.strata);
         }
-        let names = run.evaluator.measure_set().names();
-        if let Some(unknown) = self.measures.iter().find(|name| !names.contains(name)) {
-            bail!("no measure `{unknown}`; the run has {}", names.join(", "));
+        if let Some(unknown) = self.measures.iter().find(|name| !names.measures.contains(name)) {
+            return missing("measure", unknown, &names.measures);
         }
-        if let Some(against) = &self.against {
-            hopeval_jobs::report::compare::check_against(run, against)?;
+        if let Some(against) = &self.against
+            && !names.configurations.contains(against)
+        {
+            return missing("configuration", against, &names.configurations);
         }
         Ok(())
     }
 
+    /// As [`OutputArguments::check_names`], for a run that is made.
+    pub(crate) fn check_run(&self, run: &OpenRun) -> Result<()> {
+        self.check_names(&run.names()).map_err(|error| anyhow!(error))
+    }
+
     /// Prints a run's figures.
     pub(crate) fn print_figures(&self, run: &OpenRun) -> Result<()> {
-        self.check_names(run)?;
+        self.check_run(run)?;
         let shown = show::read_figures(run)?;
         let stratum = self.stratum.as_deref().unwrap_or("all");
         let compare = |against: &String| differences::comparisons(run, against, &self.measures, stratum);

@@ -26,7 +26,7 @@ fn begin(dir: &std::path::Path) -> (Places, OpenRun, u64) {
     let cache = Cache::new(dir.join("cache"));
     let places = Places { store: Store::open("memory:").unwrap(), cache, threads: 1 };
     let job = Job::parse(JOB, &dir.join("job.toml"), &[]).unwrap();
-    let run = make_run(&job, &places, None, &|_, _| ()).unwrap();
+    let run = make_run(&job, &places, None, &|_| Ok(()), &|_, _| ()).unwrap();
     let open = OpenRun::open(&places, &run, &|_, _| ()).unwrap();
     open.open_services(&|_, _| ()).unwrap();
     let number = fence_log(&places.store, &open.record, "committer", 1, 1).unwrap();
