@@ -10,7 +10,7 @@ use timely::worker::Worker;
 
 struct Listener {
     mailbox: Rc<Mailbox<u32>>,
-    heard: Rc<RefCell<Vec<PostedAnswer<u32>>>>,
+    heard: Rc<RefCell<Vec<(usize, Option<u32>)>>>,
 }
 
 /// An operator that reads its mailbox only when woken, and never ends.
