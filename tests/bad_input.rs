@@ -723,8 +723,8 @@ fn impossible_figures_are_refused_before_evaluation() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let says = [&*format!("--metrics {address}: "), "hint: "];
-    bench.refuses(bench.command(&["run", "job.toml", "--metrics", &address]), &says);
-    bench.refuses(bench.command(&["run", "job.toml", "--metrics", &address, "--processes", "2"]), &says);
+    bench.refuses(&mut bench.command(&["run", "job.toml", "--metrics", &address]), &says);
+    bench.refuses(&mut bench.command(&["run", "job.toml", "--metrics", &address, "--processes", "2"]), &says);
     bench.is_as_it_was();
 }
 
