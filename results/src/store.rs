@@ -6,9 +6,11 @@
 
 mod error;
 mod open;
+mod staging;
 mod writer;
 
 pub use error::StoreError;
+pub use staging::StagingFile;
 pub use writer::ObjectWriter;
 
 use bytes::Bytes;

@@ -114,7 +114,8 @@ impl OpenRun {
         from: u64,
     ) -> Result<impl Iterator<Item = Result<QuestionRow, JobError>> + Send + use<>, JobError> {
         let edits = edits::read_edits(&self.places.store, log)?;
-        let rows = question_table::stream_questions(&self.places.store, self.id(), from)?;
+        let rows =
+            question_table::stream_questions(&self.places.store, self.id(), self.record.questions_check(), from)?;
         Ok(rows.map(move |row| row.map(|row| edits::edited_row(&edits, row)).map_err(JobError::from)))
     }
 }

@@ -39,6 +39,18 @@ pub enum StoreError {
         /// After the last byte.
         end: u64,
     },
+    /// The object is not the one that was written.
+    #[error("`{path}` is damaged: {found}, and {expected} was written\nhint: {hint}")]
+    Damaged {
+        /// The object.
+        path: String,
+        /// Its size or its digest.
+        found: String,
+        /// The size or the digest of the written object.
+        expected: String,
+        /// The way to get it back.
+        hint: &'static str,
+    },
     /// No space is left.
     #[error("cannot {operation} `{path}`: no space is left there")]
     Full {
@@ -96,7 +108,8 @@ impl StoreError {
     /// Classifies an error of object_store. The operating system's own code, deep in its chain, is the best evidence.
     pub(crate) fn classify(operation: &'static str, path: String, source: object_store::Error) -> Self {
         use object_store::Error as E;
-        if let E::NotFound { .. } = source {
+        // A later writer took this one for dead and removed its staging file: the put failed, and may be tried again.
+        if matches!(source, E::NotFound { .. }) && operation != "write" {
             return Self::NotFound { operation, path };
         }
         let kind = io_kind(&source);
