@@ -495,7 +495,7 @@ fn what_another_version_wrote_is_refused_and_hides_nothing() {
     refused(&run(&mut bench.command(&["show", &bench.run])), &["00000000000000000001.json", "format version 9"]);
     std::fs::write(&record, good).unwrap();
 
-    // A final table, the one that the log names: the version is text in the file's metadata.
+    // A final table, the one that the log names: a change of it is damage, whatever the change says.
     let table = bench.only(&format!("runs/{}/tables", bench.run), "").join("measures.parquet");
     let good = std::fs::read(&table).unwrap();
     let key = b"hopeval.schema_version";
@@ -505,7 +505,7 @@ fn what_another_version_wrote_is_refused_and_hides_nothing() {
     std::fs::write(&table, other).unwrap();
     refused(
         &run(&mut bench.command(&["show", &bench.run])),
-        &["measures.parquet", "schema version", "reads version 1"],
+        &["measures.parquet` is damaged: its BLAKE3 digest is", "hint: `hopeval resume RUN` writes the tables"],
     );
     std::fs::write(&table, good).unwrap();
     bench.is_as_it_was();

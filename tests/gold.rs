@@ -251,7 +251,7 @@ fn edits_count_in_the_order_of_their_records() {
     apply(dir, "store", "quick.jsonl");
     let mut log = Log::open(&store, &id).unwrap();
     assert_eq!(log.state().finished.as_ref().unwrap().gold_edit, 2);
-    log.append_gold("slow", 1, &first).unwrap();
+    log.append_gold("slow", 1, &first, None).unwrap();
     assert!(log.state().lacks_gold());
 
     let said = apply(dir, "store", "slow.jsonl");

@@ -19,6 +19,7 @@ mod run;
 mod score;
 mod session;
 mod show;
+mod store;
 mod tables;
 mod train;
 mod train_data;
@@ -68,6 +69,9 @@ enum HopevalCommand {
     Requests(requests::RequestsArguments),
     /// Lists the runs of the store.
     Ls(ls::LsArguments),
+    /// The files of the store.
+    #[command(subcommand)]
+    Store(store::StoreCommand),
     /// Edits of a run's gold.
     #[command(subcommand)]
     Gold(gold::GoldCommand),
@@ -145,6 +149,7 @@ pub(crate) fn run(arguments: CommandLine) -> Result<u8> {
         HopevalCommand::Export(export) => export::export(places, export),
         HopevalCommand::Requests(requests) => requests::requests(places, requests),
         HopevalCommand::Ls(ls) => ls::list_runs(places, ls),
+        HopevalCommand::Store(command) => store::store(places, command),
         HopevalCommand::Gold(gold) => gold::gold(places, gold),
         HopevalCommand::Score(score) => score::score(score),
         HopevalCommand::Data(data) => data::data(data),

@@ -11,11 +11,13 @@
 //! | file | does |
 //! | --- | --- |
 //! | [`settings`], [`make`], [`open`], [`generation`] | a run's settings; it is made, opened, begun again |
+//! | [`making`] | the order to make a run, for the case that its maker is killed |
 //! | [`feed`], [`machines`], [`render`] | questions and machines in the dataflow |
 //! | [`journal_writer`], [`outcome_writer`], [`writes`] | records and outcomes become durable |
 //! | [`commits`], [`live_table`] | cohorts are committed; the live table |
 //! | [`evaluator`], [`evaluation`], [`outcome`], [`gold_reader`] | outcomes are evaluated by gold, all in final order |
 //! | [`passages`] | ids, titles and texts of passages, without the corpus if the run is finished |
+//! | [`leftovers`] | staging files of earlier writers are cleared |
 //! | [`edits`], [`gold`], [`corrections`] | edits of gold, of finished runs and of running ones |
 //! | [`transcript`], [`replay`] | one question again, with the answers of the journal |
 
@@ -29,9 +31,11 @@ pub mod generation;
 pub mod gold;
 pub mod gold_reader;
 pub mod journal_writer;
+pub mod leftovers;
 pub mod live_table;
 pub mod machines;
 pub mod make;
+pub mod making;
 pub mod open;
 pub mod outcome;
 pub mod outcome_writer;

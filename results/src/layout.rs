@@ -3,6 +3,7 @@
 //! ```text
 //!   journal/{created_ms:013}-{run}-{generation:06}-{worker:04}-{seq:06}.seg
 //!   runs/{run}/run.json
+//!   runs/{run}/making.json                                    the job, while the run is being made
 //!   runs/{run}/log/{seq:020}.json
 //!   runs/{run}/questions.parquet
 //!   runs/{run}/gold/{edit:06}.jsonl
@@ -21,6 +22,9 @@ pub const JOURNAL: &str = "journal";
 /// The folder of all runs.
 pub const RUNS: &str = "runs";
 
+/// The folder of all selections.
+pub const SELECTIONS: &str = "selections";
+
 /// A run's folder.
 pub fn run_folder(run: &str) -> String {
     format!("{RUNS}/{run}")
@@ -29,6 +33,11 @@ pub fn run_folder(run: &str) -> String {
 /// A run's record.
 pub fn run_record(run: &str) -> String {
     format!("{RUNS}/{run}/run.json")
+}
+
+/// The order to make a run: there until its record is.
+pub fn making_order(run: &str) -> String {
+    format!("{RUNS}/{run}/making.json")
 }
 
 /// The folder of a run's commit log.
@@ -46,6 +55,11 @@ pub fn questions_table(run: &str) -> String {
     format!("{RUNS}/{run}/questions.parquet")
 }
 
+/// The folder of the edits of a run's gold.
+pub fn gold_folder(run: &str) -> String {
+    format!("{RUNS}/{run}/gold/")
+}
+
 /// An edit of a run's gold.
 pub fn gold_edit(run: &str, edit: u64) -> String {
     format!("{RUNS}/{run}/gold/{edit:06}.jsonl")
@@ -59,6 +73,15 @@ pub fn run_journal(run: &str) -> String {
 /// A journal segment in `folder`: [`JOURNAL`] or [`run_journal`]. Earlier creation sorts first.
 pub fn segment_name(folder: &str, created_ms: u64, run: &str, generation: u64, worker: u32, seq: u64) -> String {
     format!("{folder}/{created_ms:013}-{run}-{generation:06}-{worker:04}-{seq:06}.seg")
+}
+
+/// The run and the generation that wrote a segment; `None` if the name is another object's.
+pub fn segment_writer(name: &str) -> Option<(&str, u64)> {
+    let (_, file) = name.rsplit_once('/')?;
+    let (_, writer) = file.strip_suffix(".seg")?.split_once('-')?;
+    let mut parts = writer.rsplitn(4, '-').skip(2);
+    let generation = parts.next()?.parse().ok()?;
+    Some((parts.next()?, generation))
 }
 
 /// The folder of a run's outcome parts.
@@ -77,6 +100,11 @@ pub fn written_table(run: &str, generation: u64, records: u64, table: &str) -> S
     format!("{RUNS}/{run}/tables/{generation:06}-{records:06}/{table}.parquet")
 }
 
+/// The folder of the copies for people.
+pub fn final_folder(run: &str) -> String {
+    format!("{RUNS}/{run}/final/")
+}
+
 /// The copy of a finished run's table, for people. The log's last `Final` record names the original.
 pub fn final_table(run: &str, table: &str) -> String {
     format!("{RUNS}/{run}/final/{table}.parquet")
@@ -84,5 +112,5 @@ pub fn final_table(run: &str, table: &str) -> String {
 
 /// A selection.
 pub fn selection_record(name: &str) -> String {
-    format!("selections/{name}.json")
+    format!("{SELECTIONS}/{name}.json")
 }

@@ -11,15 +11,19 @@
 //! methods: it stores keys, bytes and rows. Its interface blocks, for plain threads; a small asynchronous runtime
 //! inside [`Store`] talks to the storage. Neither I/O nor the content of a file makes this crate panic.
 
+pub mod check;
 pub mod conformance;
 pub mod journal;
 pub mod layout;
 pub mod log;
-mod parallel;
+pub mod parallel;
 pub mod run;
+pub mod seal;
 pub mod store;
 pub mod tables;
+pub mod verify;
 
+pub use check::{FileCheck, FileRemedy};
 pub use journal::{AnswerLocation, Journal, JournalEntry, JournalError, JournalKey, Segment};
 pub use log::{Log, LogError};
 pub use run::{RunError, RunRecord};

@@ -18,6 +18,7 @@ pub use error::LogError;
 pub use record::{CohortCommit, Commit, FinalRecord, FinalTable, LOG_VERSION, LogRecord, RecordBody};
 pub use state::{GoldEdit, LogState};
 
+use crate::check::FileCheck;
 use crate::layout;
 use crate::store::Store;
 use bytes::Bytes;
@@ -25,6 +26,28 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The most records requested beyond the last known one.
 const AHEAD: u64 = 64;
+
+/// The generation that finished `run`, read from the last record alone; `None` if that record does not tell.
+///
+/// A `Final` record counts if nothing came between the state that its writer saw and the record: the name of its tables
+/// has the number of records then.
+///
+/// # Errors
+/// As [`Log::open`].
+pub fn finished_generation(store: &Store, run: &str) -> Result<Option<u64>, LogError> {
+    let listed = store.list(&layout::log_folder(run))?;
+    let (Some((name, _)), Some(seq)) = (listed.last(), (listed.len() as u64).checked_sub(1)) else {
+        return Ok(None);
+    };
+    if *name != layout::log_record(run, seq) {
+        return Ok(None);
+    }
+    let record = LogRecord::from_json(store, name, seq, &store.get(name)?)?;
+    let RecordBody::Final(finished) = &record.body else { return Ok(None) };
+    let current = |table: &FinalTable| table.path == layout::written_table(run, record.generation, seq, &table.table);
+    let valid = !finished.tables.is_empty() && finished.tables.iter().all(current);
+    Ok(valid.then_some(record.generation))
+}
 
 /// A run's log and the state read from it so far.
 #[derive(Clone, Debug)]
@@ -63,7 +86,7 @@ impl Log {
                 (self.next_number()..self.next_number() + ahead).map(|seq| self.record_name(seq)).collect();
             for (name, bytes) in names.iter().zip(self.store.get_many(&names)?) {
                 let Some(bytes) = bytes else { return Ok(&self.state) };
-                let record = LogRecord::from_json(&self.store.full_name(name), self.next_number(), &bytes)?;
+                let record = LogRecord::from_json(&self.store, name, self.next_number(), &bytes)?;
                 self.state.apply_record(record);
             }
             ahead = (ahead * 4).min(AHEAD);
@@ -137,12 +160,18 @@ impl Log {
         }
     }
 
-    /// Appends an edit of gold and returns the record's number. An edit needs no generation.
+    /// Appends an edit of gold, the object `path`, and returns the record's number. An edit needs no generation.
     ///
     /// # Errors
     /// As [`Log::open`].
-    pub fn append_gold(&mut self, committer: &str, edit: u64, path: &str) -> Result<u64, LogError> {
-        let body = RecordBody::Gold { edit, path: path.to_owned() };
+    pub fn append_gold(
+        &mut self,
+        committer: &str,
+        edit: u64,
+        path: &str,
+        check: Option<FileCheck>,
+    ) -> Result<u64, LogError> {
+        let body = RecordBody::Gold { edit, path: path.to_owned(), check };
         loop {
             let record = self.new_record(self.state.generation, committer, body.clone());
             let taken = self.try_append(&record)?;
@@ -158,7 +187,7 @@ impl Log {
         let name = self.record_name(record.seq);
         let taken = match self.store.put_or_get(&name, &Bytes::from(record.to_json()?))? {
             None => record.clone(),
-            Some(bytes) => LogRecord::from_json(&self.store.full_name(&name), record.seq, &bytes)?,
+            Some(bytes) => LogRecord::from_json(&self.store, &name, record.seq, &bytes)?,
         };
         self.state.apply_record(taken.clone());
         Ok(taken)

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 const THREADS: usize = 16;
 
 /// Results of `work` for each item, in the order of `items`.
-pub(crate) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     if let [item] = items {
         return vec![work(item)];
     }

@@ -3,10 +3,14 @@
 //! The field names are stored: a field renamed in Rust keeps its stored name with `serde(rename)`.
 //! `tests/golden/run.txt` has a record.
 
+use crate::check::{FileCheck, FileRemedy};
 use crate::layout;
+use crate::parallel;
+use crate::seal;
 use crate::store::{Store, StoreError};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Version of the run record's format.
 pub const RUN_VERSION: u32 = 1;
@@ -26,6 +30,9 @@ pub struct RunRecord {
     pub created_ms: u64,
     /// The resolved settings of the job.
     pub settings: serde_json::Value,
+    /// Checks of the files written before the record, by object; empty in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub checks: BTreeMap<String, FileCheck>,
 }
 
 /// A failed run-record operation.
@@ -61,7 +68,7 @@ pub enum RunError {
         store: String,
     },
     /// The record is not JSON of the right shape.
-    #[error("run record `{path}` cannot be read: {source}")]
+    #[error("run record `{path}` cannot be read: {source}\nhint: {}", FileRemedy::Restore.hint())]
     Malformed {
         /// The record.
         path: String,
@@ -102,7 +109,7 @@ impl RunRecord {
     pub fn create(&self, store: &Store) -> Result<(), RunError> {
         let name = layout::run_record(&self.run);
         let malformed = |source| RunError::Malformed { path: store.full_name(&name), source };
-        let bytes = Bytes::from(serde_json::to_vec_pretty(self).map_err(malformed)?);
+        let bytes = Bytes::from(seal::add_seal(&serde_json::to_vec_pretty(self).map_err(malformed)?));
         match store.put_or_get(&name, &bytes)? {
             Some(there) if there != bytes => Err(RunError::Taken { run: self.run.clone(), store: store.uri() }),
             _ => Ok(()),
@@ -122,12 +129,19 @@ impl RunRecord {
             got => got?,
         };
         let path = store.full_name(&name);
-        let malformed = |source| RunError::Malformed { path: path.clone(), source };
-        let RunRecordVersion { schema_version } = serde_json::from_slice(&bytes).map_err(malformed)?;
-        if schema_version != RUN_VERSION {
+        if let Ok(RunRecordVersion { schema_version }) = serde_json::from_slice(&bytes)
+            && schema_version != RUN_VERSION
+        {
             return Err(RunError::Version { path, found: schema_version, supported: RUN_VERSION });
         }
+        let bytes = seal::remove_seal(store, &name, &bytes, FileRemedy::Restore)?.json;
+        let malformed = |source| RunError::Malformed { path: path.clone(), source };
         serde_json::from_slice(&bytes).map_err(malformed)
+    }
+
+    /// The check of the run's questions; `None` in runs of earlier versions.
+    pub fn questions_check(&self) -> Option<&FileCheck> {
+        self.checks.get(&layout::questions_table(&self.run))
     }
 }
 
@@ -136,13 +150,20 @@ impl RunRecord {
 /// # Errors
 /// An error of the store.
 pub fn list_runs(store: &Store) -> Result<Vec<String>, StoreError> {
+    let folders = store.list_folders(layout::RUNS)?;
+    let there = parallel::map(&folders, |run| is_made(store, run));
     let mut runs = Vec::new();
-    for run in store.list_folders(layout::RUNS)? {
-        if store.exists(&layout::run_record(&run))? {
+    for (run, there) in folders.into_iter().zip(there) {
+        if there? {
             runs.push(run);
         }
     }
     Ok(runs)
+}
+
+/// Whether the run has a record.
+fn is_made(store: &Store, run: &str) -> Result<bool, StoreError> {
+    store.exists(&layout::run_record(run))
 }
 
 /// Finds the run named by an id, a unique prefix of an id, or `latest` (`last` means the same).
@@ -150,15 +171,32 @@ pub fn list_runs(store: &Store) -> Result<Vec<String>, StoreError> {
 /// # Errors
 /// [`RunError::Unknown`], [`RunError::Ambiguous`], or an error of the store.
 pub fn resolve_run(store: &Store, name: &str) -> Result<String, RunError> {
-    let mut runs = list_runs(store)?;
+    find_run(store, name, &|run| is_made(store, run))
+}
+
+/// As [`resolve_run`], among the folders of runs that `counts` accepts.
+///
+/// # Errors
+/// As [`resolve_run`].
+pub fn find_run(
+    store: &Store,
+    name: &str,
+    counts: &dyn Fn(&str) -> Result<bool, StoreError>,
+) -> Result<String, RunError> {
+    let folders = store.list_folders(layout::RUNS)?;
     let unknown = || RunError::Unknown { run: name.to_owned(), store: store.uri() };
-    if matches!(name, "latest" | "last") {
-        return runs.pop().ok_or_else(unknown);
+    let latest = matches!(name, "latest" | "last");
+    let mut matching = Vec::new();
+    for run in folders.into_iter().rev() {
+        if !latest && (name.is_empty() || !run.starts_with(name)) || !counts(&run)? {
+            continue;
+        }
+        if latest || run == name {
+            return Ok(run);
+        }
+        matching.push(run);
     }
-    if runs.iter().any(|run| run == name) {
-        return Ok(name.to_owned());
-    }
-    let mut matching: Vec<String> = runs.into_iter().filter(|run| !name.is_empty() && run.starts_with(name)).collect();
+    matching.reverse();
     match matching.len() {
         0 => Err(unknown()),
         1 => Ok(matching.swap_remove(0)),

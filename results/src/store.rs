@@ -7,10 +7,12 @@
 mod error;
 mod open;
 mod patience;
+mod staging;
 mod writer;
 
 pub use error::{StoreError, store_error};
 pub use patience::DEFAULT_PATIENCE;
+pub use staging::StagingFile;
 pub use writer::ObjectWriter;
 
 use bytes::Bytes;

@@ -32,7 +32,7 @@ pub use measures::MeasureRow;
 pub use outcomes::{CallRow, FinalOutcomeRow, OutcomeRow, Timing};
 pub use passages::PassageRow;
 pub use questions::QuestionRow;
-pub use reader::{TableReader, read_table};
+pub use reader::{TableReader, read_final, read_table};
 pub use requests::RequestRow;
 pub use row::{Row, TableInfo};
 pub use runs::RunRow;

@@ -7,7 +7,8 @@ use anyhow::{Error, Result};
 use clap::Args;
 use hopeval_cluster::exit;
 use hopeval_jobs::run::settings::ResolvedSettings;
-use hopeval_results::{Log, RunRecord, Store};
+use hopeval_results::log::finished_generation;
+use hopeval_results::{Log, RunRecord, Store, parallel};
 use serde_json::{Value, json};
 
 #[derive(Debug, Args)]
@@ -31,16 +32,20 @@ struct ListedRun {
 impl ListedRun {
     fn read_run(store: &Store, run: &str) -> Result<Self> {
         let record = RunRecord::load(store, run)?;
-        let log = Log::open(store, run)?;
         let resolved: Option<ResolvedSettings> = serde_json::from_value(record.settings).ok();
+        let expected = resolved.map_or(0, |resolved| resolved.outcome_count());
+        let listed = Self { run: run.to_owned(), job: record.job, expected, ..Self::default() };
+        // Tables are written of all outcomes alone.
+        if let Some(generations) = finished_generation(store, run)? {
+            return Ok(Self { state: "finished", outcomes: expected, generations, ..listed });
+        }
+        let log = Log::open(store, run)?;
         let state = log.state();
         Ok(Self {
-            run: run.to_owned(),
-            job: record.job,
             state: if state.finished.is_some() { "finished" } else { "not finished" },
             outcomes: state.total_outcomes(),
-            expected: resolved.map_or(0, |resolved| resolved.outcome_count()),
             generations: state.generation,
+            ..listed
         })
     }
 
@@ -68,7 +73,7 @@ pub(crate) fn list_runs(places: &PlaceArguments, arguments: LsArguments) -> Resu
     let store = places.open_existing()?.store;
     let listed =
         |run: &String| ListedRun::read_run(&store, run).unwrap_or_else(|error| ListedRun::not_readable(run, &error));
-    let runs: Vec<ListedRun> = hopeval_results::run::list_runs(&store)?.iter().map(listed).collect();
+    let runs = parallel::map(&hopeval_results::run::list_runs(&store)?, listed);
     let journal = hopeval_results::journal::journal_summary(&store)?;
     let (segments, entries, bytes) = (journal.segments, journal.entries, journal.bytes);
     if arguments.json {

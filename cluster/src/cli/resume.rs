@@ -8,6 +8,8 @@ use anyhow::Result;
 use clap::Args;
 use hopeval_cluster::signals::DrainNotice;
 use hopeval_jobs::places::Places;
+use hopeval_jobs::run::make::make_ordered;
+use hopeval_jobs::run::making::find_resumable;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ResumeArguments {
@@ -26,7 +28,7 @@ pub(crate) fn resume(places: &PlaceArguments, arguments: ResumeArguments) -> Res
     arguments.mesh.check_options()?;
     let opened = places.open_existing()?;
     let opened = Places { cache: opened.cache.verifying(), ..opened };
-    let run = hopeval_results::run::resolve_run(&opened.store, &arguments.run)?;
+    let run = find_resumable(&opened.store, &arguments.run)?;
     let interrupts = Interrupts::install(if arguments.quiet { DrainNotice::Silent } else { DrainNotice::Print })?;
     interrupts.end_patience(&opened.store);
     let session = EvaluationSession {
@@ -40,6 +42,10 @@ pub(crate) fn resume(places: &PlaceArguments, arguments: ResumeArguments) -> Res
             CommandStages::new()
         },
     };
+    let report = |stage: &str, done: u64| session.progress.tick(stage, done);
+    if arguments.mesh.leads() {
+        make_ordered(&run, &opened, &report)?;
+    }
     session.check_output(&run, &arguments.output)?;
     let lead = arguments.mesh.leads().then_some(run);
     if arguments.quiet { session.take_part(lead) } else { session.evaluate(lead, &arguments.output) }

@@ -8,7 +8,7 @@
 
 use super::overlap::SampledQuestion;
 use crate::error::JobError;
-use hopeval_results::{Store, StoreError, layout};
+use hopeval_results::{FileRemedy, Store, StoreError, layout, seal};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -78,6 +78,7 @@ impl Selection {
             Err(StoreError::NotFound { .. }) => return Ok(None),
             bytes => bytes?,
         };
+        let bytes = seal::remove_seal(store, &layout::selection_record(name), &bytes, FileRemedy::Tune)?.json;
         let foreign = |source| JobError::Stored { what: "the record", run: format!("selection {name}"), source };
         Ok(Some(serde_json::from_slice(&bytes).map_err(foreign)?))
     }
@@ -95,12 +96,11 @@ impl Selection {
     /// # Errors
     /// The store; [`JobError::SelectionTaken`] if another selection has its name.
     pub fn commit(&self, store: &Store) -> Result<bool, JobError> {
-        let there = store.put_or_get(&layout::selection_record(&self.name), &self.json_bytes().into())?;
-        match there {
-            None => Ok(true),
-            Some(there) if there == self.json_bytes() => Ok(false),
-            Some(_) => Err(self.name_taken(store)),
+        if store.put_or_get(&layout::selection_record(&self.name), &self.sealed_bytes().into())?.is_none() {
+            return Ok(true);
         }
+        // Another version may have written the same selection without a seal.
+        if Self::load(store, &self.name)? == *self { Ok(false) } else { Err(self.name_taken(store)) }
     }
 
     /// The error if another search has the name.
@@ -109,6 +109,11 @@ impl Selection {
             name: self.name.clone(),
             object: store.full_name(&layout::selection_record(&self.name)),
         }
+    }
+
+    /// The stored bytes.
+    fn sealed_bytes(&self) -> Vec<u8> {
+        seal::add_seal(self.json_bytes().trim_ascii_end())
     }
 
     fn json_bytes(&self) -> Vec<u8> {

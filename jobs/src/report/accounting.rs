@@ -19,9 +19,9 @@ use crate::mode::TimingMode;
 use crate::run::settings::ResolvedSettings;
 use hopeval_results::log::FinalRecord;
 use hopeval_results::tables::{
-    ConfigurationRow, CostRow, FinalOutcomeRow, LatencyRow, Row, RunRow, TableReader, read_table,
+    ConfigurationRow, CostRow, FinalOutcomeRow, LatencyRow, Row, RunRow, TableReader, read_final,
 };
-use hopeval_results::{Log, RunRecord, Store, layout};
+use hopeval_results::{Log, RunRecord, Store};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -61,9 +61,9 @@ pub fn read_run_costs(store: &Store, run: &str) -> Result<RunCosts, JobError> {
         source,
     })?;
     let tables = FinalTables::open(store, run)?;
-    let configurations = tables.read_rows::<ConfigurationRow>("configurations")?;
+    let configurations = tables.read_rows::<ConfigurationRow>()?;
     let (attributed, incurred): (Vec<CostRow>, Vec<CostRow>) =
-        tables.read_rows::<CostRow>("costs")?.into_iter().partition(|row| row.configuration.is_some());
+        tables.read_rows::<CostRow>()?.into_iter().partition(|row| row.configuration.is_some());
     let mut counts = tables.outcome_counts()?;
     let mut clocks = tables.latency_clocks()?;
     let (mode, price) = (resolved.job.run.mode, resolved.job.run.price_per_device_hour);
@@ -77,7 +77,7 @@ pub fn read_run_costs(store: &Store, run: &str) -> Result<RunCosts, JobError> {
         ConfigurationCosts { isolated, latency: clock.map(LatencySamples::into_summary), ..account }
     });
     let configurations = accounts.collect();
-    let runs = tables.read_rows::<RunRow>("runs")?;
+    let runs = tables.read_rows::<RunRow>()?;
     Ok(RunCosts {
         run: run.to_owned(),
         job: record.job,
@@ -108,19 +108,18 @@ impl<'a> FinalTables<'a> {
         Ok(Self { store, run, tables })
     }
 
-    /// The object of a table.
-    fn table_path(&self, table: &str) -> String {
-        self.tables.path_of(table).map_or_else(|| layout::final_table(self.run, table), ToOwned::to_owned)
+    fn open_table<R: Row>(&self) -> Result<TableReader<R>, JobError> {
+        Ok(TableReader::open_final(self.store, self.run, &self.tables)?)
     }
 
-    fn read_rows<R: Row>(&self, table: &str) -> Result<Vec<R>, JobError> {
-        Ok(read_table(self.store, &self.table_path(table))?)
+    fn read_rows<R: Row>(&self) -> Result<Vec<R>, JobError> {
+        Ok(read_final(self.store, self.run, &self.tables)?)
     }
 
     /// Counts of the outcomes, by configuration.
     fn outcome_counts(&self) -> Result<BTreeMap<String, OutcomeCounts>, JobError> {
         let mut counts: BTreeMap<String, OutcomeCounts> = BTreeMap::new();
-        for row in TableReader::<FinalOutcomeRow>::open(self.store, &self.table_path("outcomes"))?.rows_from(0) {
+        for row in self.open_table::<FinalOutcomeRow>()?.rows_from(0) {
             let row = row?;
             match counts.get_mut(&row.configuration) {
                 Some(counts) => counts.add(&row),
@@ -133,7 +132,7 @@ impl<'a> FinalTables<'a> {
     /// Times of the outcomes, by configuration.
     fn latency_clocks(&self) -> Result<BTreeMap<String, LatencySamples>, JobError> {
         let mut clocks: BTreeMap<String, LatencySamples> = BTreeMap::new();
-        for row in TableReader::<LatencyRow>::open(self.store, &self.table_path("latencies"))?.rows_from(0) {
+        for row in self.open_table::<LatencyRow>()?.rows_from(0) {
             let row = row?;
             clocks.entry(row.configuration.clone()).or_default().add(&row);
         }

@@ -10,9 +10,9 @@ use crate::report::replicates::ReplicateSpread;
 use crate::run::open::OpenRun;
 use hopeval_measures::aggregate::{MeasureSummary, ValueRange};
 use hopeval_measures::paired::{PairedDifference, holm_p_values};
+use hopeval_results::Log;
 use hopeval_results::log::FinalRecord;
 use hopeval_results::tables::{Row, ScoreRow, TableReader};
-use hopeval_results::{Log, layout};
 use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -235,12 +235,10 @@ impl GroupValues {
         measures: &[&str],
         needed: &dyn Fn(usize) -> bool,
     ) -> Result<Self, JobError> {
-        let place =
-            finished.path_of("scores").map_or_else(|| layout::final_table(run.id(), "scores"), ToOwned::to_owned);
         let questions = run.resolved.prepared.questions as usize;
         let mut all = Self::new(groups, measures.len(), questions, needed);
         let measure_of: HashMap<&str, usize> = measures.iter().enumerate().map(|(at, name)| (*name, at)).collect();
-        let table = TableReader::<ScoreRow>::open(&run.places.store, &place)?;
+        let table = TableReader::<ScoreRow>::open_final(&run.places.store, run.id(), finished)?;
         let configurations = &run.resolved.configurations;
         let rows_each = (questions * run.evaluator.measure_set().names().len()) as u64;
         let expected = rows_each * configurations.len() as u64;

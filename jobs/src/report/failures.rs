@@ -3,7 +3,7 @@
 use crate::error::JobError;
 use crate::run::evaluator::OK;
 use hopeval_results::tables::{FinalOutcomeRow, TableReader};
-use hopeval_results::{Store, layout};
+use hopeval_results::{Log, Store};
 use std::fmt;
 
 /// The failed outcomes of one configuration with the same status.
@@ -34,7 +34,9 @@ impl fmt::Display for FailureGroup {
 /// The table cannot be read.
 pub fn read_failures(store: &Store, run: &str) -> Result<Vec<FailureGroup>, JobError> {
     let mut found: Vec<FailureGroup> = Vec::new();
-    let table = TableReader::<FinalOutcomeRow>::open(store, &layout::final_table(run, "outcomes"))?;
+    let log = Log::open(store, run)?;
+    let finished = log.state().finished.clone().unwrap_or_default();
+    let table = TableReader::<FinalOutcomeRow>::open_final(store, run, &finished)?;
     for row in table.rows_from(0) {
         let row = row?;
         if row.status == OK {

@@ -14,8 +14,7 @@
 //! does.
 
 use crate::error::JobError;
-use hopeval_results::log::FinalTable;
-use hopeval_results::{Log, Store, layout};
+use hopeval_results::{FileRemedy, Log, Store, layout};
 
 /// Copies the tables named by the last `Final` record to their published places. Without such a record it does nothing.
 ///
@@ -24,10 +23,11 @@ use hopeval_results::{Log, Store, layout};
 pub fn publish_tables(store: &Store, log: &mut Log) -> Result<(), JobError> {
     while let Some(last) = log.refresh()?.finished.clone() {
         let mut later = false;
-        for FinalTable { table, path, .. } in &last.tables {
+        for written in &last.tables {
             later = later || log.refresh()?.finished.as_ref() != Some(&last);
             if !later {
-                store.copy(path, &layout::final_table(log.run(), table))?;
+                written.file_check().verify_file(store, &written.path, FileRemedy::Rewrite)?;
+                store.copy(&written.path, &layout::final_table(log.run(), &written.table))?;
             }
         }
         if !later && log.refresh()?.finished.as_ref() == Some(&last) {
@@ -40,7 +40,8 @@ pub fn publish_tables(store: &Store, log: &mut Log) -> Result<(), JobError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hopeval_results::log::{FinalRecord, LogError, RecordBody};
+    use hopeval_results::FileCheck;
+    use hopeval_results::log::{FinalRecord, FinalTable, LogError, RecordBody};
 
     const TABLES: [&str; 2] = ["outcomes", "scores"];
 
@@ -49,7 +50,8 @@ mod tests {
         let tables = TABLES.map(|table| {
             let path = layout::written_table(log.run(), generation, log.state().next, table);
             store.put(&path, text.to_owned().into()).expect("memory takes it");
-            FinalTable { table: table.into(), path, rows: 1, bytes: text.len() as u64, digest: String::new() }
+            let FileCheck { bytes, digest } = FileCheck::of(text.as_bytes());
+            FinalTable { table: table.into(), path, rows: 1, bytes, digest }
         });
         RecordBody::Final(FinalRecord { tables: tables.to_vec(), ..FinalRecord::default() })
     }
@@ -111,7 +113,7 @@ mod tests {
         publish_tables(&store, &mut old).expect("it is published");
         assert_eq!(published(&store), ["new", "new"]);
         assert_eq!(
-            new.state().finished.as_ref().and_then(|last| last.path_of("scores")),
+            new.state().finished.as_ref().and_then(|last| Some(last.find_table("scores")?.path.as_str())),
             Some("runs/run/tables/000002-000003/scores.parquet")
         );
     }

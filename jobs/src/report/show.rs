@@ -6,13 +6,13 @@ use crate::report::costs::{incurred_row, incurred_usage};
 use crate::report::measure_means::{measure_row, with_interval};
 use crate::report::replicates::{ReplicateSpread, replicate_spreads};
 use crate::run::evaluation::live_tallies;
-use crate::run::live_table::{LiveTable, live_object};
+use crate::run::live_table::LiveTable;
 use crate::run::open::OpenRun;
 use hopeval_corpus::PassageId;
 use hopeval_measures::aggregate::ValueRange;
 use hopeval_methods::Answer;
 use hopeval_methods::transcript::Transcript;
-use hopeval_results::tables::{CostRow, MeasureRow, read_table};
+use hopeval_results::tables::{CostRow, MeasureRow, read_final};
 use hopeval_results::{Log, layout};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -51,12 +51,9 @@ pub fn read_figures(run: &OpenRun) -> Result<RunFigures, JobError> {
     let expected = run.resolved.outcome_count();
     if let Some(finished) = &state.finished {
         // The table named by the log. Others may have changed its published copy.
-        let place = |table: &str| {
-            finished.path_of(table).map_or_else(|| layout::final_table(run.id(), table), ToOwned::to_owned)
-        };
         let set = run.evaluator.measure_set();
         let ranges: BTreeMap<&str, ValueRange> = set.names().iter().map(String::as_str).zip(set.ranges()).collect();
-        let measures = read_table::<MeasureRow>(store, &place("measures"))?.into_iter();
+        let measures = read_final::<MeasureRow>(store, run.id(), finished)?.into_iter();
         let measures: Vec<MeasureRow> = measures
             .map(|row| match ranges.get(row.measure.as_str()) {
                 Some(&range) => with_interval(row, range),
@@ -72,17 +69,10 @@ pub fn read_figures(run: &OpenRun) -> Result<RunFigures, JobError> {
             commits: state.commits.len() as u64,
             measures,
             replicates,
-            costs: read_table::<CostRow>(store, &place("costs"))?,
+            costs: read_final::<CostRow>(store, run.id(), finished)?,
         });
     }
-    let live = match store.exists(&live_object(run.id()))? {
-        false => LiveTable::default(),
-        true => serde_json::from_slice(&store.get(&live_object(run.id()))?).map_err(|source| JobError::Stored {
-            what: "the live table",
-            run: run.id().to_owned(),
-            source,
-        })?,
-    };
+    let live = LiveTable::load(store, run.id())?.unwrap_or_default();
     // The process may have ended between a commit and its live table, and gold may have been edited since it began.
     let (commits, golds) = (state.commits.len() as u64, state.golds.len() as u64);
     let live = if (live.commits, live.golds) == (commits, golds) {

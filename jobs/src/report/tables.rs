@@ -11,6 +11,7 @@ use crate::clock::now_ms;
 use crate::error::JobError;
 use crate::run::evaluation::evaluate_outcomes;
 use crate::run::evaluator::{QuestionGold, is_ok};
+use crate::run::leftovers;
 use crate::run::open::OpenRun;
 use hopeval_results::log::{FinalRecord, FinalTable, RecordBody};
 use hopeval_results::tables::{
@@ -53,6 +54,9 @@ pub fn finish(
         log.append(generation, committer, body)?;
         if !log.state().lacks_gold() {
             publish_tables(&run.places.store, log)?;
+            if log.refresh()?.generation == generation {
+                leftovers::clear_published(&run.places.store, run.id())?;
+            }
             return Ok(finished);
         }
     }

@@ -1,7 +1,7 @@
 //! Commits complete cohorts: worker 0's committer, and the one thread appending to the log.
 
-use super::live_table::{LiveTable, live_object};
-use super::writes::{CommitNote, Receipt};
+use super::live_table::LiveTable;
+use super::writes::{CommitNote, Receipt, WrittenPart};
 use crate::error::JobError;
 use crate::fault::RunFault;
 use crate::run::corrections::Corrector;
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 #[derive(Default)]
 struct ReadyCohorts {
     cohorts: Vec<CohortCommit>,
-    parts: Vec<String>,
+    parts: Vec<WrittenPart>,
     segments: Vec<String>,
     usage: UsageSums,
     tallies: Vec<(TallyKey, TallyChange)>,
@@ -36,7 +36,7 @@ pub struct CohortCommitter {
     /// Outcomes received so far of each incomplete cohort.
     waiting: BTreeMap<u64, u64>,
     /// Parts holding uncommitted cohorts, with their cohorts.
-    parts: Vec<(String, Vec<u64>)>,
+    parts: Vec<(WrittenPart, Vec<u64>)>,
     ready: ReadyCohorts,
     sender: Option<Sender<ReadyCohorts>>,
     fault: RunFault,
@@ -217,7 +217,9 @@ impl CommitWriter {
         let spent = ready.usage.0.into_iter().map(|(service, usage)| ServiceUsage { service, usage });
         let note = CommitNote { spent: spent.collect() };
         let live = serde_json::to_value(note).map_err(unwritable)?;
-        let commit = Commit { cohorts: ready.cohorts, parts: ready.parts, segments: ready.segments, live };
+        let parts = ready.parts.iter().map(|part| part.name.clone()).collect();
+        let checks = ready.parts.into_iter().map(|part| (part.name, part.check)).collect();
+        let commit = Commit { cohorts: ready.cohorts, parts, segments: ready.segments, live, checks };
         self.log.append(self.generation, &self.committer, RecordBody::Commit(commit))?;
         let outcomes = self.log.state().total_outcomes();
         tracing::info!(generation = self.generation, outcomes, "committed");
@@ -229,9 +231,8 @@ impl CommitWriter {
                 golds: self.golds,
                 tallies: ready.tallies,
             };
-            let bytes = serde_json::to_vec(&table).map_err(unwritable)?;
             // Readers do without it: they add the parts up.
-            if let Err(error) = self.store.put(&live_object(&run), bytes.into()) {
+            if let Err(error) = table.store(&self.store, &run) {
                 tracing::warn!("the live figures are not updated: {error}");
             }
         }

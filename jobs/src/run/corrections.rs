@@ -11,7 +11,7 @@ use hopeval_measures::MeasureBuffers;
 use hopeval_operators::tally::TallyChange;
 use hopeval_results::log::{CohortCommit, LogState};
 use hopeval_results::tables::{QuestionRow, outcomes, questions as question_table};
-use hopeval_results::{Log, Store};
+use hopeval_results::{FileCheck, Log, Store};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -22,6 +22,8 @@ pub struct Corrector {
     pub store: Store,
     /// The evaluator of the run's outcomes.
     pub evaluator: Arc<OutcomeEvaluator>,
+    /// The check of the run's questions.
+    pub questions: Option<FileCheck>,
     /// Questions of a cohort.
     pub cohort_size: u64,
     /// Edits known at the generation's start.
@@ -88,7 +90,8 @@ impl Corrector {
             (Some(old), _) => old,
             (None, Some(row)) => self.evaluator.question_gold(row),
             (None, None) => {
-                let mut rows = question_table::stream_questions(&self.store, log.run(), index)?;
+                let mut rows =
+                    question_table::stream_questions(&self.store, log.run(), self.questions.as_ref(), index)?;
                 let Some(row) = rows.next().transpose()? else { return Ok(()) };
                 self.evaluator.question_gold(&row)
             }

@@ -1,8 +1,9 @@
 //! Reads edits of gold from a run's log.
 
 use crate::error::JobError;
+use hopeval_results::check::get_checked;
 use hopeval_results::tables::QuestionRow;
-use hopeval_results::{Log, Store};
+use hopeval_results::{FileRemedy, Log, Store};
 use std::collections::BTreeMap;
 
 /// The rows of edited questions, by position. Of several edits, the one recorded latest in the log wins, whatever the
@@ -24,7 +25,7 @@ pub fn read_edits(store: &Store, log: &Log) -> Result<GoldEdits, JobError> {
 pub fn edits_after(store: &Store, log: &Log, seen: usize) -> Result<GoldEdits, JobError> {
     let mut edits = GoldEdits::new();
     for gold in log.state().golds.iter().skip(seen) {
-        let bytes = store.get(&gold.path)?;
+        let bytes = get_checked(store, &gold.path, gold.check.as_ref(), FileRemedy::Restore)?;
         for line in bytes.split(|&b| b == b'\n').filter(|line| !line.is_empty()) {
             let row: QuestionRow = serde_json::from_slice(line).map_err(|source| JobError::Stored {
                 what: "an edit of gold",

@@ -6,7 +6,7 @@ use super::feed::{QuestionFeed, QuestionShare};
 use super::open::OpenRun;
 use super::render::{LeaderParts, WorkerParts, render};
 use super::writes::WriterId;
-use super::{edits, evaluation};
+use super::{edits, evaluation, leftovers};
 use crate::error::JobError;
 use crate::fault::RunFault;
 use crate::mode::TimingMode;
@@ -65,7 +65,9 @@ pub fn fence_log(
 ) -> Result<u64, JobError> {
     let mut log = Log::open(store, &record.run)?;
     let total = (processes * workers) as u32;
-    Ok(log.append_fence(committer, processes as u32, total, &record.job_digest)?)
+    let generation = log.append_fence(committer, processes as u32, total, &record.job_digest)?;
+    leftovers::clear_staging(store, &record.run, generation, log.state().next)?;
+    Ok(generation)
 }
 
 impl Generation {
@@ -213,6 +215,7 @@ fn lead_run(
     let corrector = Corrector {
         store: store.clone(),
         evaluator: Arc::clone(&run.evaluator),
+        questions: run.record.questions_check().cloned(),
         cohort_size: run.resolved.cohort_size,
         before: edits::read_edits(store, log)?,
         seen: log.state().golds.len(),

@@ -10,7 +10,7 @@ use crate::prepare::questions::QuestionResolver;
 use crate::run::open::OpenRun;
 use hopeval_datasets::{Questions, RowPolicy};
 use hopeval_results::tables::{QuestionRow, questions as question_table};
-use hopeval_results::{Log, layout};
+use hopeval_results::{FileCheck, Log, layout};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -72,7 +72,7 @@ fn known_questions(run: &OpenRun, log: &Log) -> Result<BTreeMap<String, Question
     let store = &run.places.store;
     let before = read_edits(store, log)?;
     let mut known = BTreeMap::new();
-    for row in question_table::stream_questions(store, run.id(), 0)? {
+    for row in question_table::stream_questions(store, run.id(), run.record.questions_check(), 0)? {
         let row = edited_row(&before, row?);
         known.insert(row.id.clone(), row);
     }
@@ -98,7 +98,8 @@ fn commit_edit(run: &OpenRun, log: &mut Log, committer: &str, lines: &[u8]) -> R
     while !run.places.store.put_if_absent(&layout::gold_edit(run.id(), edit), lines.to_vec().into())? {
         edit += 1;
     }
-    log.append_gold(committer, edit, &layout::gold_edit(run.id(), edit))?;
+    let check = Some(FileCheck::of(lines));
+    log.append_gold(committer, edit, &layout::gold_edit(run.id(), edit), check)?;
     Ok(())
 }
 

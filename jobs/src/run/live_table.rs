@@ -1,8 +1,9 @@
 //! The live table of a running run, as an object of its own.
 
 use super::evaluator::TallyKey;
+use crate::error::JobError;
 use hopeval_operators::tally::TallyChange;
-use hopeval_results::layout;
+use hopeval_results::{FileRemedy, Store, StoreError, layout, seal};
 use serde::{Deserialize, Serialize};
 
 /// The live table as of a commit, in its own object. `tests/golden/commits.txt` holds the stored names.
@@ -18,6 +19,35 @@ pub struct LiveTable {
     pub golds: u64,
     /// The tallies.
     pub tallies: Vec<(TallyKey, TallyChange)>,
+}
+
+impl LiveTable {
+    /// Writes the live table of `run` in place of the one before.
+    ///
+    /// # Errors
+    /// An error of the store.
+    pub fn store(&self, store: &Store, run: &str) -> Result<(), JobError> {
+        let bytes = serde_json::to_vec(self).map_err(|source| unreadable(run, source))?;
+        Ok(store.put(&live_object(run), seal::add_seal(&bytes).into())?)
+    }
+
+    /// The live table of `run`, if it has one.
+    ///
+    /// # Errors
+    /// A damaged object, one of another version, or an error of the store.
+    pub fn load(store: &Store, run: &str) -> Result<Option<Self>, JobError> {
+        let name = live_object(run);
+        let bytes = match store.get(&name) {
+            Err(StoreError::NotFound { .. }) => return Ok(None),
+            bytes => bytes?,
+        };
+        let bytes = seal::remove_seal(store, &name, &bytes, FileRemedy::Restore)?.json;
+        serde_json::from_slice(&bytes).map(Some).map_err(|source| unreadable(run, source))
+    }
+}
+
+fn unreadable(run: &str, source: serde_json::Error) -> JobError {
+    JobError::Stored { what: "the live table", run: run.to_owned(), source }
 }
 
 /// Name of the live table's object.

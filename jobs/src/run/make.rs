@@ -1,6 +1,9 @@
 //! Makes a run: builds its missing inputs, except dense indexes, and writes its questions and its record.
+//!
+//! The order to make it is stored first (`making.rs`), so that `resume` can finish what a killed process began.
 
 use super::evaluator::OutcomeEvaluator;
+use super::making::MakingOrder;
 use super::passages::RunPassages;
 use super::settings::{ResolvedSettings, default_cohort_size};
 use crate::cache::ProgressReporter;
@@ -15,8 +18,8 @@ use crate::prepare::questions::{self, PreparationSummary};
 use hopeval_datasets::Format;
 use hopeval_results::run::{RUN_VERSION, run_id};
 use hopeval_results::tables::{QuestionRow, TableWriter, write_table};
-use hopeval_results::{RunRecord, layout};
-use std::collections::BTreeSet;
+use hopeval_results::{FileCheck, RunRecord, layout};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -37,7 +40,7 @@ pub type NameCheck<'a> = &'a dyn Fn(&RunNames) -> Result<(), String>;
 /// Makes a run of `job`, unless `check` refuses its names, and returns its id.
 ///
 /// # Errors
-/// Faults of the job, its files, its names or the store. The run is not visible then.
+/// Faults of the job, its files, its names or the store. Nothing of the run is left then.
 pub fn make_run(
     job: &Job,
     places: &Places,
@@ -45,29 +48,100 @@ pub fn make_run(
     check: NameCheck<'_>,
     report: ProgressReporter<'_>,
 ) -> Result<String, JobError> {
-    let opened = OpenedJob::open(job, &places.cache, places.threads, quarantine.is_some(), report)?;
-    let mut configured = ConfiguredJob::new(&opened, places, report)?;
-    // The settings are checked before anything is written.
-    let passages = RunPassages::Corpus(Arc::clone(opened.corpus()));
-    let evaluator =
-        OutcomeEvaluator::new(&opened.job.measures, Format::World, &configured.methods, &[], &passages)?;
-    let dataset_digest = dataset_digest(&opened.job)?;
+    let input = RunInput::open(job, places, quarantine.is_some(), report)?;
     let created_ms = now_ms();
-    let run = new_id(created_ms, &dataset_digest, opened.corpus().digest());
-    let prepared = write_questions(&opened, &mut configured, &evaluator, places, &run, quarantine, check, report)?;
-    let resolved = resolve_settings(opened, configured, prepared, dataset_digest, quarantine.is_some());
-    let unwritable = |source| JobError::Stored { what: "the settings", run: run.clone(), source };
-    let record = RunRecord {
-        schema_version: RUN_VERSION,
-        run: run.clone(),
-        job: resolved.job.name.clone(),
-        job_digest: resolved.digest(),
-        created_ms,
-        settings: serde_json::to_value(&resolved).map_err(unwritable)?,
-    };
-    record.create(&places.store)?;
-    tracing::info!(run, job = record.job, questions = resolved.prepared.questions, "the run is made");
-    Ok(run)
+    let run = new_id(created_ms, &input.dataset_digest, input.opened.corpus().digest());
+    let quarantine = quarantine.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
+    let order = MakingOrder { run, created_ms, job: job.clone(), quarantine };
+    order.store(&places.store)?;
+    input.write_run(&order, places, check, report)
+}
+
+/// Makes `run` if its maker was killed before it was made.
+///
+/// # Errors
+/// As [`make_run`].
+pub fn make_ordered(run: &str, places: &Places, report: ProgressReporter<'_>) -> Result<(), JobError> {
+    let store = &places.store;
+    let Some(order) = MakingOrder::load(store, run)? else { return Ok(()) };
+    if store.exists(&layout::run_record(run))? {
+        // The maker was killed after its last step but one.
+        return Ok(store.delete(&layout::making_order(run))?);
+    }
+    RunInput::open(&order.job, places, order.quarantine.is_some(), report)?
+        .write_run(&order, places, &|_| Ok(()), report)
+        .map(drop)
+}
+
+/// The input of a run to be made, open and checked.
+struct RunInput {
+    opened: OpenedJob,
+    configured: ConfiguredJob,
+    evaluator: OutcomeEvaluator,
+    dataset_digest: String,
+}
+
+impl RunInput {
+    fn open(job: &Job, places: &Places, set_aside: bool, report: ProgressReporter<'_>) -> Result<Self, JobError> {
+        let opened = OpenedJob::open(job, &places.cache, places.threads, set_aside, report)?;
+        let configured = ConfiguredJob::new(&opened, places, report)?;
+        // The settings are checked before anything is written.
+        let passages = RunPassages::Corpus(Arc::clone(opened.corpus()));
+        let evaluator =
+            OutcomeEvaluator::new(&opened.job.measures, Format::World, &configured.methods, &[], &passages)?;
+        let dataset_digest = dataset_digest(&opened.job)?;
+        Ok(Self { opened, configured, evaluator, dataset_digest })
+    }
+
+    /// Writes the ordered run and returns its id.
+    fn write_run(
+        self,
+        order: &MakingOrder,
+        places: &Places,
+        check: NameCheck<'_>,
+        report: ProgressReporter<'_>,
+    ) -> Result<String, JobError> {
+        match self.write_files(order, places, check, report) {
+            Ok(()) => {
+                places.store.delete(&layout::making_order(&order.run))?;
+                Ok(order.run.clone())
+            }
+            Err(error) => {
+                if let Err(error) = order.withdraw(&places.store) {
+                    tracing::warn!(%error, "cannot remove what is left of a run that was not made");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes the questions and the record.
+    fn write_files(
+        self,
+        order: &MakingOrder,
+        places: &Places,
+        check: NameCheck<'_>,
+        report: ProgressReporter<'_>,
+    ) -> Result<(), JobError> {
+        let Self { opened, mut configured, evaluator, dataset_digest } = self;
+        let (run, quarantine) = (&order.run, order.quarantine.as_deref());
+        let (prepared, checks) =
+            write_questions(&opened, &mut configured, &evaluator, places, run, quarantine, check, report)?;
+        let resolved = resolve_settings(opened, configured, prepared, dataset_digest, quarantine.is_some());
+        let unwritable = |source| JobError::Stored { what: "the settings", run: run.clone(), source };
+        let record = RunRecord {
+            schema_version: RUN_VERSION,
+            run: run.clone(),
+            job: resolved.job.name.clone(),
+            job_digest: resolved.digest(),
+            created_ms: order.created_ms,
+            settings: serde_json::to_value(&resolved).map_err(unwritable)?,
+            checks,
+        };
+        record.create(&places.store)?;
+        tracing::info!(run, job = record.job, questions = resolved.prepared.questions, "the run is made");
+        Ok(())
+    }
 }
 
 /// The digest of a job's files of questions.
@@ -83,7 +157,7 @@ fn new_id(created_ms: u64, dataset_digest: &str, corpus_digest: &str) -> String 
     run_id(created_ms, blake3::hash(seed.as_bytes()).to_hex().as_str())
 }
 
-/// Writes the tables of the questions and of the rows set aside.
+/// Writes the tables of the questions and of the rows set aside. Returns their checks, too.
 fn write_questions(
     opened: &OpenedJob,
     configured: &mut ConfiguredJob,
@@ -93,7 +167,7 @@ fn write_questions(
     quarantine: Option<&Path>,
     check: NameCheck<'_>,
     report: ProgressReporter<'_>,
-) -> Result<PreparationSummary, JobError> {
+) -> Result<(PreparationSummary, BTreeMap<String, FileCheck>), JobError> {
     let mut writer = TableWriter::<QuestionRow>::new(&places.store, &layout::questions_table(run))?;
     let (needs_candidates, overlap) = (configured.needs_candidates, &mut configured.overlap);
     let mut gold = GoldCounts::default();
@@ -110,9 +184,10 @@ fn write_questions(
     gold.refuse_unmeasurable(&opened.job, &prepared, evaluator)?;
     // Strata are known once all questions are read. Until the writer is finished, nothing of the run is in the store.
     check(&names_in_figures(opened, configured, &prepared)?).map_err(JobError::Names)?;
-    writer.finish()?;
-    write_table(&places.store, &layout::final_table(run, "errors"), errors)?;
-    Ok(prepared)
+    let written = writer.finish()?;
+    let set_aside = write_table(&places.store, &layout::final_table(run, "errors"), errors)?;
+    let checks = [written, set_aside].into_iter().map(|file| (file.path.clone(), file.file_check()));
+    Ok((prepared, checks.collect()))
 }
 
 /// Questions by their gold.

@@ -73,7 +73,7 @@ impl OpenRun {
         // Edited gold may name other passages than the tables without it.
         let finished = log.state().finished.as_ref().filter(|_| !log.state().lacks_gold());
         let Some(finished) = finished else { return Self::with_corpus(places, record, resolved, report) };
-        match RunPassages::read(&places.store, finished)? {
+        match RunPassages::read(&places.store, run, finished)? {
             Some(passages) => Self::with_passages(places, record, resolved, passages),
             None => Self::with_corpus(places, record, resolved, report)
                 .map_err(|source| JobError::NoPassages { run: run.to_owned(), source: Box::new(source) }),
@@ -176,7 +176,8 @@ impl OpenRun {
         from: u64,
     ) -> Result<impl Iterator<Item = Result<QuestionRow, JobError>> + Send + use<>, JobError> {
         let edits = edits::read_edits(&self.places.store, log)?;
-        let rows = question_table::stream_questions(&self.places.store, self.id(), from)?;
+        let rows =
+            question_table::stream_questions(&self.places.store, self.id(), self.record.questions_check(), from)?;
         Ok(rows.map(move |row| row.map(|row| edits::edited_row(&edits, row)).map_err(JobError::from)))
     }
 }

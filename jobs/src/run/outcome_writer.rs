@@ -6,7 +6,7 @@
 use crate::error::JobError;
 use crate::fault::RunFault;
 use crate::run::outcome::FinishedOutcome;
-use crate::run::writes::{Receipt, WriterId};
+use crate::run::writes::{Receipt, WriterId, WrittenPart};
 use crate::services::usage::{ServiceCounters, Usage};
 use crate::thread_start::start_thread;
 use hopeval_operators::persist::{DueWrites, DurableWriter};
@@ -110,11 +110,13 @@ fn write_parts(
         let mut part = None;
         if !rows.is_empty() {
             let name = layout::outcome_part(&writer_id.run, writer_id.generation, writer_id.worker, n as u64);
-            if let Err(error) = outcomes::write_part(store, &name, rows) {
-                fault.report(error.into());
-                return;
+            match outcomes::write_part(store, &name, rows) {
+                Ok(written) => part = Some(WrittenPart { name, check: written.file_check() }),
+                Err(error) => {
+                    fault.report(error.into());
+                    return;
+                }
             }
-            part = Some(name);
         }
         open.fetch_sub(1, Ordering::SeqCst);
         ticket.answer(Receipt::Part { part, cohorts, used });

@@ -3,7 +3,7 @@
 use crate::error::JobError;
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_results::log::FinalRecord;
-use hopeval_results::tables::{PassageRow, RunRow, read_table};
+use hopeval_results::tables::{PassageRow, RunRow, read_final};
 use hopeval_results::{RunRecord, Store};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,11 +34,14 @@ impl RunPassages {
     ///
     /// # Errors
     /// A table cannot be read.
-    pub(super) fn read(store: &Store, finished: &FinalRecord) -> Result<Option<Self>, JobError> {
-        let Some(path) = finished.path_of("passages") else { return Ok(None) };
-        let rows = read_table::<PassageRow>(store, path)?.into_iter().map(|row| (row.passage, row)).collect();
-        let runs = finished.path_of("runs").map(|path| read_table::<RunRow>(store, path)).transpose()?;
-        let corpus_name = runs.into_iter().flatten().find_map(|row| row.corpus);
+    pub(super) fn read(store: &Store, run: &str, finished: &FinalRecord) -> Result<Option<Self>, JobError> {
+        if finished.find_table("passages").is_none() {
+            return Ok(None);
+        }
+        let rows = read_final::<PassageRow>(store, run, finished)?;
+        let rows = rows.into_iter().map(|row| (row.passage, row)).collect();
+        let runs = read_final::<RunRow>(store, run, finished)?;
+        let corpus_name = runs.into_iter().find_map(|row| row.corpus);
         Ok(Some(Self::Stored(Arc::new(StoredPassages { corpus_name, rows }))))
     }
 

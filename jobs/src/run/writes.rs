@@ -1,6 +1,7 @@
 //! The writers of a run: their identities, and their receipts for durable writes.
 
 use crate::services::usage::{ServiceUsage, Usage};
+use hopeval_results::FileCheck;
 use serde::{Deserialize, Serialize};
 
 /// The identity of a writer of segments and parts.
@@ -14,6 +15,15 @@ pub struct WriterId {
     pub worker: u32,
 }
 
+/// A durable part of outcomes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WrittenPart {
+    /// The object.
+    pub name: String,
+    /// Its check.
+    pub check: FileCheck,
+}
+
 /// A durable write of one worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Receipt {
@@ -25,7 +35,7 @@ pub enum Receipt {
     /// Outcomes, and the usage of the worker's services until then.
     Part {
         /// The object; `None` if the receipt only reports usage.
-        part: Option<String>,
+        part: Option<WrittenPart>,
         /// Its cohorts, as (cohort, outcomes).
         #[serde(rename = "chunks")]
         cohorts: Vec<(u64, u64)>,

@@ -133,7 +133,7 @@ impl ParameterSearch {
         let order = |score: Option<f64>| score.unwrap_or(f64::NEG_INFINITY);
         ranked.sort_by(|a, b| order(b.score).total_cmp(&order(a.score)));
         let mut sample = Vec::new();
-        for row in question_table::stream_questions(&run.places.store, run.id(), 0)? {
+        for row in question_table::stream_questions(&run.places.store, run.id(), run.record.questions_check(), 0)? {
             let row = row?;
             sample.push(SampledQuestion::new(&row.id, &row.text));
         }

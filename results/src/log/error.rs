@@ -1,5 +1,6 @@
 //! Errors of a commit log.
 
+use crate::check::FileRemedy;
 use crate::store::StoreError;
 
 /// A failed log operation.
@@ -27,7 +28,7 @@ pub enum LogError {
         committer: String,
     },
     /// The record is not JSON of the right shape.
-    #[error("commit record `{path}` cannot be read: {source}")]
+    #[error("commit record `{path}` cannot be read: {source}\nhint: {}", FileRemedy::Restore.hint())]
     Malformed {
         /// The record.
         path: String,

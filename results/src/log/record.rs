@@ -4,7 +4,11 @@
 //! a default. `tests/golden/log.txt` has a record of every kind.
 
 use super::LogError;
+use crate::check::{FileCheck, FileRemedy};
+use crate::seal;
+use crate::store::Store;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Version of the records' format.
 pub const LOG_VERSION: u32 = 1;
@@ -50,6 +54,9 @@ pub enum RecordBody {
         edit: u64,
         /// The object with the edit.
         path: String,
+        /// Its check; `None` in records of earlier versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        check: Option<FileCheck>,
     },
     /// The run is finished and its tables are written.
     #[serde(rename = "final")]
@@ -68,6 +75,9 @@ pub struct Commit {
     pub segments: Vec<String>,
     /// Live figures, for people watching the run.
     pub live: serde_json::Value,
+    /// Checks of the parts, by object; empty in records of earlier versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub checks: BTreeMap<String, FileCheck>,
 }
 
 /// A cohort of a commit.
@@ -95,9 +105,9 @@ pub struct FinalRecord {
 }
 
 impl FinalRecord {
-    /// The object with a table.
-    pub fn path_of(&self, table: &str) -> Option<&str> {
-        self.tables.iter().find(|written| written.table == table).map(|written| written.path.as_str())
+    /// A written table.
+    pub fn find_table(&self, table: &str) -> Option<&FinalTable> {
+        self.tables.iter().find(|written| written.table == table)
     }
 }
 
@@ -116,6 +126,13 @@ pub struct FinalTable {
     pub digest: String,
 }
 
+impl FinalTable {
+    /// The check of its object.
+    pub fn file_check(&self) -> FileCheck {
+        FileCheck { bytes: self.bytes, digest: self.digest.clone() }
+    }
+}
+
 /// The part of a record common to all versions.
 #[derive(Deserialize)]
 struct LogRecordVersion {
@@ -123,24 +140,28 @@ struct LogRecordVersion {
 }
 
 impl LogRecord {
-    /// Reads the record number `seq` from the object `path`.
-    pub(super) fn from_json(path: &str, seq: u64, bytes: &[u8]) -> Result<Self, LogError> {
-        let malformed = |source| LogError::Malformed { path: path.to_owned(), source };
-        let LogRecordVersion { version } = serde_json::from_slice(bytes).map_err(malformed)?;
-        if version != LOG_VERSION {
-            return Err(LogError::Version { path: path.to_owned(), found: version, supported: LOG_VERSION });
+    /// Reads the record number `seq` from the object `name`.
+    pub(super) fn from_json(store: &Store, name: &str, seq: u64, bytes: &[u8]) -> Result<Self, LogError> {
+        let path = store.full_name(name);
+        if let Ok(LogRecordVersion { version }) = serde_json::from_slice(bytes)
+            && version != LOG_VERSION
+        {
+            return Err(LogError::Version { path, found: version, supported: LOG_VERSION });
         }
-        let record: Self = serde_json::from_slice(bytes).map_err(malformed)?;
+        let json = seal::remove_seal(store, name, bytes, FileRemedy::Restore)?.json;
+        let malformed = |source| LogError::Malformed { path: path.clone(), source };
+        let record: Self = serde_json::from_slice(&json).map_err(malformed)?;
         if record.seq != seq {
-            return Err(LogError::Misplaced { path: path.to_owned(), found: record.seq });
+            return Err(LogError::Misplaced { path, found: record.seq });
         }
         Ok(record)
     }
 
-    /// The record as JSON.
+    /// The record as JSON, with a seal.
     pub(super) fn to_json(&self) -> Result<Vec<u8>, LogError> {
         let path = format!("record {}", self.seq);
-        serde_json::to_vec_pretty(self).map_err(|source| LogError::Malformed { path, source })
+        let json = serde_json::to_vec_pretty(self).map_err(|source| LogError::Malformed { path, source })?;
+        Ok(seal::add_seal(&json))
     }
 
     /// True if this record equals `ours` except for the time of writing.

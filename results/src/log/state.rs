@@ -1,6 +1,7 @@
 //! The state described by a log, without its void records.
 
 use super::record::{Commit, FinalRecord, LogRecord, RecordBody};
+use crate::check::FileCheck;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,6 +12,8 @@ pub struct GoldEdit {
     pub edit: u64,
     /// The object with the edit.
     pub path: String,
+    /// Its check; `None` in logs of earlier versions.
+    pub check: Option<FileCheck>,
     /// The record's number.
     pub seq: u64,
 }
@@ -51,7 +54,9 @@ impl LogState {
         let current = record.generation == self.generation && self.generation > 0;
         match record.body {
             RecordBody::Fence { .. } if record.generation > self.generation => self.generation = record.generation,
-            RecordBody::Gold { edit, path } => self.golds.push(GoldEdit { edit, path, seq: record.seq }),
+            RecordBody::Gold { edit, path, check } => {
+                self.golds.push(GoldEdit { edit, path, check, seq: record.seq });
+            }
             RecordBody::Commit(commit) if current => self.apply_commit(commit),
             RecordBody::Final(tables) if current => self.finished = Some(tables),
             RecordBody::Fence { .. } | RecordBody::Commit(_) | RecordBody::Final(_) => self.void += 1,

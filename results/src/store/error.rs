@@ -43,6 +43,18 @@ pub enum StoreError {
         /// After the last byte.
         end: u64,
     },
+    /// The object is not the one that was written.
+    #[error("`{path}` is damaged: {found}, and {expected} was written\nhint: {hint}")]
+    Damaged {
+        /// The object.
+        path: String,
+        /// Its size or its digest.
+        found: String,
+        /// The size or the digest of the written object.
+        expected: String,
+        /// The way to get it back.
+        hint: &'static str,
+    },
     /// No space is left.
     #[error("cannot {operation} `{path}`: no space is left there")]
     Full {
@@ -156,6 +168,8 @@ impl StoreError {
             // A bucket that is absent is not an absent object.
             _ if evidence.no_bucket => Self::Refused { operation, path, source },
             _ if evidence.anonymous => Self::NoCredentials { operation, path, source },
+            // A later writer took this one for dead and removed its staging file: the put failed, and may be tried again.
+            ErrorMeaning::Absent if operation == "write" => Self::Failed { operation, path, source },
             ErrorMeaning::Absent => Self::NotFound { operation, path },
             ErrorMeaning::Full => Self::Full { operation, path, source },
             ErrorMeaning::TooLarge => Self::FileLimit { operation, path, source },

@@ -1,5 +1,6 @@
 //! Errors of a table.
 
+use crate::check::FileRemedy;
 use crate::log::LogError;
 use crate::store::StoreError;
 
@@ -61,7 +62,7 @@ pub enum TableError {
         expected: String,
     },
     /// The file is torn or was changed.
-    #[error("table `{path}` is corrupt: {source}")]
+    #[error("table `{path}` is corrupt: {source}\nhint: {}", FileRemedy::Restore.hint())]
     Corrupt {
         /// The file.
         path: String,

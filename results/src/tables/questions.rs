@@ -4,6 +4,7 @@
 
 use super::row::row;
 use super::{TableError, TableReader};
+use crate::check::{FileCheck, FileRemedy};
 use crate::layout;
 use crate::store::Store;
 
@@ -36,16 +37,18 @@ row! {
     }
 }
 
-/// The questions of `run` from position `from` on, read a row group at a time.
+/// The questions of `run` from position `from` on, read a row group at a time. `check` is in the run's record.
 ///
 /// # Errors
 /// An absent, foreign or corrupt table, or an error of the store.
 pub fn stream_questions(
     store: &Store,
     run: &str,
+    check: Option<&FileCheck>,
     from: u64,
 ) -> Result<impl Iterator<Item = Result<QuestionRow, TableError>> + Send + use<>, TableError> {
-    let reader = TableReader::<QuestionRow>::open(store, &layout::questions_table(run))?;
+    let reader =
+        TableReader::<QuestionRow>::open_checked(store, &layout::questions_table(run), check, FileRemedy::Restore)?;
     let first = reader.groups_where("index", from, u64::MAX).first().copied().unwrap_or(reader.row_groups());
     Ok(reader.rows_from(first).skip_while(move |row| row.as_ref().is_ok_and(|row| row.index < from)))
 }

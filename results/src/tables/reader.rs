@@ -3,6 +3,9 @@
 use super::cell::Columns;
 use super::writer::{TABLE_KEY, VERSION_KEY};
 use super::{Row, SCHEMA_VERSION, TableError};
+use crate::check::{FileCheck, FileRemedy};
+use crate::layout;
+use crate::log::FinalRecord;
 use crate::store::Store;
 use arrow::datatypes::{DataType, Field, Schema};
 use bytes::buf::Reader;
@@ -32,6 +35,8 @@ pub struct TableReader<R: Row> {
     path: String,
     size: u64,
     metadata: ArrowReaderMetadata,
+    /// All its bytes, if they were read to compare them with a check.
+    whole: Option<Bytes>,
     rows: PhantomData<fn() -> R>,
 }
 
@@ -41,15 +46,53 @@ impl<R: Row> TableReader<R> {
     /// # Errors
     /// An absent, foreign or corrupt file, another version, or an error of the store.
     pub fn open(store: &Store, name: &str) -> Result<Self, TableError> {
+        Self::open_whole(store, name, None)
+    }
+
+    /// As [`TableReader::open`]. If the file has a check, all of it is compared before anything is decoded.
+    ///
+    /// # Errors
+    /// As [`TableReader::open`], and a damaged file.
+    pub fn open_checked(
+        store: &Store,
+        name: &str,
+        check: Option<&FileCheck>,
+        remedy: FileRemedy,
+    ) -> Result<Self, TableError> {
+        let whole = check.map(|check| check.verify_file(store, name, remedy)).transpose()?.flatten();
+        Self::open_whole(store, name, whole)
+    }
+
+    /// Opens a table of a finished run: the one that its record names.
+    ///
+    /// # Errors
+    /// As [`TableReader::open_checked`].
+    pub fn open_final(store: &Store, run: &str, finished: &FinalRecord) -> Result<Self, TableError> {
+        match finished.find_table(R::TABLE.name) {
+            Some(table) => Self::open_checked(store, &table.path, Some(&table.file_check()), FileRemedy::Rewrite),
+            None => Self::open(store, &layout::final_table(run, R::TABLE.name)),
+        }
+    }
+
+    fn open_whole(store: &Store, name: &str, whole: Option<Bytes>) -> Result<Self, TableError> {
         let path = store.full_name(name);
-        let size = store.size(name)?;
-        let start = size.saturating_sub(TAIL_BYTES);
-        let tail = FileWindow { store, name, size, start, bytes: store.get_range(name, start..size)? }.into_fixed();
+        let size = match &whole {
+            Some(bytes) => bytes.len() as u64,
+            None => store.size(name)?,
+        };
+        let (start, bytes) = match &whole {
+            Some(bytes) => (0, bytes.clone()),
+            None => {
+                let start = size.saturating_sub(TAIL_BYTES);
+                (start, store.get_range(name, start..size)?)
+            }
+        };
+        let tail = FileWindow { store, name, size, start, bytes }.into_fixed();
         let metadata = ArrowReaderMetadata::load(&tail, ArrowReaderOptions::new())
             .map_err(|source| TableError::reading(&path, source))?;
         check_identity::<R>(&path, &metadata)?;
         check_columns::<R>(&path, metadata.schema())?;
-        Ok(Self { store: store.clone(), name: name.to_owned(), path, size, metadata, rows: PhantomData })
+        Ok(Self { store: store.clone(), name: name.to_owned(), path, size, metadata, whole, rows: PhantomData })
     }
 
     /// Rows in the table.
@@ -95,9 +138,11 @@ impl<R: Row> TableReader<R> {
     pub fn read_groups(&self, groups: &[usize]) -> Result<Vec<R>, TableError> {
         let corrupt = |source| TableError::reading(&self.path, source);
         let Some(range) = self.byte_range(groups).map_err(corrupt)? else { return Ok(Vec::new()) };
-        let bytes = self.store.get_range(&self.name, range.clone())?;
-        let window = FileWindow { store: &self.store, name: &self.name, size: self.size, start: range.start, bytes }
-            .into_fixed();
+        let (start, bytes) = match &self.whole {
+            Some(bytes) => (0, bytes.clone()),
+            None => (range.start, self.store.get_range(&self.name, range.clone())?),
+        };
+        let window = FileWindow { store: &self.store, name: &self.name, size: self.size, start, bytes }.into_fixed();
         let batches = ParquetRecordBatchReaderBuilder::new_with_metadata(window, self.metadata.clone())
             .with_row_groups(groups.to_vec())
             .with_batch_size(BATCH_ROWS)
@@ -147,6 +192,14 @@ impl<R: Row> TableReader<R> {
 /// As [`TableReader::open`].
 pub fn read_table<R: Row>(store: &Store, name: &str) -> Result<Vec<R>, TableError> {
     TableReader::open(store, name)?.rows_from(0).collect()
+}
+
+/// Reads a whole table of a finished run: the one that its record names.
+///
+/// # Errors
+/// As [`TableReader::open_final`].
+pub fn read_final<R: Row>(store: &Store, run: &str, finished: &FinalRecord) -> Result<Vec<R>, TableError> {
+    TableReader::open_final(store, run, finished)?.rows_from(0).collect()
 }
 
 /// The least and the greatest value of an unsigned column chunk.

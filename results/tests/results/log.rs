@@ -19,6 +19,7 @@ fn commit(cohorts: &[u64], part: &str) -> RecordBody {
         parts: vec![part.to_owned()],
         segments: vec![format!("segment of {part}")],
         live: serde_json::json!({"em": 0.1 + 0.2}),
+        checks: Default::default(),
     })
 }
 
@@ -114,8 +115,8 @@ fn gold_is_anyones_and_passed_over() {
     log.append_fence("a", 1, 1, "d").unwrap();
     let mut user = open(&store);
     log.append(1, "a", commit(&[0], "p")).unwrap();
-    assert_eq!(user.append_gold("user", 1, "gold/1").unwrap(), 2, "a commit in the way is passed over");
-    assert_eq!(user.append_gold("user", 2, "gold/2").unwrap(), 3);
+    assert_eq!(user.append_gold("user", 1, "gold/1", None).unwrap(), 2, "a commit in the way is passed over");
+    assert_eq!(user.append_gold("user", 2, "gold/2", None).unwrap(), 3);
     assert_eq!(log.append(1, "a", commit(&[1], "q")).unwrap(), 4, "so is gold");
     let golds: Vec<(u64, u64)> = log.state().golds.iter().map(|gold| (gold.edit, gold.seq)).collect();
     assert_eq!(golds, [(1, 2), (2, 3)], "and it is remembered");
@@ -158,7 +159,7 @@ fn eight_appenders_race_and_each_number_has_one_winner() {
             .map(|i| {
                 let mut log = log.clone();
                 scope.spawn(move || -> Vec<u64> {
-                    (0..25).map(|n| log.append_gold(&format!("user {i}"), n, "gold").unwrap()).collect()
+                    (0..25).map(|n| log.append_gold(&format!("user {i}"), n, "gold", None).unwrap()).collect()
                 })
             })
             .collect();

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests may unwrap, and so may what they share: a panic is the report")]
 
+mod checks;
 #[path = "../../../tests/support/golden.rs"]
 mod golden;
 mod journal;

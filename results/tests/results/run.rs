@@ -12,6 +12,7 @@ fn record(run: &str) -> RunRecord {
         job_digest: "0f3a".to_owned(),
         created_ms: 1,
         settings: serde_json::json!({"chunk_size": 64, "k1": 0.9}),
+        checks: Default::default(),
     }
 }
 

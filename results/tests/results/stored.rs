@@ -6,15 +6,19 @@ use hopeval_results::journal::{JournalEntry, JournalKey, scan_segment, write_seg
 use hopeval_results::log::{CohortCommit, Commit, FinalRecord, FinalTable, Log, RecordBody};
 use hopeval_results::run::RUN_VERSION;
 use hopeval_results::tables::QuestionRow;
-use hopeval_results::{RunRecord, Store, layout};
+use hopeval_results::{FileRemedy, RunRecord, Store, layout, seal};
 use serde_json::json;
+use std::collections::BTreeMap;
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// A stored document without its seal, which golden files do not have.
 fn text(store: &Store, name: &str) -> String {
-    String::from_utf8(store.get(name).unwrap().to_vec()).unwrap()
+    let document = seal::remove_seal(store, name, &store.get(name).unwrap(), FileRemedy::Restore).unwrap();
+    assert!(document.sealed, "{name}");
+    String::from_utf8(document.json).unwrap()
 }
 
 /// An entry whose key is one byte, repeated.
@@ -64,6 +68,7 @@ fn commit() -> Commit {
         parts: vec!["runs/run/outcomes/part.parquet".to_owned()],
         segments: vec!["journal/a.seg".to_owned(), "journal/b.seg".to_owned()],
         live: json!({"spent": [{"service": "\"s\"", "x": 0.1}]}),
+        checks: BTreeMap::new(),
     }
 }
 
@@ -91,7 +96,7 @@ fn records_of_logs_are_those_of_the_golden_file() {
     log.append_fence("mesh", 2, 8, "settings").unwrap();
     log.append(1, "mesh", RecordBody::Commit(commit())).unwrap();
     log.append(1, "mesh", RecordBody::Commit(Commit::default())).unwrap();
-    log.append_gold("someone", 1, "runs/run/gold/000001.jsonl").unwrap();
+    log.append_gold("someone", 1, "runs/run/gold/000001.jsonl", None).unwrap();
     log.append(1, "mesh", RecordBody::Final(finished())).unwrap();
     log.append(1, "mesh", RecordBody::Final(FinalRecord::default())).unwrap();
     let records = (0..log.state().records).map(|seq| timeless(&text(&store, &layout::log_record("run", seq))));
@@ -123,6 +128,7 @@ fn run_records_are_those_of_the_golden_file() {
         job_digest: "0f3a".to_owned(),
         created_ms: 1_795_300_384_123,
         settings: json!({"chunk": 64, "links": "none", "job": {"k1": 0.9}}),
+        checks: BTreeMap::new(),
     };
     record.create(&store).unwrap();
     golden::check("run", [text(&store, &layout::run_record(&record.run))]);

@@ -77,7 +77,7 @@ fn questions_stream_from_any_position() {
         .collect();
     write_table(&store, &layout::questions_table("run"), rows.clone()).unwrap();
     for from in [0, 1, 1023, 1024, 2499, 2500, 9999] {
-        let read: Result<Vec<_>, _> = questions::stream_questions(&store, "run", from).unwrap().collect();
+        let read: Result<Vec<_>, _> = questions::stream_questions(&store, "run", None, from).unwrap().collect();
         assert_eq!(read.unwrap(), rows[(from as usize).min(2500)..], "from {from}");
     }
     let reader = TableReader::<QuestionRow>::open(&store, &layout::questions_table("run")).unwrap();

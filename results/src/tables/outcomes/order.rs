@@ -6,12 +6,14 @@
 //! window with rows in it, and only the row groups of the window's configurations are read.
 
 use super::OutcomeRow;
-use crate::log::LogState;
+use crate::check::{FileCheck, FileRemedy};
+use crate::log::{Commit, LogState};
 use crate::parallel;
 use crate::store::Store;
 use crate::tables::{TableError, TableReader};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 /// Rows of a window. A row with a hundred passages takes about 2 KiB.
 const WINDOW_ROWS: u64 = 32_768;
@@ -23,9 +25,19 @@ pub struct FinalOrderOutcomes {
     cohort_size: u64,
     /// For each committed cohort: its commit, and its rows per configuration.
     cohorts: BTreeMap<u64, (usize, u64)>,
-    parts: Vec<Vec<String>>,
+    parts: Vec<Vec<CheckedPart>>,
+    /// Parts compared with their checks: each is compared once, at its first window.
+    compared: Mutex<BTreeSet<String>>,
     windows: VecDeque<OutcomeWindow>,
     rows: std::vec::IntoIter<OutcomeRow>,
+}
+
+/// A part with its check, if its commit has one.
+type CheckedPart = (String, Option<FileCheck>);
+
+/// The parts of a commit, with their checks.
+fn checked_parts(commit: &Commit) -> Vec<CheckedPart> {
+    commit.parts.iter().map(|part| (part.clone(), commit.checks.get(part).cloned())).collect()
 }
 
 /// A rectangle of outcomes held in memory at once.
@@ -60,7 +72,8 @@ pub fn in_final_order(
         run: run.to_owned(),
         cohort_size: cohort_size.max(1),
         cohorts,
-        parts: state.commits.iter().map(|commit| commit.parts.clone()).collect(),
+        parts: state.commits.iter().map(checked_parts).collect(),
+        compared: Mutex::default(),
         windows,
         rows: Vec::new().into_iter(),
     }
@@ -78,8 +91,8 @@ pub fn of_question(
 ) -> Result<Vec<OutcomeRow>, TableError> {
     let Some(&commit) = state.committed.get(&(index / cohort_size.max(1))) else { return Ok(Vec::new()) };
     let mut found = Vec::new();
-    for part in state.commits.get(commit).map_or(&[][..], |commit| &commit.parts) {
-        let reader = TableReader::<OutcomeRow>::open(store, part)?;
+    for (part, check) in state.commits.get(commit).map(checked_parts).unwrap_or_default() {
+        let reader = TableReader::<OutcomeRow>::open_checked(store, &part, check.as_ref(), FileRemedy::Restore)?;
         let rows = reader.read_groups(&reader.groups_where("index", index, index))?;
         found.extend(rows.into_iter().filter(|row| row.index == index));
     }
@@ -129,10 +142,10 @@ impl FinalOrderOutcomes {
         let wanted = || self.cohorts.range(window.cohorts.clone());
         let commits: BTreeSet<usize> = wanted().map(|(_, (commit, _))| *commit).collect();
         let (low, high) = (u64::from(window.configurations.start), u64::from(window.configurations.end) - 1);
-        let parts: Vec<(usize, &String)> =
+        let parts: Vec<(usize, &CheckedPart)> =
             commits.iter().flat_map(|&commit| self.parts[commit].iter().map(move |part| (commit, part))).collect();
         let read = parallel::map(&parts, |&(commit, part)| {
-            let reader = TableReader::<OutcomeRow>::open(&self.store, part)?;
+            let reader = self.open_part(part)?;
             let mut rows = Vec::new();
             for groups in reader.request_groups(&reader.groups_where("configuration", low, high)) {
                 let counts = |row: &OutcomeRow| {
@@ -152,6 +165,16 @@ impl FinalOrderOutcomes {
         rows.sort_by_key(|row| (row.configuration, row.index));
         self.check_counts(window, &rows)?;
         Ok(rows)
+    }
+
+    fn open_part(&self, (part, check): &CheckedPart) -> Result<TableReader<OutcomeRow>, TableError> {
+        let known = self.compared.lock().unwrap_or_else(PoisonError::into_inner).contains(part);
+        let check = check.as_ref().filter(|_| !known);
+        let reader = TableReader::open_checked(&self.store, part, check, FileRemedy::Restore)?;
+        if check.is_some() {
+            self.compared.lock().unwrap_or_else(PoisonError::into_inner).insert(part.clone());
+        }
+        Ok(reader)
     }
 
     /// Checks that a window holds each outcome of its cohorts exactly once.

@@ -1,0 +1,77 @@
+//! The order to make a run: stored before its questions, and removed after its record.
+//!
+//! ```text
+//!   making.json (the job) --> questions.parquet --> run.json --> making.json is removed
+//! ```
+//!
+//! A process killed in between leaves the order. Then `resume` makes the run from it, under the same id.
+
+use crate::error::JobError;
+use crate::job::file::Job;
+use hopeval_results::run::find_run;
+use hopeval_results::{FileRemedy, RunError, Store, StoreError, layout, seal};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// An order to make a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct MakingOrder {
+    /// The run's id.
+    pub(super) run: String,
+    /// Time of its creation, in milliseconds since 1970.
+    pub(super) created_ms: u64,
+    /// The job, paths absolute.
+    pub(super) job: Job,
+    /// The file for wrong rows, if they are set aside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) quarantine: Option<PathBuf>,
+}
+
+impl MakingOrder {
+    /// Stores the order. An order of the same run is replaced.
+    pub(super) fn store(&self, store: &Store) -> Result<(), JobError> {
+        let unwritable = |source| JobError::Stored { what: "the order", run: self.run.clone(), source };
+        let json = serde_json::to_vec_pretty(self).map_err(unwritable)?;
+        Ok(store.put(&layout::making_order(&self.run), seal::add_seal(&json).into())?)
+    }
+
+    /// The order to make `run`; `None` if there is none.
+    pub(super) fn load(store: &Store, run: &str) -> Result<Option<Self>, JobError> {
+        let name = layout::making_order(run);
+        let bytes = match store.get(&name) {
+            Err(StoreError::NotFound { .. }) => return Ok(None),
+            bytes => bytes?,
+        };
+        let json = seal::remove_seal(store, &name, &bytes, FileRemedy::Restore)?.json;
+        let unreadable = |source| JobError::Stored { what: "the order", run: run.to_owned(), source };
+        serde_json::from_slice(&json).map(Some).map_err(unreadable)
+    }
+
+    /// Removes everything of a run that cannot be made: nobody has seen it.
+    pub(super) fn withdraw(&self, store: &Store) -> Result<(), StoreError> {
+        let order = layout::making_order(&self.run);
+        for (name, _) in store.list(&layout::run_folder(&self.run))? {
+            if name != order {
+                store.delete(&name)?;
+            }
+        }
+        store.delete(&order)?;
+        if let Some(root) = store.local_path() {
+            // The folders are empty; another process may have removed them.
+            let folder = root.join(layout::run_folder(&self.run));
+            let _ = std::fs::remove_dir(folder.join("final"));
+            let _ = std::fs::remove_dir(folder);
+        }
+        Ok(())
+    }
+}
+
+/// Finds the run named by an id, a unique prefix of an id, or `latest`, among the runs and the orders to make one.
+///
+/// # Errors
+/// No such run; several; an error of the store.
+pub fn find_resumable(store: &Store, name: &str) -> Result<String, RunError> {
+    find_run(store, name, &|run| {
+        Ok(store.exists(&layout::run_record(run))? || store.exists(&layout::making_order(run))?)
+    })
+}

@@ -1,0 +1,68 @@
+//! Staging files of a local folder. An object is written under `NAME#N` and renamed; a killed writer leaves that file.
+//!
+//! Listings do not show them, and no name of an object has a `#`. A bucket has none: it expires unfinished uploads by
+//! itself.
+
+use super::{Store, StoreError};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// A staging file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StagingFile {
+    /// The object that was to be written.
+    pub object: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// The time since its last write.
+    pub age: Duration,
+}
+
+impl Store {
+    /// Removes the staging files under `folder`, at any depth, whose writer is `dead`, and returns how many there were.
+    /// A writer that is stopped and not dead finds its file gone: its put fails, and nothing is written.
+    ///
+    /// # Errors
+    /// A folder cannot be listed, or a file cannot be removed.
+    pub fn remove_staging(&self, folder: &str, dead: &dyn Fn(&StagingFile) -> bool) -> Result<u64, StoreError> {
+        let Some(root) = self.local_path() else { return Ok(0) };
+        let mut removed = 0;
+        let mut folders = vec![folder.to_owned()];
+        while let Some(folder) = folders.pop() {
+            let failed = |error| StoreError::from_io("list", self.full_name(&folder), error);
+            let entries = match std::fs::read_dir(root.join(&folder)) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                entries => entries.map_err(failed)?,
+            };
+            for entry in entries {
+                let entry = entry.map_err(failed)?;
+                let Ok(name) = entry.file_name().into_string() else { continue };
+                let name = format!("{folder}/{name}");
+                if entry.file_type().map_err(failed)?.is_dir() {
+                    folders.push(name);
+                } else if let Some(staged) = staging_file(&entry.path(), &name)
+                    && dead(&staged)
+                {
+                    match std::fs::remove_file(entry.path()) {
+                        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                            return Err(StoreError::from_io("remove", self.full_name(&name), error));
+                        }
+                        _ => removed += 1,
+                    }
+                }
+            }
+        }
+        Ok(removed)
+    }
+}
+
+/// The staging file at `path`; `None` if it is another file, or gone.
+fn staging_file(path: &Path, name: &str) -> Option<StagingFile> {
+    let (object, number) = name.rsplit_once('#')?;
+    if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let metadata = path.metadata().ok()?;
+    let age = SystemTime::now().duration_since(metadata.modified().ok()?).unwrap_or_default();
+    Some(StagingFile { object: object.to_owned(), bytes: metadata.len(), age })
+}
