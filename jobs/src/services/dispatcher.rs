@@ -75,8 +75,8 @@ pub struct DispatcherParts<'a> {
 }
 
 impl ServiceDispatcher {
-    /// Starts the services of one worker, each with its own thread. A later error that ends the run goes to the fault of
-    /// `parts`.
+    /// Starts the services of one worker, each with its own thread. A later error that ends the run goes to `parts`'
+    /// fault.
     ///
     /// # Errors
     /// A thread cannot be started.

@@ -168,7 +168,7 @@ impl StoreError {
             // A bucket that is absent is not an absent object.
             _ if evidence.no_bucket => Self::Refused { operation, path, source },
             _ if evidence.anonymous => Self::NoCredentials { operation, path, source },
-            // A later writer took this one for dead and removed its staging file: the put failed, and may be tried again.
+            // A later writer took this one for dead and removed its staging file. The put may be tried again.
             ErrorMeaning::Absent if operation == "write" => Self::Failed { operation, path, source },
             ErrorMeaning::Absent => Self::NotFound { operation, path },
             ErrorMeaning::Full => Self::Full { operation, path, source },
