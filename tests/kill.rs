@@ -5,6 +5,7 @@
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
+#![expect(clippy::print_stderr, reason = "the report of a run that fails")]
 
 #[path = "support/faults.rs"]
 mod faults;

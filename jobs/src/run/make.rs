@@ -124,10 +124,9 @@ impl RunInput {
         report: ProgressReporter<'_>,
     ) -> Result<(), JobError> {
         let Self { opened, mut configured, evaluator, dataset_digest } = self;
-        let (run, quarantine) = (&order.run, order.quarantine.as_deref());
-        let (prepared, checks) =
-            write_questions(&opened, &mut configured, &evaluator, places, run, quarantine, check, report)?;
-        let resolved = resolve_settings(opened, configured, prepared, dataset_digest, quarantine.is_some());
+        let run = &order.run;
+        let (prepared, checks) = write_questions(&opened, &mut configured, &evaluator, places, order, check, report)?;
+        let resolved = resolve_settings(opened, configured, prepared, dataset_digest, order.quarantine.is_some());
         let unwritable = |source| JobError::Stored { what: "the settings", run: run.clone(), source };
         let record = RunRecord {
             schema_version: RUN_VERSION,
@@ -163,11 +162,11 @@ fn write_questions(
     configured: &mut ConfiguredJob,
     evaluator: &OutcomeEvaluator,
     places: &Places,
-    run: &str,
-    quarantine: Option<&Path>,
+    order: &MakingOrder,
     check: NameCheck<'_>,
     report: ProgressReporter<'_>,
 ) -> Result<(PreparationSummary, BTreeMap<String, FileCheck>), JobError> {
+    let (run, quarantine) = (&order.run, order.quarantine.as_deref());
     let mut writer = TableWriter::<QuestionRow>::new(&places.store, &layout::questions_table(run))?;
     let (needs_candidates, overlap) = (configured.needs_candidates, &mut configured.overlap);
     let mut gold = GoldCounts::default();

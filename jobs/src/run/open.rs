@@ -42,7 +42,6 @@ impl OpenRun {
     ///
     /// # Errors
     /// No such run, another version's record, a corpus with another digest.
-    #[expect(clippy::self_named_constructors, reason = "what is open was opened")]
     pub fn open(places: &Places, run: &str, report: ProgressReporter<'_>) -> Result<Self, JobError> {
         let (record, resolved) = read_settings(places, run)?;
         Self::with_corpus(places, record, resolved, report)

@@ -8,9 +8,12 @@ use timely::container::CapacityContainerBuilder;
 use timely::dataflow::operators::generic::operator::source;
 use timely::worker::Worker;
 
+/// Slots with their answers; `None` for a dropped ticket.
+type HeardAnswers = Vec<(usize, Option<u32>)>;
+
 struct Listener {
     mailbox: Rc<Mailbox<u32>>,
-    heard: Rc<RefCell<Vec<(usize, Option<u32>)>>>,
+    heard: Rc<RefCell<HeardAnswers>>,
 }
 
 /// An operator that reads its mailbox only when woken, and never ends.
