@@ -86,7 +86,8 @@ fn the_document_of_a_run_has_its_stable_shape() {
     let null_or = |value: &Value, is: fn(&Value) -> bool| value.is_null() || is(value);
     for row in document["measures"].as_array().unwrap() {
         let keys: Vec<&str> = row.as_object().unwrap().keys().map(String::as_str).collect();
-        let all = ["configuration", "context_mode", "coverage", "measure", "n", "stderr", "stratum", "value"];
+        let all =
+            ["configuration", "context_mode", "coverage", "high", "low", "measure", "n", "stderr", "stratum", "value"];
         assert_eq!(keys, all);
         assert!(
             ["configuration", "context_mode", "measure", "stratum"].iter().all(|key| row[key].is_string()),
@@ -265,15 +266,15 @@ run RUN: tiny
 
 context mode: open
 
-| configuration | n | coverage | em | recall_frac@2   |
-|---------------|---|----------|----|-----------------|
-| bm25          | 6 | 1.000    | –  | 1.0000 ± 0.0000 |
+| configuration | n | coverage | em | recall_frac@2           |
+|---------------|---|----------|----|-------------------------|
+| bm25          | 6 | 1.000    | –  | 1.0000 [0.6097, 1.0000] |
 
 context mode: oracle
 
-| configuration | n | coverage | em              | recall_frac@2   |
-|---------------|---|----------|-----------------|-----------------|
-| oracle        | 6 | 1.000    | 1.0000 ± 0.0000 | 1.0000 ± 0.0000 |
+| configuration | n | coverage | em                      | recall_frac@2           |
+|---------------|---|----------|-------------------------|-------------------------|
+| oracle        | 6 | 1.000    | 1.0000 [0.6097, 1.0000] | 1.0000 [0.6097, 1.0000] |
 
 incurred by this run
 

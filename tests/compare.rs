@@ -195,7 +195,7 @@ fn tables_say_what_they_show() {
 #[test]
 fn what_is_not_there_is_refused() {
     for (option, name, allowed) in [
-        ("--against", "random#1", "its configurations are bm25, given, random, tfidf"),
+        ("--against", "random#1", "the run has bm25, given, random, tfidf"),
         ("--stratum", "type=nothing", "type=bridge"),
     ] {
         let output = run(&mut hopeval(SAMPLE.dir(), &["show", "latest", "--store", "store", option, name]));

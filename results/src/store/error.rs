@@ -313,7 +313,9 @@ fn kind_meaning(kind: ErrorKind) -> ErrorMeaning {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => ErrorMeaning::Full,
         ErrorKind::FileTooLarge => ErrorMeaning::TooLarge,
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => ErrorMeaning::Denied,
-        ErrorKind::NotADirectory
+        // A file where a folder must be, among them: a put of an object that exists has a kind of its own.
+        ErrorKind::AlreadyExists
+        | ErrorKind::NotADirectory
         | ErrorKind::IsADirectory
         | ErrorKind::InvalidFilename
         | ErrorKind::InvalidInput
