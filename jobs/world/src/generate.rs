@@ -109,6 +109,7 @@ pub fn generate_world(
     out: &Path,
     mut progress: impl FnMut(GenerationProgress),
 ) -> Result<WorldReport, WorldError> {
+    settings.check_writable()?;
     let world = World::new(*settings)?;
     create_dir_all(out).map_err(|source| WorldError::Write { path: out.to_owned(), source })?;
     let mut digest = blake3::Hasher::new();

@@ -158,7 +158,7 @@ pub struct WorldSettings {
 }
 
 impl WorldSettings {
-    /// The largest number of questions: some 5 GB of them.
+    /// The largest number of questions that are written to a file: some 5 GB of them.
     pub const MOST_QUESTIONS: u64 = 10_000_000;
     /// The least number of passages. In a smaller world some class of entities would be too small to draw from.
     pub const LEAST_PASSAGES: u64 = 400;
@@ -183,7 +183,19 @@ impl WorldSettings {
         }
     }
 
-    /// Checks every field.
+    /// Checks that a file can hold the questions. Single questions can be made in any number.
+    ///
+    /// # Errors
+    /// A [`WorldError`] with the allowed numbers.
+    pub fn check_writable(&self) -> Result<(), WorldError> {
+        if (1..=Self::MOST_QUESTIONS).contains(&self.questions) {
+            return Ok(());
+        }
+        let given = self.questions;
+        Err(WorldError::OutOfRange { field: "questions", given, least: 1, most: Self::MOST_QUESTIONS })
+    }
+
+    /// Checks every field but the number of questions.
     ///
     /// # Errors
     /// A [`WorldError`] with the field and the allowed values.
@@ -195,7 +207,6 @@ impl WorldSettings {
                 Err(WorldError::OutOfRange { field, given, least, most })
             }
         };
-        within("questions", self.questions, 1, Self::MOST_QUESTIONS)?;
         within("passages", self.passages, Self::LEAST_PASSAGES, Self::MOST_PASSAGES)?;
         within("candidates", self.candidates.into(), Self::LEAST_CANDIDATES.into(), Self::MOST_CANDIDATES.into())?;
         within("mix (sum of weights)", self.mix.total(), 1, u64::from(u32::MAX))?;
