@@ -2,7 +2,7 @@
 //!
 //! All three behave alike: a put is atomic (the whole object exists, or nothing), a reader sees an object as soon as
 //! its put has returned, [`Store::put_if_absent`] has one winner, listings are sorted. All methods block; do not call
-//! them from asynchronous code. Outages are waited out ([`patience`]); all other failures end a call at once.
+//! them from asynchronous code. Outages are waited out (`patience`); all other failures end a call at once.
 
 mod error;
 mod open;

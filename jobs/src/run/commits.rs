@@ -99,7 +99,7 @@ impl CommitParts {
             corrector: self.corrector,
             open: self.open_writes,
         };
-        let thread = start_thread("ledger", move || writer.write_commits(&receiver))?;
+        let thread = start_thread("commits", move || writer.write_commits(&receiver))?;
         Ok((committer, thread))
     }
 }

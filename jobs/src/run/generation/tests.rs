@@ -56,10 +56,10 @@ fn a_thread_that_cannot_start_is_an_error_before_anything_is_asked() {
 fn a_committing_thread_that_cannot_start_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let (_places, open, number) = begin(dir.path());
-    refuse_thread(Some("ledger"));
+    refuse_thread(Some("commits"));
     let joined = Generation::join(open, number, Some("committer")).map(drop);
     refuse_thread(None);
-    assert!(matches!(&joined, Err(JobError::Thread { name, .. }) if name == "ledger"), "{joined:?}");
+    assert!(matches!(&joined, Err(JobError::Thread { name, .. }) if name == "commits"), "{joined:?}");
 }
 
 #[test]
