@@ -21,7 +21,8 @@ fn smallest_datasets() -> Vec<(&'static str, String)> {
         (
             "iirc",
             row(json!({"pid": "i", "title": "T", "text": "A text.", "links": [], "questions": [{
-                "qid": "i0", "question": question, "context": [{"passage": "Film 0", "text": "directed", "indices": [0, 1]}],
+                "qid": "i0", "question": question,
+                "context": [{"passage": "Film 0", "text": "directed", "indices": [0, 1]}],
                 "answer": {"type": "span", "answer_spans": [{"text": "Person 0"}]},
             }]})),
         ),

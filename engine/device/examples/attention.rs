@@ -1,7 +1,7 @@
 //! Attention's speed, as a part of the speed of matrix products on the same machine in the same run.
 //!
-//! **Why**: attention is a few percent of a model's operations, and must stay a few percent of its time; where products of
-//! DeBERTa's relative positions are added it is more.
+//! **Why**: attention is a few percent of a model's operations, and must stay a few percent of its time; where
+//! products of DeBERTa's relative positions are added it is more.
 //! **What**: packed sequences of one length, self-attention, all heads. Useful operations are the products of every
 //! query with every visible key and of every weight with every value, and one more product of this size for each term
 //! of relative positions. Beside them a square product by `linear`. Medians of the repeats, taken in turns, in seconds

@@ -1,8 +1,9 @@
 //! Times the CPU's matrix products.
 //!
 //! Why: they are nine tenths of a language model's work, so their rate is the floor under everything else.
-//! What: `x [m, k] · weightᵀ [n, k]` at the shapes of GPT-2 and of squares, packed and mapped; wall and CPU seconds of the
-//! best and the median of several repeats. One JSON line for each; `ops/bench/lm/gemm.py` sets them beside numpy's.
+//! What: `x [m, k] · weightᵀ [n, k]` at the shapes of GPT-2 and of squares, packed and mapped; wall and CPU seconds
+//! of the best and the median of several repeats. One JSON line for each; `ops/bench/lm/gemm.py` sets them beside
+//! numpy's.
 //! Knobs: `gemm_bench [--threads N] [--isa avx2|avx512] [--repeats N] [--dtype f32|bf16] [--mapped] [MxNxK..]`.
 
 use hopeval_device::cpu::{CpuOptions, InstructionSet};

@@ -212,16 +212,16 @@ fn a_flush_is_not_done_while_an_earlier_write_is_open() {
 }
 
 /// Writes an item a while after its arrival.
-struct Waiting {
+struct DelayedWriter {
     since: Option<Instant>,
     writes: Rc<RefCell<Vec<Ticket<usize>>>>,
 }
 
-impl Waiting {
+impl DelayedWriter {
     const WAIT: Duration = Duration::from_millis(20);
 }
 
-impl DurableWriter for Waiting {
+impl DurableWriter for DelayedWriter {
     type Item = u8;
     type Receipt = usize;
 
@@ -245,7 +245,7 @@ impl DurableWriter for Waiting {
 fn an_item_does_not_wait_for_the_next_event() {
     const PATIENCE: Duration = Duration::from_secs(20);
     timely::execute_directly(|worker| {
-        let writer = Waiting { since: None, writes: Rc::default() };
+        let writer = DelayedWriter { since: None, writes: Rc::default() };
         let writes = Rc::clone(&writer.writes);
         let (mut input, _probe) = worker.dataflow::<u64, _, _>(|scope| {
             let (input, items) = scope.new_unordered_input::<CapacityContainerBuilder<Vec<u8>>>();
@@ -257,7 +257,7 @@ fn an_item_does_not_wait_for_the_next_event() {
             let begun = Instant::now();
             while writes.borrow().len() < round {
                 assert!(begun.elapsed() < PATIENCE, "the item waits for ever");
-                worker.step_or_park(Some(Waiting::WAIT));
+                worker.step_or_park(Some(DelayedWriter::WAIT));
             }
         }
         writes.borrow_mut().drain(..).for_each(|ticket| ticket.answer(1));
