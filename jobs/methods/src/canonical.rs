@@ -12,11 +12,12 @@
 //! * A new variant gets a name never used by another of its enum.
 //! * `tests/golden/payloads.txt` holds the bytes of every variant and option.
 
+use crate::fragment::FragmentDigest;
 use crate::prompt::{ChatRole, Content, LengthLimit, OverflowRule, PassageForm, Prompt, PromptPart};
 use crate::request::{
     Direction, EmbedPayload, EmbedRole, EntailPayload, FilterPayload, GeneratePayload, LabelPayload, LinksPayload,
     PassageId, PassageSet, PassagesPayload, ReadPayload, RequestPayload, RerankPayload, RetrievalRestriction,
-    RetrievePayload, Sampling, ScorePayload, Statistics, TextFormat,
+    RetrievePayload, Sampling, SamplingPenalties, ScorePayload, Statistics, TextFormat,
 };
 use serde::Serialize;
 
@@ -157,6 +158,7 @@ impl Canonical for PassageSet {
         match self {
             Self::Ids(ids) => write_object(&[("Ids", ids)], out),
             Self::Titles(titles) => write_object(&[("Titles", titles)], out),
+            Self::FoldedTitles(titles) => write_object(&[("FoldedTitles", titles)], out),
         }
     }
 }
@@ -278,28 +280,48 @@ impl Canonical for Sampling {
     fn write_canonical(&self, out: &mut Vec<u8>) {
         match self {
             Self::Greedy => write_unit("Greedy", out),
-            Self::Sample { temperature, top_p, top_k } => {
-                write_variant("Sample", &[("temperature", temperature), ("top_p", top_p), ("top_k", top_k)], out);
+            Self::Sample { temperature, top_p, top_k, penalties } => {
+                let mut fields: Vec<(&str, &dyn Canonical)> =
+                    vec![("temperature", temperature), ("top_p", top_p), ("top_k", top_k)];
+                let SamplingPenalties { repetition, presence, frequency } = penalties;
+                let none = SamplingPenalties::default();
+                for (name, value, default) in [
+                    ("repetition_penalty", repetition, none.repetition),
+                    ("presence_penalty", presence, none.presence),
+                    ("frequency_penalty", frequency, none.frequency),
+                ] {
+                    if *value != default {
+                        fields.push((name, value));
+                    }
+                }
+                write_variant("Sample", &fields, out);
             }
+            Self::Server => write_unit("Server", out),
         }
     }
 }
 
 impl Canonical for TextFormat {
     fn write_canonical(&self, out: &mut Vec<u8>) {
-        let name = match self {
-            Self::Text => "text",
-            Self::Json => "json",
-            Self::WithSpecial => "with_special",
-        };
-        write_unit(name, out);
+        match self {
+            Self::Text => write_unit("text", out),
+            Self::Json => write_unit("json", out),
+            Self::WithSpecial => write_unit("with_special", out),
+            Self::Schema(schema) => write_object(&[("schema", schema)], out),
+        }
     }
 }
 
 impl Canonical for Prompt {
     fn write_canonical(&self, out: &mut Vec<u8>) {
-        let Self { parts, budget, overflow } = self;
-        write_object(&[("parts", parts), ("budget", budget), ("overflow", overflow)], out);
+        let Self { parts, budget, overflow, count_parts } = self;
+        let mut fields: Vec<(&str, &dyn Canonical)> =
+            vec![("parts", parts), ("budget", budget), ("overflow", overflow)];
+        // The stored answer has a longer report.
+        if *count_parts {
+            fields.push(("count_parts", count_parts));
+        }
+        write_object(&fields, out);
     }
 }
 
@@ -325,11 +347,18 @@ impl Canonical for Content {
     fn write_canonical(&self, out: &mut Vec<u8>) {
         match self {
             Self::Text(text) => write_object(&[("Text", text)], out),
+            Self::Fragment(digest) => write_object(&[("Fragment", digest)], out),
             Self::Passage { passage, form } => write_variant("Passage", &[("passage", passage), ("form", form)], out),
             Self::Sentence { passage, sentence } => {
                 write_variant("Sentence", &[("passage", passage), ("sentence", sentence)], out);
             }
         }
+    }
+}
+
+impl Canonical for FragmentDigest {
+    fn write_canonical(&self, out: &mut Vec<u8>) {
+        write_scalar(&self.to_string(), out);
     }
 }
 
@@ -359,6 +388,9 @@ impl Canonical for OverflowRule {
     fn write_canonical(&self, out: &mut Vec<u8>) {
         match self {
             Self::Drop { part } => write_variant("Drop", &[("part", part)], out),
+            Self::DropParts { first, count } => {
+                write_variant("DropParts", &[("first", first), ("count", count)], out);
+            }
             Self::Cut { part, to } => write_variant("Cut", &[("part", part), ("to", to)], out),
         }
     }

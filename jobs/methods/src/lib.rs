@@ -2,7 +2,7 @@
 //!
 //! A method is a deterministic state machine without I/O ([`Machine`]): it starts with a question, sends [`Request`]s,
 //! receives [`Response`]s and ends with an [`Outcome`]. This crate knows no dataflow, no model, no index, no dataset,
-//! no clock and no random source; it depends on `std` and serde alone. The whole protocol is plain data and crosses a
+//! no clock and no random source; it depends on `std`, serde and a hash alone. The whole protocol is plain data and crosses a
 //! process boundary as JSON.
 //!
 //! ```text
@@ -14,6 +14,7 @@
 
 pub mod annotation;
 mod canonical;
+pub mod fragment;
 mod machine;
 mod methods;
 pub mod notation;
@@ -27,12 +28,18 @@ mod take;
 pub mod testing;
 pub mod transcript;
 
+pub use fragment::{Fragment, FragmentDigest};
 pub use machine::{
-    ContextMode, Machine, MachineStep, Method, MethodError, MethodSetting, PromptWording, Question, ServiceUse,
+    ContextMode, GivenContext, Machine, MachineStep, Method, MethodError, MethodSetting, PromptWording, Question,
+    ServiceAbility, ServiceUse,
 };
-pub use outcome::{Outcome, OutcomeStatus, PassagePath, RankedPassage, SupportingSentence};
+pub use outcome::{
+    NamedSentence, Outcome, OutcomeNote, OutcomeStatus, PassagePath, RankedPassage, SupportingSentence,
+};
 pub use prompt::{ChatRole, Content, LengthLimit, OverflowRule, PassageForm, Prompt, PromptPart};
 pub use registry::{MethodInfo, ParameterInfo, build_method, method_kinds, resolve_parameters};
-pub use request::{Affinity, PassageId, Request, RequestKind, RequestPayload, ServiceName};
-pub use response::{Answer, AnswerWork, Failure, FailureKind, PassageText, PromptReport, Response};
+pub use request::{Affinity, PassageId, Request, RequestKind, RequestPayload, ServiceName, StepName};
+pub use response::{
+    Answer, AnswerWork, CallFacts, Failure, FailureKind, MoneyAmount, PassageText, PromptReport, Response,
+};
 pub use transcript::{MissingResponse, Round, Transcript};

@@ -6,14 +6,19 @@
 //! * It moves in rounds: `step` gets *all* responses of the last round, in the order of its requests. The order of
 //!   arrival has no effect. The first call gets an empty list.
 //! * `MachineStep::Ask` holds at least one request; a machine is never stepped after `MachineStep::Done`.
+//! * A machine does not see [`Response::facts`]: the caller takes them away, since they differ from run to run.
+//! * Requests of one round with one payload and different draws are independent samples. A service may answer them by
+//!   one call for several samples, so their responses may share their time of arrival and nothing else.
 //! * A failed request is a response like any other. The machine decides; if it cannot continue, it ends with
 //!   [`crate::OutcomeStatus::Failed`].
 //! * It always ends: with any answers, it is done after a bounded number of rounds.
 
+use crate::fragment::Fragment;
 use crate::outcome::Outcome;
 use crate::request::{PassageId, Request, RequestKind, ServiceName};
 use crate::response::Response;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// A question as a machine sees it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -31,6 +36,23 @@ pub struct Question {
     pub gold: Vec<Vec<PassageId>>,
     /// Gold answers. For controls.
     pub answers: Vec<String>,
+    /// A text that belongs to the question (IIRC's introductory paragraph), if the dataset has one.
+    #[serde(default)]
+    pub context: Option<GivenContext>,
+    /// The outcome to be judged, for methods that judge the outcomes of others.
+    #[serde(default)]
+    pub prediction: Option<Box<Outcome>>,
+}
+
+/// A text given with a question.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GivenContext {
+    /// Its title; empty if the dataset has none.
+    pub title: String,
+    /// Its text.
+    pub text: String,
+    /// The passage of the corpus with this title and text, if there is one.
+    pub passage: Option<PassageId>,
 }
 
 /// The result of a step.
@@ -90,13 +112,71 @@ pub struct ServiceUse {
     pub service: ServiceName,
     /// The kind of request it must answer.
     pub kind: RequestKind,
+    /// Further abilities without which the method cannot work with it. A job with a service that lacks one is refused
+    /// before its first request.
+    pub needs: Vec<ServiceAbility>,
+}
+
+impl ServiceUse {
+    /// The service named by `parameter`, which must answer `kind`.
+    pub fn new(parameter: &'static str, service: &ServiceName, kind: RequestKind) -> Self {
+        Self { parameter, service: service.clone(), kind, needs: Vec::new() }
+    }
+
+    /// The same, with a further ability.
+    pub fn with_need(mut self, ability: ServiceAbility) -> Self {
+        self.needs.push(ability);
+        self
+    }
+}
+
+/// An ability of a service that generates, beyond answering at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServiceAbility {
+    /// Continues a trailing text of the assistant (`prompt.rs`).
+    Continue,
+    /// Promises a JSON object ([`crate::request::TextFormat::Json`]).
+    Json,
+    /// Promises a JSON value of a schema ([`crate::request::TextFormat::Schema`]).
+    Schema,
+    /// Writes special tokens ([`crate::request::TextFormat::WithSpecial`]).
+    SpecialTokens,
+    /// Gives the log-probabilities of the written tokens.
+    Logprobs,
+    /// Penalises repeated tokens ([`crate::request::SamplingPenalties`]).
+    Penalties,
+}
+
+impl ServiceAbility {
+    /// Every ability, in the order of reports.
+    pub const ALL: [ServiceAbility; 6] = [
+        ServiceAbility::Continue,
+        ServiceAbility::Json,
+        ServiceAbility::Schema,
+        ServiceAbility::SpecialTokens,
+        ServiceAbility::Logprobs,
+        ServiceAbility::Penalties,
+    ];
+
+    /// The name in errors and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Continue => "continue",
+            Self::Json => "json",
+            Self::Schema => "schema",
+            Self::SpecialTokens => "special_tokens",
+            Self::Logprobs => "logprobs",
+            Self::Penalties => "penalties",
+        }
+    }
 }
 
 /// The wording of a configuration's prompts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptWording {
-    /// The author of the words: `hopeval`, or `job` if the job gives them.
-    pub origin: &'static str,
+    /// The author of the words: `hopeval`, `job` if the job gives them, or the name of an imported set of prompts.
+    pub origin: Cow<'static, str>,
     /// All words, in a form that changes with every change of a prompt.
     pub text: String,
 }
@@ -109,8 +189,8 @@ pub struct PromptWording {
 ///    adds the tags of a labeler.
 /// 2. *Questions are prepared.* If any configuration's `context_mode` is [`ContextMode::Given`], every candidate of
 ///    every question must be in the corpus.
-/// 3. *Run opens*, in each process. The temperatures of all configurations are collected before the first request is
-///    sent. The outcome evaluator asks `gives_answers`, `gives_ranking`, `gives_support` and `gives_evidences` once. It
+/// 3. *Run opens*, in each process. The temperatures and `fragments` of all configurations are collected before the
+///    first request is sent. The outcome evaluator asks `gives_answers`, `gives_ranking`, `gives_support` and `gives_evidences` once. It
 ///    needs them to distinguish an undefined measure from a score of 0.
 /// 4. *Question is admitted.* `start` is called once for each configuration of each question, on the admitting worker.
 ///    If `reads_gold` is false, the question comes without gold and answers. From then on only [`Machine::step`] is
@@ -177,6 +257,12 @@ pub trait Method: Send + Sync {
     /// The wording of its prompts, for the configuration's record; `None` for a method without prompts.
     fn wording(&self) -> Option<PromptWording> {
         None
+    }
+
+    /// The texts behind the digests of its prompts' [`crate::Content::Fragment`]s. Every process has them before the
+    /// first request.
+    fn fragments(&self) -> Vec<Fragment> {
+        Vec::new()
     }
 
     /// The services it asks, in a fixed order.

@@ -8,12 +8,13 @@ pub(crate) mod parse;
 
 pub use parse::NotationError;
 
-use crate::outcome::{Outcome, OutcomeStatus, RankedPassage};
+use crate::outcome::{NamedSentence, Outcome, OutcomeNote, OutcomeStatus, RankedPassage};
 use crate::prompt::{Content, LengthLimit, OverflowRule, PassageForm, Prompt};
 use crate::request::{
-    Direction, EmbedRole, PassageId, PassageSet, Request, RequestPayload, Sampling, Statistics, TextFormat,
+    Direction, EmbedRole, PassageId, PassageSet, Request, RequestPayload, Sampling, SamplingPenalties, Statistics,
+    TextFormat,
 };
-use crate::response::{Answer, AnswerWork, Failure, FinishReason, Response, RetrievalHit};
+use crate::response::{Answer, AnswerWork, CallFacts, Failure, MoneyAmount, Response, RetrievalHit};
 use std::fmt::{Display, Formatter, Result};
 
 /// A JSON string.
@@ -67,6 +68,9 @@ impl Display for PassageSet {
         match self {
             PassageSet::Ids(ids) => write!(f, "ids={}", JoinedItems(ids, ",")),
             PassageSet::Titles(titles) => write!(f, "titles={}", JoinedItems(&quote_texts(titles), ",")),
+            PassageSet::FoldedTitles(titles) => {
+                write!(f, "folded_titles={}", JoinedItems(&quote_texts(titles), ","))
+            }
         }
     }
 }
@@ -75,6 +79,8 @@ impl Display for Content {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             Content::Text(text) => QuotedText(text).fmt(f),
+            // Enough to tell the fragments of a run apart.
+            Content::Fragment(digest) => write!(f, "fragment {:.12}", digest.to_string()),
             Content::Passage { passage, form: PassageForm::Text } => write!(f, "passage {passage}"),
             Content::Passage { passage, form: PassageForm::TitleAndText { between } } => {
                 write!(f, "passage {passage} title+{}+text", QuotedText(between))
@@ -115,10 +121,11 @@ impl Display for Prompt {
         for rule in &self.overflow {
             match rule {
                 OverflowRule::Drop { part } => write!(f, "; drop {part}")?,
+                OverflowRule::DropParts { first, count } => write!(f, "; drop {count} from {first}")?,
                 OverflowRule::Cut { part, to } => write!(f, "; cut {part} to {to}")?,
             }
         }
-        f.write_str("}")
+        f.write_str(if self.count_parts { "; count parts}" } else { "}" })
     }
 }
 
@@ -130,6 +137,9 @@ impl Display for Request {
         }
         if self.draw > 0 {
             write!(f, " draw={}", self.draw)?;
+        }
+        if !self.step.is_empty() {
+            write!(f, " step={}", self.step)?;
         }
         Ok(())
     }
@@ -180,17 +190,37 @@ impl Display for RequestPayload {
                 if !g.stop.is_empty() {
                     write!(f, " stop={}", JoinedItems(&quote_texts(&g.stop), ","))?;
                 }
-                if let Sampling::Sample { temperature, top_p, top_k } = g.sampling {
-                    write!(f, " temperature={temperature} top_p={top_p} top_k={top_k}")?;
+                match g.sampling {
+                    Sampling::Greedy => {}
+                    Sampling::Sample { temperature, top_p, top_k, penalties } => {
+                        write!(f, " temperature={temperature} top_p={top_p} top_k={top_k}{penalties}")?;
+                    }
+                    Sampling::Server => f.write_str(" server_sampling")?,
                 }
-                f.write_str(match g.format {
-                    TextFormat::Text => "",
-                    TextFormat::Json => " json",
-                    TextFormat::WithSpecial => " with_special",
-                })?;
+                match &g.format {
+                    TextFormat::Text => {}
+                    TextFormat::Json => f.write_str(" json")?,
+                    TextFormat::WithSpecial => f.write_str(" with_special")?,
+                    TextFormat::Schema(schema) => write!(f, " schema={}", QuotedText(schema))?,
+                }
                 f.write_str(if g.logprobs { " logprobs" } else { "" })
             }
         }
+    }
+}
+
+/// Those that differ from none, each after a space.
+impl Display for SamplingPenalties {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let Self { repetition, presence, frequency } = *self;
+        let none = Self::default();
+        let named = [
+            ("repetition", repetition, none.repetition),
+            ("presence", presence, none.presence),
+            ("frequency", frequency, none.frequency),
+        ];
+        let mut given = named.iter().filter(|(_, value, default)| value != default);
+        given.try_for_each(|(name, value, _)| write!(f, " {name}={value}"))
     }
 }
 
@@ -240,11 +270,13 @@ impl Display for Answer {
             }
             Answer::Embed(vector) => write_list(f, "vector", vector),
             Answer::Generate(generation) => {
-                let finish = match generation.finish {
-                    FinishReason::Stop => "stop",
-                    FinishReason::Length => "length",
-                };
-                write!(f, "generation {} {finish}", QuotedText(&generation.text))?;
+                write!(f, "generation {} {}", QuotedText(&generation.text), generation.finish.name())?;
+                if let Some(stop) = &generation.stop {
+                    write!(f, " at {}", QuotedText(stop))?;
+                }
+                if !generation.reasoning.is_empty() {
+                    write!(f, " reasoning {}", QuotedText(&generation.reasoning))?;
+                }
                 if !generation.logprobs.is_empty() {
                     write!(f, " logprobs={}", JoinedItems(&generation.logprobs, ","))?;
                 }
@@ -268,12 +300,57 @@ impl Display for AnswerWork {
     }
 }
 
+/// Money in the currency's unit, without needless digits.
+impl Display for MoneyAmount {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let digits = format!("{}.{:09}", self.nanos / 1_000_000_000, self.nanos % 1_000_000_000);
+        write!(f, "{} {}", digits.trim_end_matches('0').trim_end_matches('.'), self.currency)
+    }
+}
+
+impl Display for CallFacts {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let Self { attempts, tokens_measured, cached_prompt_tokens, reasoning_tokens, money, model, system_fingerprint } =
+            self;
+        write!(f, "facts attempts={attempts}")?;
+        if let Some(tokens) = cached_prompt_tokens {
+            write!(f, " cached={tokens}")?;
+        }
+        if let Some(tokens) = reasoning_tokens {
+            write!(f, " reasoning={tokens}")?;
+        }
+        f.write_str(if *tokens_measured { " measured" } else { "" })?;
+        if let Some(money) = money {
+            write!(f, " money {} {}", money.nanos, QuotedText(&money.currency))?;
+        }
+        for (name, text) in [("model", model), ("system", system_fingerprint)] {
+            if let Some(text) = text {
+                write!(f, " {name} {}", QuotedText(text))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Display for NamedSentence {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "{} {}", QuotedText(&self.title), QuotedText(&self.sentence))
+    }
+}
+
+impl Display for OutcomeNote {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "{} {}", QuotedText(&self.name), QuotedText(&self.text))
+    }
+}
+
 impl Display for Response {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match &self.result {
             Ok(answer) => answer.fmt(f)?,
             Err(failure) => failure.fmt(f)?,
         }
+        f.write_str(if self.run_only { " run_only" } else { "" })?;
         if self.work != AnswerWork::default() {
             write!(f, " | {}", self.work)?;
         }
@@ -285,9 +362,18 @@ impl Display for Response {
             for (part, tokens) in &report.cut {
                 write!(f, " cut={part},{tokens}")?;
             }
+            if !report.part_tokens.is_empty() {
+                write!(f, " parts={}", JoinedItems(&report.part_tokens, ","))?;
+            }
+        }
+        if let Some(facts) = &self.facts {
+            write!(f, " | {facts}")?;
         }
         for text in &self.passages {
             write!(f, " | text {} {} {}", text.passage, QuotedText(&text.title), QuotedText(&text.text))?;
+            if !text.sentences.is_empty() {
+                write!(f, " sentences={}", JoinedItems(&text.sentences, ","))?;
+            }
         }
         Ok(())
     }
@@ -317,8 +403,16 @@ impl Display for Outcome {
             f.write_str("\nsupporting")?;
             self.supporting.iter().try_for_each(|s| write!(f, " {}.{}", s.passage, s.sentence))?;
         }
+        self.named_support.iter().try_for_each(|named| write!(f, "\nnamed_support {named}"))?;
         for [subject, relation, object] in &self.evidences {
             write!(f, "\nevidence {} {} {}", QuotedText(subject), QuotedText(relation), QuotedText(object))?;
+        }
+        self.notes.iter().try_for_each(|note| write!(f, "\nnote {note}"))?;
+        if let Some(kept) = self.format {
+            write!(f, "\nformat {}", if kept { "kept" } else { "broken" })?;
+        }
+        if self.repairs > 0 {
+            write!(f, "\nrepairs {}", self.repairs)?;
         }
         Ok(())
     }

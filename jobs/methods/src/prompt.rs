@@ -1,14 +1,23 @@
 //! Prompts as parts: machines have no tokenizer, so the answering service puts a prompt together.
 //!
-//! A prompt is a list of [`PromptPart`]s, each a text, a passage or a sentence with its own truncation. If the whole
-//! exceeds the token `budget`, the [`OverflowRule`]s are applied in order until it fits. Parts without a rule are never
-//! cut. [`crate::PromptReport`] lists the cuts.
+//! A prompt is a list of [`PromptPart`]s, each a text, a fragment, a passage or a sentence with its own truncation. If
+//! the whole exceeds the token `budget`, the [`OverflowRule`]s are applied in order until it fits. Parts without a rule
+//! are never cut. [`crate::PromptReport`] lists the cuts.
+//!
+//! # Continuing one's own text
+//! A trailing part of [`ChatRole::Assistant`] is *continued*: the model writes on where the part ends, and its answer
+//! holds the new text alone. Methods that interleave their own text with found passages (self-ask, ReAct) need this. A
+//! model that reads plain text continues whatever it reads; a chat endpoint may or may not. So a method that sends such
+//! prompts says so by [`crate::ServiceAbility::Continue`] in its [`crate::ServiceUse`]s, and a job with a service that
+//! lacks the ability is refused before its first request. Without the ability a service refuses the request; it never
+//! sends the part as a finished message.
 
+use crate::fragment::FragmentDigest;
 use crate::request::PassageId;
 use serde::{Deserialize, Serialize};
 
 /// A prompt, put together by the answering service.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Prompt {
     /// Its parts in order, with nothing between them.
     pub parts: Vec<PromptPart>,
@@ -17,6 +26,9 @@ pub struct Prompt {
     /// Rules to apply, in order, until the whole fits the budget. If it still does not, the request fails as
     /// [`crate::FailureKind::ContextOverflow`].
     pub overflow: Vec<OverflowRule>,
+    /// Whether the report counts the tokens of each part ([`crate::PromptReport::part_tokens`]).
+    #[serde(default)]
+    pub count_parts: bool,
 }
 
 /// One part of a prompt.
@@ -45,6 +57,9 @@ pub enum ChatRole {
 pub enum Content {
     /// Literal text.
     Text(String),
+    /// A literal text that many requests share: the request holds its digest, and every process of the run has the text
+    /// ([`crate::Method::fragments`]).
+    Fragment(FragmentDigest),
     /// A passage of the corpus, looked up by the answering service.
     Passage {
         /// The passage.
@@ -104,6 +119,13 @@ pub enum OverflowRule {
         /// Index in [`Prompt::parts`].
         part: u32,
     },
+    /// Leave out adjacent parts together, as of a demonstration that is several parts.
+    DropParts {
+        /// Index of the first one in [`Prompt::parts`].
+        first: u32,
+        /// The number of parts.
+        count: u32,
+    },
     /// Cut the part from the right, no further than to `to`.
     Cut {
         /// Index in [`Prompt::parts`].
@@ -116,15 +138,20 @@ pub enum OverflowRule {
 impl Prompt {
     /// A prompt of one literal text of the user, without budget.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { parts: vec![PromptPart::text(text)], budget: None, overflow: Vec::new() }
+        Self { parts: vec![PromptPart::text(text)], ..Self::default() }
     }
 
     /// The first passage of the prompt.
     pub fn first_passage(&self) -> Option<PassageId> {
         self.parts.iter().find_map(|part| match part.content {
             Content::Passage { passage, .. } | Content::Sentence { passage, .. } => Some(passage),
-            Content::Text(_) => None,
+            Content::Text(_) | Content::Fragment(_) => None,
         })
+    }
+
+    /// Whether its last part is the model's own text, to be continued.
+    pub fn is_continued(&self) -> bool {
+        self.parts.last().is_some_and(|part| part.role == ChatRole::Assistant)
     }
 }
 
@@ -132,6 +159,11 @@ impl PromptPart {
     /// A literal text of the user.
     pub fn text(text: impl Into<String>) -> Self {
         Self { role: ChatRole::User, content: Content::Text(text.into()), truncate: None }
+    }
+
+    /// A shared literal text of the user.
+    pub fn fragment(digest: FragmentDigest) -> Self {
+        Self { role: ChatRole::User, content: Content::Fragment(digest), truncate: None }
     }
 
     /// A passage, written as `form`.

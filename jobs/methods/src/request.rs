@@ -2,11 +2,12 @@
 //!
 //! A request names the *service* of the job to answer it and carries a canonical payload. The dataflow hashes its key:
 //! (kind, fingerprint of the service, [`Request::append_canonical`], draw). Fields without effect on the stored answer
-//! (whether to read passages' texts, the temperatures wanted) stay out of the payload.
+//! (whether to read passages' texts, the temperatures wanted, the step of the method) stay out of the payload.
 
 use crate::canonical;
 use crate::prompt::{Content, Prompt};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A passage, by its position in the corpus of the run.
@@ -38,14 +39,42 @@ impl std::fmt::Display for ServiceName {
     }
 }
 
+/// The step of a method that a request belongs to, in the words of its paper: `leaf`, `reader`, `judge`. Accounts are
+/// kept by step; the empty name stands for a method with one step.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StepName(pub Cow<'static, str>);
+
+impl StepName {
+    /// Whether the request belongs to no named step.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl From<&'static str> for StepName {
+    fn from(name: &'static str) -> Self {
+        Self(Cow::Borrowed(name))
+    }
+}
+
+impl std::fmt::Display for StepName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// One request to one service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Request {
     /// The service to answer it.
     pub service: ServiceName,
     /// Numbers independent samples of one payload (self-consistency, voting, a new sample after a parse failure); 0
-    /// otherwise.
+    /// otherwise. A service may draw the waiting samples of one payload by one call.
     pub draw: u32,
+    /// The step of the method. Not part of the key: two steps with one payload share its answer.
+    #[serde(default)]
+    pub step: StepName,
     /// The payload.
     pub ask: RequestPayload,
 }
@@ -158,6 +187,8 @@ pub enum PassageSet {
     Ids(Vec<PassageId>),
     /// All passages with one of these exact titles.
     Titles(Vec<String>),
+    /// All passages with one of these titles, whatever their case, underscores and runs of spaces, as models write them.
+    FoldedTitles(Vec<String>),
 }
 
 /// The source of a restricted retrieval's statistics.
@@ -310,11 +341,50 @@ pub enum Sampling {
         top_p: f64,
         /// Likeliest tokens kept, 0 for all.
         top_k: u32,
+        /// Penalties of repeated tokens.
+        #[serde(default)]
+        penalties: SamplingPenalties,
     },
+    /// As the server does by itself: nothing about sampling is sent. The request's `draw` numbers samples all the same.
+    /// For models that refuse sampling parameters, and for papers that named none. A native model has no such default
+    /// and refuses it.
+    Server,
+}
+
+/// Penalties of tokens that the text has already, in the form of vLLM and transformers.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SamplingPenalties {
+    /// Divides positive logits, and multiplies negative ones, of tokens in the prompt or in the text so far; 1 for none
+    /// (Keskar et al. 2019, section 4.1).
+    pub repetition: f64,
+    /// Subtracted from the logits of tokens in the text so far; 0 for none.
+    pub presence: f64,
+    /// Subtracted from the logits of tokens in the text so far, once for each occurrence; 0 for none.
+    pub frequency: f64,
+}
+
+impl Default for SamplingPenalties {
+    fn default() -> Self {
+        Self { repetition: 1.0, presence: 0.0, frequency: 0.0 }
+    }
+}
+
+impl SamplingPenalties {
+    /// Whether there are none.
+    pub fn are_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Sampling {
+    /// Drawn without penalties.
+    pub fn sample(temperature: f64, top_p: f64, top_k: u32) -> Self {
+        Self::Sample { temperature, top_p, top_k, penalties: SamplingPenalties::default() }
+    }
 }
 
 /// The form required of a generated text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TextFormat {
     /// Anything.
@@ -324,6 +394,8 @@ pub enum TextFormat {
     /// Anything, with special tokens spelled out: the sentinels between the spans filled in by a T5. The engine's own
     /// models write them; an endpoint cannot promise it.
     WithSpecial,
+    /// A JSON value of this JSON Schema, which is itself JSON as text. Its spelling is part of the key.
+    Schema(String),
 }
 
 /// The best place to answer a request. Requests that share work meet there.
@@ -397,12 +469,17 @@ impl RetrievePayload {
 impl Request {
     /// The first draw of a payload.
     pub fn new(service: &ServiceName, ask: impl Into<RequestPayload>) -> Self {
-        Self { service: service.clone(), draw: 0, ask: ask.into() }
+        Self { service: service.clone(), draw: 0, step: StepName::default(), ask: ask.into() }
+    }
+
+    /// The same request, as a part of `step`.
+    pub fn at_step(self, step: impl Into<StepName>) -> Self {
+        Self { step: step.into(), ..self }
     }
 
     /// Appends the canonical payload to `out`: JSON of the fields in the key. `canonical.rs` has the rules.
     pub fn append_canonical(&self, out: &mut Vec<u8>) {
-        let Self { service: _, draw: _, ask } = self;
+        let Self { service: _, draw: _, step: _, ask } = self;
         canonical::write_payload(ask, out);
     }
 

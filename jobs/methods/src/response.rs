@@ -13,6 +13,14 @@ pub struct Response {
     pub result: Result<Answer, Failure>,
     /// Work of the request alone, cached or not; the same in every run.
     pub work: AnswerWork,
+    /// Measured facts about the call that brought the answer; `None` for answers that were computed here. They differ
+    /// from run to run, so machines never see them.
+    #[serde(default)]
+    pub facts: Option<Box<CallFacts>>,
+    /// Whether a failure holds for this run alone, although its kind is determinate: an endpoint's refusal or overflow
+    /// depends on settings of its server that no fingerprint knows. False for answers.
+    #[serde(default)]
+    pub run_only: bool,
     /// A report on the prompt, or on the texts given to a model, if there were any.
     pub prompt: Option<PromptReport>,
     /// Texts of the answer's passages, in its order, if the request wanted to read them. They come from the mapped
@@ -98,24 +106,74 @@ pub struct AnswerSpan {
 }
 
 /// A generated text.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Generation {
-    /// Without the stop string.
+    /// Without the stop string, and without the reasoning of a reasoning model.
     pub text: String,
     /// Why it ended.
     pub finish: FinishReason,
+    /// The stop string that ended it; `None` if it ended otherwise, or if the service does not say which.
+    #[serde(default)]
+    pub stop: Option<String>,
     /// Log-probability of each token, if asked for.
     pub logprobs: Vec<f32>,
+    /// The text that a reasoning model wrote before its answer, if the service gives it; else empty.
+    #[serde(default)]
+    pub reasoning: String,
 }
 
 /// Why a generation ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
     /// A stop string or the end of the sequence.
+    #[default]
     Stop,
     /// `max_tokens`.
     Length,
+    /// A content filter cut the text. (A prompt that a filter refuses has no text: that is [`FailureKind::Refused`].)
+    Filtered,
+}
+
+impl FinishReason {
+    /// The name in transcripts.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Length => "length",
+            Self::Filtered => "filtered",
+        }
+    }
+}
+
+/// Measured facts about a call to an endpoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CallFacts {
+    /// Attempts that were sent for it, the successful one included.
+    pub attempts: u32,
+    /// Whether the endpoint counted the tokens of the work; otherwise they were counted here.
+    pub tokens_measured: bool,
+    /// Prompt tokens that the endpoint had in its cache; `None` if it does not say.
+    pub cached_prompt_tokens: Option<u64>,
+    /// Written tokens that were reasoning; `None` if it does not say.
+    pub reasoning_tokens: Option<u64>,
+    /// The price of the call; `None` if the service has no price.
+    pub money: Option<MoneyAmount>,
+    /// The model that answered, in the endpoint's words.
+    pub model: Option<String>,
+    /// The endpoint's fingerprint of its system.
+    pub system_fingerprint: Option<String>,
+}
+
+/// An amount of money.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MoneyAmount {
+    /// Billionths of the currency's unit: prices are given for a million tokens, so a token costs whole billionths in
+    /// practice.
+    pub nanos: u64,
+    /// The currency, as the job names it, such as `USD`.
+    pub currency: String,
 }
 
 /// The work of an answer, deterministic.
@@ -150,6 +208,10 @@ pub struct PromptReport {
     pub dropped: Vec<u32>,
     /// Parts cut, each with the tokens it lost.
     pub cut: Vec<(u32, u32)>,
+    /// Tokens of each part in the whole, 0 for parts left out; empty unless [`crate::Prompt::count_parts`]. A token
+    /// across the end of a part counts for the next one; special tokens around the whole count for none.
+    #[serde(default)]
+    pub part_tokens: Vec<u32>,
 }
 
 impl PromptReport {
@@ -187,6 +249,26 @@ pub struct PassageText {
     pub title: String,
     /// Its text.
     pub text: String,
+    /// The byte ends of its sentences in `text`, ascending, as the corpus has them; empty if it has none. White space
+    /// between sentences belongs to the sentence before it or after it, as the dataset has it.
+    #[serde(default)]
+    pub sentences: Vec<u32>,
+}
+
+impl PassageText {
+    /// A text without sentences.
+    pub fn new(passage: PassageId, title: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { passage, title: title.into(), text: text.into(), sentences: Vec::new() }
+    }
+
+    /// Its sentences as the corpus has them, white space around them included; nothing if the corpus has none.
+    ///
+    /// # Panics
+    /// If an end is no character boundary of the text: a bug of whoever filled it in.
+    pub fn sentence_texts(&self) -> impl Iterator<Item = &str> {
+        let begins = std::iter::once(0).chain(self.sentences.iter().copied());
+        begins.zip(&self.sentences).map(|(begin, &end)| &self.text[begin as usize..end as usize])
+    }
 }
 
 /// The reason for a request without an answer.
@@ -281,13 +363,28 @@ impl Answer {
 impl Response {
     /// An answer with its work.
     pub fn answer(answer: Answer, work: AnswerWork) -> Self {
-        Self { result: Ok(answer), work, prompt: None, passages: Vec::new() }
+        Self { result: Ok(answer), work, facts: None, run_only: false, prompt: None, passages: Vec::new() }
     }
 
     /// A failure.
     pub fn failure(kind: FailureKind, message: impl Into<String>) -> Self {
-        let failure = Failure { kind, message: message.into() };
-        Self { result: Err(failure), work: AnswerWork::default(), prompt: None, passages: Vec::new() }
+        Self::from_failure(Failure { kind, message: message.into() })
+    }
+
+    /// A failure as a response.
+    pub fn from_failure(failure: Failure) -> Self {
+        let (result, work) = (Err(failure), AnswerWork::default());
+        Self { result, work, facts: None, run_only: false, prompt: None, passages: Vec::new() }
+    }
+
+    /// The same failure, for this run alone.
+    pub fn for_this_run(self) -> Self {
+        Self { run_only: self.result.is_err(), ..self }
+    }
+
+    /// The same response without measured facts, as machines get it.
+    pub fn without_facts(self) -> Self {
+        Self { facts: None, ..self }
     }
 
     /// Whether a model got less than requested. `None` if the model read a prompt without a report, as in answers
@@ -298,9 +395,11 @@ impl Response {
     }
 
     /// Whether it may be given to every run with the same `kind` of request under the same key. True for answers and
-    /// determinate failures. A score's key leaves its temperatures out, so its failure may come from one temperature.
+    /// determinate failures, unless their service holds them for this run's. A score's key leaves its temperatures out,
+    /// so its failure may come from one temperature.
     pub fn is_for_all_runs(&self, kind: RequestKind) -> bool {
-        self.result.as_ref().err().is_none_or(|failure| failure.kind.is_determinate() && kind != RequestKind::Score)
+        let lasts = |failure: &Failure| failure.kind.is_determinate() && kind != RequestKind::Score && !self.run_only;
+        self.result.as_ref().err().is_none_or(lasts)
     }
 
     /// Whether this stored response holds everything wanted by `request`, under the same key: a score may lack a
@@ -315,6 +414,40 @@ impl Response {
     }
 }
 
+impl Generation {
+    /// A text without log-probabilities.
+    pub fn new(text: impl Into<String>, finish: FinishReason) -> Self {
+        Self { text: text.into(), finish, ..Self::default() }
+    }
+}
+
+impl std::ops::AddAssign<&CallFacts> for CallFacts {
+    /// Sums of several calls: numbers are known if any call says them. Money of another currency than the first is a
+    /// bug, because a service has one currency. The model and the fingerprint are those of the last call that says
+    /// them.
+    fn add_assign(&mut self, other: &CallFacts) {
+        let sum = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a + b).or(a).or(b);
+        self.attempts += other.attempts;
+        self.tokens_measured |= other.tokens_measured;
+        self.cached_prompt_tokens = sum(self.cached_prompt_tokens, other.cached_prompt_tokens);
+        self.reasoning_tokens = sum(self.reasoning_tokens, other.reasoning_tokens);
+        match (&mut self.money, &other.money) {
+            (Some(money), Some(more)) => {
+                assert_eq!(money.currency, more.currency, "a service has one currency; this is a bug");
+                money.nanos += more.nanos;
+            }
+            (money @ None, more) => money.clone_from(more),
+            (Some(_), None) => {}
+        }
+        for (known, said) in [(&mut self.model, &other.model), (&mut self.system_fingerprint, &other.system_fingerprint)]
+        {
+            if said.is_some() {
+                known.clone_from(said);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -324,6 +457,9 @@ mod tests {
         let refused = Response::failure(FailureKind::Refused, "temperature = 0");
         assert!(!refused.is_for_all_runs(RequestKind::Score), "another run may ask at another temperature");
         assert!(refused.is_for_all_runs(RequestKind::Label));
+        assert!(!refused.for_this_run().is_for_all_runs(RequestKind::Label), "the server's settings may change");
+        let answer = Response::answer(Answer::Links(Vec::new()), AnswerWork::default()).for_this_run();
+        assert!(answer.is_for_all_runs(RequestKind::Links), "only failures are held back");
         assert!(!Response::failure(FailureKind::Unavailable, "gone").is_for_all_runs(RequestKind::Label));
         assert!(Response::answer(Answer::Links(Vec::new()), AnswerWork::default()).is_for_all_runs(RequestKind::Score));
     }

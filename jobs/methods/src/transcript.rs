@@ -72,7 +72,7 @@ impl Transcript {
                     None => return Err(MissingResponse { request: Box::new(request.clone()), rounds }),
                 }
             }
-            step = machine.step(responses.clone());
+            step = machine.step(responses.iter().cloned().map(Response::without_facts).collect());
             rounds.push(Round { requests, responses });
         }
     }
@@ -151,6 +151,9 @@ impl TranscriptDisplay<'_> {
         if response.work != AnswerWork::default() {
             writeln!(f, "    {}", response.work)?;
         }
+        if let Some(facts) = &response.facts {
+            writeln!(f, "    {}", cut_line(&facts.to_string(), LINE))?;
+        }
         Ok(())
     }
 
@@ -191,8 +194,20 @@ impl TranscriptDisplay<'_> {
         for support in &outcome.supporting {
             writeln!(f, "  supporting: {}, sentence {}", (self.title)(support.passage), support.sentence)?;
         }
+        for named in &outcome.named_support {
+            writeln!(f, "  supporting, in no passage: {}, sentence {}", named.title, named.sentence)?;
+        }
         for [subject, relation, object] in &outcome.evidences {
             writeln!(f, "  evidence: {subject} | {relation} | {object}")?;
+        }
+        for note in &outcome.notes {
+            writeln!(f, "  {}: {}", note.name, note.text)?;
+        }
+        if let Some(kept) = outcome.format {
+            writeln!(f, "  format: {}", if kept { "kept" } else { "broken" })?;
+        }
+        if outcome.repairs > 0 {
+            writeln!(f, "  repairs: {}", outcome.repairs)?;
         }
         let work = self.transcript.total_work();
         if work == AnswerWork::default() { Ok(()) } else { writeln!(f, "  {work}") }

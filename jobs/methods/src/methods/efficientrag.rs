@@ -151,7 +151,7 @@ impl Method for EfficientRag {
         let EfficientRagParameters { generator, prompt, .. } = &self.settings.parameters;
         let text = prompt.as_ref().filter(|_| generator.is_some())?;
         let origin = if text == reader::PROMPT { "hopeval" } else { "job" };
-        Some(PromptWording { origin, text: text.clone() })
+        Some(PromptWording { origin: origin.into(), text: text.clone() })
     }
 
     fn service_uses(&self) -> Vec<ServiceUse> {
@@ -169,7 +169,7 @@ impl Method for EfficientRag {
         always
             .into_iter()
             .chain(readers)
-            .map(|(parameter, service, kind)| ServiceUse { parameter, service: service.clone(), kind })
+            .map(|(parameter, service, kind)| ServiceUse::new(parameter, service, kind))
             .collect()
     }
 
@@ -198,12 +198,12 @@ mod tests {
     fn what_a_generator_is_prompted_with_is_told() {
         let (wording, shown) = prompted(json!({"generator": "g"}));
         assert_eq!(shown, reader::PROMPT);
-        assert_eq!(wording, Some(PromptWording { origin: "hopeval", text: reader::PROMPT.to_owned() }));
+        assert_eq!(wording, Some(PromptWording { origin: "hopeval".into(), text: reader::PROMPT.to_owned() }));
         // The parameters of a record, resolved again.
         assert_eq!(prompted(json!({"generator": "g", "prompt": shown})).0, wording);
         let own = "{knowledge} {question}";
         let (wording, shown) = prompted(json!({"generator": "g", "prompt": own}));
-        assert_eq!((wording, shown), (Some(PromptWording { origin: "job", text: own.to_owned() }), json!(own)));
+        assert_eq!((wording, shown), (Some(PromptWording { origin: "job".into(), text: own.to_owned() }), json!(own)));
         assert_eq!(prompted(json!({"reader": "r"})), (None, Value::Null));
     }
 }

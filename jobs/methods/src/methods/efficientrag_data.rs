@@ -129,7 +129,7 @@ impl Method for EfficientRagData {
     fn service_uses(&self) -> Vec<ServiceUse> {
         let AnnotationParameters { generator, retriever, .. } = &self.settings.parameters;
         [("generator", generator, RequestKind::Generate), ("retriever", retriever, RequestKind::Retrieve)]
-            .map(|(parameter, service, kind)| ServiceUse { parameter, service: service.clone(), kind })
+            .map(|(parameter, service, kind)| ServiceUse::new(parameter, service, kind))
             .to_vec()
     }
 

@@ -121,7 +121,7 @@ impl Method for GivenPassages {
     fn service_uses(&self) -> Vec<ServiceUse> {
         let retriever = self.retriever.iter();
         retriever
-            .map(|name| ServiceUse { parameter: "retriever", service: name.clone(), kind: RequestKind::Retrieve })
+            .map(|name| ServiceUse::new("retriever", name, RequestKind::Retrieve))
             .collect()
     }
 

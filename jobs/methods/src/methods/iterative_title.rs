@@ -221,8 +221,8 @@ impl Method for IterativeTitle {
     fn service_uses(&self) -> Vec<ServiceUse> {
         let parameters = &self.parameters;
         vec![
-            ServiceUse { parameter: "retriever", service: parameters.retriever.clone(), kind: RequestKind::Retrieve },
-            ServiceUse { parameter: "links", service: parameters.links.clone(), kind: RequestKind::Links },
+            ServiceUse::new("retriever", &parameters.retriever, RequestKind::Retrieve),
+            ServiceUse::new("links", &parameters.links, RequestKind::Links),
         ]
     }
 

@@ -83,11 +83,7 @@ impl Method for OneStep {
     }
 
     fn service_uses(&self) -> Vec<ServiceUse> {
-        vec![ServiceUse {
-            parameter: "retriever",
-            service: self.parameters.retriever.clone(),
-            kind: RequestKind::Retrieve,
-        }]
+        vec![ServiceUse::new("retriever", &self.parameters.retriever, RequestKind::Retrieve)]
     }
 
     fn most_requests(&self) -> Option<Vec<(RequestKind, u64)>> {

@@ -119,8 +119,7 @@ impl Method for PromptRank {
 
     fn service_uses(&self) -> Vec<ServiceUse> {
         let PromptRankParameters { retriever, links, link_ranker, scorer, reader, hops, .. } = &self.0.parameters;
-        let service =
-            |parameter, service: &crate::ServiceName, kind| ServiceUse { parameter, service: service.clone(), kind };
+        let service = ServiceUse::new;
         let mut used = vec![service("retriever", retriever, RequestKind::Retrieve)];
         if *hops > 1 {
             used.push(service("links", links, RequestKind::Links));
@@ -159,7 +158,7 @@ impl Method for PromptRank {
 
     fn wording(&self) -> Option<PromptWording> {
         Some(PromptWording {
-            origin: self.0.parameters.instructions.origin(),
+            origin: self.0.parameters.instructions.origin().into(),
             text: prompting::prompt_wording(&self.0),
         })
     }

@@ -152,9 +152,9 @@ impl Method for TfidfBm25 {
     fn service_uses(&self) -> Vec<ServiceUse> {
         let parameters = &self.parameters;
         vec![
-            ServiceUse { parameter: "retriever", service: parameters.retriever.clone(), kind: RequestKind::Retrieve },
-            ServiceUse { parameter: "links", service: parameters.links.clone(), kind: RequestKind::Links },
-            ServiceUse { parameter: "reranker", service: parameters.reranker.clone(), kind: RequestKind::Retrieve },
+            ServiceUse::new("retriever", &parameters.retriever, RequestKind::Retrieve),
+            ServiceUse::new("links", &parameters.links, RequestKind::Links),
+            ServiceUse::new("reranker", &parameters.reranker, RequestKind::Retrieve),
         ]
     }
 

@@ -2,8 +2,8 @@
 
 use crate::request::PassageId;
 use crate::response::{
-    Answer, AnswerSpan, AnswerWork, ChunkLabels, Failure, FailureKind, FinishReason, Generation, PassageText,
-    PromptReport, Response, RetrievalHit, TargetScores,
+    Answer, AnswerSpan, AnswerWork, CallFacts, ChunkLabels, Failure, FailureKind, FinishReason, Generation, MoneyAmount,
+    PassageText, PromptReport, Response, RetrievalHit, TargetScores,
 };
 use std::iter::Peekable;
 use std::str::FromStr;
@@ -94,6 +94,14 @@ impl NotationTokens {
         self.word_if(|word| value(word).is_some()).and_then(|word| value(&word))
     }
 
+    /// The text behind `word`, if that is next.
+    fn text_after(&mut self, word: &str, expected: &'static str) -> Result<Option<String>, NotationError> {
+        match self.word_if(|next| next == word) {
+            None => Ok(None),
+            Some(_) => self.next_text(expected).map(Some),
+        }
+    }
+
     /// All words up to the next bar or the end, each read by `read`.
     fn words_until_bar<T>(&mut self, read: impl Fn(&str) -> Result<T, NotationError>) -> Result<Vec<T>, NotationError> {
         let mut items = Vec::new();
@@ -143,21 +151,22 @@ impl FromStr for Response {
     fn from_str(line: &str) -> Result<Self, NotationError> {
         let mut tokens = NotationTokens::from_line(line)?;
         let result = read_result(&mut tokens)?;
-        let mut response = Response { result, work: AnswerWork::default(), prompt: None, passages: Vec::new() };
+        let mut response = match result {
+            Ok(answer) => Response::answer(answer, AnswerWork::default()),
+            Err(failure) => Response::from_failure(failure),
+        };
+        if response.result.is_err() && tokens.word_if(|word| word == "run_only").is_some() {
+            response = response.for_this_run();
+        }
         while tokens.word_if(|word| word == "|").is_some() {
-            match tokens.next_word("`work`, `prompt` or `text`")?.as_str() {
+            const PARTS: &str = "`work`, `prompt`, `facts` or `text`";
+            match tokens.next_word(PARTS)?.as_str() {
                 "work" => response.work = read_work(&mut tokens)?,
                 "prompt" => response.prompt = Some(read_report(&mut tokens)?),
-                "text" => response.passages.push(PassageText {
-                    passage: read_passage(&tokens.next_word("a passage")?)?,
-                    title: tokens.next_text("a title")?,
-                    text: tokens.next_text("a text")?,
-                }),
+                "facts" => response.facts = Some(Box::new(read_facts(&mut tokens)?)),
+                "text" => response.passages.push(read_passage_text(&mut tokens)?),
                 other => {
-                    return NotationTokens::unexpected_token(
-                        "`work`, `prompt` or `text`",
-                        Some(NotationToken::Word(other.to_owned())),
-                    );
+                    return NotationTokens::unexpected_token(PARTS, Some(NotationToken::Word(other.to_owned())));
                 }
             }
         }
@@ -231,14 +240,51 @@ fn read_spans(tokens: &mut NotationTokens) -> Result<Vec<AnswerSpan>, NotationEr
 
 fn read_generation(tokens: &mut NotationTokens) -> Result<Generation, NotationError> {
     let text = tokens.next_text("the text")?;
-    let finish = match tokens.next_word("`stop` or `length`")?.as_str() {
+    const FINISHES: &str = "`stop`, `length` or `filtered`";
+    let finish = match tokens.next_word(FINISHES)?.as_str() {
         "stop" => FinishReason::Stop,
         "length" => FinishReason::Length,
-        other => {
-            return NotationTokens::unexpected_token("`stop` or `length`", Some(NotationToken::Word(other.to_owned())));
+        "filtered" => FinishReason::Filtered,
+        other => return NotationTokens::unexpected_token(FINISHES, Some(NotationToken::Word(other.to_owned()))),
+    };
+    let stop = tokens.text_after("at", "the stop string")?;
+    let reasoning = tokens.text_after("reasoning", "the reasoning")?.unwrap_or_default();
+    let logprobs = read_numbers(&tokens.next_field("logprobs").unwrap_or_default())?;
+    Ok(Generation { text, finish, stop, logprobs, reasoning })
+}
+
+fn read_passage_text(tokens: &mut NotationTokens) -> Result<PassageText, NotationError> {
+    Ok(PassageText {
+        passage: read_passage(&tokens.next_word("a passage")?)?,
+        title: tokens.next_text("a title")?,
+        text: tokens.next_text("a text")?,
+        sentences: read_numbers(&tokens.next_field("sentences").unwrap_or_default())?,
+    })
+}
+
+fn read_facts(tokens: &mut NotationTokens) -> Result<CallFacts, NotationError> {
+    let Some(attempts) = tokens.next_field("attempts") else {
+        return NotationTokens::unexpected_token("attempts=NUMBER", tokens.0.next());
+    };
+    let cached_prompt_tokens = tokens.next_field("cached").map(|tokens| read_number(&tokens)).transpose()?;
+    let reasoning_tokens = tokens.next_field("reasoning").map(|tokens| read_number(&tokens)).transpose()?;
+    let tokens_measured = tokens.word_if(|word| word == "measured").is_some();
+    let money = match tokens.word_if(|word| word == "money") {
+        None => None,
+        Some(_) => {
+            let nanos = read_number(&tokens.next_word("billionths of the currency's unit")?)?;
+            Some(MoneyAmount { nanos, currency: tokens.next_text("a currency")? })
         }
     };
-    Ok(Generation { text, finish, logprobs: read_numbers(&tokens.next_field("logprobs").unwrap_or_default())? })
+    Ok(CallFacts {
+        attempts: read_number(&attempts)?,
+        tokens_measured,
+        cached_prompt_tokens,
+        reasoning_tokens,
+        money,
+        model: tokens.text_after("model", "a model")?,
+        system_fingerprint: tokens.text_after("system", "a fingerprint")?,
+    })
 }
 
 fn read_work(tokens: &mut NotationTokens) -> Result<AnswerWork, NotationError> {
@@ -263,6 +309,7 @@ fn read_report(tokens: &mut NotationTokens) -> Result<PromptReport, NotationErro
             _ => return Err(NotationError { expected: "cut=PART,TOKENS", found: format!("`{cut}`") }),
         }
     }
+    report.part_tokens = read_numbers(&tokens.next_field("parts").unwrap_or_default())?;
     Ok(report)
 }
 
@@ -286,7 +333,13 @@ mod tests {
             "spans \"yes\" score=1.5 \"1999\" score=0.5 rank=2 at=0,3,7",
             "vector 0.1 -0.2",
             "generation \"So the answer is: x\" length logprobs=-0.1,-0.2 | work prompt=3 completion=2",
+            "generation \"So\" stop at \"\\n\" reasoning \"Let me think.\" | prompt tokens=9 cut=1,2 parts=4,0,5",
+            "generation \"\" filtered | facts attempts=2",
+            "query \"a\" | work prompt=3 | facts attempts=1 cached=128 reasoning=0 measured money 1500 \"USD\" \
+             model \"m 1\" system \"fp\"",
+            "hits 4:2.5 | text 4 \"T\" \"One. Two.\" sentences=5,9",
             "failed timed_out \"after 60 s\"",
+            "failed refused \"too long\" run_only",
         ] {
             let response: Response = line.parse().unwrap_or_else(|error| panic!("{line}: {error}"));
             assert_eq!(response.to_string(), line);

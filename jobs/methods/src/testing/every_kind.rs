@@ -84,7 +84,7 @@ impl Method for EveryKind {
     }
 
     fn service_uses(&self) -> Vec<ServiceUse> {
-        RequestKind::ALL.map(|kind| ServiceUse { parameter: kind.name(), service: service_for(kind), kind }).into()
+        RequestKind::ALL.map(|kind| ServiceUse::new(kind.name(), &service_for(kind), kind)).into()
     }
 
     fn score_temperatures(&self) -> Vec<f64> {
@@ -228,7 +228,7 @@ impl EveryKindMachine {
         let documents = 1..=path.len() as u32;
         let overflow = [OverflowRule::Drop { part: 0 }].into_iter().chain(documents.map(cut)).collect();
         ScorePayload {
-            prompt: Prompt { parts, budget: Some(14), overflow },
+            prompt: Prompt { parts, budget: Some(14), overflow, ..Prompt::default() },
             target: Prompt::text(&self.question.text),
             temperatures: TEMPERATURES.into(),
         }
@@ -251,13 +251,14 @@ impl EveryKindMachine {
             self.outcome.supporting.push(SupportingSentence { passage: best, sentence: 1 });
         }
         let sentence = PromptPart { content: Content::Sentence { passage: best, sentence: 0 }, ..PromptPart::text("") };
-        let premise = Prompt { parts: vec![sentence], budget: None, overflow: Vec::new() };
+        let premise = Prompt { parts: vec![sentence], ..Prompt::default() };
         let path = self.outcome.paths.first().map_or_else(|| vec![best], |path| path.passages.clone());
         let parts = path.iter().map(|&passage| PromptPart::passage(passage, PassageForm::Text, None)).collect();
         let context = Prompt {
             parts,
             budget: Some(64),
             overflow: vec![OverflowRule::Cut { part: 0, to: LengthLimit::Tokens(0) }],
+            ..Prompt::default()
         };
         let requests = vec![
             request_for(FilterPayload { query: self.query.clone(), information }),
@@ -294,12 +295,13 @@ impl EveryKindMachine {
             ],
             budget: Some(4096),
             overflow: vec![OverflowRule::Cut { part: 1, to: LengthLimit::Tokens(0) }, OverflowRule::Drop { part: 1 }],
+            ..Prompt::default()
         };
         let generate = GeneratePayload {
             prompt,
             max_tokens: 100,
             stop: vec!["}".to_owned(), "\n\n".to_owned()],
-            sampling: Sampling::Sample { temperature: 0.7, top_p: 0.95, top_k: 0 },
+            sampling: Sampling::sample(0.7, 0.95, 0),
             format: TextFormat::Json,
             logprobs: true,
         };

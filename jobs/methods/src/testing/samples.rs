@@ -135,11 +135,12 @@ fn whole_prompt() -> Prompt {
             OverflowRule::Cut { part: 0, to: LengthLimit::Tokens(10) },
             OverflowRule::Cut { part: 1, to: LengthLimit::Words(u32::MAX) },
         ],
+        ..Prompt::default()
     }
 }
 
 fn empty_prompt() -> Prompt {
-    Prompt { parts: Vec::new(), budget: None, overflow: Vec::new() }
+    Prompt::default()
 }
 
 fn scores() -> Vec<(String, RequestPayload)> {
@@ -229,7 +230,7 @@ fn generations() -> Vec<(String, RequestPayload)> {
         logprobs: false,
     };
     let sample = |temperature, top_p, top_k| GeneratePayload {
-        sampling: Sampling::Sample { temperature, top_p, top_k },
+        sampling: Sampling::sample(temperature, top_p, top_k),
         ..plain.clone()
     };
     let mut samples = named_samples([

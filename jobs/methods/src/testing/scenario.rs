@@ -3,9 +3,11 @@
 //! `ops/docs/scenarios.md` describes the format. Running a file renders it anew with the machines' real reactions. A
 //! test compares the result with the file; blessing writes it to the file.
 
-use crate::machine::{Machine, MachineStep, Method, MethodError, MethodSetting, Question};
+use crate::machine::{GivenContext, Machine, MachineStep, Method, MethodError, MethodSetting, Question};
 use crate::notation::NotationError;
 use crate::notation::parse::{NotationToken, NotationTokens, read_number, read_numbers, read_passage};
+use crate::outcome::Outcome;
+use crate::ranking;
 use crate::request::PassageId;
 use crate::response::Response;
 use serde_json::Value;
@@ -132,8 +134,22 @@ impl Scenario {
                 self.question.gold = token_texts(tokens).map(slot).collect::<Result<_, NotationError>>()?;
             }
             "answers" => self.question.answers = token_texts(tokens).collect(),
+            "context" => {
+                let title = tokens.next_text("a title")?;
+                let text = tokens.next_text("a text")?;
+                let passage = token_texts(tokens).next().map(|word| read_passage(&word)).transpose()?;
+                self.question.context = Some(GivenContext { title, text, passage });
+            }
+            "prediction" => {
+                let answer = Some(tokens.next_text("an answer")?);
+                let passages: Vec<PassageId> =
+                    token_texts(tokens).map(|word| read_passage(&word)).collect::<Result<_, _>>()?;
+                let ranked = ranking::by_position(passages);
+                self.question.prediction = Some(Box::new(Outcome { answer, ranked, ..Outcome::default() }));
+            }
             other => {
-                const EXPECTED: &str = "`method`, `corpus`, `question`, `kind`, `candidates`, `gold` or `answers`";
+                const EXPECTED: &str = "`method`, `corpus`, `question`, `kind`, `candidates`, `gold`, `answers`, \
+                                        `context` or `prediction`";
                 return Err(NotationError { expected: EXPECTED, found: format!("`{other}`") }.into());
             }
         }

@@ -35,12 +35,7 @@ impl ScriptedServices {
             let kind = FailureKind::ALL[noise.below(FailureKind::ALL.len() as u64) as usize];
             return Response::failure(kind, "scripted");
         }
-        let mut response = self.respond_to(&request.ask, &mut noise).unwrap_or_else(|failure| Response {
-            result: Err(failure),
-            work: AnswerWork::default(),
-            prompt: None,
-            passages: Vec::new(),
-        });
+        let mut response = self.respond_to(&request.ask, &mut noise).unwrap_or_else(Response::from_failure);
         if let (true, Ok(answer)) = (request.wants_text(), &response.result) {
             response.passages = answer.passages().into_iter().map(|passage| self.passage_text(passage)).collect();
         }
@@ -51,7 +46,9 @@ impl ScriptedServices {
     pub fn passage_text(&self, passage: PassageId) -> PassageText {
         let id = passage.0;
         let text = format!("Passage {id} tells of thing {}. It was made in {}.", id % 97, 1500 + id % 500);
-        PassageText { passage, title: passage_title(passage), text }
+        let first = text.find(". ").map_or(0, |end| end + 2);
+        let sentences = vec![first as u32, text.len() as u32];
+        PassageText { passage, title: passage_title(passage), text, sentences }
     }
 
     /// Puts a prompt together and reports the cuts.
@@ -76,17 +73,24 @@ impl ScriptedServices {
             if excess == 0 {
                 break;
             }
-            let (OverflowRule::Drop { part } | OverflowRule::Cut { part, .. }) = rule;
-            let Some(words) = parts.get_mut(*part as usize) else {
-                let message = format!("an overflow rule names part {part} of {}", prompt.parts.len());
+            let (first, count) = match *rule {
+                OverflowRule::Drop { part } | OverflowRule::Cut { part, .. } => (part, 1),
+                OverflowRule::DropParts { first, count } => (first, count),
+            };
+            let last = first.saturating_add(count);
+            let Some(named) = parts.get_mut(first as usize..last as usize) else {
+                let message = format!("an overflow rule names part {} of {}", last - 1, prompt.parts.len());
                 return Err(Failure { kind: FailureKind::Refused, message });
             };
             match rule {
-                OverflowRule::Drop { part } => {
-                    words.clear();
-                    report.dropped.push(*part);
+                OverflowRule::Drop { .. } | OverflowRule::DropParts { .. } => {
+                    named.iter_mut().for_each(Vec::clear);
+                    report.dropped.extend((first..last).filter(|part| !report.dropped.contains(part)).collect::<Vec<_>>());
                 }
-                OverflowRule::Cut { to, .. } => words.truncate(words.len().saturating_sub(excess).max(words_of(*to))),
+                OverflowRule::Cut { to, .. } => {
+                    let words = &mut named[0];
+                    words.truncate(words.len().saturating_sub(excess).max(words_of(*to)));
+                }
             }
         }
         if total(&parts) > budget {
@@ -98,6 +102,9 @@ impl ScriptedServices {
             if words.len() < whole && !report.dropped.contains(&part) {
                 report.cut.push((part, (whole - words.len()) as u32));
             }
+        }
+        if prompt.count_parts {
+            report.part_tokens = parts.iter().map(|words| words.len() as u32).collect();
         }
         Ok((parts.concat().join(" "), report))
     }
@@ -192,7 +199,8 @@ impl ScriptedServices {
                 // Few different texts, so that draws agree now and then.
                 let text = format!("answer {}", noise.below(3));
                 let logprobs = if generate.logprobs { vec![-0.5, -0.25] } else { Vec::new() };
-                let generation = Generation { text, finish: FinishReason::Stop, logprobs };
+                let stop = generate.stop.first().cloned();
+                let generation = Generation { logprobs, stop, ..Generation::new(text, FinishReason::Stop) };
                 let work = AnswerWork { completion_tokens: 2, ..reading_work(&report) };
                 Response { prompt: Some(report), ..Response::answer(Answer::Generate(generation), work) }
             }
@@ -224,12 +232,19 @@ impl ScriptedServices {
                 let id = |title: &String| title.strip_prefix("Passage ")?.parse().ok().map(PassageId);
                 titles.iter().filter_map(id).filter(exists).collect()
             }
+            PassageSet::FoldedTitles(titles) => {
+                let folded = |title: &String| title.replace('_', " ").to_lowercase();
+                let id = |title: String| title.trim().strip_prefix("passage ")?.trim().parse().ok().map(PassageId);
+                titles.iter().map(folded).filter_map(id).filter(exists).collect()
+            }
         }
     }
 
     fn written_content(&self, content: &Content) -> String {
         match content {
             Content::Text(text) => text.clone(),
+            // Like passages, fragments have made-up texts.
+            Content::Fragment(digest) => format!("Fragment {digest:?} shows how it is done."),
             Content::Passage { passage, form } => {
                 let PassageText { title, text, .. } = self.passage_text(*passage);
                 match form {

@@ -53,7 +53,7 @@ impl PromptTemplates {
                 "filtering_prompt",
                 "must have {question} and {information}, each once",
             )?,
-            wording: PromptWording { origin, text },
+            wording: PromptWording { origin: origin.into(), text },
         })
     }
 
@@ -106,12 +106,12 @@ impl PromptTemplate {
 fn generate_request(settings: &AnnotationSettings, draw: u32, parts: Vec<PromptPart>) -> Request {
     let parameters = &settings.parameters;
     let sampling = if parameters.temperature > 0.0 {
-        Sampling::Sample { temperature: parameters.temperature, top_p: 1.0, top_k: 0 }
+        Sampling::sample(parameters.temperature, 1.0, 0)
     } else {
         Sampling::Greedy
     };
     let generate = GeneratePayload {
-        prompt: Prompt { parts, budget: None, overflow: Vec::new() },
+        prompt: Prompt { parts, ..Prompt::default() },
         max_tokens: parameters.max_tokens,
         stop: Vec::new(),
         sampling,
@@ -189,7 +189,7 @@ mod tests {
         let shown = |text: &str| {
             let template = PromptTemplate::cut_at_fields(text, &["{a}", "{b}"])?;
             let parts = template.fill_fields(|field| vec![PromptPart::text(format!("<{field}>"))]);
-            Some(Prompt { parts, budget: None, overflow: Vec::new() })
+            Some(Prompt { parts, ..Prompt::default() })
         };
         let parts = |texts: &[&str]| texts.iter().map(|text| PromptPart::text(*text)).collect::<Vec<_>>();
         assert_eq!(shown("x{b}y{a}").map(|prompt| prompt.parts), Some(parts(&["x", "<{b}>", "y", "<{a}>"])));

@@ -89,7 +89,7 @@ fn build_prompt(parameters: &PromptRankParameters, context: &ScoringContext, pat
     layout.push_text(after);
     let budget = parameters.prompt_budget();
     let overflow = layout.overflow_rules(parameters.overflow, budget);
-    Prompt { parts: layout.parts, budget: Some(budget), overflow }
+    Prompt { parts: layout.parts, budget: Some(budget), overflow, ..Prompt::default() }
 }
 
 /// The written form of the passage at `hop` (from 0, in link order).

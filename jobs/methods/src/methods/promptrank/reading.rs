@@ -28,7 +28,7 @@ pub(super) fn read_payload(parameters: &PromptRankParameters, question: &str, pa
     }
     ReadPayload {
         question: question.to_owned(),
-        context: Prompt { parts, budget: None, overflow: Vec::new() },
+        context: Prompt { parts, ..Prompt::default() },
         max_answer_tokens: parameters.max_answer_tokens,
         spans: 1,
     }

@@ -12,7 +12,12 @@ const TEXT: &str = "\"n\u{e9}\" \\ \t\n\u{1} \u{2028} \u{1f600}";
 /// Samples of responses, each with the kind of its request and a unique name without spaces.
 pub fn every_response() -> Vec<(String, RequestKind, Response)> {
     let work = AnswerWork { prompt_tokens: 300, completion_tokens: 0, scored_tokens: 127, operations: (1 << 40) + 128 };
-    let report = PromptReport { tokens: 300, dropped: vec![0, 200], cut: vec![(1, 70_000), (3, 1)] };
+    let report = PromptReport {
+        tokens: 300,
+        dropped: vec![0, 200],
+        cut: vec![(1, 70_000), (3, 1)],
+        ..PromptReport::default()
+    };
     let answered = |(name, answer): (&str, Answer)| (name.to_owned(), answer.kind(), Response::answer(answer, work));
     let mut samples: Vec<_> = answers().into_iter().map(answered).collect();
     for kind in FailureKind::ALL {
@@ -28,12 +33,15 @@ pub fn every_response() -> Vec<(String, RequestKind, Response)> {
     ];
     for (name, report) in reports {
         for (of, result) in [("answer", Ok(Answer::Filter("next".to_owned()))), ("failure", Err(refused()))] {
-            let response =
-                Response { result, work: AnswerWork::default(), prompt: Some(report.clone()), passages: Vec::new() };
+            let response = match result {
+                Ok(answer) => Response::answer(answer, AnswerWork::default()),
+                Err(failure) => Response::from_failure(failure),
+            };
+            let response = Response { prompt: Some(report.clone()), ..response };
             samples.push((format!("{name}-{of}"), RequestKind::Filter, response));
         }
     }
-    let read = PassageText { passage: PassageId(3), title: "T".to_owned(), text: TEXT.to_owned() };
+    let read = PassageText::new(PassageId(3), "T", TEXT);
     let read = Response { passages: vec![read], ..Response::answer(Answer::Passages(vec![PassageId(3)]), work) };
     samples.push(("passages-with-texts".to_owned(), RequestKind::Passages, read));
     samples
@@ -42,7 +50,7 @@ pub fn every_response() -> Vec<(String, RequestKind, Response)> {
 fn answers() -> Vec<(&'static str, Answer)> {
     let rows = vec![f32::NEG_INFINITY, -0.1, f32::MIN_POSITIVE, 1e-45, 0.1 + 0.2, f32::MAX, f32::NAN];
     let sums = vec![(1.0, vec![0.3; 7]), (1.4, vec![-7.5; 7])];
-    let generation = |text: &str, finish, logprobs| Generation { text: text.to_owned(), finish, logprobs };
+    let generation = |text: &str, finish, logprobs| Generation { logprobs, ..Generation::new(text, finish) };
     let span = |rank, at| AnswerSpan { text: TEXT.to_owned(), score: -0.1, rank, at };
     let hit = |passage, score| RetrievalHit { passage: PassageId(passage), score };
     let finite = TargetScores { logits: vec![-0.1, 0.3], log_sum_exps: vec![(1.4, vec![0.1, -7.5])], ends: false };
