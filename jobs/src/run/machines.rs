@@ -235,7 +235,7 @@ impl DrivenMachine for HostedMachine {
                     remember_request(&mut self.asked, &request);
                     drive::AskedRequest {
                         key,
-                        bucket: request_bucket(&request, &key),
+                        bucket: request_bucket(&request, &key, &configurations.catalogue),
                         request: configurations.with_all_temperatures(request),
                     }
                 });

@@ -61,14 +61,15 @@ impl<'a> JournalledAsker<'a> {
         let mut entries = Vec::new();
         for (n, (response, service_us)) in missing.iter().zip(ask_all(catalogue, batch, &missing)) {
             let request = &batch[*n];
-            if response.result.as_ref().err().is_none_or(|failure| failure.kind.is_determinate()) {
+            if response.is_for_all_runs(RequestKind::Generate) {
                 let record = AnswerRecord {
                     service: request.service.to_string(),
                     kind: RequestKind::Generate,
                     response: response.clone(),
                     service_us,
                 };
-                let (bucket, key) = (request_bucket(request, &keys[*n]), hopeval_results::JournalKey(keys[*n].0));
+                let bucket = request_bucket(request, &keys[*n], catalogue);
+                let key = hopeval_results::JournalKey(keys[*n].0);
                 entries.push(JournalEntry { bucket, key, bytes: record.to_bytes().into() });
             }
             found[*n] = Some(response);

@@ -18,7 +18,7 @@ fn keys_are_those_of_the_golden_file() {
             let request = Request { service: ServiceName::from(service), ..request };
             let key = request_key(&request, &catalogue, &mut payload);
             let hex = hopeval_results::JournalKey(key.0);
-            lines.push(format!("{service} {name} {hex} {}", request_bucket(&request, &key)));
+            lines.push(format!("{service} {name} {hex} {}", request_bucket(&request, &key, &catalogue)));
         }
     }
     golden::check("keys", lines);

@@ -1,0 +1,138 @@
+//! The responses of a call, with its measured facts.
+
+use super::calls::{PreparedCall, SCORED_TEMPERATURE};
+use hopeval_endpoint::{
+    AttemptGuard, CallAnswer, CallEnd, CallFailure, CallVerdict, FailureKind as CallFailureKind, FinishReason,
+    GeneratedChoice, PriceSettings, TokenUsage,
+};
+use hopeval_methods::response::{CallFacts, FinishReason as GenerationEnd, Generation, MoneyAmount, TargetScores};
+use hopeval_methods::{Answer, AnswerWork, FailureKind, Request, RequestKind, Response};
+
+/// The responses to the requests of one call, in their order.
+pub(super) struct CallResponses {
+    /// As many as there were requests.
+    pub(super) responses: Vec<Response>,
+    /// Microseconds before the first attempt and between attempts.
+    pub(super) queue_us: u64,
+    /// Microseconds of the attempts.
+    pub(super) service_us: u64,
+    /// Proof that the last attempt is under way.
+    pub(super) guard: Option<AttemptGuard>,
+}
+
+/// Reads the ends of one service's calls, on any thread.
+#[derive(Clone)]
+pub(super) struct AnswerReader {
+    /// The service's prices.
+    pub(super) price: Option<PriceSettings>,
+}
+
+impl AnswerReader {
+    /// Reads the end of a call for its requests: one, or several draws of one payload.
+    pub(super) fn read_responses(&self, call: &PreparedCall, requests: &[&Request], end: CallEnd) -> CallResponses {
+        let CallEnd { verdict, attempts, usage, answers, model, system_fingerprint, queue_us, service_us, guard } = end;
+        let facts = |share: usize| CallFacts {
+            attempts: nth_share(u64::from(attempts), share, requests.len()) as u32,
+            tokens_measured: usage.measured,
+            cached_prompt_tokens: usage.measured.then_some(usage.cached_prompt),
+            reasoning_tokens: usage.measured.then(|| nth_share(usage.reasoning, share, requests.len())),
+            money: self.money(&usage, answers).map(|money| MoneyAmount {
+                nanos: nth_share(money.nanos, share, requests.len()),
+                currency: money.currency,
+            }),
+            model: model.clone(),
+            system_fingerprint: system_fingerprint.clone(),
+        };
+        let read = |(share, request): (usize, &&Request), answer: Result<Answer, CallFailure>| {
+            let response = match answer {
+                Ok(answer) => Response::answer(answer, own_work(request, &usage, share, requests.len())),
+                Err(failure) => call_failure(failure),
+            };
+            Response { facts: Some(Box::new(facts(share))), prompt: call.report.clone(), ..response }
+        };
+        let places = || requests.iter().enumerate();
+        let responses: Vec<Response> = match verdict {
+            CallVerdict::Failed(failure) => places().map(|place| read(place, Err(failure.clone()))).collect(),
+            CallVerdict::Answered(CallAnswer::Generated(choices)) => {
+                places().zip(choices).map(|(place, choice)| read(place, generation(choice))).collect()
+            }
+            CallVerdict::Answered(answer) => {
+                places().map(|place| read(place, Ok(single_answer(place.1, answer.clone())))).collect()
+            }
+        };
+        CallResponses { responses, queue_us, service_us, guard }
+    }
+
+    /// The price of a call, if the service has prices.
+    fn money(&self, usage: &TokenUsage, answers: u32) -> Option<MoneyAmount> {
+        let price = self.price.as_ref()?;
+        let nanos = (price.price_of(usage, u64::from(answers)) * 1e9).round() as u64;
+        Some(MoneyAmount { nanos, currency: price.currency.clone() })
+    }
+}
+
+/// A request's own work: its prompt as if it were alone, and its share of what was written.
+fn own_work(request: &Request, usage: &TokenUsage, share: usize, shares: usize) -> AnswerWork {
+    let written = nth_share(usage.completion, share, shares);
+    let scores = matches!(request.ask.kind(), RequestKind::Score | RequestKind::Entail);
+    AnswerWork {
+        prompt_tokens: usage.prompt,
+        completion_tokens: if scores { 0 } else { written },
+        scored_tokens: 0,
+        operations: 0,
+    }
+}
+
+/// The `nth` of equal shares of a whole; the first has the remainder.
+fn nth_share(whole: u64, nth: usize, shares: usize) -> u64 {
+    let shares = shares.max(1) as u64;
+    whole / shares + if nth == 0 { whole % shares } else { 0 }
+}
+
+/// A generated text, or the model's refusal: it was paid, and is the same in every run.
+fn generation(choice: GeneratedChoice) -> Result<Answer, CallFailure> {
+    let GeneratedChoice { text, finish, reasoning, logprobs } = choice;
+    let (finish, stop) = match finish {
+        FinishReason::Stop(stop) => (GenerationEnd::Stop, stop),
+        FinishReason::Length => (GenerationEnd::Length, None),
+        FinishReason::Filtered => (GenerationEnd::Filtered, None),
+        FinishReason::Refused => {
+            return Err(CallFailure { kind: CallFailureKind::Refused, message: format!("the model refuses: {text}") });
+        }
+    };
+    Ok(Answer::Generate(Generation { text, finish, stop, reasoning: reasoning.unwrap_or_default(), logprobs }))
+}
+
+/// The answer to a request whose call has one answer.
+fn single_answer(request: &Request, answer: CallAnswer) -> Answer {
+    match (request.ask.kind(), answer) {
+        (RequestKind::Entail, CallAnswer::Scored(logprobs)) => {
+            Answer::Entail(logprobs.iter().map(|&logprob| f64::from(logprob)).sum::<f64>().exp())
+        }
+        (_, CallAnswer::Scored(logprobs)) => {
+            let zeroes = vec![0.0; logprobs.len()];
+            Answer::Score(TargetScores {
+                logits: logprobs,
+                log_sum_exps: vec![(SCORED_TEMPERATURE, zeroes)],
+                ends: false,
+            })
+        }
+        (_, CallAnswer::Embedded(mut vectors)) => Answer::Embed(vectors.pop().unwrap_or_default()),
+        (_, CallAnswer::Reranked(relevances)) => Answer::Rerank(relevances),
+        (_, CallAnswer::Generated(choices)) => {
+            let text = choices.into_iter().next().map(|choice| choice.text).unwrap_or_default();
+            Answer::Generate(Generation::new(text, GenerationEnd::Stop))
+        }
+    }
+}
+
+/// A failure of one call. It depends on settings of the server, so it holds for this run alone.
+fn call_failure(failure: CallFailure) -> Response {
+    let kind = match failure.kind {
+        CallFailureKind::Refused => FailureKind::Refused,
+        CallFailureKind::ContextOverflow => FailureKind::ContextOverflow,
+        CallFailureKind::TimedOut => FailureKind::TimedOut,
+        CallFailureKind::Malformed | CallFailureKind::Unavailable => FailureKind::Unavailable,
+    };
+    Response::failure(kind, failure.message).for_this_run()
+}

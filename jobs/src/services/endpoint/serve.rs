@@ -1,0 +1,147 @@
+//! The owner's thread: makes calls of waiting requests, and never waits for them.
+
+use super::EndpointService;
+use super::calls::PreparedCall;
+use crate::error::JobError;
+use crate::fault::RunFault;
+use crate::services::thread::{ServiceTask, ServiceThread, task_answer, wait_for_exit};
+use crate::services::timing::AnswerTiming;
+use crate::services::usage::ServiceCounters;
+use hopeval_endpoint::{AttemptGuard, CallEnd, EndpointCall, EndpointHost};
+use hopeval_methods::request::Sampling;
+use hopeval_methods::{Request, RequestPayload, Response};
+use hopeval_operators::gate::WorkGuard;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+/// The most requests taken together.
+const MOST: usize = 1024;
+
+/// Serves until all senders are gone and all calls have ended.
+pub(super) fn serve_tasks(thread: &ServiceThread, service: &EndpointService, receiver: &Receiver<ServiceTask>) {
+    // Each attempt is work of its own; making calls of tasks is work, too.
+    let calls = Arc::new(());
+    while let Some((tasks, _preparing)) = thread.take_tasks(receiver, MOST) {
+        for (call, tasks) in group_draws(thread, service, tasks) {
+            send_call(thread, service, call, tasks, Arc::clone(&calls));
+        }
+    }
+    while Arc::strong_count(&calls) > 1 {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+/// The calls for tasks: several draws of one payload become one call, if the server draws several choices.
+fn group_draws(
+    thread: &ServiceThread,
+    service: &EndpointService,
+    tasks: Vec<ServiceTask>,
+) -> Vec<(PreparedCall, Vec<ServiceTask>)> {
+    let mut calls: Vec<(PreparedCall, Vec<ServiceTask>)> = Vec::new();
+    let mut by_payload: FxHashMap<Vec<u8>, usize> = FxHashMap::default();
+    let together = service.settings.facts().choices;
+    for task in tasks {
+        let request = &task.0.request;
+        let mut payload = Vec::new();
+        if together && is_drawn(request) {
+            request.append_canonical(&mut payload);
+            if let Some(&place) = by_payload.get(&payload) {
+                let (call, drawn) = &mut calls[place];
+                if let EndpointCall::Generate(call) = &mut call.call {
+                    call.choices += 1;
+                }
+                drawn.push(task);
+                continue;
+            }
+            by_payload.insert(payload, calls.len());
+        }
+        match service.prepare_call(&thread.corpus, request) {
+            Ok(call) => calls.push((call, vec![task])),
+            Err(response) => AnswerDelivery::of_thread(thread).answer_task(task, *response, AnswerTiming::default(), None),
+        }
+    }
+    calls
+}
+
+/// Whether a request is one of several independent samples.
+fn is_drawn(request: &Request) -> bool {
+    matches!(&request.ask, RequestPayload::Generate(asked) if asked.sampling != Sampling::Greedy)
+}
+
+/// Sends a call; its tasks are answered on the client's thread.
+fn send_call(
+    thread: &ServiceThread,
+    service: &EndpointService,
+    call: PreparedCall,
+    tasks: Vec<ServiceTask>,
+    under_way: Arc<()>,
+) {
+    let endpoint = match service.endpoint(|| run_host(thread)) {
+        Ok(endpoint) => endpoint,
+        Err(error) => {
+            thread.fault.report(error);
+            wait_for_exit(tasks)
+        }
+    };
+    let (delivery, reader) = (AnswerDelivery::of_thread(thread), service.reader());
+    let body = call.call.clone();
+    endpoint.call(
+        body,
+        Box::new(move |end: CallEnd| {
+            let requests: Vec<&Request> = tasks.iter().map(|(submission, _)| &submission.request).collect();
+            let read = reader.read_responses(&call, &requests, end);
+            let work = read.guard.and_then(work_guard);
+            let shares = read.responses.len().max(1) as u64;
+            for (task, response) in tasks.into_iter().zip(read.responses) {
+                let waited = u64::try_from(task.1.elapsed().as_micros()).unwrap_or(u64::MAX);
+                let queue_us = read.queue_us.max(waited.saturating_sub(read.service_us));
+                let timing = AnswerTiming { queue_us, service_us: read.service_us / shares, device_us: 0 };
+                delivery.answer_task(task, response, timing, work.clone());
+            }
+            drop(under_way);
+        }),
+    );
+}
+
+/// The run as the client sees it.
+fn run_host(thread: &ServiceThread) -> EndpointHost {
+    let (gate, fault, name) = (thread.gate.clone(), thread.fault.clone(), Arc::clone(&thread.name));
+    EndpointHost {
+        begin_attempt: Arc::new(move || gate.begin_work().map(|work| Box::new(work) as AttemptGuard)),
+        fault: Arc::new(move |source| {
+            fault.report(JobError::EndpointFault { service: name.to_string(), source });
+        }),
+        model_known: false,
+    }
+}
+
+/// The guard of an attempt as the run made it.
+fn work_guard(guard: AttemptGuard) -> Option<WorkGuard> {
+    guard.downcast::<WorkGuard>().ok().map(|work| *work)
+}
+
+/// Counts responses, and gives them to their tickets.
+struct AnswerDelivery {
+    name: Arc<str>,
+    usage: ServiceCounters,
+    fault: RunFault,
+}
+
+impl AnswerDelivery {
+    fn of_thread(thread: &ServiceThread) -> Self {
+        let (name, usage) = (Arc::clone(&thread.name), Arc::clone(&thread.usage));
+        Self { name, usage, fault: thread.fault.clone() }
+    }
+
+    fn answer_task(&self, mut task: ServiceTask, response: Response, timing: AnswerTiming, work: Option<WorkGuard>) {
+        if let Some(usage) = self.usage.get(&self.name) {
+            usage.count_response(&response, timing.service_us, timing.device_us);
+        }
+        if let Some(work) = work {
+            task.0.ticket.set_work(work);
+        }
+        let (ticket, answer) = task_answer(task, response, timing, &self.fault);
+        ticket.answer(answer);
+    }
+}
