@@ -61,7 +61,7 @@ impl<'a> JournalledAsker<'a> {
         let mut entries = Vec::new();
         for (n, (response, service_us)) in missing.iter().zip(ask_all(catalogue, batch, &missing)) {
             let request = &batch[*n];
-            if response.result.as_ref().err().is_none_or(|failure| failure.kind.is_determinate()) {
+            if response.is_for_all_runs(RequestKind::Generate) {
                 let record = AnswerRecord {
                     service: request.service.to_string(),
                     kind: RequestKind::Generate,
