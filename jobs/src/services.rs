@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`service`] | the traits of every kind: its settings, and the opened service |
 //! | [`corpus`] | look-ups in the mapped corpus of every job; passages as text |
+//! | [`fragments`] | the texts that requests name by their digests |
 //! | the kinds | one file each, listed in the table at the end of this file |
 //! | `sparse` | the common part of [`bm25`] and [`tfidf`]: an index of words |
 //! | [`models`] | finds language models by name |
@@ -24,6 +25,7 @@ pub mod catalogue;
 mod conformance;
 pub mod corpus;
 pub mod dispatcher;
+pub mod fragments;
 mod journal_reader;
 pub mod key;
 pub mod models;

@@ -96,7 +96,7 @@ fn encoder_answers_are_those_of_transformers() {
         let max_answer_tokens = expected("electra-span")["longest_answer"].as_u64().unwrap() as u32;
         let cut = context.find(", designed").or(context.find(' ')).unwrap();
         let parts = [&context[..cut], &context[cut..]].map(hopeval_methods::PromptPart::text).into();
-        let prompt = Prompt { parts, budget: None, overflow: Vec::new() };
+        let prompt = Prompt { parts, ..Prompt::default() };
         let read = ReadPayload { question: text(row, "text"), context: prompt, max_answer_tokens, spans: 3 };
         let (answer, _) = ask(&catalogue, "read", read);
         let Answer::Read(spans) = answer else { panic!("{answer:?}") };
@@ -269,7 +269,7 @@ fn continuations_repeat_and_draws_differ() {
         prompt: Prompt::text("Document: The bridge of Arlen"),
         max_tokens: 12,
         stop: Vec::new(),
-        sampling: Sampling::Sample { temperature, top_p: 1.0, top_k: 0 },
+        sampling: Sampling::sample(temperature, 1.0, 0),
         format: TextFormat::Text,
         logprobs: true,
     };

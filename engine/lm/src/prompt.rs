@@ -16,6 +16,7 @@ mod assemble;
 pub use assemble::assemble;
 
 use crate::tokenise::TokeniseError;
+use std::ops::Range;
 
 /// A prompt in parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub struct Prompt {
     pub budget: Option<usize>,
     /// The rules to apply, in order, until the whole fits.
     pub overflow: Vec<OverflowRule>,
+    /// Whether the report counts the tokens of each part.
+    pub count_parts: bool,
 }
 
 /// One part of a prompt.
@@ -50,10 +53,12 @@ pub enum LengthLimit {
 /// A rule for a prompt that is too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverflowRule {
-    /// Leave the part out.
+    /// Leave out adjacent parts together.
     Drop {
-        /// Index in [`Prompt::parts`].
-        part: usize,
+        /// Index of the first one in [`Prompt::parts`].
+        first: usize,
+        /// The number of parts.
+        count: usize,
     },
     /// Cut the part from the right, no further than to `to`.
     Cut {
@@ -65,10 +70,16 @@ pub enum OverflowRule {
 }
 
 impl OverflowRule {
-    /// The index of the rule's part.
-    pub const fn part(self) -> usize {
+    /// The rule to leave out one part.
+    pub const fn drop_part(part: usize) -> Self {
+        Self::Drop { first: part, count: 1 }
+    }
+
+    /// The indexes of the rule's parts.
+    pub const fn parts(self) -> Range<usize> {
         match self {
-            Self::Drop { part } | Self::Cut { part, .. } => part,
+            Self::Drop { first, count } => first..first.saturating_add(count),
+            Self::Cut { part, .. } => part..part + 1,
         }
     }
 }
@@ -93,6 +104,8 @@ pub struct PromptReport {
     pub dropped: Vec<usize>,
     /// Parts cut, each with the tokens it lost, in the order of the parts.
     pub cut: Vec<(usize, usize)>,
+    /// Tokens of the whole that end in each part, if counted; else empty.
+    pub part_tokens: Vec<usize>,
 }
 
 /// The reason for the failure of an assembly.

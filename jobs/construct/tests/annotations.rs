@@ -41,10 +41,7 @@ fn question() -> Question {
 
 fn generation(text: impl ToString) -> Response {
     let text = text.to_string();
-    Response::answer(
-        Answer::Generate(Generation { text, finish: FinishReason::Stop, logprobs: Vec::new() }),
-        AnswerWork::default(),
-    )
+    Response::answer(Answer::Generate(Generation::new(text, FinishReason::Stop)), AnswerWork::default())
 }
 
 /// Drives the method through its own prompts; `written` has the model's texts in the order of its requests.

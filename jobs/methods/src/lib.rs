@@ -33,9 +33,7 @@ pub use machine::{
     ContextMode, GivenContext, Machine, MachineStep, Method, MethodError, MethodSetting, PromptWording, Question,
     ServiceAbility, ServiceUse,
 };
-pub use outcome::{
-    NamedSentence, Outcome, OutcomeNote, OutcomeStatus, PassagePath, RankedPassage, SupportingSentence,
-};
+pub use outcome::{NamedSentence, Outcome, OutcomeNote, OutcomeStatus, PassagePath, RankedPassage, SupportingSentence};
 pub use prompt::{ChatRole, Content, LengthLimit, OverflowRule, PassageForm, Prompt, PromptPart};
 pub use registry::{MethodInfo, ParameterInfo, build_method, method_kinds, resolve_parameters};
 pub use request::{Affinity, PassageId, Request, RequestKind, RequestPayload, ServiceName, StepName};

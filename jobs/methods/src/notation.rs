@@ -310,8 +310,15 @@ impl Display for MoneyAmount {
 
 impl Display for CallFacts {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let Self { attempts, tokens_measured, cached_prompt_tokens, reasoning_tokens, money, model, system_fingerprint } =
-            self;
+        let Self {
+            attempts,
+            tokens_measured,
+            cached_prompt_tokens,
+            reasoning_tokens,
+            money,
+            model,
+            system_fingerprint,
+        } = self;
         write!(f, "facts attempts={attempts}")?;
         if let Some(tokens) = cached_prompt_tokens {
             write!(f, " cached={tokens}")?;

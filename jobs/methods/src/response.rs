@@ -439,7 +439,8 @@ impl std::ops::AddAssign<&CallFacts> for CallFacts {
             (money @ None, more) => money.clone_from(more),
             (Some(_), None) => {}
         }
-        for (known, said) in [(&mut self.model, &other.model), (&mut self.system_fingerprint, &other.system_fingerprint)]
+        for (known, said) in
+            [(&mut self.model, &other.model), (&mut self.system_fingerprint, &other.system_fingerprint)]
         {
             if said.is_some() {
                 known.clone_from(said);

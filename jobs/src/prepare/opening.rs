@@ -95,6 +95,7 @@ impl ConfiguredJob {
         let choices::ResolvedChoices { selections, overlap } =
             choices::resolve_choices(job, &mut configurations, places, report)?;
         let methods = sweep::build_methods(&configurations, &setting)?;
+        catalogue.fragments().add_methods(methods.iter().map(AsRef::as_ref));
         let mut needs_candidates = false;
         for (configuration, method) in configurations.iter_mut().zip(&methods) {
             catalogue.check_services(&configuration.name, method.as_ref())?;

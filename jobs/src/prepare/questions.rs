@@ -10,6 +10,7 @@ use crate::prepare::draw::SamplePositions;
 use crate::prepare::quarantine::QuarantineFile;
 use hopeval_corpus::Corpus;
 use hopeval_datasets::{Format, GoldMatch, GoldPassage, PassageRecord, Question, Questions, RowPolicy};
+use hopeval_methods::{GivenContext, PassageId};
 use hopeval_results::tables::{ErrorRow, QuestionRow};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -31,6 +32,28 @@ pub struct QuestionDetails {
     pub rationale: Option<String>,
     /// Titles of the gold passages, in order.
     pub gold_titles: Vec<String>,
+    /// The text that belongs to the question, if the dataset has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<ContextRecord>,
+}
+
+/// A text that belongs to a question (IIRC's introductory paragraph), under its stored names.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ContextRecord {
+    /// Its title; empty if the dataset has none.
+    pub title: String,
+    /// Its text.
+    pub text: String,
+    /// The passage of the corpus with this title and text, if there is one.
+    pub passage: Option<u32>,
+}
+
+/// The text given with a row's question, in the form for machines. A record of another version has none.
+pub fn question_context(row: &QuestionRow) -> Option<GivenContext> {
+    let details: QuestionDetails = serde_json::from_str(&row.record).ok()?;
+    let ContextRecord { title, text, passage } = details.context?;
+    Some(GivenContext { title, text, passage: passage.map(PassageId) })
 }
 
 /// Counts and strata found by preparing the questions.
@@ -119,6 +142,7 @@ impl<'a> QuestionResolver<'a> {
             decomposition: question.decomposition.iter().map(|s| (s.question.clone(), s.answer.clone())).collect(),
             rationale: question.rationale.clone(),
             gold_titles: question.gold.iter().filter_map(|gold| gold.title.clone()).collect(),
+            context: question.context.as_ref().map(|context| self.find_context(context)),
         };
         let gold_digest = gold_digest(&question.answers, &gold, &details);
         Ok(QuestionRow {
@@ -179,6 +203,13 @@ impl<'a> QuestionResolver<'a> {
             GoldMatch::Title | GoldMatch::TitleAndText => "gold passages with a title, or `gold = \"id\"` in [dataset]",
         };
         (found, allowed)
+    }
+
+    /// A question's own text, with the passage that is exactly it.
+    fn find_context(&self, context: &PassageRecord) -> ContextRecord {
+        let PassageRecord { title, text, .. } = context;
+        let passage = self.corpus.by_title_and_text(title, text).map(|passage| passage.0);
+        ContextRecord { title: title.clone(), text: text.clone(), passage }
     }
 
     fn find_candidate(&self, candidate: &PassageRecord) -> Option<u32> {

@@ -247,7 +247,7 @@ fn configuration_rows(run: &OpenRun) -> Vec<ConfigurationRow> {
         context_mode: method.context_mode().name().to_owned(),
         answers: method.gives_answers(),
         services: method.service_uses().iter().map(|used| format!("{}={}", used.parameter, used.service)).collect(),
-        prompt_origin: method.wording().map(|wording| wording.origin.to_owned()),
+        prompt_origin: method.wording().map(|wording| wording.origin.into_owned()),
         prompt_digest: method.wording().map(|wording| blake3::hash(wording.text.as_bytes()).to_hex().to_string()),
         replicate: configuration.replicate.map(|replicate| replicate.to_string()),
         control: configuration.control.clone(),

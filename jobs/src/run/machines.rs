@@ -4,6 +4,7 @@
 
 use super::outcome::{FinishedOutcome, OutcomeTiming, OutcomeUsage, outcome_row};
 use crate::mode::TimingMode;
+use crate::prepare::questions::question_context;
 use crate::run::evaluator::{OutcomeEvaluator, QuestionGold};
 use crate::services::catalogue::Catalogue;
 use crate::services::key::{request_bucket, request_key};
@@ -51,6 +52,7 @@ impl RunConfigurations {
             wanted.sort_by(f64::total_cmp);
             wanted.dedup();
         }
+        catalogue.fragments().add_methods(methods.iter().map(AsRef::as_ref));
         Self { methods, catalogue, temperatures }
     }
 
@@ -74,6 +76,8 @@ pub fn machine_question(row: &QuestionRow) -> Question {
         candidates: row.candidates.iter().map(|&id| Asked(id)).collect(),
         gold: row.gold.iter().map(|group| group.iter().map(|&id| Asked(id)).collect()).collect(),
         answers: row.answers.clone(),
+        context: question_context(row),
+        prediction: None,
     }
 }
 
@@ -170,7 +174,7 @@ impl HostedMachine {
         each.zip(responses)
             .map(|(request, served)| {
                 self.usage.add(request, &served.response);
-                let mut response = own_response(&served.response, request);
+                let mut response = own_response(&served.response, request).without_facts();
                 if request.wants_text() {
                     read_texts(corpus, &mut response);
                 }
@@ -210,7 +214,7 @@ fn are_read_alike(a: &Request, b: &Request) -> bool {
         }
     }
     let kind = |request: &Request| (request.ask.kind(), request.wants_text());
-    a.service == b.service && kind(a) == kind(b) && temperatures(a) == temperatures(b)
+    a.service == b.service && a.step == b.step && kind(a) == kind(b) && temperatures(a) == temperatures(b)
 }
 
 impl DrivenMachine for HostedMachine {

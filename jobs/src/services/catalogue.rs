@@ -3,12 +3,13 @@
 use super::ServiceEntry;
 use super::corpus::{CORPUS, CorpusLookup};
 use super::dense::build::{self, IndexBuild};
-use super::service::{IndexState, OpeningContext, Service, Services};
+use super::fragments::FragmentTexts;
+use super::service::{Availability, IndexState, OpeningContext, Service, Services};
 use crate::cache::{Cache, ProgressReporter};
 use crate::error::JobError;
 use crate::mode::TimingMode;
 use hopeval_corpus::Corpus;
-use hopeval_methods::{Method, Request, RequestKind, Response, ServiceName, ServiceUse};
+use hopeval_methods::{Method, Request, RequestKind, Response, ServiceAbility, ServiceName, ServiceUse};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use timely::worker::Worker;
@@ -19,6 +20,7 @@ pub struct Catalogue {
     pub corpus: Arc<Corpus>,
     services: Services,
     infos: BTreeMap<Arc<str>, ServiceInfo>,
+    fragments: FragmentTexts,
 }
 
 /// Facts about a service.
@@ -37,6 +39,7 @@ pub struct ServiceInfo {
 #[derive(Debug)]
 struct ProbeResult {
     answers: Vec<RequestKind>,
+    abilities: Vec<ServiceAbility>,
     fingerprint: [u8; 32],
 }
 
@@ -44,6 +47,11 @@ impl ServiceInfo {
     /// The kinds of requests this service answers; empty before the catalogue is probed.
     pub fn answers(&self) -> &[RequestKind] {
         self.known.get().map_or(&[], |known| &known.answers)
+    }
+
+    /// Its further abilities; empty before the catalogue is probed.
+    pub fn abilities(&self) -> &[ServiceAbility] {
+        self.known.get().map_or(&[], |known| &known.abilities)
     }
 
     /// The hash of everything that can change an answer; `None` before the catalogue is probed.
@@ -68,6 +76,15 @@ fn in_order(entries: &BTreeMap<String, ServiceEntry>) -> impl Iterator<Item = (&
     named().filter(move |(_, entry)| !asks(entry)).chain(named().filter(move |(_, entry)| asks(entry)))
 }
 
+/// The abilities that a method needs and a service lacks.
+fn missing_abilities(info: &ServiceInfo, used: &ServiceUse) -> Vec<ServiceAbility> {
+    used.needs.iter().copied().filter(|ability| !info.abilities().contains(ability)).collect()
+}
+
+fn ability_names(abilities: &[ServiceAbility]) -> String {
+    abilities.iter().map(|ability| format!("`{}`", ability.name())).collect::<Vec<_>>().join(", ")
+}
+
 impl Catalogue {
     /// Opens the services of a job over `corpus`. Missing word indexes are built. Models are opened by
     /// [`Catalogue::probe`] or by their first request; showing a run needs no model.
@@ -84,16 +101,18 @@ impl Catalogue {
     ) -> Result<Self, JobError> {
         let info = |kind, journalled, has_model| ServiceInfo { kind, journalled, has_model, known: OnceLock::new() };
         let (mut services, mut infos) = (Services::new(), BTreeMap::new());
+        let fragments = FragmentTexts::default();
         for (name, entry) in in_order(entries) {
             let settings = entry.settings();
-            let opening = OpeningContext { name, corpus: &corpus, cache, threads, mode, report, opened: &services };
+            let (corpus, opened, fragments) = (&corpus, &services, &fragments);
+            let opening = OpeningContext { name, corpus, cache, threads, mode, report, opened, fragments };
             let service = settings.open(&opening)?;
             services.insert(name.into(), service);
             infos.insert(name.into(), info(entry.kind(), settings.is_journalled(), settings.has_model()));
         }
         services.insert(CORPUS.into(), Arc::new(CorpusLookup));
         infos.insert(CORPUS.into(), info(CORPUS, false, false));
-        Ok(Self { corpus, services, infos })
+        Ok(Self { corpus, services, infos, fragments })
     }
 
     /// Opens every model and the existing indexes. A model may read all of its weights for their digest. Returns each
@@ -110,7 +129,8 @@ impl Catalogue {
                 // Payloads name passages by their position in the corpus.
                 let whole = [info.kind, self.corpus.digest()].into_iter();
                 let fingerprint = hash_identity(whole.chain(availability.identity.iter().map(String::as_str)));
-                info.known.get_or_init(|| ProbeResult { answers: availability.answers, fingerprint });
+                let Availability { answers, abilities, .. } = availability;
+                info.known.get_or_init(|| ProbeResult { answers, abilities, fingerprint });
             }
             if let Some(index) = availability.index
                 && found.values().all(|other| other.path != index.path)
@@ -154,6 +174,11 @@ impl Catalogue {
         self.services.values().try_for_each(|service| service.open_on_devices(workers))
     }
 
+    /// The texts of prompts' fragments. Whoever configures methods adds theirs.
+    pub fn fragments(&self) -> &FragmentTexts {
+        &self.fragments
+    }
+
     /// A service's facts.
     pub fn info(&self, name: &ServiceName) -> Option<&ServiceInfo> {
         self.infos.get(&name.0)
@@ -188,8 +213,8 @@ impl Catalogue {
         self.services.iter().filter_map(known).collect()
     }
 
-    /// Checks that all services of a configuration exist and can answer, and that a labeler has the tags the method
-    /// expects. Needs a probed catalogue.
+    /// Checks that all services of a configuration exist and can answer, with the abilities the method needs, and that a
+    /// labeler has the tags the method expects. Needs a probed catalogue.
     ///
     /// # Errors
     /// [`JobError::ServiceUse`].
@@ -197,18 +222,23 @@ impl Catalogue {
         for used in method.service_uses() {
             let Some(reason) = self.misfit_reason(method, &used) else { continue };
             let fit = self.infos().filter(|(_, info)| info.answers().contains(&used.kind));
+            let fit = fit.filter(|(_, info)| missing_abilities(info, &used).is_empty());
             let fit =
                 fit.map(|(name, _)| match self.checkpoint_tags(name).filter(|_| used.kind == RequestKind::Label) {
                     Some(tags) => format!("{name} ({tags} tags)"),
                     None => name.to_string(),
                 });
             let allowed = fit.collect::<Vec<_>>().join(", ");
+            let wanted = || match &used.needs[..] {
+                [] => used.kind.name().to_owned(),
+                needs => format!("{} and can {}", used.kind.name(), ability_names(needs)),
+            };
             return Err(JobError::ServiceUse {
                 configuration: configuration.into(),
                 parameter: used.parameter,
                 service: used.service.to_string(),
                 reason,
-                allowed: if allowed.is_empty() { format!("none that answers {}", used.kind.name()) } else { allowed },
+                allowed: if allowed.is_empty() { format!("none that answers {}", wanted()) } else { allowed },
             });
         }
         Ok(())
@@ -218,7 +248,11 @@ impl Catalogue {
     fn misfit_reason(&self, method: &dyn Method, used: &ServiceUse) -> Option<String> {
         let Some(info) = self.info(&used.service) else { return Some("no such service".to_owned()) };
         if info.answers().contains(&used.kind) {
-            return self.other_tags(method, used);
+            let missing = missing_abilities(info, used);
+            return match missing.is_empty() {
+                true => self.other_tags(method, used),
+                false => Some(format!("a {} service cannot {}", info.kind, ability_names(&missing))),
+            };
         }
         let kind = used.kind.name();
         let service = self.services.get(&used.service.0)?;

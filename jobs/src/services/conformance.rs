@@ -79,8 +79,7 @@ pub(crate) fn check_answers(kind: &ServiceKind) {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let corpus = corpus(dir.path());
     let plain = open(kind, "", &corpus, dir.path());
-    let requests: Vec<Request> =
-        kind.asks.iter().map(|ask| Request { service: UNDER_TEST.into(), draw: 0, ask: ask.clone() }).collect();
+    let requests: Vec<Request> = kind.asks.iter().map(|ask| Request::new(&UNDER_TEST.into(), ask.clone())).collect();
     assert!(!requests.is_empty(), "{}: nothing is asked", kind.kind);
     for request in &requests {
         let (answer, estimate) = (plain.answer(request), plain.estimate(request));

@@ -1,5 +1,6 @@
 //! The corpus service of every job: its passages and links. Also writes out passages for models.
 
+use super::fragments::FragmentTexts;
 use super::service::{Availability, Service, refuse_kind};
 use crate::cache::ProgressReporter;
 use crate::error::JobError;
@@ -19,7 +20,7 @@ pub(super) struct CorpusLookup;
 
 impl Service for CorpusLookup {
     fn probe(&self, _: &Corpus, _: ProgressReporter<'_>) -> Result<Availability, JobError> {
-        Ok(Availability { answers: vec![RequestKind::Passages, RequestKind::Links], identity: Vec::new(), index: None })
+        Ok(Availability { answers: vec![RequestKind::Passages, RequestKind::Links], ..Availability::default() })
     }
 
     fn answer(&self, corpus: &Corpus, request: &Request) -> Response {
@@ -48,6 +49,9 @@ pub(super) fn passages_of(corpus: &Corpus, set: &PassageSet) -> Vec<PassageId> {
     match set {
         PassageSet::Ids(ids) => ids.iter().map(|id| PassageId(id.0)).filter(|&id| corpus.contains(id)).collect(),
         PassageSet::Titles(titles) => titles.iter().flat_map(|title| corpus.by_title(title)).copied().collect(),
+        PassageSet::FoldedTitles(titles) => {
+            titles.iter().flat_map(|title| corpus.by_title_folded(title)).copied().collect()
+        }
     }
 }
 
@@ -66,8 +70,12 @@ pub(super) fn index_restriction(corpus: &Corpus, within: &request::RetrievalRest
 /// The text of a part of a prompt.
 ///
 /// # Errors
-/// [`FailureKind::Refused`] for a missing passage or sentence.
-pub(super) fn content_text<'a>(corpus: &'a Corpus, content: &'a Content) -> Result<Cow<'a, str>, Failure> {
+/// [`FailureKind::Refused`] for a missing passage, sentence or fragment.
+pub(super) fn content_text<'a>(
+    corpus: &'a Corpus,
+    fragments: &FragmentTexts,
+    content: &'a Content,
+) -> Result<Cow<'a, str>, Failure> {
     let known = |passage: &request::PassageId| {
         let id = PassageId(passage.0);
         let missing = || Failure { kind: FailureKind::Refused, message: format!("no passage {}", passage.0) };
@@ -75,6 +83,7 @@ pub(super) fn content_text<'a>(corpus: &'a Corpus, content: &'a Content) -> Resu
     };
     Ok(match content {
         Content::Text(text) => Cow::Borrowed(text),
+        Content::Fragment(digest) => Cow::Owned(fragments.text(*digest)?.as_ref().to_owned()),
         Content::Passage { passage, form } => passage_text(corpus, known(passage)?, form),
         Content::Sentence { passage, sentence } => {
             let missing = || Failure {

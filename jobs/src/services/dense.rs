@@ -263,7 +263,8 @@ impl DenseService {
 impl Service for DenseService {
     fn probe(&self, corpus: &Corpus, _: ProgressReporter<'_>) -> Result<Availability, JobError> {
         let index = Some(self.index_state(corpus)?);
-        Ok(Availability { answers: vec![RequestKind::Retrieve], identity: vec![self.digest()?], index })
+        let (answers, identity) = (vec![RequestKind::Retrieve], vec![self.digest()?]);
+        Ok(Availability { answers, identity, index, ..Availability::default() })
     }
 
     fn open_index(&self, corpus: &Corpus) -> Result<(), JobError> {

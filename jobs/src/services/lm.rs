@@ -30,6 +30,7 @@ pub use hopeval_lm::devices::DeviceName;
 pub use settings::{LabelScope, LmSettings, PoolingName};
 
 use self::model::Model;
+use super::fragments::FragmentTexts;
 use super::models;
 use super::service::{
     Availability, CheckpointSummary, OpeningContext, OtherSettings, Service, ServiceSettings, SettingsError,
@@ -69,7 +70,8 @@ impl ServiceSettings for LmSettings {
 
     fn open(&self, opening: &OpeningContext<'_>) -> Result<Arc<dyn Service>, JobError> {
         let settings = if opening.mode == TimingMode::Latency { self.without_sharing() } else { self.clone() };
-        Ok(Arc::new(LmService::new(opening.name, settings, opening.threads, opening.cache.root())))
+        let service = LmService::new(opening.name, settings, opening.threads, opening.cache.root());
+        Ok(Arc::new(LmService { fragments: opening.fragments.clone(), ..service }))
     }
 }
 
@@ -80,6 +82,8 @@ pub struct LmService {
     threads: usize,
     /// The cache folder for hopeval's own models.
     cache: PathBuf,
+    /// Texts for prompts.
+    fragments: FragmentTexts,
     model: OnceLock<Model>,
     /// Sessions on the second device and later ones.
     further: OnceLock<Vec<Session>>,
@@ -102,6 +106,7 @@ impl LmService {
             threads: settings.threads.unwrap_or(threads),
             settings,
             cache: cache.to_owned(),
+            fragments: FragmentTexts::default(),
             model: OnceLock::new(),
             further: OnceLock::new(),
             opening: Mutex::new(()),
@@ -121,7 +126,7 @@ impl LmService {
         let folder = models::find_folder(&self.name, &self.settings.model, &self.cache)?;
         let opened = Model::open(&folder, &self.settings, self.threads);
         let model = opened.map_err(|source| JobError::Model { name: self.name.clone(), folder, source })?;
-        Ok(self.model.get_or_init(|| model))
+        Ok(self.model.get_or_init(|| Model { fragments: self.fragments.clone(), ..model }))
     }
 
     /// The engine of a worker's own device, if the model is open.
@@ -151,7 +156,8 @@ impl Service for LmService {
     fn probe(&self, _: &Corpus, report: ProgressReporter<'_>) -> Result<Availability, JobError> {
         report(&format!("model {}", self.name), 0);
         let model = self.model()?;
-        Ok(Availability { answers: model.answers().to_vec(), identity: vec![model.digest().to_owned()], index: None })
+        let (answers, identity) = (model.answers().to_vec(), vec![model.digest().to_owned()]);
+        Ok(Availability { answers, identity, index: None, abilities: model.abilities() })
     }
 
     fn open_on_devices(&self, workers: usize) -> Result<(), JobError> {
@@ -274,7 +280,7 @@ mod tests {
     #[test]
     fn every_ability_of_checkpoints_conforms() {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let sampled = Sampling::Sample { temperature: 1.0, top_p: 1.0, top_k: 5 };
+        let sampled = Sampling::sample(1.0, 1.0, 5);
         let score = || ScorePayload {
             prompt: prompt("Ghent is a city."),
             target: prompt("bridges"),

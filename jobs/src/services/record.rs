@@ -1,9 +1,13 @@
 //! The journal's records of answered requests: compact, and exact to the bit.
 //!
 //! ```text
-//!   version u8 = 1, service, kind u8, service_us, work (4 numbers), prompt report or 0, answer
+//!   version u8 = 2, service, kind u8, service_us, work (4 numbers), prompt report or 0, answer
 //!   answer     tag u8, then by kind; rare answers and answers of mostly text as JSON
+//!   version 3  the same, then the set of the following extras as a number, and each of them: facts of the call,
+//!              tokens of the prompt's parts, stop string, reasoning; a failure for its run alone has no bytes
 //! ```
+//!
+//! A record is written in version 3 only if it has something that version 2 lacks, so all others keep their bytes.
 //!
 //! Whole numbers are LEB128, texts and lists begin with their length, floats are their little-endian bytes: a journal
 //! has millions of rows of logits, and some logits (of impossible tokens) are not JSON numbers. The first versions
@@ -17,7 +21,9 @@
 use super::served::ServedResponse;
 use hopeval_methods::request::PassageId;
 use hopeval_methods::response::{AnswerSpan, ChunkLabels, FinishReason, Generation, RetrievalHit, TargetScores};
-use hopeval_methods::{Answer, AnswerWork, Failure, FailureKind, PromptReport, RequestKind, Response};
+use hopeval_methods::{
+    Answer, AnswerWork, CallFacts, Failure, FailureKind, MoneyAmount, PromptReport, RequestKind, Response,
+};
 use serde::{Deserialize, Serialize};
 
 /// The journal's record of an answered request.
@@ -33,8 +39,34 @@ pub struct AnswerRecord {
     pub service_us: u64,
 }
 
-/// The version of new records. In version 1 only prompts of scores and generations had a whole report.
+/// The version of records without extras. In version 1 only prompts of scores and generations had a whole report.
 const VERSION: u8 = 2;
+
+/// The version of records with extras.
+const EXTRA_VERSION: u8 = 3;
+
+/// The stored bits of the extras; they follow the answer in this order.
+mod extra {
+    pub(super) const RUN_ONLY: u64 = 1;
+    pub(super) const FACTS: u64 = 2;
+    pub(super) const PART_TOKENS: u64 = 4;
+    pub(super) const STOP: u64 = 8;
+    pub(super) const REASONING: u64 = 16;
+    /// All of these.
+    pub(super) const KNOWN: u64 = 31;
+}
+
+/// The stored bits of facts. Numbers and texts that are known follow in this order.
+mod fact {
+    pub(super) const TOKENS_MEASURED: u64 = 1;
+    pub(super) const CACHED_PROMPT_TOKENS: u64 = 2;
+    pub(super) const REASONING_TOKENS: u64 = 4;
+    pub(super) const MONEY: u64 = 8;
+    pub(super) const MODEL: u64 = 16;
+    pub(super) const SYSTEM_FINGERPRINT: u64 = 32;
+    /// All of these.
+    pub(super) const KNOWN: u64 = 63;
+}
 
 /// The written forms of answers.
 mod tag {
@@ -135,8 +167,10 @@ impl From<JsonAnswer> for Answer {
 impl AnswerRecord {
     /// The bytes for the journal.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let Self { service, kind, response: Response { result, work, prompt, passages: _ }, service_us } = self;
-        let mut to = RecordEncoder(vec![VERSION]);
+        let Self { service, kind, response, service_us } = self;
+        let Response { result, work, facts: _, run_only: _, prompt, passages: _ } = response;
+        let extras = RecordExtras::of_response(response);
+        let mut to = RecordEncoder(vec![if extras.is_none() { VERSION } else { EXTRA_VERSION }]);
         to.text(service);
         to.0.push(kind_number(*kind));
         to.number(*service_us);
@@ -145,7 +179,7 @@ impl AnswerRecord {
             to.number(n);
         }
         to.0.push(u8::from(prompt.is_some()));
-        if let Some(PromptReport { tokens, dropped, cut }) = prompt {
+        if let Some(PromptReport { tokens, dropped, cut, part_tokens: _ }) = prompt {
             to.number((*tokens).into());
             to.number(dropped.len() as u64);
             dropped.iter().for_each(|&part| to.number(part.into()));
@@ -158,6 +192,9 @@ impl AnswerRecord {
         match result {
             Err(failure) => to.failure(failure),
             Ok(answer) => to.answer(answer),
+        }
+        if !extras.is_none() {
+            to.extras(&extras);
         }
         to.0
     }
@@ -177,7 +214,7 @@ impl AnswerRecord {
                 let record: Self = serde_json::from_slice(bytes).ok()?;
                 return Some(record.of_first_version());
             }
-            (1 | &VERSION, rest) => RecordDecoder(rest),
+            (1 | &VERSION | &EXTRA_VERSION, rest) => RecordDecoder(rest),
             _ => return None,
         };
         let service = from.text()?;
@@ -196,19 +233,70 @@ impl AnswerRecord {
                 tokens: from.read_u32()?,
                 dropped: from.list(RecordDecoder::read_u32)?,
                 cut: from.list(|from| Some((from.read_u32()?, from.read_u32()?)))?,
+                part_tokens: Vec::new(),
             }),
         };
         let result = from.result()?;
-        let response = Response { result, work, prompt, passages: Vec::new() };
+        let mut response = Response { result, work, facts: None, run_only: false, prompt, passages: Vec::new() };
+        if bytes[0] == EXTRA_VERSION {
+            from.read_extras(&mut response)?;
+        }
         let record = Self { service, kind, response, service_us };
-        let is_first = bytes[0] != VERSION;
-        from.0.is_empty().then(|| if is_first { record.of_first_version() } else { record })
+        from.0.is_empty().then(|| if bytes[0] == 1 { record.of_first_version() } else { record })
     }
 
     /// The response, to be served again.
     pub fn into_served(self) -> ServedResponse {
         ServedResponse { response: self.response, queue_us: 0, service_us: self.service_us, device_us: 0, cached: true }
     }
+}
+
+/// The parts of a response that version 2 lacks.
+struct RecordExtras<'a> {
+    run_only: bool,
+    facts: Option<&'a CallFacts>,
+    part_tokens: &'a [u32],
+    stop: Option<&'a str>,
+    reasoning: &'a str,
+    /// Whether the answer itself has a number that version 2 lacks.
+    is_filtered: bool,
+}
+
+impl<'a> RecordExtras<'a> {
+    fn of_response(response: &'a Response) -> Self {
+        let Response { result, work: _, facts, run_only, prompt, passages: _ } = response;
+        let generation = match result {
+            Ok(Answer::Generate(generation)) => Some(generation),
+            _ => None,
+        };
+        Self {
+            run_only: *run_only,
+            facts: facts.as_deref(),
+            part_tokens: prompt.as_ref().map_or(&[], |report| &report.part_tokens),
+            stop: generation.and_then(|generation| generation.stop.as_deref()),
+            reasoning: generation.map_or("", |generation| &generation.reasoning),
+            is_filtered: generation.is_some_and(|generation| generation.finish == FinishReason::Filtered),
+        }
+    }
+
+    /// The set of those to be written.
+    fn bits(&self) -> u64 {
+        bit_set([
+            (extra::RUN_ONLY, self.run_only),
+            (extra::FACTS, self.facts.is_some()),
+            (extra::PART_TOKENS, !self.part_tokens.is_empty()),
+            (extra::STOP, self.stop.is_some()),
+            (extra::REASONING, !self.reasoning.is_empty()),
+        ])
+    }
+
+    fn is_none(&self) -> bool {
+        self.bits() == 0 && !self.is_filtered
+    }
+}
+
+fn bit_set<const N: usize>(bits: [(u64, bool); N]) -> u64 {
+    bits.iter().filter(|(_, is_set)| *is_set).map(|(bit, _)| bit).sum()
 }
 
 struct RecordEncoder(Vec<u8>);
@@ -239,6 +327,43 @@ impl RecordEncoder {
     fn failure(&mut self, Failure { kind, message }: &Failure) {
         self.0.extend([tag::FAILURE, failure_number(*kind)]);
         self.text(message);
+    }
+
+    fn extras(&mut self, extras: &RecordExtras<'_>) {
+        self.number(extras.bits());
+        if let Some(facts) = extras.facts {
+            self.facts(facts);
+        }
+        if !extras.part_tokens.is_empty() {
+            self.number(extras.part_tokens.len() as u64);
+            extras.part_tokens.iter().for_each(|&tokens| self.number(tokens.into()));
+        }
+        if let Some(stop) = extras.stop {
+            self.text(stop);
+        }
+        if !extras.reasoning.is_empty() {
+            self.text(extras.reasoning);
+        }
+    }
+
+    fn facts(&mut self, facts: &CallFacts) {
+        let CallFacts { attempts, tokens_measured, cached_prompt_tokens, reasoning_tokens, money, .. } = facts;
+        let CallFacts { model, system_fingerprint, .. } = facts;
+        self.number((*attempts).into());
+        self.number(bit_set([
+            (fact::TOKENS_MEASURED, *tokens_measured),
+            (fact::CACHED_PROMPT_TOKENS, cached_prompt_tokens.is_some()),
+            (fact::REASONING_TOKENS, reasoning_tokens.is_some()),
+            (fact::MONEY, money.is_some()),
+            (fact::MODEL, model.is_some()),
+            (fact::SYSTEM_FINGERPRINT, system_fingerprint.is_some()),
+        ]));
+        [cached_prompt_tokens, reasoning_tokens].into_iter().flatten().for_each(|&tokens| self.number(tokens));
+        if let Some(MoneyAmount { nanos, currency }) = money {
+            self.number(*nanos);
+            self.text(currency);
+        }
+        [model, system_fingerprint].into_iter().flatten().for_each(|text| self.text(text));
     }
 
     fn json(&mut self, answer: &JsonAnswer) {
@@ -278,10 +403,11 @@ impl RecordEncoder {
                 self.0.push(tag::FILTER);
                 self.text(query);
             }
-            Answer::Generate(Generation { text, finish, logprobs }) => {
+            Answer::Generate(Generation { text, finish, stop: _, logprobs, reasoning: _ }) => {
                 let finish = match finish {
                     FinishReason::Stop => 0,
                     FinishReason::Length => 1,
+                    FinishReason::Filtered => 2,
                 };
                 self.0.extend([tag::GENERATE, finish]);
                 self.text(text);
@@ -354,6 +480,52 @@ impl<'a> RecordDecoder<'a> {
         Some(f64::from_le_bytes(self.take(8)?.try_into().ok()?))
     }
 
+    /// Adds the extras of version 3 to a response.
+    fn read_extras(&mut self, response: &mut Response) -> Option<()> {
+        let bits = self.number().filter(|bits| bits & !extra::KNOWN == 0)?;
+        let has = |bit| bits & bit != 0;
+        response.run_only = has(extra::RUN_ONLY);
+        if has(extra::FACTS) {
+            response.facts = Some(Box::new(self.facts()?));
+        }
+        if has(extra::PART_TOKENS) {
+            response.prompt.as_mut()?.part_tokens = self.list(Self::read_u32)?;
+        }
+        let stop = if has(extra::STOP) { Some(self.text()?) } else { None };
+        let reasoning = if has(extra::REASONING) { Some(self.text()?) } else { None };
+        match &mut response.result {
+            Ok(Answer::Generate(generation)) => {
+                generation.stop = stop;
+                generation.reasoning = reasoning.unwrap_or_default();
+                Some(())
+            }
+            _ => (stop.is_none() && reasoning.is_none()).then_some(()),
+        }
+    }
+
+    fn facts(&mut self) -> Option<CallFacts> {
+        let attempts = self.read_u32()?;
+        let bits = self.number().filter(|bits| bits & !fact::KNOWN == 0)?;
+        let has = |bit| bits & bit != 0;
+        let mut facts = CallFacts { attempts, tokens_measured: has(fact::TOKENS_MEASURED), ..CallFacts::default() };
+        if has(fact::CACHED_PROMPT_TOKENS) {
+            facts.cached_prompt_tokens = Some(self.number()?);
+        }
+        if has(fact::REASONING_TOKENS) {
+            facts.reasoning_tokens = Some(self.number()?);
+        }
+        if has(fact::MONEY) {
+            facts.money = Some(MoneyAmount { nanos: self.number()?, currency: self.text()? });
+        }
+        if has(fact::MODEL) {
+            facts.model = Some(self.text()?);
+        }
+        if has(fact::SYSTEM_FINGERPRINT) {
+            facts.system_fingerprint = Some(self.text()?);
+        }
+        Some(facts)
+    }
+
     fn result(&mut self) -> Option<Result<Answer, Failure>> {
         Some(Ok(match self.byte()? {
             tag::FAILURE => {
@@ -376,8 +548,14 @@ impl<'a> RecordDecoder<'a> {
             tag::LABEL => Answer::Label(ChunkLabels { information: self.text()?, tag_logits: self.floats()? }),
             tag::FILTER => Answer::Filter(self.text()?),
             tag::GENERATE => {
-                let finish = if self.byte()? == 0 { FinishReason::Stop } else { FinishReason::Length };
-                Answer::Generate(Generation { text: self.text()?, finish, logprobs: self.floats()? })
+                let finish = match self.byte()? {
+                    0 => FinishReason::Stop,
+                    1 => FinishReason::Length,
+                    2 => FinishReason::Filtered,
+                    _ => return None,
+                };
+                let text = self.text()?;
+                Answer::Generate(Generation { logprobs: self.floats()?, ..Generation::new(text, finish) })
             }
             tag::JSON => serde_json::from_slice::<JsonAnswer>(self.bytes()?).ok()?.into(),
             _ => return None,
@@ -392,8 +570,9 @@ mod tests {
 
     fn record(result: Result<Answer, Failure>) -> AnswerRecord {
         let work = AnswerWork { prompt_tokens: 300, completion_tokens: 0, scored_tokens: 7, operations: 1 << 40 };
-        let prompt = Some(PromptReport { tokens: 300, dropped: vec![0, 200], cut: vec![(1, 70_000)] });
-        let response = Response { result, work, prompt, passages: Vec::new() };
+        let cut = vec![(1, 70_000)];
+        let prompt = Some(PromptReport { tokens: 300, dropped: vec![0, 200], cut, ..PromptReport::default() });
+        let response = Response { result, work, facts: None, run_only: false, prompt, passages: Vec::new() };
         AnswerRecord { service: "scorer".into(), kind: RequestKind::Score, response, service_us: 123_456 }
     }
 
@@ -405,7 +584,7 @@ mod tests {
         };
         let failure = Failure { kind: FailureKind::ContextOverflow, message: "700 tokens, and 600 fit".into() };
         let span = AnswerSpan { text: "né".into(), score: -0.1, rank: Some(0.7), at: Some((1, 2, 5)) };
-        let generation = Generation { text: "yes".into(), finish: FinishReason::Length, logprobs: vec![-0.5] };
+        let generation = Generation { logprobs: vec![-0.5], ..Generation::new("yes", FinishReason::Length) };
         let results = [
             Err(failure),
             Ok(Answer::Score(scores)),
@@ -422,7 +601,55 @@ mod tests {
         ];
         let bare = Response::answer(Answer::Filter("next".into()), AnswerWork::default());
         let bare = AnswerRecord { service: "filter".into(), kind: RequestKind::Filter, response: bare, service_us: 0 };
-        results.map(record).into_iter().chain([bare]).collect()
+        results.map(record).into_iter().chain([bare]).chain(extra_samples()).collect()
+    }
+
+    /// Records with each extra alone, and one with all.
+    fn extra_samples() -> Vec<AnswerRecord> {
+        let generation = || Generation::new("So", FinishReason::Stop);
+        let money = Some(MoneyAmount { nanos: 1 << 40, currency: "EUR".into() });
+        let facts = CallFacts {
+            attempts: 300,
+            tokens_measured: true,
+            cached_prompt_tokens: Some(0),
+            reasoning_tokens: Some(1 << 33),
+            money,
+            model: Some("m 1".into()),
+            system_fingerprint: Some(String::new()),
+        };
+        let with_facts = |facts| {
+            let mut record = record(Ok(Answer::Generate(generation())));
+            record.response.facts = Some(Box::new(facts));
+            record
+        };
+        let mut whole = with_facts(facts.clone());
+        let all = Generation { stop: Some("\n".into()), reasoning: "first".into(), ..generation() };
+        whole.response.result = Ok(Answer::Generate(all));
+        if let Some(report) = &mut whole.response.prompt {
+            report.part_tokens = vec![0, 300, 7];
+        }
+        let refused = Failure { kind: FailureKind::Refused, message: "too long".into() };
+        let mut run_only = record(Err(refused));
+        run_only.response.run_only = true;
+        let results = [
+            Generation { stop: Some(String::new()), ..generation() },
+            Generation { reasoning: "first".into(), ..generation() },
+            Generation { finish: FinishReason::Filtered, ..generation() },
+        ];
+        let mut records: Vec<AnswerRecord> =
+            results.into_iter().map(|generation| record(Ok(Answer::Generate(generation)))).collect();
+        records.extend([CallFacts::default(), CallFacts { money: None, ..facts }].map(with_facts));
+        records.extend([whole, run_only]);
+        records
+    }
+
+    #[test]
+    fn only_records_with_extras_have_the_later_version() {
+        let extras = extra_samples().len();
+        let versions: Vec<u8> = samples().iter().map(|record| record.to_bytes()[0]).collect();
+        let (plain, extra) = versions.split_at(versions.len() - extras);
+        assert!(plain.iter().all(|&version| version == VERSION), "{plain:?}");
+        assert!(extra.iter().all(|&version| version == EXTRA_VERSION), "{extra:?}");
     }
 
     #[test]
@@ -473,6 +700,6 @@ mod tests {
             "prompt":null,"passages":[]},"service_us":9}"#;
         let read = AnswerRecord::from_bytes(written.as_bytes()).unwrap();
         assert_eq!((read.service.as_str(), read.kind, read.service_us), ("sparse", RequestKind::Retrieve, 9));
-        assert_eq!(AnswerRecord::from_bytes(b"\x03"), None, "a later version's");
+        assert_eq!(AnswerRecord::from_bytes(b"\x04"), None, "a later version's");
     }
 }

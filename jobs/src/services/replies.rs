@@ -18,8 +18,15 @@ pub(crate) fn own_response(response: &Response, request: &Request) -> Response {
     // A sweep has millions of answers, so temperatures of other askers are never copied.
     let sums = found.log_sum_exps.iter().filter(|(temperature, _)| score.temperatures.contains(temperature));
     let scores = TargetScores { logits: found.logits.clone(), log_sum_exps: sums.cloned().collect(), ends: found.ends };
-    let Response { work, prompt, passages, .. } = response;
-    Response { result: Ok(Answer::Score(scores)), work: *work, prompt: prompt.clone(), passages: passages.clone() }
+    let Response { result: _, work, facts, run_only, prompt, passages } = response;
+    Response {
+        result: Ok(Answer::Score(scores)),
+        work: *work,
+        facts: facts.clone(),
+        run_only: *run_only,
+        prompt: prompt.clone(),
+        passages: passages.clone(),
+    }
 }
 
 /// Fills in the texts of an answer's passages.
@@ -27,7 +34,8 @@ pub fn read_texts(corpus: &Corpus, response: &mut Response) {
     let Ok(answer) = &response.result else { return };
     let text = |id: Asked| {
         let passage = PassageId(id.0);
-        PassageText { passage: id, title: corpus.title(passage).to_owned(), text: corpus.text(passage).to_owned() }
+        let sentences = corpus.sentence_ends(passage).to_vec();
+        PassageText { sentences, ..PassageText::new(id, corpus.title(passage), corpus.text(passage)) }
     };
     response.passages = answer.passages().into_iter().map(text).collect();
 }

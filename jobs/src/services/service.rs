@@ -12,6 +12,7 @@
 //!
 //! `services/conformance.rs` tests the rules for every kind; each kind's tests call it.
 
+use super::fragments::FragmentTexts;
 use super::thread::{ServiceTask, ServiceThread};
 use crate::bad_value::BadValue;
 use crate::cache::{Cache, ProgressReporter};
@@ -19,7 +20,7 @@ use crate::error::JobError;
 use crate::mode::TimingMode;
 use hopeval_corpus::Corpus;
 use hopeval_index::IndexError;
-use hopeval_methods::{FailureKind, Request, RequestKind, Response};
+use hopeval_methods::{FailureKind, Request, RequestKind, Response, ServiceAbility};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -107,6 +108,8 @@ pub struct OpeningContext<'a> {
     pub report: ProgressReporter<'a>,
     /// The services opened before this one.
     pub opened: &'a Services,
+    /// The texts of prompts' fragments, complete before the first request.
+    pub fragments: &'a FragmentTexts,
 }
 
 /// Answers the requests of one `[service.NAME]` over one corpus, for all workers of a process.
@@ -166,7 +169,7 @@ pub trait Service: Any + Send + Sync {
 }
 
 /// Facts about an opened service.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Availability {
     /// The kinds of requests this service answers.
     pub answers: Vec<RequestKind>,
@@ -174,6 +177,8 @@ pub struct Availability {
     pub identity: Vec<String>,
     /// Its index file, if it has one.
     pub index: Option<IndexState>,
+    /// Its further abilities, in the order of [`ServiceAbility::ALL`].
+    pub abilities: Vec<ServiceAbility>,
 }
 
 /// An index file of a run, existing or to be made.

@@ -162,7 +162,7 @@ pub(super) fn service_definition(kind: &'static str, settings: &impl Serialize) 
 /// The facts about a retriever identified by its definition. Its index, if any, exists.
 pub(super) fn retriever_availability(definition: &str, index: Option<IndexState>) -> Availability {
     let identity = vec![definition.to_owned(), NUMERICS.to_owned()];
-    Availability { answers: vec![RequestKind::Retrieve], identity, index }
+    Availability { answers: vec![RequestKind::Retrieve], identity, index, ..Availability::default() }
 }
 
 /// A service over an index of words.

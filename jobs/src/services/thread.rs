@@ -145,19 +145,12 @@ pub(super) fn queue_time_us((_, since): &ServiceTask, service_us: u64) -> u64 {
 mod tests {
     use super::*;
     use hopeval_methods::request::{Direction, LinksPayload};
-    use hopeval_methods::{FailureKind, PassageId, RequestPayload, ServiceName};
+    use hopeval_methods::{FailureKind, PassageId, ServiceName};
 
     #[test]
     fn device_loss_is_resumable() {
-        let request = Request {
-            service: ServiceName("scorer".into()),
-            ask: RequestPayload::Links(LinksPayload {
-                passage: PassageId(0),
-                direction: Direction::Outgoing,
-                read: false,
-            }),
-            draw: 0,
-        };
+        let links = LinksPayload { passage: PassageId(0), direction: Direction::Outgoing, read: false };
+        let request = Request::new(&ServiceName("scorer".into()), links);
         for kind in FailureKind::ALL {
             let found = device_loss(&request, &Response::failure(kind, "an error that the device keeps"));
             let said = found.as_ref().map(ToString::to_string);

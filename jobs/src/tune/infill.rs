@@ -151,7 +151,7 @@ fn blank_request(infill: &InfillSettings, draft: &InstructionDraft) -> GenerateP
         prompt: Prompt::text(infill.frame.replacen(PLACE, &text, 1)),
         max_tokens,
         stop: Vec::new(),
-        sampling: Sampling::Sample { temperature, top_p: 1.0, top_k },
+        sampling: Sampling::sample(temperature, 1.0, top_k),
         format: TextFormat::WithSpecial,
         logprobs: false,
     }
@@ -270,8 +270,7 @@ mod tests {
                 assert_eq!(generate.format, TextFormat::WithSpecial);
                 let [PromptPart { content: Content::Text(prompt), .. }] = &generate.prompt.parts[..] else { panic!() };
                 asked.push(format!("{prompt} #{}", request.draw));
-                let generation =
-                    Generation { text: script(prompt, request.draw), finish: FinishReason::Stop, logprobs: Vec::new() };
+                let generation = Generation::new(script(prompt, request.draw), FinishReason::Stop);
                 Response::answer(Answer::Generate(generation), AnswerWork::default())
             };
             Ok(requests.iter().map(answer).collect())

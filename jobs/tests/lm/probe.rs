@@ -52,7 +52,7 @@ impl Method for Probe {
     fn service_uses(&self) -> Vec<ServiceUse> {
         let service =
             |kind: RequestKind| ServiceName::from(if kind == RequestKind::Label { self.labeler } else { kind.name() });
-        KINDS.map(|kind| ServiceUse { parameter: kind.name(), service: service(kind), kind }).into()
+        KINDS.map(|kind| ServiceUse::new(kind.name(), &service(kind), kind)).into()
     }
 
     fn score_temperatures(&self) -> Vec<f64> {
@@ -97,7 +97,7 @@ impl Probing {
         let form = || PassageForm::TitleAndText { between: ": ".to_owned() };
         let shown = |passage: PassageId| PromptPart::passage(passage, form(), Some(LengthLimit::Tokens(24)));
         let whole = |passage: PassageId| Content::Passage { passage, form: form() };
-        let prompt = |parts: Vec<PromptPart>| Prompt { parts, budget: None, overflow: Vec::new() };
+        let prompt = |parts: Vec<PromptPart>| Prompt { parts, ..Prompt::default() };
         let restricted = RetrievePayload::new(question(), 2).within(passages.to_vec(), Statistics::Corpus);
         let dense = [RetrievePayload::new(question(), 5), restricted];
         let services = ["dense", "half"].map(ServiceName::from);
@@ -131,7 +131,7 @@ impl Probing {
             prompt: premise,
             max_tokens: 6,
             stop: vec!["\n".into()],
-            sampling: Sampling::Sample { temperature: 0.8, top_p: 0.9, top_k: 20 },
+            sampling: Sampling::sample(0.8, 0.9, 20),
             format: TextFormat::Text,
             logprobs: true,
         };

@@ -15,8 +15,8 @@ pub fn assemble(
     special: bool,
 ) -> Result<AssembledPrompt, PromptError> {
     let parts = prompt.parts.len();
-    if let Some(rule) = prompt.overflow.iter().find(|rule| rule.part() >= parts) {
-        return Err(PromptError::NoPart { part: rule.part(), parts });
+    if let Some(rule) = prompt.overflow.iter().find(|rule| rule.parts().end > parts) {
+        return Err(PromptError::NoPart { part: rule.parts().end - 1, parts });
     }
     let mut assembly = PromptAssembly { tokenizer, special, texts: Vec::new(), lost: Vec::new(), ids: Vec::new() };
     for part in &prompt.parts {
@@ -32,10 +32,13 @@ pub fn assemble(
             break;
         }
         match *rule {
-            OverflowRule::Drop { part } => {
-                if !dropped.contains(&part) {
-                    dropped.push(part);
+            OverflowRule::Drop { .. } => {
+                let begun = dropped.len();
+                dropped.extend(rule.parts().filter(|part| !dropped.contains(part)).collect::<Vec<_>>());
+                for &part in &dropped[begun..] {
                     assembly.texts[part].clear();
+                }
+                if dropped.len() > begun {
                     assembly.encode_texts()?;
                 }
             }
@@ -46,9 +49,11 @@ pub fn assemble(
     if tokens > budget {
         return Err(PromptError::TooLong { tokens, budget });
     }
+    let part_tokens = if prompt.count_parts { assembly.count_parts()? } else { Vec::new() };
     let cut =
         assembly.lost.into_iter().enumerate().filter(|(part, lost)| *lost > 0 && !dropped.contains(part)).collect();
-    Ok(AssembledPrompt { ids: assembly.ids, texts: assembly.texts, report: PromptReport { tokens, dropped, cut } })
+    let report = PromptReport { tokens, dropped, cut, part_tokens };
+    Ok(AssembledPrompt { ids: assembly.ids, texts: assembly.texts, report })
 }
 
 /// A part's text within its own limit, and the number of tokens lost.
@@ -92,6 +97,19 @@ impl PromptAssembly<'_> {
     fn encode_texts(&mut self) -> Result<(), TokeniseError> {
         self.ids = self.tokenizer.ids(&self.texts.concat(), self.special)?.to_vec();
         Ok(())
+    }
+
+    /// The tokens of the whole that end in each part.
+    fn count_parts(&self) -> Result<Vec<usize>, TokeniseError> {
+        let whole = self.tokenizer.token_spans(&self.texts.concat(), self.special)?;
+        let mut begin = 0;
+        let count = |text: &String| {
+            let end = begin + text.len();
+            let tokens = tokens_ending_in(&whole, begin, end).len();
+            begin = end;
+            tokens
+        };
+        Ok(self.texts.iter().map(count).collect())
     }
 
     /// Cuts a part until the whole fits or no more than `to` is left of the part.

@@ -18,7 +18,12 @@ fn part(text: &str) -> PromptPart {
 }
 
 fn prompt(texts: &[&str], budget: usize, overflow: &[OverflowRule]) -> Prompt {
-    Prompt { parts: texts.iter().map(|text| part(text)).collect(), budget: Some(budget), overflow: overflow.to_vec() }
+    Prompt {
+        parts: texts.iter().map(|text| part(text)).collect(),
+        budget: Some(budget),
+        overflow: overflow.to_vec(),
+        ..Prompt::default()
+    }
 }
 
 #[test]
@@ -26,7 +31,7 @@ fn what_fits_is_read_as_one_text() {
     for tokenizer in [&*GPT2, &*T5] {
         for special in [false, true] {
             let whole = tokenizer.ids("Document: a b c Question:", special).expect("ids");
-            let rules = [OverflowRule::Drop { part: 0 }];
+            let rules = [OverflowRule::drop_part(0)];
             let texts = ["Document:", " a b", " c Question:"];
             let found = assemble(tokenizer, &prompt(&texts, whole.len(), &rules), None, special);
             let texts = texts.map(str::to_owned).to_vec();
@@ -53,7 +58,7 @@ fn prompt_rank_truncates_documents_and_then_the_whole() {
             .rev()
             .map(|part| OverflowRule::Cut { part, to: LengthLimit::Tokens(0) })
             .collect::<Vec<_>>();
-        let mut ask = Prompt { parts: parts.clone(), budget: None, overflow };
+        let mut ask = Prompt { parts: parts.clone(), overflow, ..Prompt::default() };
         let found = assemble(tokenizer, &ask, None, special).expect("it fits");
         assert_eq!(found.ids, whole[..]);
         let lost = ids.len() - 20;
@@ -73,6 +78,7 @@ fn prompt_rank_truncates_documents_and_then_the_whole() {
             parts,
             budget: Some(12),
             overflow: vec![OverflowRule::Cut { part: 1, to: LengthLimit::Tokens(3) }],
+            ..Prompt::default()
         };
         assert!(assemble(tokenizer, &ask, None, special).expect("it is cut").ids.len() <= 12);
     }
@@ -83,7 +89,7 @@ fn rules_are_applied_in_order_and_no_further_than_needed() {
     let texts = ["First one.", " Second two here.", " Third."];
     let tokens = |text: &str| GPT2.ids(text, false).expect("ids").len();
     let all = tokens(&texts.concat());
-    let rules = [OverflowRule::Drop { part: 1 }, OverflowRule::Drop { part: 0 }];
+    let rules = [OverflowRule::drop_part(1), OverflowRule::drop_part(0)];
     let found = assemble(&GPT2, &prompt(&texts, all - 1, &rules), None, false).expect("it fits");
     assert_eq!(found.report.dropped, [1]);
     assert_eq!(found.ids, GPT2.ids("First one. Third.", false).expect("ids")[..]);
@@ -125,8 +131,7 @@ fn what_cannot_be_done_is_refused_with_its_numbers() {
     // The model's own bound holds, too.
     let ask = Prompt { budget: None, ..prompt(&["never cut this"], 0, &[]) };
     assert!(matches!(assemble(&GPT2, &ask, Some(2), false), Err(PromptError::TooLong { budget: 2, .. })));
-    let error =
-        assemble(&GPT2, &prompt(&["a"], 9, &[OverflowRule::Drop { part: 1 }]), None, false).expect_err("no part");
+    let error = assemble(&GPT2, &prompt(&["a"], 9, &[OverflowRule::drop_part(1)]), None, false).expect_err("no part");
     assert_eq!(error.to_string(), "an overflow rule names part 1; the prompt has 1, counted from 0");
 }
 
@@ -140,11 +145,11 @@ fn prompts() -> impl Strategy<Value = Prompt> {
     (texts, rules, 0..60_usize).prop_map(|(texts, rules, budget)| {
         let parts = texts.len();
         let rule = |(part, to): (usize, Option<LengthLimit>)| match to {
-            None => OverflowRule::Drop { part: part % parts },
+            None => OverflowRule::drop_part(part % parts),
             Some(to) => OverflowRule::Cut { part: part % parts, to },
         };
         let parts = texts.into_iter().map(|text| PromptPart { text, truncate: None }).collect();
-        Prompt { parts, budget: Some(budget), overflow: rules.into_iter().map(rule).collect() }
+        Prompt { parts, budget: Some(budget), overflow: rules.into_iter().map(rule).collect(), ..Prompt::default() }
     })
 }
 
@@ -160,7 +165,7 @@ proptest! {
                     prop_assert!(found.ids.len() <= budget);
                     prop_assert_eq!(found.report.tokens, found.ids.len());
                     for &part in found.report.dropped.iter().chain(found.report.cut.iter().map(|(part, _)| part)) {
-                        prop_assert!(prompt.overflow.iter().any(|rule| rule.part() == part));
+                        prop_assert!(prompt.overflow.iter().any(|rule| rule.parts().contains(&part)));
                     }
                     let text = GPT2.decode(&found.ids, true);
                     let mut at = 0;
@@ -183,7 +188,7 @@ proptest! {
                     prop_assert_eq!(said, budget);
                     prop_assert!(tokens > budget);
                     // Whatever no rule could touch is too long by itself, or some rule has a floor.
-                    let dropped = |part| prompt.overflow.contains(&OverflowRule::Drop { part });
+                    let dropped = |part| prompt.overflow.contains(&OverflowRule::drop_part(part));
                     prop_assert!(!(0..prompt.parts.len()).all(dropped) || tokens <= 2);
                 }
                 Err(other) => prop_assert!(false, "{other}"),

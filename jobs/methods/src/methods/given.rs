@@ -120,9 +120,7 @@ impl Method for GivenPassages {
 
     fn service_uses(&self) -> Vec<ServiceUse> {
         let retriever = self.retriever.iter();
-        retriever
-            .map(|name| ServiceUse::new("retriever", name, RequestKind::Retrieve))
-            .collect()
+        retriever.map(|name| ServiceUse::new("retriever", name, RequestKind::Retrieve)).collect()
     }
 
     fn most_requests(&self) -> Option<Vec<(RequestKind, u64)>> {

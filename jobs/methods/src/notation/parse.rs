@@ -2,8 +2,8 @@
 
 use crate::request::PassageId;
 use crate::response::{
-    Answer, AnswerSpan, AnswerWork, CallFacts, ChunkLabels, Failure, FailureKind, FinishReason, Generation, MoneyAmount,
-    PassageText, PromptReport, Response, RetrievalHit, TargetScores,
+    Answer, AnswerSpan, AnswerWork, CallFacts, ChunkLabels, Failure, FailureKind, FinishReason, Generation,
+    MoneyAmount, PassageText, PromptReport, Response, RetrievalHit, TargetScores,
 };
 use std::iter::Peekable;
 use std::str::FromStr;

@@ -18,6 +18,7 @@
 //!
 //! The first retrieval must not fail; other failed requests are left out.
 
+use crate::fragment::Fragment;
 use crate::machine::{ContextMode, Machine, MachineStep, Method, Question, ServiceUse};
 use crate::outcome::{Outcome, PassagePath, RankedPassage, SupportingSentence};
 use crate::prompt::{ChatRole, Content, LengthLimit, OverflowRule, PassageForm, Prompt, PromptPart};
@@ -45,6 +46,11 @@ impl Default for EveryKind {
 
 /// The temperatures for the paths' scores; the second one ranks them.
 const TEMPERATURES: [f64; 2] = [1.0, 2.0];
+
+/// The text shared by all generations.
+fn demonstration() -> Fragment {
+    Fragment::new("Question: which thing is it? Answer: { the first }")
+}
 
 fn service_for(kind: RequestKind) -> ServiceName {
     match kind {
@@ -89,6 +95,10 @@ impl Method for EveryKind {
 
     fn score_temperatures(&self) -> Vec<f64> {
         TEMPERATURES.into()
+    }
+
+    fn fragments(&self) -> Vec<Fragment> {
+        vec![demonstration()]
     }
 
     fn start(&self, question: &Question) -> Box<dyn Machine> {

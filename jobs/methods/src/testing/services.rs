@@ -85,7 +85,9 @@ impl ScriptedServices {
             match rule {
                 OverflowRule::Drop { .. } | OverflowRule::DropParts { .. } => {
                     named.iter_mut().for_each(Vec::clear);
-                    report.dropped.extend((first..last).filter(|part| !report.dropped.contains(part)).collect::<Vec<_>>());
+                    report
+                        .dropped
+                        .extend((first..last).filter(|part| !report.dropped.contains(part)).collect::<Vec<_>>());
                 }
                 OverflowRule::Cut { to, .. } => {
                     let words = &mut named[0];

@@ -2,7 +2,6 @@
 
 use super::model::{EngineUsage, Model, PreparedRequest, ResponseBuilder, encoded_answer};
 use super::prompts::tokenizer_failure;
-use crate::services::corpus::content_text;
 use hopeval_corpus::Corpus;
 use hopeval_lm::engine::Completion;
 use hopeval_lm::request as engine;
@@ -11,7 +10,7 @@ use hopeval_methods::{Answer, Failure, PromptReport, Response};
 
 impl Model {
     pub(super) fn embed(&self, corpus: &Corpus, asked: &EmbedPayload) -> Result<PreparedRequest, Failure> {
-        let (request, report) = self.embedding_request(&content_text(corpus, &asked.text)?, asked.role)?;
+        let (request, report) = self.embedding_request(&self.content_text(corpus, &asked.text)?, asked.role)?;
         Ok(PreparedRequest { requests: vec![request], builder: self.vector_builder(Some(report)) })
     }
 

@@ -4,7 +4,6 @@
 //! texts, so that a machine takes about as many rounds as in a real run.
 
 use super::model::{Model, PreparedRequest};
-use crate::services::corpus::content_text;
 use hopeval_corpus::Corpus;
 use hopeval_lm::request as engine;
 use hopeval_methods::response::{ChunkLabels, FinishReason, Generation, TargetScores};
@@ -21,8 +20,8 @@ impl Model {
         };
         let mut work = AnswerWork::default();
         requests.iter().for_each(|request| work += request_work(request));
-        let result = Ok(self.invented_answer(corpus, request, &requests));
-        Response { result, work, prompt: builder.report, passages: Vec::new() }
+        let answer = self.invented_answer(corpus, request, &requests);
+        Response { prompt: builder.report, ..Response::answer(answer, work) }
     }
 
     fn invented_answer(&self, corpus: &Corpus, request: &Request, asked: &[engine::Request]) -> Answer {
@@ -34,7 +33,7 @@ impl Model {
                 Answer::Score(TargetScores { logits, log_sum_exps, ends: false })
             }
             RequestPayload::Label(label) => {
-                let chunk = content_text(corpus, &label.chunk).unwrap_or_default();
+                let chunk = self.content_text(corpus, &label.chunk).unwrap_or_default();
                 let common = common_words(&label.query, &chunk);
                 let information = words(&chunk).take(3).collect::<Vec<_>>().join(" ");
                 // The first tag continues, the second does not: half of the texts with common words continue.
@@ -46,14 +45,12 @@ impl Model {
                 Answer::Filter([&filter.query[..], &filter.information.join(" ")].join(" "))
             }
             RequestPayload::Rerank(rerank) => {
-                let item = |item| common_words(&rerank.query, &content_text(corpus, item).unwrap_or_default());
+                let item = |item| common_words(&rerank.query, &self.content_text(corpus, item).unwrap_or_default());
                 Answer::Rerank(rerank.items.iter().map(item).collect())
             }
             RequestPayload::Entail(_) => Answer::Entail(0.5),
             RequestPayload::Embed(_) => Answer::Embed(vec![0.0; self.vector_width()]),
-            RequestPayload::Generate(_) => {
-                Answer::Generate(Generation { text: String::new(), finish: FinishReason::Length, logprobs: Vec::new() })
-            }
+            RequestPayload::Generate(_) => Answer::Generate(Generation::new("", FinishReason::Length)),
             // The reader's answer ends a question.
             RequestPayload::Read(_)
             | RequestPayload::Retrieve(_)

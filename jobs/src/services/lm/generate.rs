@@ -8,7 +8,7 @@ use hopeval_lm::generate::cut_at_stop;
 use hopeval_lm::request as engine;
 use hopeval_methods::request::{GeneratePayload, Sampling, TextFormat};
 use hopeval_methods::response::{FinishReason, Generation};
-use hopeval_methods::{Answer, Failure};
+use hopeval_methods::{Answer, Failure, FailureKind};
 use std::sync::Arc;
 
 impl Model {
@@ -18,6 +18,9 @@ impl Model {
         asked: &GeneratePayload,
         draw: u32,
     ) -> Result<PreparedRequest, Failure> {
+        if let TextFormat::Schema(_) = asked.format {
+            return Err(refused("no texts of a given schema"));
+        }
         let new = asked.max_tokens as usize;
         let positions = self.session.engine.abilities().sizes.max_positions;
         let most = match self.session.family {
@@ -28,9 +31,13 @@ impl Model {
         let prompt = self.assemble_prompt(corpus, &asked.prompt, most, true)?;
         let sampling = match asked.sampling {
             Sampling::Greedy => engine::Sampling::Greedy,
+            Sampling::Server => return Err(refused("no sampling of its own: name one")),
+            Sampling::Sample { penalties, .. } if !penalties.are_none() => {
+                return Err(refused("no penalties of repeated tokens"));
+            }
             // As in every interface of this kind.
             Sampling::Sample { temperature: 0.0, .. } => engine::Sampling::Greedy,
-            Sampling::Sample { temperature, top_p, top_k } => engine::Sampling::Sample {
+            Sampling::Sample { temperature, top_p, top_k, penalties: _ } => engine::Sampling::Sample {
                 temperature: temperature as f32,
                 top_k: top_k as usize,
                 top_p: top_p as f32,
@@ -53,15 +60,27 @@ impl Model {
                 engine::Answer::Generated(generated) => {
                     let whole = tokenizer.decode(&generated.ids, skip_special);
                     let text = cut_at_stop(&whole, &stop).0.to_owned();
+                    let stopped = first_stop(&whole[text.len()..], &stop);
                     let finish = match generated.finish {
                         engine::FinishReason::End | engine::FinishReason::Stop => FinishReason::Stop,
                         engine::FinishReason::Length => FinishReason::Length,
                     };
                     let logprobs = if logprobs { generated.log_probs } else { Vec::new() };
-                    Ok(Answer::Generate(Generation { text, finish, logprobs }))
+                    Ok(Answer::Generate(Generation { stop: stopped, logprobs, ..Generation::new(text, finish) }))
                 }
                 other => unexpected_answer(&other),
             }
         }))
     }
+}
+
+/// A wish that these models cannot fulfil. It stands in the request, so another run would be refused, too.
+fn refused(reason: &str) -> Failure {
+    Failure { kind: FailureKind::Refused, message: format!("a model of `kind = \"lm\"` has {reason}") }
+}
+
+/// The stop string that begins `rest`, the text from the cut on; the longest of several.
+fn first_stop(rest: &str, stop: &[String]) -> Option<String> {
+    let found = stop.iter().filter(|stop| !stop.is_empty() && rest.starts_with(stop.as_str()));
+    found.max_by_key(|stop| stop.len()).cloned()
 }

@@ -4,7 +4,6 @@
 use super::model::{Model, PreparedRequest, encoded_answer};
 use super::prompts::tokenizer_failure;
 use super::settings::LabelScope;
-use crate::services::corpus::content_text;
 use hopeval_corpus::Corpus;
 use hopeval_lm::heads::highest_logit;
 use hopeval_lm::request as engine;
@@ -21,7 +20,7 @@ const KEEP: usize = 1;
 impl Model {
     /// `[CLS] words of the query [SEP] words of the chunk [SEP]`; the information is the text of the kept tokens.
     pub(super) fn label(&self, corpus: &Corpus, asked: &LabelPayload) -> Result<PreparedRequest, Failure> {
-        let chunk = content_text(corpus, &asked.chunk)?;
+        let chunk = self.content_text(corpus, &asked.chunk)?;
         let (query, chunk) = (self.words(&asked.query), self.words(&chunk));
         let pieces =
             self.tokenizer.encode_word_sequence(&query, Some(&chunk), self.length_limit(self.settings.label_tokens));

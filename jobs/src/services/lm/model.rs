@@ -2,6 +2,7 @@
 
 use super::entailment::entailment_position;
 use super::settings::LmSettings;
+use crate::services::fragments::FragmentTexts;
 use crate::services::service::refuse_kind;
 use hopeval_checkpoint::Checkpoint;
 use hopeval_corpus::Corpus;
@@ -13,6 +14,7 @@ use hopeval_lm::session::Session;
 use hopeval_lm::tokenise::Tokenizer;
 use hopeval_methods::{
     Answer, AnswerWork, Failure, FailureKind, PromptReport, Request, RequestKind, RequestPayload, Response,
+    ServiceAbility,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -25,6 +27,8 @@ pub struct Model {
     pub(super) session: Session,
     pub(super) tokenizer: Arc<Tokenizer>,
     pub(super) settings: LmSettings,
+    /// Texts for prompts.
+    pub(super) fragments: FragmentTexts,
     pub(super) answers: Vec<RequestKind>,
     pub(super) digest: String,
     pub(super) vectors_digest: String,
@@ -54,12 +58,21 @@ impl Model {
         let answers = supported_kinds(&session, settings);
         let shapes = checkpoint.names().filter_map(|name| Some(&checkpoint.get(name)?.shape));
         let parameters = shapes.map(|shape| shape.iter().map(|&n| n as u64).product::<u64>()).sum();
-        Ok(Self { session, tokenizer, settings: settings.clone(), answers, digest, vectors_digest, parameters })
+        let (settings, fragments) = (settings.clone(), FragmentTexts::default());
+        Ok(Self { session, tokenizer, settings, fragments, answers, digest, vectors_digest, parameters })
     }
 
     /// The kinds of requests this model answers.
     pub fn answers(&self) -> &[RequestKind] {
         &self.answers
+    }
+
+    /// Its further abilities. A model that reads plain text continues whatever it reads.
+    pub(super) fn abilities(&self) -> Vec<ServiceAbility> {
+        match self.answers.contains(&RequestKind::Generate) {
+            true => vec![ServiceAbility::Continue, ServiceAbility::SpecialTokens, ServiceAbility::Logprobs],
+            false => Vec::new(),
+        }
     }
 
     /// Hash of everything that can change its answers: weights with their types, configuration, tokenizer, the device's
@@ -113,7 +126,7 @@ impl Model {
                 return Err(Box::new(refuse_kind(request)));
             }
         };
-        asked.map_err(|failure| Box::new(Response::failure(failure.kind, failure.message)))
+        asked.map_err(|failure| Box::new(Response::from_failure(failure)))
     }
 
     /// The greatest length of a sequence for the model; `most` is the limit of a setting.
@@ -226,7 +239,11 @@ impl ResponseBuilder {
             Some(failure) => Err(failure),
             None => (self.finish)(answers),
         };
-        (Response { result, work, prompt: self.report, passages: Vec::new() }, usage)
+        let response = match result {
+            Ok(answer) => Response::answer(answer, work),
+            Err(failure) => Response { work, ..Response::from_failure(failure) },
+        };
+        (Response { prompt: self.report, ..response }, usage)
     }
 }
 

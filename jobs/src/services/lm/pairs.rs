@@ -4,7 +4,6 @@ use super::entailment::entailment_position;
 use super::model::{Model, PreparedRequest, ResponseBuilder, encoded_answer};
 use super::prompts::tokenizer_failure;
 use super::read::ContextText;
-use crate::services::corpus::content_text;
 use hopeval_corpus::Corpus;
 use hopeval_lm::request as engine;
 use hopeval_methods::request::{EntailPayload, RerankPayload};
@@ -13,7 +12,7 @@ use hopeval_methods::{Answer, Failure, FailureKind, PromptReport};
 impl Model {
     /// The one logit of each (query, item).
     pub(super) fn rerank(&self, corpus: &Corpus, asked: &RerankPayload) -> Result<PreparedRequest, Failure> {
-        let pairs = asked.items.iter().map(|item| self.truncate_pair(&asked.query, &content_text(corpus, item)?));
+        let pairs = asked.items.iter().map(|item| self.truncate_pair(&asked.query, &self.content_text(corpus, item)?));
         let pairs = pairs.collect::<Result<Vec<_>, _>>()?;
         // The query is in every pair, and its lost tokens depend on the item's length.
         let of_query = pairs.iter().map(|pair| pair.lost.0).sum();

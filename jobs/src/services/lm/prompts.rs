@@ -4,7 +4,8 @@ use super::model::Model;
 use crate::services::corpus::content_text;
 use hopeval_corpus::Corpus;
 use hopeval_lm::prompt::{self as engine, PromptError, assemble};
-use hopeval_methods::{Failure, FailureKind, LengthLimit, OverflowRule, Prompt, PromptReport};
+use hopeval_methods::{Content, Failure, FailureKind, LengthLimit, OverflowRule, Prompt, PromptReport};
+use std::borrow::Cow;
 
 /// A prompt ready for the model.
 pub(super) struct ModelPrompt {
@@ -17,6 +18,14 @@ pub(super) struct ModelPrompt {
 }
 
 impl Model {
+    /// The text of a content, with its fragment or passage looked up.
+    ///
+    /// # Errors
+    /// As [`content_text`].
+    pub(super) fn content_text<'a>(&self, corpus: &'a Corpus, content: &'a Content) -> Result<Cow<'a, str>, Failure> {
+        content_text(corpus, &self.fragments, content)
+    }
+
     /// Assembles a prompt of at most `most` tokens. With `special`, the tokenizer's special tokens surround it.
     ///
     /// # Errors
@@ -29,16 +38,23 @@ impl Model {
         special: bool,
     ) -> Result<ModelPrompt, Failure> {
         let parts = prompt.parts.iter().map(|part| {
-            let text = content_text(corpus, &part.content)?.into_owned();
+            let text = self.content_text(corpus, &part.content)?.into_owned();
             Ok(engine::PromptPart { text, truncate: part.truncate.map(engine_limit) })
         });
         let parts = parts.collect::<Result<Vec<_>, Failure>>()?;
         let overflow = prompt.overflow.iter().map(|rule| match *rule {
-            OverflowRule::Drop { part } => engine::OverflowRule::Drop { part: part as usize },
+            OverflowRule::Drop { part } => engine::OverflowRule::drop_part(part as usize),
+            OverflowRule::DropParts { first, count } => {
+                engine::OverflowRule::Drop { first: first as usize, count: count as usize }
+            }
             OverflowRule::Cut { part, to } => engine::OverflowRule::Cut { part: part as usize, to: engine_limit(to) },
         });
-        let prompt =
-            engine::Prompt { parts, budget: prompt.budget.map(|budget| budget as usize), overflow: overflow.collect() };
+        let prompt = engine::Prompt {
+            parts,
+            budget: prompt.budget.map(|budget| budget as usize),
+            overflow: overflow.collect(),
+            count_parts: prompt.count_parts,
+        };
         let assembled = assemble(&self.tokenizer, &prompt, most, special).map_err(|error| prompt_failure(&error))?;
         Ok(ModelPrompt { ids: assembled.ids, texts: assembled.texts, report: prompt_report(&assembled.report) })
     }
@@ -56,6 +72,7 @@ fn prompt_report(report: &engine::PromptReport) -> PromptReport {
         tokens: report.tokens as u32,
         dropped: report.dropped.iter().map(|&part| part as u32).collect(),
         cut: report.cut.iter().map(|&(part, lost)| (part as u32, lost as u32)).collect(),
+        part_tokens: report.part_tokens.iter().map(|&tokens| tokens as u32).collect(),
     }
 }
 

@@ -71,7 +71,8 @@ fn read_payload(parameters: &EfficientRagParameters, question: &str, passages: &
         parts.push(PromptPart::text("yes no "));
     }
     let knowledge = passage_parts(&mut parts, parameters, passages, " ");
-    let context = Prompt { parts, budget: parameters.context_tokens, overflow: cut_last_first(knowledge), ..Prompt::default() };
+    let context =
+        Prompt { parts, budget: parameters.context_tokens, overflow: cut_last_first(knowledge), ..Prompt::default() };
     ReadPayload { question: question.to_owned(), context, max_answer_tokens: parameters.max_answer_tokens, spans: 1 }
 }
 
@@ -86,12 +87,10 @@ fn generate_payload(settings: &EfficientRagSettings, question: &str, passages: &
             PromptPiece::Knowledge => knowledge = passage_parts(&mut parts, parameters, passages, "\n"),
         }
     }
-    let prompt = Prompt { parts, budget: parameters.context_tokens, overflow: cut_last_first(knowledge), ..Prompt::default() };
-    let sampling = if parameters.temperature > 0.0 {
-        Sampling::sample(parameters.temperature, 1.0, 0)
-    } else {
-        Sampling::Greedy
-    };
+    let prompt =
+        Prompt { parts, budget: parameters.context_tokens, overflow: cut_last_first(knowledge), ..Prompt::default() };
+    let sampling =
+        if parameters.temperature > 0.0 { Sampling::sample(parameters.temperature, 1.0, 0) } else { Sampling::Greedy };
     GeneratePayload {
         prompt,
         max_tokens: parameters.max_tokens,

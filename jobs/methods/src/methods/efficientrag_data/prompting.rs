@@ -105,11 +105,8 @@ impl PromptTemplate {
 
 fn generate_request(settings: &AnnotationSettings, draw: u32, parts: Vec<PromptPart>) -> Request {
     let parameters = &settings.parameters;
-    let sampling = if parameters.temperature > 0.0 {
-        Sampling::sample(parameters.temperature, 1.0, 0)
-    } else {
-        Sampling::Greedy
-    };
+    let sampling =
+        if parameters.temperature > 0.0 { Sampling::sample(parameters.temperature, 1.0, 0) } else { Sampling::Greedy };
     let generate = GeneratePayload {
         prompt: Prompt { parts, ..Prompt::default() },
         max_tokens: parameters.max_tokens,

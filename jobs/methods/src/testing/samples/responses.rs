@@ -12,12 +12,8 @@ const TEXT: &str = "\"n\u{e9}\" \\ \t\n\u{1} \u{2028} \u{1f600}";
 /// Samples of responses, each with the kind of its request and a unique name without spaces.
 pub fn every_response() -> Vec<(String, RequestKind, Response)> {
     let work = AnswerWork { prompt_tokens: 300, completion_tokens: 0, scored_tokens: 127, operations: (1 << 40) + 128 };
-    let report = PromptReport {
-        tokens: 300,
-        dropped: vec![0, 200],
-        cut: vec![(1, 70_000), (3, 1)],
-        ..PromptReport::default()
-    };
+    let report =
+        PromptReport { tokens: 300, dropped: vec![0, 200], cut: vec![(1, 70_000), (3, 1)], ..PromptReport::default() };
     let answered = |(name, answer): (&str, Answer)| (name.to_owned(), answer.kind(), Response::answer(answer, work));
     let mut samples: Vec<_> = answers().into_iter().map(answered).collect();
     for kind in FailureKind::ALL {
