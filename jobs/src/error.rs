@@ -74,6 +74,17 @@ pub enum JobError {
         #[source]
         source: hopeval_index::IndexError,
     },
+    /// An endpoint's settings make no sense.
+    #[error("{}: [service.{name}]", path.display())]
+    EndpointSettings {
+        /// The file.
+        path: PathBuf,
+        /// The service.
+        name: String,
+        /// The key, and the allowed values.
+        #[source]
+        source: hopeval_endpoint::EndpointError,
+    },
     /// A method's kind or parameters are wrong.
     #[error("configuration `{configuration}`")]
     Method {
@@ -298,6 +309,33 @@ pub enum JobError {
         /// The device's message.
         reason: String,
     },
+    /// An endpoint cannot be opened: its key or its client is missing.
+    #[error("[service.{service}]")]
+    Endpoint {
+        /// The service.
+        service: String,
+        /// Why.
+        #[source]
+        source: hopeval_endpoint::EndpointError,
+    },
+    /// The tokenizer of an endpoint's model cannot be opened.
+    #[error("[service.{service}]: `tokenizer`")]
+    EndpointTokenizer {
+        /// The service.
+        service: String,
+        /// Why.
+        #[source]
+        source: hopeval_lm::tokenise::TokeniseError,
+    },
+    /// An endpoint is out of order, or refuses every call. What it left unanswered is asked again by a resumed run.
+    #[error("[service.{service}]: {source}")]
+    EndpointFault {
+        /// The service.
+        service: String,
+        /// Why.
+        #[source]
+        source: hopeval_endpoint::EndpointFault,
+    },
     /// Another generation of the run has begun.
     #[error("run {run}: generation {number} is over; {latest} has begun")]
     Over {
@@ -447,6 +485,16 @@ impl JobError {
         (failure.kind == FailureKind::DeviceLost).then_some(Self::DeviceLost { service, reason })
     }
 
+    /// Whether an endpoint refuses every call until a person mends its key, its quota or its model's name. The run can be
+    /// resumed then.
+    pub fn needs_mending(&self) -> bool {
+        match self {
+            Self::EndpointFault { source, .. } => !source.may_pass(),
+            Self::Endpoint { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Whether the disk or the store is full. The run can be resumed once there is space.
     pub fn is_full(&self) -> bool {
         match self {
@@ -465,6 +513,7 @@ impl JobError {
             Some(error) => error.may_pass(),
             None => {
                 self.is_superseded()
+                    || matches!(self, Self::EndpointFault { source, .. } if source.may_pass())
                     || matches!(
                         self,
                         Self::Journal(JournalError::Unreadable { may_pass: true, .. }) | Self::DeviceLost { .. }

@@ -95,4 +95,6 @@ services! {
     dense => Dense(dense::DenseSettings),
     /// A language model. Its abilities depend on its checkpoint.
     lm => Lm(lm::LmSettings),
+    /// A language model behind a server with OpenAI's HTTP interface.
+    endpoint => Endpoint(hopeval_endpoint::EndpointSettings),
 }

@@ -20,6 +20,10 @@ impl EarlyEnd {
         print::error(error);
         if transient {
             print::note(&format!("hint: `hopeval resume {run}` goes on from the last commit"));
+        } else if error.needs_mending() {
+            print::note(&format!(
+                "hint: mend that; then `hopeval resume {run}` goes on, and asks for no journalled answer again"
+            ));
         } else if error.is_full() {
             print::note(&format!("hint: make space; then `hopeval resume {run}` goes on from the last commit"));
         }

@@ -135,6 +135,18 @@ pub enum OverflowRule {
     },
 }
 
+impl OverflowRule {
+    /// The same rule, in a prompt with `before` further parts at its beginning.
+    #[must_use]
+    pub fn shifted(&self, before: u32) -> Self {
+        match *self {
+            Self::Drop { part } => Self::Drop { part: part + before },
+            Self::DropParts { first, count } => Self::DropParts { first: first + before, count },
+            Self::Cut { part, to } => Self::Cut { part: part + before, to },
+        }
+    }
+}
+
 impl Prompt {
     /// A prompt of one literal text of the user, without budget.
     pub fn text(text: impl Into<String>) -> Self {

@@ -127,6 +127,9 @@ fn check_services(job: &Job, path: &Path) -> Result<(), JobError> {
         let others = |other: &str| job.service.get(other).map(|service| service.settings());
         service.settings().check(&others).map_err(|error| match error {
             SettingsError::Value(bad) => wrong(bad.within_table(&table)),
+            SettingsError::Endpoint(source) => {
+                JobError::EndpointSettings { path: path.into(), name: name.clone(), source }
+            }
             SettingsError::Index(source) => JobError::Service { path: path.into(), name: name.clone(), source },
         })?;
     }

@@ -4,7 +4,7 @@ use super::ServiceEntry;
 use super::corpus::{CORPUS, CorpusLookup};
 use super::dense::build::{self, IndexBuild};
 use super::fragments::FragmentTexts;
-use super::service::{Availability, IndexState, OpeningContext, Service, Services};
+use super::service::{Availability, IndexState, OpeningContext, Service, ServiceSettings, Services};
 use crate::cache::{Cache, ProgressReporter};
 use crate::error::JobError;
 use crate::mode::TimingMode;
@@ -32,6 +32,8 @@ pub struct ServiceInfo {
     pub journalled: bool,
     /// Whether a model computes the answers: slow to repeat, and perhaps impossible on this machine.
     pub has_model: bool,
+    /// Whether one worker of the run sends all of its requests.
+    pub has_one_owner: bool,
     /// Set by the probe, since the abilities of a model depend on its checkpoint.
     known: OnceLock<ProbeResult>,
 }
@@ -99,7 +101,13 @@ impl Catalogue {
         mode: TimingMode,
         report: ProgressReporter<'_>,
     ) -> Result<Self, JobError> {
-        let info = |kind, journalled, has_model| ServiceInfo { kind, journalled, has_model, known: OnceLock::new() };
+        let info = |kind, settings: &dyn ServiceSettings| ServiceInfo {
+            kind,
+            journalled: settings.is_journalled(),
+            has_model: settings.has_model(),
+            has_one_owner: settings.has_one_owner(),
+            known: OnceLock::new(),
+        };
         let (mut services, mut infos) = (Services::new(), BTreeMap::new());
         let fragments = FragmentTexts::default();
         for (name, entry) in in_order(entries) {
@@ -108,10 +116,13 @@ impl Catalogue {
             let opening = OpeningContext { name, corpus, cache, threads, mode, report, opened, fragments };
             let service = settings.open(&opening)?;
             services.insert(name.into(), service);
-            infos.insert(name.into(), info(entry.kind(), settings.is_journalled(), settings.has_model()));
+            infos.insert(name.into(), info(entry.kind(), settings));
         }
         services.insert(CORPUS.into(), Arc::new(CorpusLookup));
-        infos.insert(CORPUS.into(), info(CORPUS, false, false));
+        let known = OnceLock::new();
+        let corpus_info =
+            ServiceInfo { kind: CORPUS, journalled: false, has_model: false, has_one_owner: false, known };
+        infos.insert(CORPUS.into(), corpus_info);
         Ok(Self { corpus, services, infos, fragments })
     }
 

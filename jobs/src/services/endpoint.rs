@@ -60,7 +60,7 @@ impl ServiceSettings for EndpointSettings {
         true
     }
 
-    fn is_paid(&self) -> bool {
+    fn has_one_owner(&self) -> bool {
         true
     }
 

@@ -19,6 +19,7 @@ use crate::cache::{Cache, ProgressReporter};
 use crate::error::JobError;
 use crate::mode::TimingMode;
 use hopeval_corpus::Corpus;
+use hopeval_endpoint::EndpointError;
 use hopeval_index::IndexError;
 use hopeval_methods::{FailureKind, Request, RequestKind, Response, ServiceAbility};
 use std::any::Any;
@@ -59,6 +60,11 @@ pub trait ServiceSettings: Send + Sync {
         false
     }
 
+    /// Whether one worker of the run must send all requests, because it keeps the service's limits and accounts.
+    fn has_one_owner(&self) -> bool {
+        false
+    }
+
     /// Whether answers are journalled. A look-up in the mapped corpus is not worth it.
     fn is_journalled(&self) -> bool {
         true
@@ -78,6 +84,8 @@ pub enum SettingsError {
     Value(BadValue),
     /// An index refuses its parameters.
     Index(IndexError),
+    /// An endpoint refuses its settings.
+    Endpoint(EndpointError),
 }
 
 impl From<BadValue> for SettingsError {
@@ -89,6 +97,12 @@ impl From<BadValue> for SettingsError {
 impl From<IndexError> for SettingsError {
     fn from(error: IndexError) -> Self {
         Self::Index(error)
+    }
+}
+
+impl From<EndpointError> for SettingsError {
+    fn from(error: EndpointError) -> Self {
+        Self::Endpoint(error)
     }
 }
 
