@@ -23,6 +23,7 @@ BINARY = {"hopeval"}
 JOBS = {"hopeval-jobs"}
 ENGINE = {"hopeval-corpus", "hopeval-index"}
 MODELS = {"hopeval-checkpoint", "hopeval-lm"}
+SERVERS = {"hopeval-endpoint"}
 RESULTS = {"hopeval-results", "hopeval-measures"}
 INPUT = {"hopeval-datasets", "hopeval-world"}
 
@@ -79,17 +80,40 @@ RULES = {
         None,
         DATAFLOW | ASYNC | TABLES | JOBS | RESULTS | INPUT | ENGINE | {"hopeval-methods", "hopeval-operators"},
     ),
+    # Servers of models: it waits on sockets, and knows nothing of questions, methods and stored answers.
+    "hopeval-endpoint": (
+        {
+            "bytes",
+            "httpdate",
+            "reqwest",
+            "rustls",
+            "serde",
+            "serde_json",
+            "thiserror",
+            "tokio",
+            "tracing",
+            "zeroize",
+        },
+        DATAFLOW
+        | TABLES
+        | JOBS
+        | RESULTS
+        | INPUT
+        | ENGINE
+        | MODELS
+        | {"axum", "object_store", "hopeval-cuda", "hopeval-device", "hopeval-methods", "hopeval-operators"},
+    ),
     "hopeval-operators": (
         None,
-        ASYNC | TABLES | JOBS | ENGINE | MODELS | RESULTS | INPUT | {"hopeval-methods", "hopeval-pytext"},
+        SERVERS | ASYNC | TABLES | JOBS | ENGINE | MODELS | RESULTS | INPUT | {"hopeval-methods", "hopeval-pytext"},
     ),
     "hopeval-measures": (
         None,
-        DATAFLOW | ASYNC | TABLES | JOBS | ENGINE | INPUT | {"hopeval-methods", "hopeval-operators", "hopeval-results"},
+        SERVERS | DATAFLOW | ASYNC | TABLES | JOBS | ENGINE | INPUT | {"hopeval-methods", "hopeval-operators", "hopeval-results"},
     ),
     "hopeval-results": (
         None,
-        DATAFLOW | JOBS | ENGINE | INPUT | {"hopeval-methods", "hopeval-operators", "hopeval-measures"},
+        SERVERS | DATAFLOW | JOBS | ENGINE | INPUT | {"hopeval-methods", "hopeval-operators", "hopeval-measures"},
     ),
     "hopeval-construct": (
         None,

@@ -1,0 +1,410 @@
+//! The life of one call: attempts, pauses, its deadline, its end.
+//!
+//! ```text
+//!   prepared --admitted, begun--> exchanged --read--> cause --settled--> answered | failed
+//!       ^                                              |
+//!       +---------- retry, limit, missing choices -----+--> kept without an answer (drained, or the endpoint is wrong)
+//! ```
+
+use crate::answer::{
+    CallAnswer, CallEnd, CallFailure, CallVerdict, FailureKind, GeneratedChoice, TokenUsage, count_tokens,
+};
+use crate::call::EndpointCall;
+use crate::classify::classify_status;
+use crate::exchange::retry_after::remaining_limit;
+use crate::exchange::{ExchangeBounds, HttpReply, MOST_BYTES, exchange_once};
+use crate::flow::{AttemptEffect, AttemptEnd, AttemptPermit, AttemptWish, FlowGate};
+use crate::host::{AttemptGuard, EndpointFault, EndpointHost};
+use crate::key::ApiKey;
+use crate::needs::missing_ability;
+use crate::pause::PauseRule;
+use crate::settings::EndpointSettings;
+use crate::transport::ReplicaTransport;
+use crate::usage::UsageCounters;
+use crate::verdict::{AttemptCause, FaultKind, NextStep, ServerSignal};
+use crate::wire::{PartAnswer, PreparedCall, ReplyFacts};
+use reqwest::header::HeaderMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The tokens of a choice without `max_tokens`, for the reservation of a rate.
+const UNBOUNDED_TOKENS: u64 = 512;
+
+/// The receiver of a call's end.
+pub(crate) type CallReceiver = Box<dyn FnOnce(CallEnd) + Send>;
+
+/// Everything that the calls of one endpoint share.
+pub(crate) struct EndpointShared {
+    /// The endpoint's name, for logs.
+    pub(crate) name: String,
+    pub(crate) settings: EndpointSettings,
+    pub(crate) replicas: Vec<ReplicaTransport>,
+    pub(crate) key: Option<ApiKey>,
+    pub(crate) gate: Arc<FlowGate>,
+    pub(crate) host: EndpointHost,
+    pub(crate) usage: UsageCounters,
+    pub(crate) pauses: PauseRule,
+    /// Whether the model has ever answered.
+    pub(crate) model_known: AtomicBool,
+    pub(crate) faulted: AtomicBool,
+    pub(crate) calls: AtomicU64,
+}
+
+/// A call on its way.
+struct CallProgress {
+    number: u64,
+    prepared: PreparedCall,
+    choices: Vec<GeneratedChoice>,
+    end: CallEnd,
+    /// Faults that count.
+    counted: u32,
+    /// Faults and limits in a row, for the pauses.
+    in_row: u32,
+    /// Time at the server that counts.
+    spent: Duration,
+    /// The endpoint's answers at the first fault that counts.
+    alive: Option<u64>,
+}
+
+/// The result of one attempt.
+struct AttemptResult {
+    cause: AttemptCause,
+    message: String,
+    named: Option<Duration>,
+    answer: Option<PartAnswer>,
+    facts: ReplyFacts,
+}
+
+/// The call's way on after an attempt.
+enum CallCourse {
+    /// Another attempt after a pause.
+    Again(Duration),
+    /// Its end.
+    End(CallVerdict),
+    /// No attempt any more: the endpoint is wrong.
+    Kept,
+}
+
+/// Runs a call to its end. A call that is kept without an answer stays here until the endpoint is dropped.
+pub(crate) async fn run_call(shared: Arc<EndpointShared>, call: EndpointCall, done: CallReceiver) {
+    let end = match missing_ability(&shared.settings, &call) {
+        Some(reason) => {
+            shared.usage.count_cause(AttemptCause::BeyondDialect);
+            let failure = CallFailure { kind: FailureKind::Refused, message: reason };
+            Some(CallEnd { verdict: CallVerdict::Failed(failure), ..empty_end() })
+        }
+        None => answer_call(&shared, call).await,
+    };
+    match end {
+        Some(end) => {
+            shared.usage.count_end(&end.verdict);
+            done(end);
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// The call's end; `None` if it is kept without an answer.
+async fn answer_call(shared: &Arc<EndpointShared>, call: EndpointCall) -> Option<CallEnd> {
+    let mut progress = CallProgress::new(shared, call);
+    loop {
+        let queued = Instant::now();
+        let (have, ask) = (progress.choices.len() as u32, progress.ask(&shared.settings));
+        let wish = AttemptWish { tokens: progress.reservation(ask), prefix: progress.prepared.prefix };
+        let permit = shared.gate.admit(wish).await?;
+        let guard = (shared.host.begin_attempt)()?;
+        let begun = Instant::now();
+        add_micros(&mut progress.end.queue_us, begun - queued);
+        let result = progress.attempt_once(shared, &permit, ask, have).await;
+        let took = begun.elapsed();
+        add_micros(&mut progress.end.service_us, took);
+        match progress.settle(shared, permit, guard, result, took) {
+            CallCourse::Again(pause) => {
+                if !pause.is_zero() {
+                    tokio::time::sleep(pause).await;
+                    add_micros(&mut progress.end.queue_us, pause);
+                }
+            }
+            CallCourse::End(verdict) => return Some(CallEnd { verdict, ..progress.end }),
+            CallCourse::Kept => return None,
+        }
+    }
+}
+
+impl CallProgress {
+    fn new(shared: &EndpointShared, call: EndpointCall) -> Self {
+        Self {
+            number: shared.calls.fetch_add(1, Ordering::Relaxed),
+            prepared: PreparedCall::prepare(&shared.settings, call),
+            choices: Vec::new(),
+            end: empty_end(),
+            counted: 0,
+            in_row: 0,
+            spent: Duration::ZERO,
+            alive: None,
+        }
+    }
+
+    /// The choices that the next attempt asks for.
+    fn ask(&self, settings: &EndpointSettings) -> u32 {
+        self.prepared.asked_choices(settings, self.choices.len() as u32)
+    }
+
+    /// Tokens of the prompt, by count or by rule.
+    fn prompt_tokens(&self) -> u64 {
+        self.prepared.prompt_tokens.unwrap_or_else(|| count_tokens(self.prepared.prompt_bytes))
+    }
+
+    /// The tokens that the next attempt may cost.
+    fn reservation(&self, ask: u32) -> u64 {
+        let each = self.prepared.max_tokens.map_or(UNBOUNDED_TOKENS, u64::from);
+        self.prompt_tokens() + each * u64::from(ask)
+    }
+
+    /// Sends the request once and reads its reply.
+    async fn attempt_once(
+        &mut self,
+        shared: &EndpointShared,
+        permit: &AttemptPermit,
+        ask: u32,
+        have: u32,
+    ) -> (AttemptResult, HeaderMap) {
+        let replica = &shared.replicas[permit.replica()];
+        let request = replica.post_request(self.prepared.route, self.prepared.body_for(ask, have));
+        let left = shared.settings.call_timeout().saturating_sub(self.spent);
+        let bounds = ExchangeBounds {
+            stall: shared.settings.stall_timeout(),
+            deadline: Instant::now() + left,
+            most_bytes: MOST_BYTES,
+        };
+        self.end.attempts += 1;
+        shared.usage.count_attempt();
+        match exchange_once(&replica.client, request, bounds).await {
+            Ok(reply) => {
+                let result = self.read_reply(shared, &reply, &replica.address);
+                (result, reply.headers)
+            }
+            Err(broken) => {
+                let message = format!("{}: {}", replica.address, broken.message);
+                let result = AttemptResult {
+                    cause: broken.cause,
+                    message,
+                    named: None,
+                    answer: None,
+                    facts: ReplyFacts::default(),
+                };
+                (result, HeaderMap::new())
+            }
+        }
+    }
+
+    /// The cause of a whole reply, and its answer.
+    fn read_reply(&self, shared: &EndpointShared, reply: &HttpReply, address: &str) -> AttemptResult {
+        let known = shared.model_known.load(Ordering::Relaxed);
+        let redact = |text: &str| {
+            let text = shared.key.as_ref().map_or_else(|| text.to_owned(), |key| key.redact_text(text));
+            format!("{address}: {text}")
+        };
+        if reply.status != 200 {
+            let found = classify_status(reply, known);
+            return AttemptResult {
+                cause: found.cause,
+                message: redact(&found.message),
+                named: found.named.map(|named| named.duration()),
+                answer: None,
+                facts: ReplyFacts::default(),
+            };
+        }
+        match self.prepared.read_answer(&reply.body, known) {
+            Ok((answer, facts)) => AttemptResult {
+                cause: AttemptCause::Answered,
+                message: String::new(),
+                named: None,
+                answer: Some(answer),
+                facts,
+            },
+            Err(fault) => AttemptResult {
+                cause: fault.cause,
+                message: redact(&fault.message),
+                named: None,
+                answer: None,
+                facts: *fault.facts,
+            },
+        }
+    }
+
+    /// Tells the limits of the attempt's end, and decides the call's way on.
+    fn settle(
+        &mut self,
+        shared: &EndpointShared,
+        permit: AttemptPermit,
+        guard: AttemptGuard,
+        (mut result, headers): (AttemptResult, HeaderMap),
+        took: Duration,
+    ) -> CallCourse {
+        let ask = self.ask(&shared.settings);
+        let reserved = self.reservation(ask);
+        let complete = self.take_answer(shared, &mut result, ask);
+        shared.usage.count_cause(result.cause);
+        let row = result.cause.row();
+        let usage = result.facts.usage;
+        let tokens = match row.signal {
+            ServerSignal::Limited => 0,
+            _ => usage.map_or(reserved, |usage| usage.prompt + usage.completion),
+        };
+        let remaining = ["requests", "tokens"].map(|name| remaining_limit(&headers, name));
+        let end = AttemptEnd { signal: row.signal, tokens, named: result.named, remaining, message: &result.message };
+        let effect = permit.settle(&end);
+        if let Some(answer) = complete {
+            shared.model_known.store(true, Ordering::Relaxed);
+            self.end.guard = Some(guard);
+            return CallCourse::End(CallVerdict::Answered(answer));
+        }
+        if row.step != NextStep::Answer && row.step != NextStep::AskRest {
+            tracing::debug!(endpoint = %shared.name, call = self.number, cause = row.name, "{}", result.message);
+        }
+        let course = self.course_after(shared, &result, effect, took);
+        if let CallCourse::End(_) = course {
+            self.end.guard = Some(guard);
+        }
+        course
+    }
+
+    /// Adds the answer's choices and facts. The whole answer, if it is complete now.
+    fn take_answer(&mut self, shared: &EndpointShared, result: &mut AttemptResult, ask: u32) -> Option<CallAnswer> {
+        let answer = result.answer.take();
+        if answer.is_none() && result.facts.usage.is_none() {
+            return None;
+        }
+        let (mut written, mut whole) = (0, None);
+        match answer {
+            Some(PartAnswer::Choices(mut choices)) => {
+                choices.truncate(ask as usize);
+                if choices.len() < ask as usize {
+                    result.cause = AttemptCause::FewerChoices;
+                }
+                let bytes = |choice: &GeneratedChoice| {
+                    count_tokens(choice.text.len()) + count_tokens(choice.reasoning.as_ref().map_or(0, String::len))
+                };
+                written = choices.iter().map(bytes).sum();
+                self.choices.append(&mut choices);
+                if self.choices.len() as u32 >= self.prepared.choices {
+                    whole = Some(CallAnswer::Generated(std::mem::take(&mut self.choices)));
+                }
+            }
+            Some(PartAnswer::Whole(answer)) => whole = Some(answer),
+            None => {}
+        }
+        let rule = TokenUsage { prompt: self.prompt_tokens(), completion: written, ..TokenUsage::default() };
+        let usage = *result.facts.usage.get_or_insert(rule);
+        self.end.usage += usage;
+        self.end.answers += 1;
+        let facts = &mut result.facts;
+        shared.usage.count_answer(usage, facts.model.as_deref(), facts.system_fingerprint.as_deref());
+        self.end.model = facts.model.take().or(self.end.model.take());
+        self.end.system_fingerprint = facts.system_fingerprint.take().or(self.end.system_fingerprint.take());
+        whole
+    }
+
+    /// The way on after an attempt without a complete answer.
+    fn course_after(
+        &mut self,
+        shared: &EndpointShared,
+        result: &AttemptResult,
+        effect: AttemptEffect,
+        took: Duration,
+    ) -> CallCourse {
+        match result.cause.row().step {
+            // Several choices are asked for one after the other, or again.
+            NextStep::Answer | NextStep::AskRest => {
+                self.in_row = 0;
+                CallCourse::Again(Duration::ZERO)
+            }
+            NextStep::Fail(kind) => CallCourse::End(failed(kind, result.message.clone())),
+            NextStep::Wait => CallCourse::Again(self.next_pause(shared, result.named)),
+            NextStep::Retry(kind) => self.course_after_fault(shared, result, effect, took, kind),
+            NextStep::Leave(kind) => {
+                let message = format!("{} ({})", result.message, shared.settings.model);
+                shared.raise_fault(match kind {
+                    FaultKind::Unauthorized => EndpointFault::Unauthorized { message },
+                    FaultKind::UnknownModel => EndpointFault::UnknownModel { message },
+                    FaultKind::QuotaUsedUp => EndpointFault::QuotaUsedUp { message },
+                });
+                CallCourse::Kept
+            }
+        }
+    }
+
+    /// Another attempt, or the failure of a call whose attempts or time are used up while the server answers others.
+    fn course_after_fault(
+        &mut self,
+        shared: &EndpointShared,
+        result: &AttemptResult,
+        effect: AttemptEffect,
+        took: Duration,
+        kind: FailureKind,
+    ) -> CallCourse {
+        let pause = self.next_pause(shared, result.named);
+        if effect.counted {
+            self.counted += 1;
+            self.spent += took;
+        }
+        let out_of_time = self.spent >= shared.settings.call_timeout();
+        if self.counted < shared.settings.attempts && !out_of_time {
+            self.alive.get_or_insert(effect.alive);
+            return CallCourse::Again(pause);
+        }
+        let works = result.cause.row().signal == ServerSignal::Alive;
+        if works || self.alive.is_some_and(|before| effect.alive > before) {
+            let kind = if out_of_time { FailureKind::TimedOut } else { kind };
+            let message = format!("{} (after {} attempts)", result.message, self.end.attempts);
+            return CallCourse::End(failed(kind, message));
+        }
+        // Nobody was answered meanwhile: the endpoint's patience decides.
+        self.alive.get_or_insert(effect.alive);
+        self.counted = 0;
+        self.spent = Duration::ZERO;
+        CallCourse::Again(pause)
+    }
+
+    fn next_pause(&mut self, shared: &EndpointShared, named: Option<Duration>) -> Duration {
+        self.in_row += 1;
+        shared.pauses.pause_after(self.in_row, named, self.number)
+    }
+}
+
+impl EndpointShared {
+    /// Tells the host of a fault, once, and lets no attempt begin any more.
+    pub(crate) fn raise_fault(&self, fault: EndpointFault) {
+        self.gate.close();
+        if !self.faulted.swap(true, Ordering::Relaxed) {
+            tracing::error!(endpoint = %self.name, "{fault}");
+            (self.host.fault)(fault);
+        }
+    }
+}
+
+fn failed(kind: FailureKind, message: String) -> CallVerdict {
+    CallVerdict::Failed(CallFailure { kind, message })
+}
+
+/// An end before the first attempt.
+fn empty_end() -> CallEnd {
+    CallEnd {
+        verdict: failed(FailureKind::Unavailable, String::new()),
+        attempts: 0,
+        usage: TokenUsage::default(),
+        answers: 0,
+        model: None,
+        system_fingerprint: None,
+        queue_us: 0,
+        service_us: 0,
+        guard: None,
+    }
+}
+
+fn add_micros(sum: &mut u64, time: Duration) {
+    *sum += time.as_micros() as u64;
+}

@@ -1,0 +1,59 @@
+//! The client of language-model servers behind OpenAI-compatible HTTP.
+//!
+//! ```text
+//!   EndpointCall --wire--> body, once --flow--> permit --begin_attempt--> exchange --classify--> cause
+//!                                        ^                                                         |
+//!                                        +----- pause, limit, outage: the same body again <--------+--> CallEnd
+//! ```
+//!
+//! | module | content |
+//! | --- | --- |
+//! | [`settings`], [`dialect`], [`key`] | the keys of an endpoint's table; facts about servers; a key that cannot be printed |
+//! | [`call`], [`answer`] | calls, and their ends |
+//! | [`host`] | the run's side: whether an attempt may begin, and faults of the endpoint |
+//! | [`client`] | [`Endpoint`]: takes calls, owns the runtime |
+//! | `attempt` | the life of one call: attempts, pauses, its deadline |
+//! | [`verdict`], `classify` | causes of an attempt's end, and their consequences, as one table; a reply's cause |
+//! | [`needs`] | abilities that a call needs and a dialect lacks |
+//! | `exchange`, `transport` | one HTTP request and its bytes; the HTTP clients |
+//! | `wire` | bodies and answers: chat, completions, scores, embeddings, reranking |
+//! | `flow` | admission: concurrency, rates, replicas, outages, all without I/O |
+//! | `pause`, [`usage`] | pauses between attempts; counters |
+//!
+//! Forbidden here: methods, questions, dataflow, storage, models of our own. Nothing is printed.
+
+mod attempt;
+mod classify;
+mod exchange;
+mod flow;
+mod pause;
+mod transport;
+mod wire;
+
+pub mod answer;
+pub mod call;
+pub mod client;
+pub mod dialect;
+pub mod error;
+pub mod host;
+pub mod key;
+pub mod needs;
+pub mod settings;
+pub mod usage;
+pub mod verdict;
+
+pub use answer::{
+    CallAnswer, CallEnd, CallFailure, CallVerdict, FailureKind, FinishReason, GeneratedChoice, TokenUsage,
+};
+pub use call::{
+    AnswerFormat, ChatMessage, ChatRole, EmbedCall, EndpointCall, GenerateCall, PromptInput, RerankCall,
+    SamplingFields, ScoreCall,
+};
+pub use client::Endpoint;
+pub use dialect::EndpointDialect;
+pub use error::EndpointError;
+pub use host::{AttemptGuard, EndpointFault, EndpointHost};
+pub use key::ApiKey;
+pub use settings::{AnswerKind, ApiStyle, EndpointSettings, PriceSettings};
+pub use usage::EndpointUsage;
+pub use verdict::AttemptCause;

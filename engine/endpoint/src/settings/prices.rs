@@ -1,0 +1,80 @@
+//! Prices of an endpoint's tokens and requests.
+
+use crate::EndpointError;
+use crate::answer::TokenUsage;
+use serde::{Deserialize, Serialize};
+
+/// Prices of one endpoint, in units of `currency`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PriceSettings {
+    /// For a million tokens of prompts.
+    #[serde(default)]
+    pub input: f64,
+    /// For a million tokens of prompts that the server had in its cache. Default: as `input`.
+    #[serde(default)]
+    pub cached_input: Option<f64>,
+    /// For a million tokens written, thoughts included.
+    #[serde(default)]
+    pub output: f64,
+    /// For each request that is answered.
+    #[serde(default)]
+    pub request: f64,
+    /// The currency, for tables.
+    #[serde(default = "us_dollars")]
+    pub currency: String,
+}
+
+fn us_dollars() -> String {
+    "USD".to_owned()
+}
+
+impl PriceSettings {
+    /// Checks every price.
+    ///
+    /// # Errors
+    /// [`EndpointError::Setting`].
+    pub fn check_values(&self) -> Result<(), EndpointError> {
+        let cached = self.cached_input.unwrap_or(0.0);
+        for (key, price) in
+            [("input", self.input), ("cached_input", cached), ("output", self.output), ("request", self.request)]
+        {
+            if !(price.is_finite() && (0.0..=1e9).contains(&price)) {
+                return Err(EndpointError::setting(&format!("price.{key}"), price, "0 to 1e9"));
+            }
+        }
+        if self.currency.is_empty() || !self.currency.chars().all(|letter| letter.is_ascii_alphabetic()) {
+            return Err(EndpointError::setting("price.currency", &self.currency, "letters, such as USD"));
+        }
+        Ok(())
+    }
+
+    /// The price of a usage, in units of the currency.
+    pub fn price_of(&self, usage: &TokenUsage, requests: u64) -> f64 {
+        let cached = usage.cached_prompt.min(usage.prompt);
+        let per_million = (usage.prompt - cached) as f64 * self.input
+            + cached as f64 * self.cached_input.unwrap_or(self.input)
+            + usage.completion as f64 * self.output;
+        per_million / 1e6 + requests as f64 * self.request
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cached_tokens_have_their_own_price() {
+        let price = PriceSettings {
+            input: 2.0,
+            cached_input: Some(0.5),
+            output: 8.0,
+            request: 0.01,
+            currency: "USD".to_owned(),
+        };
+        let usage =
+            TokenUsage { prompt: 1_000_000, cached_prompt: 400_000, completion: 250_000, reasoning: 9, measured: true };
+        assert_eq!(price.price_of(&usage, 3), 1.2 + 0.2 + 2.0 + 0.03);
+        assert_eq!(PriceSettings { cached_input: None, ..price }.price_of(&usage, 0), 4.0);
+    }
+}

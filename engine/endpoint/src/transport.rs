@@ -1,0 +1,206 @@
+//! HTTP clients, one for each replica: their connections, addresses and headers.
+
+use crate::EndpointError;
+use crate::dialect::{EndpointDialect, RerankForm};
+use crate::key::ApiKey;
+use crate::settings::EndpointSettings;
+use bytes::Bytes;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Body, Client, Method, Request, Url, redirect, retry};
+use std::sync::Once;
+use std::time::Duration;
+
+/// The longest time that an idle connection is kept. Servers close theirs after 5 s (uvicorn) to 75 s (nginx); a
+/// request on a connection that was just closed is a fault, so the client closes first.
+const IDLE_TIME: Duration = Duration::from_secs(4);
+
+/// Keepalive probes of TCP, for hosts that vanish while a call waits.
+const KEEPALIVE: Duration = Duration::from_secs(20);
+
+/// A path of the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ApiRoute {
+    Chat,
+    Completions,
+    Embeddings,
+    Rerank,
+}
+
+/// One replica of a server.
+#[derive(Debug)]
+pub(crate) struct ReplicaTransport {
+    /// The client with the replica's connections.
+    pub(crate) client: Client,
+    /// The address, for messages.
+    pub(crate) address: String,
+    chat: Url,
+    completions: Url,
+    embeddings: Url,
+    rerank: Url,
+    headers: HeaderMap,
+}
+
+impl ReplicaTransport {
+    /// A client for the replica at `address`.
+    pub(crate) fn build(
+        settings: &EndpointSettings,
+        address: &Url,
+        key: Option<&ApiKey>,
+    ) -> Result<Self, EndpointError> {
+        install_crypto();
+        let path = |route| route_address(settings, address, route);
+        Ok(Self {
+            client: build_client(settings, address)?,
+            address: address.to_string(),
+            chat: path(ApiRoute::Chat),
+            completions: path(ApiRoute::Completions),
+            embeddings: path(ApiRoute::Embeddings),
+            rerank: path(ApiRoute::Rerank),
+            headers: build_headers(settings, key),
+        })
+    }
+
+    /// A request with a body of JSON.
+    pub(crate) fn post_request(&self, route: ApiRoute, body: Bytes) -> Request {
+        let url = match route {
+            ApiRoute::Chat => &self.chat,
+            ApiRoute::Completions => &self.completions,
+            ApiRoute::Embeddings => &self.embeddings,
+            ApiRoute::Rerank => &self.rerank,
+        };
+        let mut request = Request::new(Method::POST, url.clone());
+        *request.headers_mut() = self.headers.clone();
+        *request.body_mut() = Some(Body::from(body));
+        request
+    }
+}
+
+/// The headers of every request.
+pub(crate) fn build_headers(settings: &EndpointSettings, key: Option<&ApiKey>) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    for (name, value) in &settings.headers {
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
+            headers.insert(name, value);
+        }
+    }
+    headers
+        .extend(key.and_then(|key| key.header(settings.facts().key_header)).map(|(name, value)| (Some(name), value)));
+    headers
+}
+
+/// A client with the settings' bounds.
+///
+/// It speaks HTTP/1.1 alone: one call a connection, so that a broken connection breaks one call. It follows no
+/// redirects, which could carry the key elsewhere, and repeats nothing by itself, so that every attempt is counted.
+/// Proxies of the environment count, but not for this machine itself.
+pub(crate) fn build_client(settings: &EndpointSettings, address: &Url) -> Result<Client, EndpointError> {
+    let mut builder = Client::builder()
+        .user_agent(concat!("hopeval/", env!("CARGO_PKG_VERSION")))
+        .http1_only()
+        .redirect(redirect::Policy::none())
+        .retry(retry::never())
+        .referer(false)
+        .tcp_nodelay(true)
+        .tcp_keepalive(KEEPALIVE)
+        .connect_timeout(Duration::from_secs_f64(settings.connect_timeout_s))
+        .pool_idle_timeout(IDLE_TIME)
+        .pool_max_idle_per_host(settings.concurrency);
+    if is_loopback(address) {
+        builder = builder.no_proxy();
+    }
+    if address.scheme() == "http" && std::env::var_os("HTTPS_PROXY").is_none() {
+        // Without TLS no certificates are needed: a machine may have none.
+        builder = builder.tls_certs_only([]);
+    }
+    builder.build().map_err(|source| EndpointError::Client { url: address.to_string(), source })
+}
+
+/// Whether an address is this machine.
+fn is_loopback(address: &Url) -> bool {
+    let host = address.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// The address of a route.
+pub(crate) fn route_address(settings: &EndpointSettings, address: &Url, route: ApiRoute) -> Url {
+    let path = match route {
+        ApiRoute::Chat => "chat/completions",
+        ApiRoute::Completions => "completions",
+        ApiRoute::Embeddings => "embeddings",
+        ApiRoute::Rerank if settings.facts().reranks == RerankForm::RootTexts => {
+            return root_address(address, "rerank");
+        }
+        ApiRoute::Rerank => "rerank",
+    };
+    match &settings.api_version {
+        Some(version) if settings.dialect == EndpointDialect::Azure => {
+            let mut url = extend_path(address, &["openai", "deployments", &settings.model]);
+            url = extend_path(&url, &path.split('/').collect::<Vec<_>>());
+            url.query_pairs_mut().append_pair("api-version", version);
+            url
+        }
+        _ => extend_path(address, &path.split('/').collect::<Vec<_>>()),
+    }
+}
+
+/// The address with further segments.
+pub(crate) fn extend_path(address: &Url, segments: &[&str]) -> Url {
+    let mut url = address.clone();
+    if let Ok(mut path) = url.path_segments_mut() {
+        path.pop_if_empty().extend(segments);
+    }
+    url
+}
+
+/// A path at the server's root: beside `/v1`, not below it.
+pub(crate) fn root_address(address: &Url, path: &str) -> Url {
+    let mut url = address.clone();
+    if let Ok(mut segments) = url.path_segments_mut() {
+        segments.pop_if_empty();
+    }
+    if let Some(root) = url.path().strip_suffix("/v1").map(str::to_owned) {
+        url.set_path(&root);
+    }
+    extend_path(&url, &[path])
+}
+
+/// TLS needs a provider of cryptography, one for the process. The first one installed stays.
+fn install_crypto() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routes_lie_below_the_address() {
+        let mut settings = EndpointSettings::new("my model", "http://a/v1");
+        let route = |settings: &EndpointSettings, address: &str, route| {
+            route_address(settings, &Url::parse(address).unwrap(), route).to_string()
+        };
+        assert_eq!(route(&settings, "http://a/v1", ApiRoute::Chat), "http://a/v1/chat/completions");
+        assert_eq!(route(&settings, "http://a/", ApiRoute::Completions), "http://a/completions");
+        settings.dialect = EndpointDialect::Tei;
+        assert_eq!(route(&settings, "http://a/x/v1", ApiRoute::Rerank), "http://a/x/rerank");
+        settings.dialect = EndpointDialect::Azure;
+        assert_eq!(route(&settings, "https://a/openai/v1", ApiRoute::Embeddings), "https://a/openai/v1/embeddings");
+        settings.api_version = Some("2024-10-21".to_owned());
+        assert_eq!(
+            route(&settings, "https://a", ApiRoute::Chat),
+            "https://a/openai/deployments/my%20model/chat/completions?api-version=2024-10-21"
+        );
+        assert_eq!(root_address(&Url::parse("http://a/v1").unwrap(), "tokenize").as_str(), "http://a/tokenize");
+    }
+
+    #[test]
+    fn this_machine_needs_no_proxy() {
+        for (url, local) in [("http://127.0.0.1:1/v1", true), ("http://[::1]/", true), ("http://localhost", true)] {
+            assert_eq!(is_loopback(&Url::parse(url).unwrap()), local);
+        }
+        assert!(!is_loopback(&Url::parse("http://10.0.0.1").unwrap()));
+    }
+}

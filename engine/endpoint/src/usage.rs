@@ -1,0 +1,111 @@
+//! Counters of an endpoint, for metrics and reports.
+
+use crate::answer::{CallVerdict, FailureKind, TokenUsage};
+use crate::verdict::{AttemptCause, CAUSES, VERDICTS};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The most pairs of model and fingerprint that are kept; a server with more changes with every answer.
+const MOST_MODELS: usize = 64;
+
+/// The counters of one endpoint since it was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointUsage {
+    /// Calls taken.
+    pub calls: u64,
+    /// Calls answered.
+    pub answered: u64,
+    /// Calls that failed, by kind.
+    pub failed: BTreeMap<FailureKind, u64>,
+    /// HTTP requests begun.
+    pub attempts: u64,
+    /// HTTP requests by the cause of their end, in the order of [`AttemptCause`].
+    pub causes: [u64; CAUSES],
+    /// Tokens by all answers.
+    pub tokens: TokenUsage,
+    /// HTTP requests in flight.
+    pub in_flight: usize,
+    /// Calls that wait for their turn.
+    pub waiting: usize,
+    /// The most calls in flight now, by the limits that the server stated.
+    pub concurrency: usize,
+    /// Answers by the server's own names: model, fingerprint. More than one line is drift.
+    pub models: BTreeMap<(String, String), u64>,
+}
+
+impl EndpointUsage {
+    /// The HTTP requests that ended for a cause.
+    pub fn count_of(&self, cause: AttemptCause) -> u64 {
+        self.causes[cause as usize]
+    }
+
+    /// The causes that occurred, with their counts.
+    pub fn counted_causes(&self) -> impl Iterator<Item = (AttemptCause, u64)> + '_ {
+        VERDICTS.iter().map(|row| (row.cause, self.count_of(row.cause))).filter(|(_, count)| *count > 0)
+    }
+}
+
+/// The counters as they grow.
+pub(crate) struct UsageCounters(Mutex<EndpointUsage>);
+
+impl UsageCounters {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(EndpointUsage {
+            calls: 0,
+            answered: 0,
+            failed: BTreeMap::new(),
+            attempts: 0,
+            causes: [0; CAUSES],
+            tokens: TokenUsage::default(),
+            in_flight: 0,
+            waiting: 0,
+            concurrency: 0,
+            models: BTreeMap::new(),
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, EndpointUsage> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A call was taken.
+    pub(crate) fn count_call(&self) {
+        self.lock().calls += 1;
+    }
+
+    /// An HTTP request was begun.
+    pub(crate) fn count_attempt(&self) {
+        self.lock().attempts += 1;
+    }
+
+    /// An HTTP request ended.
+    pub(crate) fn count_cause(&self, cause: AttemptCause) {
+        self.lock().causes[cause as usize] += 1;
+    }
+
+    /// An answer was read.
+    pub(crate) fn count_answer(&self, tokens: TokenUsage, model: Option<&str>, fingerprint: Option<&str>) {
+        let mut usage = self.lock();
+        usage.tokens += tokens;
+        let pair = (model.unwrap_or_default().to_owned(), fingerprint.unwrap_or_default().to_owned());
+        if let Some(count) = usage.models.get_mut(&pair) {
+            *count += 1;
+        } else if usage.models.len() < MOST_MODELS {
+            usage.models.insert(pair, 1);
+        }
+    }
+
+    /// A call ended.
+    pub(crate) fn count_end(&self, verdict: &CallVerdict) {
+        let mut usage = self.lock();
+        match verdict {
+            CallVerdict::Answered(_) => usage.answered += 1,
+            CallVerdict::Failed(failure) => *usage.failed.entry(failure.kind).or_default() += 1,
+        }
+    }
+
+    /// The counters now, with the load by the limits' owner: in flight, waiting, the most in flight.
+    pub(crate) fn snapshot(&self, (in_flight, waiting, concurrency): (usize, usize, usize)) -> EndpointUsage {
+        EndpointUsage { in_flight, waiting, concurrency, ..self.lock().clone() }
+    }
+}
