@@ -144,6 +144,16 @@ pub struct EndpointSettings {
     /// A file with the key.
     #[serde(default)]
     pub key_file: Option<PathBuf>,
+    /// The folder of the model's tokenizer (`tokenizer.json`): counts prompts exactly, and makes the ids of scores.
+    /// Whoever opens it adds its digest to the fingerprint.
+    #[serde(default)]
+    pub tokenizer: Option<PathBuf>,
+    /// The model's context, in tokens: prompts are put together within it. Default: no bound; the server refuses.
+    #[serde(default)]
+    pub context_tokens: Option<u32>,
+    /// The seed of samples; each draw has the next one. Default: none is sent.
+    #[serde(default)]
+    pub seed: Option<u64>,
     /// Further fields of every body, as JSON. A call's own field wins.
     #[serde(default)]
     pub body: Map<String, Value>,
@@ -251,6 +261,9 @@ impl EndpointSettings {
             reasoning: ReasoningText::default(),
             key_env: None,
             key_file: None,
+            tokenizer: None,
+            context_tokens: None,
+            seed: None,
             body: Map::new(),
             headers: BTreeMap::new(),
             stream: false,
@@ -445,6 +458,8 @@ impl EndpointSettings {
         add("api_version", self.api_version.clone());
         add("score_by", self.score_by.map(|form| format!("{form:?}")));
         add("reasoning", (self.reasoning == ReasoningText::Keep).then(|| "keep".to_owned()));
+        add("context_tokens", self.context_tokens.map(|tokens| tokens.to_string()));
+        add("seed", self.seed.map(|seed| seed.to_string()));
         add("body", (!self.body.is_empty()).then(|| canonical_json(&Value::Object(self.body.clone()))));
         for (name, value) in &self.headers {
             parts.push(format!("header={}: {value}", name.to_ascii_lowercase()));

@@ -165,7 +165,7 @@ fn tokenizer_digest(folder: &Path) -> Result<String, JobError> {
                 hasher.update(name.as_bytes()).update(&(bytes.len() as u64).to_le_bytes()).update(&bytes);
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && name != "tokenizer.json" => {}
-            Err(source) => return Err(JobError::Io { path, source }),
+            Err(source) => return Err(JobError::Io { path, operation: "cannot read the tokenizer", source }),
         }
     }
     Ok(hasher.finalize().to_hex().to_string())
