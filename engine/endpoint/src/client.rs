@@ -8,6 +8,7 @@ use crate::flow::FlowGate;
 use crate::host::EndpointHost;
 use crate::key::ApiKey;
 use crate::pause::PauseRule;
+use crate::probe::{ProbeReport, probe_server};
 use crate::settings::EndpointSettings;
 use crate::transport::ReplicaTransport;
 use crate::usage::{EndpointUsage, UsageCounters};
@@ -100,6 +101,14 @@ impl Endpoint {
     /// The counters.
     pub fn usage(&self) -> EndpointUsage {
         self.shared.usage.snapshot(self.shared.gate.load())
+    }
+
+    /// Probes the first replica of an endpoint, and waits for the report ([`probe_server`]).
+    ///
+    /// # Errors
+    /// [`EndpointError`]: wrong settings. A server that does not answer is a report, too.
+    pub fn probe(settings: &EndpointSettings, key: Option<&ApiKey>) -> Result<ProbeReport, EndpointError> {
+        probe_server(settings, key)
     }
 
     /// The settings.

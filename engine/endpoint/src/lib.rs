@@ -8,7 +8,7 @@
 //!
 //! | module | content |
 //! | --- | --- |
-//! | [`settings`], [`dialect`], [`key`] | the keys of an endpoint's table; facts about servers; a key that cannot be printed |
+//! | [`settings`], [`dialect`], [`key`] | an endpoint's table; facts about servers; a key that cannot be printed |
 //! | [`call`], [`answer`] | calls, and their ends |
 //! | [`host`] | the run's side: whether an attempt may begin, and faults of the endpoint |
 //! | [`client`] | [`Endpoint`]: takes calls, owns the runtime |
@@ -19,6 +19,7 @@
 //! | `wire` | bodies and answers: chat, completions, scores, embeddings, reranking |
 //! | `flow` | admission: concurrency, rates, replicas, outages, all without I/O |
 //! | `pause`, [`usage`] | pauses between attempts; counters |
+//! | [`probe`] | a report of a server's abilities, and of the fields that it ignores |
 //!
 //! Forbidden here: methods, questions, dataflow, storage, models of our own. Nothing is printed.
 
@@ -38,6 +39,7 @@ pub mod error;
 pub mod host;
 pub mod key;
 pub mod needs;
+pub mod probe;
 pub mod settings;
 pub mod usage;
 pub mod verdict;
@@ -54,6 +56,7 @@ pub use dialect::EndpointDialect;
 pub use error::EndpointError;
 pub use host::{AttemptGuard, EndpointFault, EndpointHost};
 pub use key::ApiKey;
+pub use probe::{ProbeCheck, ProbeFinding, ProbeReport};
 pub use settings::{AnswerKind, ApiStyle, EndpointSettings, PriceSettings};
 pub use usage::EndpointUsage;
 pub use verdict::AttemptCause;

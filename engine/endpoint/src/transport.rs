@@ -167,7 +167,7 @@ pub(crate) fn root_address(address: &Url, path: &str) -> Url {
 }
 
 /// TLS needs a provider of cryptography, one for the process. The first one installed stays.
-fn install_crypto() {
+pub(crate) fn install_crypto() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
 }

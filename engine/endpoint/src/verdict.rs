@@ -123,21 +123,26 @@ verdict_table! {
     QuotaUsedUp, "quota_used_up", Limited, Leave(FaultKind::QuotaUsedUp), "402, or a 429 with `insufficient_quota`";
     Unauthorized, "unauthorized", Alive, Leave(FaultKind::Unauthorized), "401";
     Forbidden, "forbidden", Alive, Leave(FaultKind::Unauthorized), "403";
-    UnknownModel, "unknown_model", Alive, Leave(FaultKind::UnknownModel), "404, 405 or `model_not_found`, of a model that never answered";
-    Redirected, "redirected", Faulty, Leave(FaultKind::UnknownModel), "3xx: keys and prompts are not sent to another address";
+    UnknownModel, "unknown_model", Alive, Leave(FaultKind::UnknownModel),
+        "404, 405 or `model_not_found`, of a model that never answered";
+    Redirected, "redirected", Faulty, Leave(FaultKind::UnknownModel),
+        "3xx: keys and prompts are not sent to another address";
     // The request is wrong.
     BadRequest, "bad_request", Alive, Fail(Refused), "400, 413, 422 and other 4xx with an error as JSON";
     BareBadRequest, "bare_bad_request", Alive, Retry(Refused), "the same without an error as JSON: often a proxy's";
     PromptFiltered, "prompt_filtered", Alive, Fail(Refused), "an error that names a content filter";
-    ContextOverflow, "context_overflow", Alive, Fail(ContextOverflow), "an error that names the model's context, in the words of six servers";
-    BeyondDialect, "beyond_dialect", Alive, Fail(Refused), "the call needs something that the dialect lacks; nothing is sent";
+    ContextOverflow, "context_overflow", Alive, Fail(ContextOverflow),
+        "an error that names the model's context, in the words of six servers";
+    BeyondDialect, "beyond_dialect", Alive, Fail(Refused),
+        "the call needs something that the dialect lacks; nothing is sent";
     // The answer is wrong.
     NotJson, "not_json", Faulty, Retry(Malformed), "200 with something else than JSON: HTML, half an object, nothing";
     ErrorInAnswer, "error_in_answer", Alive, Retry(Malformed), "200 with an error whose code is none of the above";
     NoChoices, "no_choices", Alive, Retry(Malformed), "200 without choices";
     NullContent, "null_content", Alive, Retry(Malformed), "a choice without text, refusal, thoughts or filter";
     Aborted, "aborted", Alive, Retry(Unavailable), "a choice that the server gave up: `abort`, `error`";
-    WrongShape, "wrong_shape", Alive, Retry(Malformed), "scores, vectors or log-probabilities that are missing, too few or not numbers";
+    WrongShape, "wrong_shape", Alive, Retry(Malformed),
+        "scores, vectors or log-probabilities that are missing, too few or not numbers";
     AnswerTooLong, "answer_too_long", Alive, Retry(Malformed), "a body beyond the bound";
 }
 

@@ -15,31 +15,38 @@ fn overflows_of_six_servers() {
         // OpenAI.
         (
             400,
-            r#"{"error":{"message":"This model's maximum context length is 4097 tokens.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}"#,
+            r#"{"error":{"message":"This model's maximum context length is 4097 tokens.",
+                "type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}"#,
         ),
         // vLLM, of 2026 and before.
         (
             400,
-            r#"{"error":{"message":"You passed 5000 input tokens.","type":"BadRequestError","param":"input_tokens","code":400}}"#,
+            r#"{"error":{"message":"You passed 5000 input tokens.","type":"BadRequestError","param":"input_tokens",
+                "code":400}}"#,
         ),
         (
             400,
-            r#"{"object":"error","message":"This model's maximum context length is 512 tokens. However, you requested 600","code":400}"#,
+            r#"{"object":"error",
+                "message":"This model's maximum context length is 512 tokens. However, you requested 600","code":400}"#,
         ),
         // llama.cpp.
         (
             400,
-            r#"{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error","n_prompt_tokens":5000,"n_ctx":4096}}"#,
+            r#"{"error":{"code":400,"message":"the request exceeds the available context size",
+                "type":"exceed_context_size_error","n_prompt_tokens":5000,"n_ctx":4096}}"#,
         ),
         // Text Generation Inference.
         (
             422,
-            r#"{"error":"Input validation error: `inputs` tokens + `max_new_tokens` must be <= 2048. Given: 3000","error_type":"validation"}"#,
+            r#"{"error":"Input validation error: `inputs` tokens + `max_new_tokens` must be <= 2048. Given: 3000",
+                "error_type":"validation"}"#,
         ),
         // SGLang.
         (
             400,
-            r#"{"object":"error","message":"The input (9000 tokens) is longer than the model's context length (8192 tokens).","code":400}"#,
+            r#"{"object":"error",
+                "message":"The input (9000 tokens) is longer than the model's context length (8192 tokens).",
+                "code":400}"#,
         ),
         // Ollama.
         (400, r#"{"error":{"message":"the input length exceeds the context length","type":"api_error"}}"#),

@@ -143,7 +143,8 @@ mod tests {
     #[test]
     fn usage_of_several_servers() {
         let full = r#"{"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,
-            "prompt_tokens_details":{"cached_tokens":4,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":3}}}"#;
+            "prompt_tokens_details":{"cached_tokens":4,"audio_tokens":0},
+            "completion_tokens_details":{"reasoning_tokens":3}}}"#;
         let expected = TokenUsage { prompt: 10, cached_prompt: 4, completion: 5, reasoning: 3, measured: true };
         assert_eq!(usage(full), Some(expected));
         let nulls = r#"{"usage":{"prompt_tokens":10,"completion_tokens":5,"prompt_tokens_details":null}}"#;

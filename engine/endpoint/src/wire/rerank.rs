@@ -67,7 +67,8 @@ mod tests {
     #[test]
     fn rows_below_results_or_alone() {
         for body in [
-            r#"{"id":"r","results":[{"index":1,"relevance_score":0.9,"document":{"text":"b"}},{"index":0,"relevance_score":-2}]}"#,
+            r#"{"id":"r","results":[{"index":1,"relevance_score":0.9,"document":{"text":"b"}},
+                {"index":0,"relevance_score":-2}]}"#,
             r#"[{"index":1,"score":0.9},{"index":0,"score":-2}]"#,
             r#"[{"score":0.9,"document":"b","index":1},{"score":-2,"document":"a","index":0}]"#,
         ] {

@@ -1,0 +1,16 @@
+//! The endpoint against servers that play exact bytes: every cause of the table, outages, limits, replicas.
+
+#[path = "endpoint/answers.rs"]
+mod answers;
+#[path = "endpoint/causes.rs"]
+mod causes;
+#[path = "endpoint/limits.rs"]
+mod limits;
+#[path = "endpoint/outages.rs"]
+mod outages;
+#[path = "endpoint/probes.rs"]
+mod probes;
+#[path = "endpoint/scripted_server.rs"]
+mod scripted_server;
+#[path = "endpoint/watched_endpoint.rs"]
+mod watched_endpoint;
