@@ -7,16 +7,32 @@
 //!
 //! It knows no methods, no dataflow, no storage, no client.
 
+mod answering;
 mod asking;
+mod delivery;
 mod draw;
 mod fault;
 mod grammar;
+mod language;
+mod ledger;
+mod limits;
+mod model;
+mod port;
 mod reading;
+mod refusal;
+mod reply;
+mod schema;
+mod server;
+mod service;
 mod settings;
+mod similarity;
 mod solving;
 mod tokens;
+mod wire;
 
 pub use fault::{FAULTS, FaultKind, FaultRow};
+pub use ledger::{CallOutcome, CallTokens, LogEntry, SimulationSummary};
+pub use server::SimulatedServer;
 pub use settings::{
     FaultSettings, FaultWindow, FieldRule, LatencySettings, LimitSettings, LogSettings, OverflowDialect, PriceSettings,
     ReasoningPlace, RetryAfter, SettingsError, SimulationSettings,
