@@ -1,7 +1,7 @@
 //! Measures how many calls a second the simulated server answers.
 //!
-//! Why: it stands in for a model in tests of throughput, on one core, and must not be what limits them. Wanted are 3,000
-//! calls a second with prompts of 8 KB.
+//! Why: it stands in for a model in tests of throughput, on one core, and must not be what limits them. Wanted are
+//! 3,000 calls a second with prompts of 8 KB.
 //!
 //! What: clients on threads send chats over kept connections and wait for each answer; the server has one thread. Two
 //! rows: prompts whose passages were read before, and prompts whose passages are all new to the server.

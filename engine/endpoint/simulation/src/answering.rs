@@ -1,16 +1,17 @@
-//! Writes the answer of a prompt in the form that it asks for: short, as a chain of thought, as Self-Ask's questions, as
-//! JSON.
+//! Writes the answer of a prompt in the form that it asks for: short, as a chain of thought, as Self-Ask's questions,
+//! as JSON.
 //!
 //! | a prompt has | form |
 //! | --- | --- |
 //! | `response_format` of the request | JSON |
-//! | `Are follow up questions needed here:` | Self-Ask: `Follow up:`, `Intermediate answer:`, `So the final answer is:` |
+//! | `Are follow up questions needed here:` | Self-Ask: `Follow up:`, `Intermediate answer:`, a final answer |
 //! | `So the answer is`, `step by step`, `chain of thought` | the facts as sentences, then `So the answer is: ..` |
 //! | anything else | the answer alone |
 //!
 //! Where a fact is missing, the short answer is `unknown` and the others name the next thing to look up. Sentences that
 //! the prompt already has after its question are not written again, so that a chain of thought can be continued step by
-//! step. A prompt without a question of the world is answered by its sentence that shares most words with its last line.
+//! step. A prompt without a question of the world is answered by its sentence that shares most words with its last
+//! line.
 
 use rustc_hash::FxHashSet;
 use serde_json::Value;
@@ -86,14 +87,8 @@ pub(crate) fn read_prompt(reader: &mut PassageReader, prompt: &str) -> ReadPromp
 }
 
 fn prompt_form(prompt: &str) -> PromptForm {
-    const THOUGHT: [&str; 6] = [
-        "o the answer is",
-        "tep by step",
-        "tep-by-step",
-        "hain of thought",
-        "hain-of-thought",
-        "hought:",
-    ];
+    const THOUGHT: [&str; 6] =
+        ["o the answer is", "tep by step", "tep-by-step", "hain of thought", "hain-of-thought", "hought:"];
     if prompt.contains("Are follow up questions needed here:") {
         PromptForm::SelfAsk
     } else if THOUGHT.iter().any(|words| prompt.contains(words)) {
@@ -302,7 +297,8 @@ mod tests {
 
     fn answer(prompt: &str, format: AnswerFormat, settings: &SimulationSettings) -> String {
         let read = read_prompt(&mut PassageReader::new(), prompt);
-        read.write_answer(settings, &format, AnswerDraw { identity: prompt.as_bytes(), is_sampled: false, choice: 0 }).text
+        read.write_answer(settings, &format, AnswerDraw { identity: prompt.as_bytes(), is_sampled: false, choice: 0 })
+            .text
     }
 
     #[test]
@@ -310,8 +306,8 @@ mod tests {
         let settings = SimulationSettings::default();
         let write = |prompt: &str, format| answer(&format!("{CONTEXT}{prompt}"), format, &settings);
         assert_eq!(write(&format!("{QUESTION}Answer:"), AnswerFormat::Text), "Millford");
-        let thought = "Pale Harbor was directed by Margot Zimova. Margot Zimova was born in Millford. So the answer is: \
-                       Millford.";
+        let steps = "Pale Harbor was directed by Margot Zimova. Margot Zimova was born in Millford.";
+        let thought = format!("{steps} So the answer is: Millford.");
         assert_eq!(write(&format!("Think step by step.\n{QUESTION}"), AnswerFormat::Text), thought);
         let continued = format!("Think step by step.\n{QUESTION}Pale Harbor was directed by Margot Zimova.");
         let rest = " Margot Zimova was born in Millford. So the answer is: Millford.";

@@ -1,8 +1,8 @@
 //! Finds the question of a prompt and understands it by the world's templates.
 //!
 //! The question is the last one on a line that begins with `Question:` or `Q:`, or else the last one anywhere, among
-//! those that a template of the world fits. A template may fit in several ways (names hold `and`, noun phrases nest), so
-//! all readings are returned.
+//! those that a template of the world fits. A template may fit in several ways (names hold `and`, noun phrases nest),
+//! so all readings are returned.
 
 use crate::grammar::{ComparisonRule, WorldGrammar};
 
@@ -116,7 +116,8 @@ fn noun_phrases(grammar: &WorldGrammar, text: &str) -> Vec<NounPhrase> {
             for (relation, pattern) in &grammar.phrases {
                 let Some(slot) = pattern.match_slot(start) else { continue };
                 let inner = noun_phrases(grammar, slot);
-                readings.extend(inner.into_iter().map(|of| NounPhrase::Object { relation: *relation, of: Box::new(of) }));
+                readings
+                    .extend(inner.into_iter().map(|of| NounPhrase::Object { relation: *relation, of: Box::new(of) }));
             }
         }
     }

@@ -93,7 +93,11 @@ impl ReplyDelivery {
         let Some(usage) = reply.stream else {
             let bytes = Bytes::from(reply.document().to_string());
             let length = Some(bytes.len());
-            return Self { steps: VecDeque::from([DeliveryStep::Bytes(bytes)]), content_type: "application/json", length };
+            return Self {
+                steps: VecDeque::from([DeliveryStep::Bytes(bytes)]),
+                content_type: "application/json",
+                length,
+            };
         };
         let group = if per_token.is_zero() { TOKENS_AT_ONCE } else { 1 };
         let mut steps = VecDeque::new();
@@ -165,8 +169,8 @@ impl ReplyDelivery {
         VecDeque::new()
     }
 
-    /// The response. `delivered` runs when all was handed over; it is dropped without running if the caller goes away or
-    /// the connection is broken first.
+    /// The response. `delivered` runs when all was handed over; it is dropped without running if the caller goes away
+    /// or the connection is broken first.
     pub(crate) fn into_response(
         self,
         switch: ConnectionSwitch,

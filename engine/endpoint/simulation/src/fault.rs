@@ -131,6 +131,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_documentation_has_the_table() {
+        let page = include_str!("../../../../ops/docs/simulation.md");
+        let says = |holds: bool| if holds { "yes" } else { "no" };
+        for row in FAULTS {
+            let status = if row.status == 0 { "-".to_owned() } else { row.status.to_string() };
+            let (passes, billed) = (says(row.passes), says(row.billed));
+            let line = format!("| `{}` | {status} | {passes} | {billed} | {} |\n", row.name, row.what);
+            assert!(page.contains(&line), "ops/docs/simulation.md lacks {line}");
+        }
+    }
+
+    #[test]
     fn the_table_is_in_the_order_of_the_kinds() {
         for (place, row) in FAULTS.iter().enumerate() {
             assert_eq!(row.kind as usize, place, "{}", row.name);

@@ -42,9 +42,9 @@ impl TokenCounts {
     /// The natural logarithm of the probability that `token` comes next.
     pub(crate) fn log_prob(&self, token: u32) -> f64 {
         let share = |count: Option<&u32>, of: u32| f64::from(count.copied().unwrap_or(0)) / f64::from(of.max(1));
-        let pair = self.last.map_or(0.0, |last| {
-            share(self.pairs.get(&(last, token)), self.firsts.get(&last).copied().unwrap_or(0))
-        });
+        let pair = self
+            .last
+            .map_or(0.0, |last| share(self.pairs.get(&(last, token)), self.firsts.get(&last).copied().unwrap_or(0)));
         let length = token_bytes(token).map_or(4, |bytes| bytes.len()) as i32;
         let base = 0.25 * 248f64.powi(-length);
         (PAIR_SHARE * pair + SINGLE_SHARE * share(self.singles.get(&token), self.all) + BASE_SHARE * base).ln()

@@ -1,9 +1,9 @@
-//! A *simulated* OpenAI-compatible server for tests and rehearsals: limits, latencies, prices, faults and a log of bodies,
-//! with answers by rule over the generated world's passages that stand in a prompt.
+//! A *simulated* OpenAI-compatible server for tests and rehearsals: limits, latencies, prices, faults and a log of
+//! bodies, with answers by rule over the generated world's passages that stand in a prompt.
 //!
 //! No model runs here. What this server says shows that programs around a model work; it shows nothing about models.
-//! Every answer is a function of the settings and of the request's body. Only limits, latencies, cached prefixes and the
-//! faults' counters of attempts know of time and of other calls.
+//! Every answer is a function of the settings and of the request's body. Only limits, latencies, cached prefixes and
+//! the faults' counters of attempts know of time and of other calls.
 //!
 //! It knows no methods, no dataflow, no storage, no client.
 

@@ -136,8 +136,7 @@ pub(crate) fn retry_after(form: RetryAfter, wait: Duration) -> Option<String> {
 /// A date as in HTTP headers (RFC 9110, section 5.6.7), from seconds since 1970.
 fn http_date(seconds: u64) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     // Days since 1 March of year 0, in eras of 400 years (Hinnant, chrono-compatible low-level date algorithms).
     let shifted = days + 719_468;
@@ -171,8 +170,7 @@ mod tests {
 
     #[test]
     fn a_bucket_fills_with_time() {
-        let settings =
-            LimitSettings { requests_per_minute: Some(60.0), burst_s: 2.0, ..LimitSettings::default() };
+        let settings = LimitSettings { requests_per_minute: Some(60.0), burst_s: 2.0, ..LimitSettings::default() };
         let start = Instant::now();
         let mut limits = RateLimits::new(&settings, start);
         let summary = SimulationSummary::default();
@@ -185,8 +183,7 @@ mod tests {
 
     #[test]
     fn accounts_and_crowds_are_refused() {
-        let settings =
-            LimitSettings { quota_tokens: Some(10), concurrency: Some(2), ..LimitSettings::default() };
+        let settings = LimitSettings { quota_tokens: Some(10), concurrency: Some(2), ..LimitSettings::default() };
         let now = Instant::now();
         let mut limits = RateLimits::new(&settings, now);
         let mut summary = SimulationSummary { in_flight: 3, ..SimulationSummary::default() };

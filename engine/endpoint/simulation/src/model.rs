@@ -191,7 +191,8 @@ impl GenerationPlan {
             _ => text,
         };
         let is_chat = self.kind == ReplyKind::Chat;
-        let reasoning = (settings.reasoning != ReasoningPlace::None && is_chat && !thought.is_empty()).then_some(thought);
+        let reasoning =
+            (settings.reasoning != ReasoningPlace::None && is_chat && !thought.is_empty()).then_some(thought);
         let (text, reasoning) = match (settings.reasoning, reasoning) {
             (ReasoningPlace::Think, Some(thought)) => (format!("<think>\n{thought}\n</think>\n\n{text}"), None),
             (_, reasoning) => (text, reasoning),
@@ -315,9 +316,10 @@ fn embed(settings: &SimulationSettings, body: EmbedBody, id: String) -> Result<S
     }
     let texts = body.input.into_texts().map_err(unknown_token)?;
     check_count("input", texts.len())?;
-    let items = texts.iter().enumerate().map(|(index, text)| {
-        json!({"object": "embedding", "index": index, "embedding": embed_text(text, dimension)})
-    });
+    let items = texts
+        .iter()
+        .enumerate()
+        .map(|(index, text)| json!({"object": "embedding", "index": index, "embedding": embed_text(text, dimension)}));
     list_reply(settings, ReplyKind::Embeddings, id, model, items.collect(), texts.iter().map(|t| count_tokens(t)))
 }
 
@@ -369,7 +371,8 @@ fn token_text(token: u32) -> String {
 
 fn chat_score(scored: &ScoredToken) -> Value {
     let entry = |token: u32, log_prob: f64| {
-        json!({"token": token_text(token), "logprob": log_prob, "bytes": token_bytes(token)})
+        let bytes = token_bytes(token);
+        json!({"token": token_text(token), "logprob": log_prob, "bytes": bytes})
     };
     let mut score = entry(scored.token, scored.log_prob.unwrap_or(0.0));
     let likely = scored.likely.iter().map(|&(token, log_prob)| entry(token, log_prob));

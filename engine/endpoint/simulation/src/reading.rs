@@ -2,8 +2,8 @@
 //!
 //! A text is read line by line. A passage begins with its lead (`Margot Zimova is a director known for ..`); the line
 //! before it, or the words before it on its line, may hold the title with what tells namesakes apart. Without a lead, a
-//! heading alone names the passage. A sentence states a fact if it has one of the world's wordings and the passage's own
-//! entity, by name, by noun or by pronoun, fills its slot.
+//! heading alone names the passage. A sentence states a fact if it has one of the world's wordings and the passage's
+//! own entity, by name, by noun or by pronoun, fills its slot.
 
 use std::sync::Arc;
 
@@ -245,9 +245,21 @@ fn heading_title(before: &str) -> Option<&str> {
     };
     let opens = text.matches('(').count();
     let text = if text.matches(')').count() > opens { text.strip_suffix(')')? } else { text };
-    let is_marker = ["Title", "Wikipedia Title", "Passage", "Document", "Text", "Context", "A", "Q", "Answer", "Question", "Sentence"]
-        .iter()
-        .any(|marker| text.trim_end_matches(|c: char| c.is_ascii_digit() || c == ' ') == *marker);
+    let is_marker = [
+        "Title",
+        "Wikipedia Title",
+        "Passage",
+        "Document",
+        "Text",
+        "Context",
+        "A",
+        "Q",
+        "Answer",
+        "Question",
+        "Sentence",
+    ]
+    .iter()
+    .any(|marker| text.trim_end_matches(|c: char| c.is_ascii_digit() || c == ' ') == *marker);
     let is_title = text.starts_with(|c: char| c.is_uppercase()) && text.len() <= LONGEST_HEADING && !is_marker;
     is_title.then_some(text)
 }
@@ -360,9 +372,9 @@ mod tests {
 
     #[test]
     fn a_passage_is_read_with_pronouns_and_mentions() {
-        let text = "Wikipedia Title: Margot Zimova (director, born 1931)\nMargot Ada Zimova is a director known for stark \
-                    montage and spicy dialogue. She was born in Millford, Arbia. The feature Pale Harbor was directed \
-                    by Zimova. M. Other was born in Nowhere.";
+        let text = "Wikipedia Title: Margot Zimova (director, born 1931)\n\
+                    Margot Ada Zimova is a director known for stark montage and spicy dialogue. She was born in Millford, \
+                    Arbia. The feature Pale Harbor was directed by Zimova. M. Other was born in Nowhere.";
         assert_eq!(
             facts(text),
             [
@@ -374,11 +386,10 @@ mod tests {
 
     #[test]
     fn sentences_alone_must_name_both_sides() {
-        assert_eq!(facts("Pale Harbor was directed by Margot Zimova."), [fact(
-            "Pale Harbor",
-            "director",
-            "Margot Zimova"
-        )]);
+        assert_eq!(
+            facts("Pale Harbor was directed by Margot Zimova."),
+            [fact("Pale Harbor", "director", "Margot Zimova")]
+        );
         assert_eq!(facts("It was directed by Margot Zimova."), []);
         let titled = "Title: Pale Harbor\nIt was directed by Margot Zimova.";
         assert_eq!(facts(titled), [fact("Pale Harbor", "director", "Margot Zimova")]);

@@ -26,8 +26,8 @@ impl SchemaTexts {
         json!({"reasoning": self.reasoning, "answer": self.answer})
     }
 
-    /// A document that the schema allows. Of a schema, types, properties, items, enumerations, constants, references and
-    /// the first alternative are understood; lengths and patterns of texts are not.
+    /// A document that the schema allows. Of a schema, types, properties, items, enumerations, constants, references
+    /// and the first alternative are understood; lengths and patterns of texts are not.
     pub(crate) fn fill_schema(&self, schema: &Value) -> Value {
         self.fill_node(schema, schema, "answer", 0)
     }

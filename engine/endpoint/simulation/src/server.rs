@@ -21,7 +21,7 @@ use crate::refusal::CallRefusal;
 use crate::reply::ReplyKind;
 use crate::service::{SharedService, has_key, serve_call};
 use crate::settings::{SettingsError, SimulationSettings};
-use crate::tokens::{token_bytes, token_numbers, text_of};
+use crate::tokens::{text_of, token_bytes, token_numbers};
 use crate::wire::{DetokenizeBody, TokenizeBody, chat_text};
 
 /// A running simulated server. It stops when it is dropped; open calls are cut off.
@@ -160,7 +160,8 @@ fn routes(service: Arc<SharedService>) -> Router {
         .route("/simulation/log", get(show_log))
         .route("/simulation/settings", get(show_settings).post(change_settings))
         .fallback(|uri: Uri| async move {
-            CallRefusal::new(404, "invalid_request_error", None, format!("no such path: {}", uri.path())).into_response()
+            CallRefusal::new(404, "invalid_request_error", None, format!("no such path: {}", uri.path()))
+                .into_response()
         })
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .with_state(service)
@@ -194,15 +195,16 @@ async fn tokenize(State(service): Shared, body: Bytes) -> Response<Body> {
     let text = match (body.prompt.or(body.content), body.messages) {
         (Some(text), _) => text,
         (None, Some(messages)) => chat_text(messages).0,
-        (None, None) => return CallRefusal::bad_request("`prompt`, `content` or `messages` is missing").into_response(),
+        (None, None) => {
+            return CallRefusal::bad_request("`prompt`, `content` or `messages` is missing").into_response();
+        }
     };
     let tokens = token_numbers(&text);
     let context = service.lock_core().settings.context_tokens;
     let mut answer = json!({"count": tokens.len(), "max_model_len": context, "tokens": tokens});
     if body.return_token_strs == Some(true) {
-        let words = tokens.iter().map(|&token| {
-            String::from_utf8_lossy(&token_bytes(token).unwrap_or_default()).into_owned()
-        });
+        let words =
+            tokens.iter().map(|&token| String::from_utf8_lossy(&token_bytes(token).unwrap_or_default()).into_owned());
         answer["token_strs"] = json!(words.collect::<Vec<_>>());
     }
     json_response(&answer)

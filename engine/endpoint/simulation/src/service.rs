@@ -73,7 +73,8 @@ impl SharedService {
         let core = self.lock_core();
         let elapsed = core.since.elapsed().as_secs_f64();
         let windows = core.settings.faults.schedule.iter().filter(|window| window.kind == FaultKind::Refused);
-        let until = windows.filter(|window| window.from_s <= elapsed && elapsed < window.to_s).map(|window| window.to_s);
+        let until =
+            windows.filter(|window| window.from_s <= elapsed && elapsed < window.to_s).map(|window| window.to_s);
         until.max_by(f64::total_cmp).map(|seconds| core.since + Duration::from_secs_f64(seconds))
     }
 }

@@ -393,12 +393,7 @@ impl SimulationSettings {
     }
 }
 
-fn require(
-    holds: bool,
-    key: &str,
-    given: impl std::fmt::Display,
-    allowed: &'static str,
-) -> Result<(), SettingsError> {
+fn require(holds: bool, key: &str, given: impl std::fmt::Display, allowed: &'static str) -> Result<(), SettingsError> {
     if holds { Ok(()) } else { Err(SettingsError::Value { key: key.to_owned(), given: given.to_string(), allowed }) }
 }
 

@@ -194,9 +194,7 @@ fn models_are_listed_and_others_refused() {
     assert_eq!((other.status, &other.json()["error"]["code"]), (404, &json!("model_not_found")));
     let unknown = with(chat("Hello?"), json!({"surprise": 1}));
     assert_eq!(ask(&server, CHAT, &unknown).status, 200);
-    server
-        .change(SimulationSettings::parse("unknown_fields = 'refuse'", &[]).expect("settings"))
-        .expect("a change");
+    server.change(SimulationSettings::parse("unknown_fields = 'refuse'", &[]).expect("settings")).expect("a change");
     assert_eq!(ask(&server, CHAT, &unknown).status, 422);
     assert_eq!(ask(&server, CHAT, &json!("no object")).status, 400);
     assert_eq!(ask(&server, "/v1/other", &json!({})).status, 404);
