@@ -373,8 +373,8 @@ mod tests {
     #[test]
     fn a_passage_is_read_with_pronouns_and_mentions() {
         let text = "Wikipedia Title: Margot Zimova (director, born 1931)\n\
-                    Margot Ada Zimova is a director known for stark montage and spicy dialogue. She was born in Millford, \
-                    Arbia. The feature Pale Harbor was directed by Zimova. M. Other was born in Nowhere.";
+                    Margot Ada Zimova is a director known for stark montage and spicy dialogue. She was born in \
+                    Millford, Arbia. The feature Pale Harbor was directed by Zimova. M. Other was born in Nowhere.";
         assert_eq!(
             facts(text),
             [

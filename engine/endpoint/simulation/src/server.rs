@@ -1,6 +1,7 @@
 //! The server: a thread with a runtime of its own, the routes, and the control over HTTP.
 
 use std::fs::File;
+use std::future::IntoFuture;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -66,7 +67,7 @@ impl SimulatedServer {
                 let routes = routes(Arc::clone(&shared)).into_make_service_with_connect_info::<ConnectionSwitch>();
                 tokio::select! {
                     // It runs for ever; only the other two can end it.
-                    _ = axum::serve(port, routes) => {}
+                    _ = axum::serve(port, routes).into_future() => {}
                     () = follow_schedule(&shared) => {}
                     _ = stopped => {}
                 }

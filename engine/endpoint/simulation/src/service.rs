@@ -159,10 +159,9 @@ pub(crate) async fn serve_call(
         service.lock_core().ledger.note_fault(&open.call.body);
         open.verdict.fault = Some(fault);
         if let Some(refusal) = early_fault(&service, &settings, fault, &switch) {
-            let status = fault.row().status;
-            let response = open.refuse(CallOutcome::Fault, refusal);
-            debug_assert!(status == 0 || response.status().as_u16() == status);
-            return response;
+            open.verdict.outcome = CallOutcome::Fault;
+            open.verdict.status = fault.row().status;
+            return refusal.into_response();
         }
     }
     // The end of a call is noted under the same lock, so it must be free when `open` goes.
@@ -279,11 +278,7 @@ fn early_fault(
     };
     let model = settings.models.first().map_or("simulated-llm", String::as_str);
     let value = retry_after(form, Duration::from_secs(faults.retry_after_s));
-    let mut refusal = CallRefusal::of_fault(fault, settings.context_tokens, model, value)?;
-    if fault.row().status == 0 {
-        refusal.status = 500;
-    }
-    Some(refusal)
+    CallRefusal::of_fault(fault, settings.context_tokens, model, value)
 }
 
 fn limit_refusal(settings: &SimulationSettings, limits: &RateLimits, reached: ReachedLimit) -> CallRefusal {

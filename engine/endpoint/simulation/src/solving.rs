@@ -114,11 +114,6 @@ impl PromptFacts {
         place
     }
 
-    /// Whether the prompt states any fact of the world.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.mentions.is_empty() && self.owners.iter().all(|owner| owner.facts.is_empty())
-    }
-
     /// The titles of the passages, in their order.
     pub(crate) fn titles(&self) -> Vec<String> {
         self.owners.iter().map(|owner| owner.owner.title.clone()).collect()

@@ -3,6 +3,7 @@
 #[path = "support/http.rs"]
 mod http;
 #[path = "support/prompts.rs"]
+#[expect(dead_code, reason = "the other test compares answers with those of the questions")]
 mod prompts;
 
 use std::fs::OpenOptions;
@@ -42,7 +43,7 @@ fn ask_until(server: &SimulatedServer, body: &Value) -> HttpReply {
 fn failing(kind: FaultKind) -> SimulatedServer {
     let name = kind.row().name;
     start(&format!(
-        "[faults]\nper_body = 1\nrates.{name} = 1.0\nrefused_ms = 100\nstall_ms = 300\ndrip_bytes = 16\ndrip_ms = 5"
+        "[faults]\nper_body = 1\nrates.{name} = 1.0\nrefused_ms = 1000\nstall_ms = 300\ndrip_bytes = 16\ndrip_ms = 5"
     ))
 }
 
@@ -74,8 +75,9 @@ fn check_fault(kind: FaultKind, reply: io::Result<HttpReply>, took: Duration, pl
         let error = reply.expect_err(name).kind();
         assert_eq!(error, io::ErrorKind::ConnectionReset, "{name}");
         if kind == FaultKind::Refused {
-            let closed = TcpStream::connect(address).expect_err(name).kind();
-            assert_eq!(closed, io::ErrorKind::ConnectionRefused);
+            // The reset may come before the port is closed.
+            let closed = std::iter::repeat_with(|| TcpStream::connect(address)).find_map(Result::err);
+            assert_eq!(closed.map(|error| error.kind()), Some(io::ErrorKind::ConnectionRefused));
         }
         return;
     }
@@ -102,7 +104,7 @@ fn check_fault(kind: FaultKind, reply: io::Result<HttpReply>, took: Duration, pl
             assert!(took >= Duration::from_millis(300) && reply.body == plain.body, "{name}: {took:?}");
         }
         FaultKind::Drip => {
-            let pieces = plain.body.len() as u32 / 16;
+            let pieces = plain.body.len() as u32 / 16 - 1;
             assert!(took >= Duration::from_millis(5) * pieces && reply.body == plain.body, "{took:?}");
         }
         FaultKind::OverflowOpenai => assert_eq!(error["code"], "context_length_exceeded"),
@@ -146,8 +148,8 @@ fn faults_are_drawn_by_body_and_attempt() {
 
 #[test]
 fn a_schedule_closes_the_port() {
-    let server = start("faults.schedule = [{ from_s = 0.0, to_s = 0.6, kind = 'refused' }]");
-    let until = Instant::now() + Duration::from_millis(600);
+    let until = Instant::now() + Duration::from_secs(2);
+    let server = start("faults.schedule = [{ from_s = 0.0, to_s = 2.0, kind = 'refused' }]");
     // The port closes within one look at the schedule.
     while TcpStream::connect(server.address()).is_ok() {
         assert!(Instant::now() < until, "the port never closed");
@@ -175,12 +177,13 @@ fn context_overflow_has_four_dialects() {
 
 #[test]
 fn limits_are_enforced_and_shown() {
-    let server = start("limits = { requests_per_minute = 120, burst_s = 1.0, tokens_per_minute = 1000000 }");
+    let server = start("limits = { requests_per_minute = 12, burst_s = 10.0, tokens_per_minute = 1000000 }");
     let replies: Vec<HttpReply> = (0..3).map(|n| ask(&server, &chat(&format!("{n}?"))).expect("a reply")).collect();
     assert_eq!(replies.iter().map(|reply| reply.status).collect::<Vec<_>>(), [200, 200, 429]);
-    assert_eq!(replies[0].header("x-ratelimit-limit-requests"), Some("120"));
+    assert_eq!(replies[0].header("x-ratelimit-limit-requests"), Some("12"));
     assert_eq!(replies[0].header("x-ratelimit-remaining-requests"), Some("1"));
-    assert_eq!(replies[2].header("retry-after"), Some("1"));
+    let wait: Option<u64> = replies[2].header("retry-after").and_then(|seconds| seconds.parse().ok());
+    assert!(wait.is_some_and(|seconds| (1..=5).contains(&seconds)), "{wait:?}");
     let summary = server.summary();
     assert_eq!((summary.answered, summary.limited), (2, 1));
 
@@ -192,7 +195,7 @@ fn limits_are_enforced_and_shown() {
 
 #[test]
 fn calls_at_the_same_time_are_counted_and_bounded() {
-    let server = start("limits.concurrency = 2\nlatency.first_ms = 400.0");
+    let server = start("limits.concurrency = 2\nlatency.first_ms = 1500.0");
     let address = server.address();
     let calls: Vec<_> = (0..4)
         .map(|n| {
