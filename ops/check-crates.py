@@ -103,6 +103,17 @@ RULES = {
         | MODELS
         | {"axum", "object_store", "hopeval-cuda", "hopeval-device", "hopeval-methods", "hopeval-operators"},
     ),
+    # It stands in for servers of others: what it answers must not come from what it tests.
+    "hopeval-simulated-llm": (
+        None,
+        DATAFLOW
+        | TABLES
+        | JOBS
+        | ENGINE
+        | MODELS
+        | RESULTS
+        | {"hopeval-datasets", "hopeval-methods", "hopeval-operators", "object_store", "reqwest"},
+    ),
     "hopeval-operators": (
         None,
         SERVERS | ASYNC | TABLES | JOBS | ENGINE | MODELS | RESULTS | INPUT | {"hopeval-methods", "hopeval-pytext"},

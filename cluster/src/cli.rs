@@ -19,6 +19,7 @@ mod run;
 mod score;
 mod session;
 mod show;
+mod simulate_llm;
 mod store;
 mod tables;
 mod train;
@@ -98,6 +99,9 @@ enum HopevalCommand {
     /// Model folders.
     #[command(subcommand)]
     Model(model::ModelCommand),
+    /// Serves a *simulated*, OpenAI-compatible language model with limits, latencies and faults: for rehearsals, tests
+    /// and capacity planning. It says nothing about real models.
+    SimulateLlm(simulate_llm::SimulationArguments),
     /// Says what this machine has and what is missing.
     Doctor(doctor::DoctorArguments),
 }
@@ -106,7 +110,7 @@ enum HopevalCommand {
 pub(crate) fn parse() -> CommandLine {
     let command = without_empty_variables(CommandLine::command()).mut_subcommands(|command| match command.get_name() {
         "lm" => without_places(command).arg(threads_option("Threads of the device [default: all cores]")),
-        "model" => without_places(command).arg(threads_option("").hide(true)),
+        "model" | "simulate-llm" => without_places(command).arg(threads_option("").hide(true)),
         "train" => without_places(command).arg(threads_option("Threads of PyTorch [default: the script's]")),
         _ => command,
     });
@@ -160,6 +164,7 @@ pub(crate) fn run(arguments: CommandLine) -> Result<u8> {
         HopevalCommand::Train(training) => train::train(&training, arguments.places.threads()),
         HopevalCommand::Lm(command) => lm::lm(*command, arguments.places.threads()),
         HopevalCommand::Model(command) => model::model(command),
+        HopevalCommand::SimulateLlm(arguments) => simulate_llm::simulate_llm(arguments),
         HopevalCommand::Doctor(doctor) => doctor::doctor(places, doctor),
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::draft::{DraftAnswer, DraftContext, PhrasePosition, QuestionDraft, StatedFact, tidy_punctuation};
 use crate::entities::{Entities, Entity, FactObject};
-use crate::schema::{EntityClass, ObjectRange, RelationId, Wordings};
+use crate::schema::{EntityClass, ObjectRange, Relation, RelationId, Wordings};
 
 /// The first classes of chains, with weights.
 const STARTS: [(EntityClass, u64); 9] = [
@@ -182,12 +182,12 @@ pub(crate) fn draw_comparison(context: &mut DraftContext<'_>) -> Option<Question
 
 /// Questions that pick a work or body by the age of its person, as in 2WikiMultihopQA; `{n}` the noun, `{r}` the
 /// person's part.
-const BY_AGE_FIRST: Wordings = [
+pub(crate) const BY_AGE_FIRST: Wordings = [
     "Which {n} has the {r} who was born earlier, {a} or {b}?",
     "Which {n} has the older {r}, {a} or {b}?",
     "Of {a} and {b}, whose {r} saw the light of day before the other's?",
 ];
-const BY_AGE_LAST: Wordings = [
+pub(crate) const BY_AGE_LAST: Wordings = [
     "Which {n} has the {r} who was born later, {a} or {b}?",
     "Which {n} has the younger {r}, {a} or {b}?",
     "Of {a} and {b}, whose {r} saw the light of day after the other's?",
@@ -195,7 +195,12 @@ const BY_AGE_LAST: Wordings = [
 
 /// The part played by a relation's person.
 fn person_part(relation: RelationId) -> Option<&'static str> {
-    match relation.relation().name {
+    part_of(relation.relation())
+}
+
+/// The part played by a relation's person, from its row of the schema.
+pub(crate) fn part_of(relation: &Relation) -> Option<&'static str> {
+    match relation.name {
         "director" => Some("director"),
         "starring" => Some("star"),
         "composer" => Some("composer"),

@@ -21,8 +21,9 @@ pub mod record;
 mod schema;
 mod settings;
 mod verify;
+pub mod wordings;
 mod wordlists;
 
 pub use generate::{GenerationProgress, World, WorldReport, generate_world};
 pub use settings::{Difficulty, QuestionMix, WorldError, WorldSettings, WorldSplit};
-pub use verify::{QuestionFlaw, verify_question};
+pub use verify::{QuestionFlaw, order_value, verify_question};

@@ -174,14 +174,14 @@ fn derive_answer(question: &Question) -> String {
     let (name_a, name_b) = (name(0), name(if b == 3 { 2 } else { 1 }));
     match question.strata.get("comparison").map(String::as_str) {
         Some("same") => if side(a) == side(b) { "yes" } else { "no" }.to_owned(),
-        Some("first") if sort_key(side(a)) < sort_key(side(b)) => name_a,
-        Some("last") if sort_key(side(a)) > sort_key(side(b)) => name_a,
+        Some("first") if order_value(side(a)) < order_value(side(b)) => name_a,
+        Some("last") if order_value(side(a)) > order_value(side(b)) => name_a,
         _ => name_b,
     }
 }
 
 /// A sort key for dates (`12 March 1956`), years, counts (`48,213`) or lengths (`213 kilometres`) of one kind.
-fn sort_key(text: &str) -> Vec<u64> {
+pub fn order_value(text: &str) -> Vec<u64> {
     const MONTHS: [&str; 12] = [
         "January",
         "February",
