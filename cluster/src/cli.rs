@@ -4,6 +4,7 @@ mod corpus;
 mod costs;
 mod data;
 mod doctor;
+mod endpoint;
 mod export;
 mod gold;
 mod index;
@@ -99,6 +100,9 @@ enum HopevalCommand {
     /// Model folders.
     #[command(subcommand)]
     Model(model::ModelCommand),
+    /// Servers of language models behind HTTP.
+    #[command(subcommand)]
+    Endpoint(endpoint::EndpointCommand),
     /// Serves a *simulated*, OpenAI-compatible language model with limits, latencies and faults: for rehearsals, tests
     /// and capacity planning. It says nothing about real models.
     SimulateLlm(simulate_llm::SimulationArguments),
@@ -110,7 +114,7 @@ enum HopevalCommand {
 pub(crate) fn parse() -> CommandLine {
     let command = without_empty_variables(CommandLine::command()).mut_subcommands(|command| match command.get_name() {
         "lm" => without_places(command).arg(threads_option("Threads of the device [default: all cores]")),
-        "model" | "simulate-llm" => without_places(command).arg(threads_option("").hide(true)),
+        "model" | "endpoint" | "simulate-llm" => without_places(command).arg(threads_option("").hide(true)),
         "train" => without_places(command).arg(threads_option("Threads of PyTorch [default: the script's]")),
         _ => command,
     });
@@ -164,6 +168,7 @@ pub(crate) fn run(arguments: CommandLine) -> Result<u8> {
         HopevalCommand::Train(training) => train::train(&training, arguments.places.threads()),
         HopevalCommand::Lm(command) => lm::lm(*command, arguments.places.threads()),
         HopevalCommand::Model(command) => model::model(command),
+        HopevalCommand::Endpoint(command) => endpoint::endpoint(command),
         HopevalCommand::SimulateLlm(arguments) => simulate_llm::simulate_llm(arguments),
         HopevalCommand::Doctor(doctor) => doctor::doctor(places, doctor),
     }
