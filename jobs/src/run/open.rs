@@ -190,7 +190,7 @@ fn read_settings(places: &Places, run: &str) -> Result<(RunRecord, ResolvedSetti
 }
 
 fn build_methods(resolved: &ResolvedSettings) -> Result<Vec<Box<dyn Method>>, JobError> {
-    sweep::build_methods(&resolved.configurations, &MethodSetting { passages: resolved.passages as u32 })
+    sweep::build_methods(&resolved.configurations, &MethodSetting::of_corpus(resolved.passages as u32))
 }
 
 /// Opens the corpus and the services of a run.

@@ -135,17 +135,15 @@ impl Method for PromptRank {
         vec![self.0.parameters.temperature]
     }
 
+    fn most_ranked(&self) -> Option<u32> {
+        // A path adds one passage at most.
+        let (paths, _) = self.most_paths();
+        Some(u32::try_from(paths).unwrap_or(u32::MAX))
+    }
+
     fn most_requests(&self) -> Option<Vec<(RequestKind, u64)>> {
         let PromptRankSettings { parameters, contexts } = &*self.0;
-        let (mut paths, mut expanded) = (u64::from(parameters.pool), 0_u64);
-        // Paths of the last hop.
-        let mut last = paths;
-        for hop in 1..parameters.hops {
-            let beam = last.min(u64::from(parameters.paths_to_expand(hop)));
-            last = beam.saturating_mul(u64::from(parameters.links_per_passage.at(hop)));
-            expanded = expanded.saturating_add(beam);
-            paths = paths.saturating_add(last);
-        }
+        let (paths, expanded) = self.most_paths();
         let mut most = vec![
             (RequestKind::Retrieve, expanded.saturating_add(1)),
             (RequestKind::Links, expanded),
@@ -166,5 +164,22 @@ impl Method for PromptRank {
 
     fn start(&self, question: &Question) -> Box<dyn Machine> {
         Box::new(beam::PromptRankMachine::new(Arc::clone(&self.0), &question.text))
+    }
+}
+
+impl PromptRank {
+    /// The most paths with a score, and the most of them that are expanded, of one question.
+    fn most_paths(&self) -> (u64, u64) {
+        let parameters = &self.0.parameters;
+        let (mut paths, mut expanded) = (u64::from(parameters.pool), 0_u64);
+        // Paths of the last hop.
+        let mut last = paths;
+        for hop in 1..parameters.hops {
+            let beam = last.min(u64::from(parameters.paths_to_expand(hop)));
+            last = beam.saturating_mul(u64::from(parameters.links_per_passage.at(hop)));
+            expanded = expanded.saturating_add(beam);
+            paths = paths.saturating_add(last);
+        }
+        (paths, expanded)
     }
 }
