@@ -125,7 +125,8 @@ pub struct PromptWording {
 ///    If `reads_gold` is false, the question comes without gold and answers. From then on only [`Machine::step`] is
 ///    called. If a process dies, its questions in flight are started again: `start` may be called again for them.
 /// 5. *Tables are written.* `kind`, `version`, `context_mode`, `service_uses` and `wording` stand in the table of
-///    configurations; `most_ranked` marks measures with a larger cut-off. If gold was edited, machines of methods with `reads_gold` are started again, with the new gold.
+///    configurations; `most_ranked` marks measures with a larger cut-off. If gold was edited, machines of methods with
+///    `reads_gold` are started again, with the new gold.
 ///
 /// `plan` does 1 and 2 and drives each machine with estimates in place of answers.
 ///

@@ -30,9 +30,9 @@
 //! A *context* is one instruction with one set of demonstrations; all contexts of all paths of a hop are one round. No
 //! request is sent twice: the links of a passage are ranked once for all paths with this end, and a path is scored once
 //! (the authors' code scores 45 prompts for 15 paths). A path does not return to its passages, and links to these do
-//! not use up L. A `link_ranker` decides: links that it does not return are not followed. Where the retriever ranks, those
-//! follow the ranked ones, as equally similar: with statistics of one or two links TF-IDF weighs no word, and returns
-//! none.
+//! not use up L. A `link_ranker` decides: links that it does not return are not followed. Where the retriever ranks,
+//! those follow the ranked ones, as equally similar: with statistics of one or two links TF-IDF weighs no word, and
+//! returns none.
 //!
 //! # Scores
 //! Of a path in a context: the mean (or sum) over the question's tokens of their log-probability at `temperature`, the

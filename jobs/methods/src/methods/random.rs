@@ -74,8 +74,8 @@ impl ConfigurableMethod for Random {
                 name: "k",
                 values: "integer, at least 1",
                 default: Some("10"),
-                documentation: "Passages drawn, or all if there are fewer; by default as many as the job's measures look \
-                                at.",
+                documentation: "Passages drawn, or all if there are fewer; by default as many as the job's measures \
+                                look at.",
             },
             ParameterInfo {
                 name: "from",
