@@ -5,6 +5,7 @@
 //! driven again, for the edited questions alone.
 
 use super::edits::{edited_row, read_edits};
+use super::leftovers;
 use crate::error::JobError;
 use crate::prepare::questions::QuestionResolver;
 use crate::run::open::OpenRun;
@@ -100,6 +101,7 @@ fn commit_edit(run: &OpenRun, log: &mut Log, committer: &str, lines: &[u8]) -> R
     }
     let check = Some(FileCheck::of(lines));
     log.append_gold(committer, edit, &layout::gold_edit(run.id(), edit), check)?;
+    leftovers::clear_gold(&run.places.store, run.id(), edit)?;
     Ok(())
 }
 
