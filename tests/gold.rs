@@ -123,8 +123,13 @@ fn edits_end_in_the_tables_of_a_fresh_run(methods: &str, questions: &str, passag
 
     // Only the edited questions, in another order than the dataset's.
     write_lines(&dir.join("some.jsonl"), edited.iter().rev().map(|&index| &rows[index]));
+    // A killed `gold apply` has left its file.
+    let left = dir.join("store/runs").join(&id).join("gold/000001.jsonl#7");
+    std::fs::create_dir_all(left.parent().unwrap()).unwrap();
+    std::fs::write(&left, "{").unwrap();
     let said = apply(dir, "store", "some.jsonl");
     assert!(said.contains(&format!("gold of {} changed", edited.len())), "{said}");
+    assert!(!left.exists(), "an edit clears what others of its number left");
     became(dir, "store", &id, &before, &expected);
 
     // Applied twice, by a part of the file or by all of it, nothing changes.

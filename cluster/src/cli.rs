@@ -6,6 +6,7 @@ mod data;
 mod doctor;
 mod endpoint;
 mod export;
+mod gc;
 mod gold;
 mod index;
 mod lm;
@@ -16,6 +17,7 @@ mod plan;
 mod requests;
 mod rescore;
 mod resume;
+mod rm;
 mod run;
 mod score;
 mod session;
@@ -71,6 +73,10 @@ enum HopevalCommand {
     Requests(requests::RequestsArguments),
     /// Lists the runs of the store.
     Ls(ls::LsArguments),
+    /// Removes runs: says what would be removed, and does it with --yes.
+    Rm(rm::RmArguments),
+    /// Removes what no run needs of the journal and of this machine's cache: says what, and does it with --yes.
+    Gc(gc::GcArguments),
     /// The files of the store.
     #[command(subcommand)]
     Store(store::StoreCommand),
@@ -157,6 +163,8 @@ pub(crate) fn run(arguments: CommandLine) -> Result<u8> {
         HopevalCommand::Export(export) => export::export(places, export),
         HopevalCommand::Requests(requests) => requests::requests(places, requests),
         HopevalCommand::Ls(ls) => ls::list_runs(places, ls),
+        HopevalCommand::Rm(rm) => rm::remove_runs(places, rm),
+        HopevalCommand::Gc(gc) => gc::collect_garbage(places, gc),
         HopevalCommand::Store(command) => store::store(places, command),
         HopevalCommand::Gold(gold) => gold::gold(places, gold),
         HopevalCommand::Score(score) => score::score(score),

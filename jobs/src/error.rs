@@ -301,6 +301,22 @@ pub enum JobError {
         /// In the run's record.
         expected: String,
     },
+    /// A method of this program could give other outcomes than those that the run has.
+    #[error(
+        "the method kind `{kind}` has version {found}, and run {run} was begun with version {expected}: its outcomes \
+         would be of both\nhint: go on with the program that began it, or run the job anew: what was answered before \
+         and is asked alike comes from the journal"
+    )]
+    MethodDiffers {
+        /// The run.
+        run: String,
+        /// The method's kind.
+        kind: &'static str,
+        /// In this program.
+        found: u32,
+        /// In the run's record.
+        expected: u32,
+    },
     /// A device stopped working. Its memory cannot be trusted, and this process must end.
     #[error("[service.{service}] lost its device: {reason}")]
     DeviceLost {

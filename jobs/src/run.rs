@@ -18,6 +18,7 @@
 //! | [`evaluator`], [`evaluation`], [`outcome`], [`gold_reader`] | outcomes are evaluated by gold, all in final order |
 //! | [`passages`] | ids, titles and texts of passages, without the corpus if the run is finished |
 //! | [`leftovers`] | staging files of earlier writers are cleared |
+//! | [`garbage`] | what of the journal and of the cache no run needs |
 //! | [`edits`], [`gold`], [`corrections`] | edits of gold, of finished runs and of running ones |
 //! | [`transcript`], [`replay`] | one question again, with the answers of the journal |
 
@@ -27,6 +28,7 @@ pub mod edits;
 pub mod evaluation;
 pub mod evaluator;
 pub mod feed;
+pub mod garbage;
 pub mod generation;
 pub mod gold;
 pub mod gold_reader;

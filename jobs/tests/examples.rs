@@ -29,7 +29,7 @@ fn every_example_is_a_job() {
         );
         let mut configurations = sweep::configurations(&job);
         references::leave_open(&mut configurations);
-        let methods = sweep::build_methods(&configurations, &MethodSetting { passages: 1000 });
+        let methods = sweep::build_methods(&configurations, &MethodSetting::of_corpus(1000));
         let methods = methods.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         for used in methods.iter().flat_map(|method| method.service_uses()) {
             let name = used.service.to_string();

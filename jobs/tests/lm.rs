@@ -307,7 +307,7 @@ fn a_labeler_with_other_tags_is_said_before_the_run() {
     let check = |tags: u32| {
         let parameters = json!({"retriever": "dense", "labeler": "label", "filter": "filter", "tags": tags});
         let method =
-            hopeval_methods::build_method("efficientrag", &parameters, &MethodSetting { passages: 400 }).unwrap();
+            hopeval_methods::build_method("efficientrag", &parameters, &MethodSetting::of_corpus(400)).unwrap();
         catalogue.check_services("rounds", method.as_ref()).map_err(|error| error.to_string())
     };
     assert_eq!(check(2), Ok(()));

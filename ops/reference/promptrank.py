@@ -161,7 +161,9 @@ class PromptRank:
         later = self.parameters["link_ties"] == "later"
         tie = (lambda link: -links.index(link)) if later else (lambda link: link)
         ranked = [(members[position], score) for position, score in found]
-        return [link for link, _ in sorted(ranked, key=lambda pair: (-pair[1], tie(pair[0])))]
+        ordered = [link for link, _ in sorted(ranked, key=lambda pair: (-pair[1], tie(pair[0])))]
+        unranked = [] if self.parameters["link_ranker"] else [link for link in members if link not in ordered]
+        return ordered + sorted(unranked, key=tie)
 
     def per_hop(self, name, hop):
         value = self.parameters[name]

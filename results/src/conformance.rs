@@ -9,6 +9,7 @@ use bytes::Bytes;
 /// If the store does not conform.
 pub fn conformance(store: &Store) {
     check_objects(store);
+    check_removal(store);
     check_ranges(store);
     check_listings(store);
     check_large_objects(store);
@@ -46,12 +47,34 @@ fn check_objects(store: &Store) {
     assert_eq!(expect_ok(store.get("conformance/c")), "", "an empty object is copied");
     assert!(matches!(store.copy("conformance/absent", "conformance/a"), Err(StoreError::NotFound { .. })));
     assert_eq!(expect_ok(store.get("conformance/a")), "second, longer", "a copy that fails changes no object");
+    expect_ok(store.link("conformance/a", "conformance/linked"));
+    expect_ok(store.link("conformance/a", "conformance/linked"));
+    assert_eq!(expect_ok(store.get("conformance/linked")), "second, longer", "a second name reads the same");
+    expect_ok(store.link("conformance/empty", "conformance/linked"));
+    assert_eq!(expect_ok(store.get("conformance/linked")), "", "a link replaces");
+    assert_eq!(expect_ok(store.get("conformance/a")), "second, longer", "and leaves the other name alone");
+    assert!(matches!(store.link("conformance/absent", "conformance/linked"), Err(StoreError::NotFound { .. })));
+    expect_ok(store.delete("conformance/linked"));
+    assert_eq!(expect_ok(store.get("conformance/empty")), "", "one of two names is removed");
     let names: Vec<String> = ["b", "absent", "a"].iter().map(|name| format!("conformance/{name}")).collect();
     let many = expect_ok(store.get_many(&names));
     assert_eq!(many, [Some(Bytes::from_static(b"new")), None, Some(Bytes::from_static(b"second, longer"))]);
     expect_ok(store.delete("conformance/b"));
     expect_ok(store.delete("conformance/b"));
     assert!(!expect_ok(store.exists("conformance/b")), "a removed object is gone, and removing it again is no error");
+}
+
+fn check_removal(store: &Store) {
+    for name in ["a", "b", "c/d", "c/e"] {
+        expect_ok(store.put(&format!("conformance/gone/{name}"), Bytes::from_static(b"x")));
+    }
+    expect_ok(store.put("conformance/gone-not", Bytes::from_static(b"x")));
+    expect_ok(store.remove_folder("conformance/gone", &["conformance/gone/a".to_owned()]));
+    assert_eq!(expect_ok(store.list("conformance/gone")), [], "a removed folder is empty");
+    assert!(!expect_ok(store.list_folders("conformance")).contains(&"gone".to_owned()), "and not listed");
+    assert!(expect_ok(store.exists("conformance/gone-not")), "its neighbour stays");
+    expect_ok(store.remove_folder("conformance/gone", &[]));
+    expect_ok(store.delete("conformance/gone-not"));
 }
 
 fn check_ranges(store: &Store) {

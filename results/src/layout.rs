@@ -10,7 +10,7 @@
 //!   runs/{run}/journal/...                                    as above: failures kept by this run only
 //!   runs/{run}/outcomes/{generation:06}-{worker:04}-{n:06}.parquet
 //!   runs/{run}/tables/{generation:06}-{records:06}/{table}.parquet   final tables, named by a `Final` record
-//!   runs/{run}/final/{table}.parquet                          copies of the last ones, for people
+//!   runs/{run}/final/{table}.parquet                          the last ones again, for people: links or copies
 //!   selections/{name}.json                                    choices of a search; never replaced
 //! ```
 //!
@@ -84,6 +84,12 @@ pub fn segment_writer(name: &str) -> Option<(&str, u64)> {
     Some((parts.next()?, generation))
 }
 
+/// The creation of a segment, in milliseconds since 1970; `None` if the name is another object's.
+pub fn segment_created(name: &str) -> Option<u64> {
+    segment_writer(name)?;
+    name.rsplit_once('/')?.1.split_once('-')?.0.parse().ok()
+}
+
 /// The folder of a run's outcome parts.
 pub fn outcome_parts(run: &str) -> String {
     format!("{RUNS}/{run}/outcomes")
@@ -100,12 +106,12 @@ pub fn written_table(run: &str, generation: u64, records: u64, table: &str) -> S
     format!("{RUNS}/{run}/tables/{generation:06}-{records:06}/{table}.parquet")
 }
 
-/// The folder of the copies for people.
+/// The folder of the tables for people.
 pub fn final_folder(run: &str) -> String {
     format!("{RUNS}/{run}/final/")
 }
 
-/// The copy of a finished run's table, for people. The log's last `Final` record names the original.
+/// A finished run's table, for people: a link to the original that the log's last `Final` record names, or a copy.
 pub fn final_table(run: &str, table: &str) -> String {
     format!("{RUNS}/{run}/final/{table}.parquet")
 }

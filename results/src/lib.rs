@@ -4,7 +4,7 @@
 //!   Store ----- a local folder, an S3-compatible bucket, or memory: get, put, put if absent, list
 //!     |-- journal/   answered requests, shared by all runs: immutable segments, keys by bucket
 //!     `-- runs/RUN/  run.json, log/ (numbered commits and fences), outcomes/ (parts), tables/,
-//!                    final/ (copies for people)
+//!                    final/ (for people)
 //! ```
 //!
 //! The crate knows arrow, parquet and object_store. It must not depend on timely, on datasets, corpora, indexes or
@@ -17,6 +17,7 @@ pub mod journal;
 pub mod layout;
 pub mod log;
 pub mod parallel;
+pub mod removal;
 pub mod run;
 pub mod seal;
 pub mod store;

@@ -33,6 +33,9 @@ pub struct RunRecord {
     /// Checks of the files written before the record, by object; empty in runs of earlier versions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub checks: BTreeMap<String, FileCheck>,
+    /// Versions of the methods that compute its outcomes, by kind; empty in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub method_versions: BTreeMap<String, u32>,
 }
 
 /// A failed run-record operation.

@@ -7,6 +7,7 @@
 mod error;
 mod open;
 mod patience;
+mod removal;
 mod staging;
 mod writer;
 
@@ -285,6 +286,20 @@ impl Store {
             copy.write(self.get_range(from, start..(start + PIECE_BYTES).min(size))?)?;
         }
         copy.finish().map(drop)
+    }
+
+    /// Gives an object, which is never replaced, the second name `to`; replaces an existing object of that name. In a
+    /// local folder both are one file (a hard link), so the bytes are stored once. A bucket, and a file system without
+    /// links, get a copy.
+    ///
+    /// # Errors
+    /// As [`Store::copy`].
+    pub fn link(&self, from: &str, to: &str) -> Result<(), StoreError> {
+        match self.local_path().map(|root| staging::link_file(root, from, to)) {
+            Some(Ok(())) => Ok(()),
+            // The copy says what is wrong.
+            Some(Err(_)) | None => self.copy(from, to),
+        }
     }
 
     /// A writer for an object too large for memory. The object is invisible until the writer is finished.

@@ -246,8 +246,8 @@ fn method_of_scenario(kind: &str) -> String {
     let given = given.unwrap_or_else(|| panic!("{file}: no line `method {kind}`"));
     let mut parameters: serde_json::Value =
         serde_json::from_str(if given.is_empty() { "{}" } else { given }).expect("a scenario's parameters are JSON");
-    let method = hopeval_methods::build_method(kind, &parameters, &MethodSetting { passages: 400 })
-        .expect("a scenario's method");
+    let method =
+        hopeval_methods::build_method(kind, &parameters, &MethodSetting::of_corpus(400)).expect("a scenario's method");
     for used in method.service_uses() {
         parameters[used.parameter] = match used.kind {
             RequestKind::Retrieve => "bm25",

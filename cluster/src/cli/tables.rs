@@ -25,6 +25,18 @@ pub(crate) fn markdown_table(header: &[&str], rows: impl IntoIterator<Item = Vec
     table.to_string()
 }
 
+/// Marks a figure whose cut-off is beyond what its configuration ranks; [`SHORT_NOTE`] says so beneath the table.
+const SHORT_MARK: &str = "*";
+
+/// The meaning of [`SHORT_MARK`].
+const SHORT_NOTE: &str = "*: not measured to its cut-off: the configuration ranks fewer passages, and the figure is of \
+                          these";
+
+/// A figure, marked if its configuration ranks only `ranked` passages.
+fn marked(figure: String, ranked: Option<u32>) -> String {
+    if ranked.is_some() { figure + SHORT_MARK } else { figure }
+}
+
 /// A figure with its standard error, as far as they are known.
 fn estimate_text(value: Option<f64>, stderr: Option<f64>) -> String {
     match (value, stderr) {

@@ -3,6 +3,7 @@
 use super::Process;
 use super::supervise::ProcessEvent;
 use crate::committer::new_committer_id;
+use crate::print;
 use anyhow::{Context, Result};
 use hopeval_cluster::heartbeat::{Heartbeat, HeartbeatSettings, HeartbeatSockets, StepSampler, WorkerSteps};
 use hopeval_cluster::mesh::{self, FormingRole, SocketThreads};
@@ -71,6 +72,9 @@ impl Process<'_> {
             Some(open) => open,
             None => OpenRun::open(self.places, &welcome.run, self.report)?,
         };
+        if !leads {
+            open.check_versions()?;
+        }
         // Services are opened in this thread, because only it can show progress.
         open.open_services(self.report)?;
         open.open_on_devices(self.membership.workers)?;
@@ -91,6 +95,14 @@ impl Process<'_> {
     fn lead_generation(&self, run: String, committer: &str) -> Result<(FormingRole, OpenRun)> {
         self.interrupts.set_run(&run);
         let open = OpenRun::open(self.places, &run, self.report)?;
+        open.check_versions()?;
+        if !open.has_method_versions() {
+            print::note(&format!(
+                "note: run {} is of an earlier version, and its record carries no versions of its methods: outcomes of \
+                 other versions cannot be told apart",
+                open.id()
+            ));
+        }
         let processes = self.membership.hosts.len();
         let workers = self.membership.workers;
         let generation = generation::fence_log(&self.places.store, &open.record, committer, processes, workers)?;

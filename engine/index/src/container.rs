@@ -289,6 +289,23 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(eight)
 }
 
+/// The digest of the corpus of the index at `path`, whatever its kind.
+///
+/// # Errors
+/// The file cannot be read, is no index, or is damaged.
+pub fn indexed_corpus(path: &Path) -> Result<String, IndexError> {
+    /// The part of a description common to all kinds.
+    #[derive(serde::Deserialize)]
+    struct IndexedCorpus {
+        corpus: String,
+    }
+    let container = Container::open(path)?;
+    let section = container.section(SectionKind::Description, 0)?;
+    let described: IndexedCorpus = serde_json::from_slice(&container.bytes()[section])
+        .map_err(|e| container.corrupt_error(format!("the description cannot be read: {e}")))?;
+    Ok(described.corpus)
+}
+
 impl Container {
     /// Maps a file and checks its header.
     pub(crate) fn open(path: &Path) -> Result<Self, IndexError> {

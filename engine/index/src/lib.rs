@@ -55,6 +55,7 @@ mod vocabulary;
 
 pub use analyzer::{Analyzer, UnknownAnalyzer};
 pub use bm25::{Bm25Index, SearchScratch};
+pub use container::indexed_corpus;
 pub use dense::{DenseIndex, DenseParameters, DenseQuery, DenseWriter, IndexShard, VectorDtype};
 pub use error::IndexError;
 pub use parameters::{Bm25Formula, Bm25Parameters, SearchedFields, TfidfParameters, TieOrder};

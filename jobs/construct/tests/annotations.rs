@@ -46,7 +46,7 @@ fn generation(text: impl ToString) -> Response {
 
 /// Drives the method through its own prompts; `written` has the model's texts in the order of its requests.
 fn annotate(parameters: &Value, question: &Question, written: &[Value]) -> Outcome {
-    let method = build_method("efficientrag_data", parameters, &MethodSetting { passages: 4 }).unwrap();
+    let method = build_method("efficientrag_data", parameters, &MethodSetting::of_corpus(4)).unwrap();
     let mut machine = method.start(question);
     let mut written = written.iter();
     let hits = [2, 0, 3, 1].map(|id| RetrievalHit { passage: PassageId(id), score: f64::from(10 - id) });

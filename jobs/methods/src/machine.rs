@@ -75,6 +75,15 @@ pub trait Machine {
 pub struct MethodSetting {
     /// Passages in the corpus.
     pub passages: u32,
+    /// The largest k of the job's measures `NAME@k`: the default length of rankings. `None` without such measures.
+    pub largest_cut_off: Option<u32>,
+}
+
+impl MethodSetting {
+    /// Over a corpus of this many passages, without measures that have a cut-off.
+    pub const fn of_corpus(passages: u32) -> Self {
+        Self { passages, largest_cut_off: None }
+    }
 }
 
 /// The source of a configuration's passages. Recorded with every figure; modes are never ranked together.
@@ -196,15 +205,16 @@ pub struct PromptWording {
 ///    If `reads_gold` is false, the question comes without gold and answers. From then on only [`Machine::step`] is
 ///    called. If a process dies, its questions in flight are started again: `start` may be called again for them.
 /// 5. *Tables are written.* `kind`, `version`, `context_mode`, `service_uses` and `wording` stand in the table of
-///    configurations. If gold was edited, machines of methods with `reads_gold` are started again, with the new gold.
+///    configurations; `most_ranked` marks measures with a larger cut-off. If gold was edited, machines of methods with
+///    `reads_gold` are started again, with the new gold.
 ///
 /// `plan` does 1 and 2 and drives each machine with estimates in place of answers.
 ///
 /// # To write a method
 /// * One file in `methods/`, one line in the table of `methods.rs`, one scenario file in `tests/scenarios`, and its
 ///   section in `ops/docs/jobs.md`. `one_step.rs` is the example.
-/// * The functions without a default: `kind`, `version`, `context_mode`, `gives_answers`, `service_uses` and `start`.
-///   The others if their defaults are wrong for the method; a method with `Score` requests must name its
+/// * The functions without a default: `kind`, `version`, `context_mode`, `gives_answers`, `most_ranked`, `service_uses`
+///   and `start`. The others if their defaults are wrong for the method; a method with `Score` requests must name its
 ///   `score_temperatures`.
 /// * `INFO`, `Parameters` and `new` of `ConfigurableMethod` (in `registry.rs`): its documentation, and its parameters
 ///   with their defaults.
@@ -221,6 +231,10 @@ pub trait Method: Send + Sync {
 
     /// Whether its outcomes hold answers.
     fn gives_answers(&self) -> bool;
+
+    /// The most passages that an outcome ranks, however the services answer. A measure with a larger cut-off is marked
+    /// in tables: its value is that of so many passages. `None` if the parameters set no bound.
+    fn most_ranked(&self) -> Option<u32>;
 
     /// Whether its outcomes rank passages.
     fn gives_ranking(&self) -> bool {

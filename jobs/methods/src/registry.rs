@@ -43,6 +43,13 @@ pub(crate) trait ConfigurableMethod: Method + Sized + 'static {
     /// Its parameters, with defaults for the optional ones.
     type Parameters: DeserializeOwned + Serialize;
 
+    /// The parameter that is the length of its rankings, and its default in a job whose measures' largest cut-off is
+    /// this one; `None` for a method without such a parameter. Without measures that have a cut-off, the default of
+    /// [`Self::INFO`] holds.
+    fn ranking_length(_largest_cut_off: u32) -> Option<(&'static str, u32)> {
+        None
+    }
+
     /// Fills in defaults that depend on other parameters. Records show them.
     fn complete_parameters(_: &mut Self::Parameters) {}
 
@@ -94,8 +101,12 @@ pub(crate) fn configure<M: ConfigurableMethod>(
     setting: &MethodSetting,
 ) -> Result<BuiltMethod, MethodError> {
     let wrong = |source| MethodError::Parameters { kind: M::INFO.kind, source };
-    let none = Value::Object(serde_json::Map::new());
-    let given = if parameters.is_null() { &none } else { parameters };
+    let mut given = if parameters.is_null() { Value::Object(serde_json::Map::new()) } else { parameters.clone() };
+    if let (Some((name, length)), Some(given)) =
+        (setting.largest_cut_off.and_then(M::ranking_length), given.as_object_mut())
+    {
+        given.entry(name).or_insert_with(|| length.into());
+    }
     let mut parsed = M::Parameters::deserialize(given).map_err(wrong)?;
     M::complete_parameters(&mut parsed);
     let resolved = serde_json::to_value(&parsed).map_err(wrong)?;
@@ -116,7 +127,7 @@ mod tests {
     use crate::testing::parameters::{example, required_parameters};
     use serde_json::json;
 
-    const SETTING: MethodSetting = MethodSetting { passages: 10 };
+    const SETTING: MethodSetting = MethodSetting::of_corpus(10);
 
     #[test]
     fn documentation_and_parameters_agree() {
@@ -139,6 +150,37 @@ mod tests {
             );
             assert_eq!(build_method(info.kind, &required_parameters(info), &SETTING).unwrap().kind(), info.kind);
         }
+    }
+
+    #[test]
+    fn rankings_are_as_long_as_measures_look() {
+        let cut_at = |largest| MethodSetting { largest_cut_off: largest, ..SETTING };
+        let required = |kind: &str| {
+            let info = method_kinds().iter().find(|info| info.kind == kind).unwrap();
+            required_parameters(info)
+        };
+        let most = |kind: &str, parameters: &Value, largest| {
+            build_method(kind, parameters, &cut_at(largest)).unwrap().most_ranked()
+        };
+        for (kind, without, at_2, at_50) in [
+            ("one_step", 10, 2, 50),
+            ("random", 10, 2, 50),
+            ("iterative_title", 20, 2, 26),
+            ("tfidf_bm25", 100, 100, 100),
+        ] {
+            let given = required(kind);
+            let found = [None, Some(2), Some(50)].map(|largest| most(kind, &given, largest));
+            assert_eq!(found, [without, at_2, at_50].map(Some), "{kind}");
+            let mut explicit = given.clone();
+            explicit["k"] = 7.into();
+            assert_eq!(most(kind, &explicit, Some(50)), Some(7), "{kind}");
+            let resolved = resolve_parameters(kind, &given, &cut_at(Some(50))).unwrap();
+            assert_eq!(resolved["k"], if kind == "tfidf_bm25" { 100 } else { 50 }, "records show it: {kind}");
+        }
+        assert_eq!(most("tfidf_bm25", &required("tfidf_bm25"), Some(200)), Some(200));
+        // The paper's number of chunks in an iteration, whatever is measured.
+        assert_eq!(most("efficientrag", &required("efficientrag"), Some(50)), Some(40));
+        assert_eq!(most("given", &json!({"order": "dataset"}), Some(50)), None);
     }
 
     #[test]

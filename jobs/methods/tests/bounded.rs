@@ -12,7 +12,7 @@ use hopeval_methods::{
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
-const SETTING: MethodSetting = MethodSetting { passages: 200_000 };
+const SETTING: MethodSetting = MethodSetting::of_corpus(200_000);
 
 /// Rounds within which every method must end under the parameters that its documentation names.
 const MOST_ROUNDS: usize = 64;
@@ -200,6 +200,8 @@ fn machines_end() {
                         assert!(requests <= most, "{what}: {requests} of kind {} where {most} are most", kind.name());
                     }
                 }
+                let most = method.most_ranked().unwrap_or(u32::MAX) as usize;
+                assert!(outcome.ranked.len() <= most, "{what}: {} ranked, {most} at most", outcome.ranked.len());
                 if matches!(outcome.status, OutcomeStatus::Failed(_)) {
                     assert!(outcome.ranked.is_empty() && outcome.answer.is_none(), "{what}: failed with a result");
                 }
@@ -228,7 +230,7 @@ fn promptrank_asks_nothing_twice() {
     for rerank in ["path", "passage"] {
         let mut parameters = common.clone();
         parameters["rerank"] = rerank.into();
-        let method = build_method("promptrank", &parameters, &MethodSetting { passages: 50 }).unwrap();
+        let method = build_method("promptrank", &parameters, &MethodSetting::of_corpus(50)).unwrap();
         let mut scored = 0;
         for seed in 0..50 {
             let services = ScriptedServices::new(50, seed);

@@ -12,7 +12,7 @@ use hopeval_methods::{MethodError, MethodSetting, RequestKind};
 use std::path::Path;
 
 /// The largest possible corpus: here no method is refused because the corpus is too small.
-const ANY: MethodSetting = MethodSetting { passages: u32::MAX };
+const ANY: MethodSetting = MethodSetting::of_corpus(u32::MAX);
 
 /// Checks kinds, parameters and the names of services.
 ///

@@ -90,7 +90,8 @@ impl ConfiguredJob {
         let OpenedJob { job, catalogue, .. } = opened;
         // All workers make dense indexes together, when the run begins.
         let indexes = catalogue.probe(report)?;
-        let setting = MethodSetting { passages: catalogue.corpus.len() as u32 };
+        let passages = catalogue.corpus.len() as u32;
+        let setting = MethodSetting { passages, largest_cut_off: job.measures.largest_cut_off() };
         let mut configurations = sweep::configurations(job);
         let choices::ResolvedChoices { selections, overlap } =
             choices::resolve_choices(job, &mut configurations, places, report)?;

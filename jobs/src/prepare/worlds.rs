@@ -4,6 +4,7 @@ use crate::cache::{Cache, ProgressReporter};
 use crate::error::JobError;
 use crate::job::file::Job;
 use crate::job::paths::OneOrMany;
+use crate::job::world::WorldEntry;
 use hopeval_datasets::Format;
 use hopeval_world::{WorldSettings, WorldSplit, generate_world};
 
@@ -19,7 +20,7 @@ impl Cache {
         let Some(entry) = &job.dataset.world else { return Ok(()) };
         let split: WorldSplit = entry.split.parse()?;
         let settings = WorldSettings::new(entry.questions, entry.passages, entry.seed, split);
-        let name = format!("{}-{}-q{}-p{}-s{}", GENERATOR, entry.split, entry.questions, entry.passages, entry.seed);
+        let name = world_name(entry);
         let dir = self.ensure_folder("worlds")?.join(&name);
         if !dir.is_dir() {
             let aside = self.ensure_folder("worlds")?.join(format!(".{name}.{}", std::process::id()));
@@ -43,4 +44,9 @@ impl Cache {
         }
         Ok(())
     }
+}
+
+/// The name of a world's folder in the cache.
+pub fn world_name(entry: &WorldEntry) -> String {
+    format!("{}-{}-q{}-p{}-s{}", GENERATOR, entry.split, entry.questions, entry.passages, entry.seed)
 }

@@ -6,6 +6,7 @@
 
 use crate::error::JobError;
 use crate::job::sweep::Configuration;
+use crate::report::measure_means::ranked_short;
 use crate::report::replicates::ReplicateSpread;
 use crate::run::open::OpenRun;
 use hopeval_measures::aggregate::{MeasureSummary, ValueRange};
@@ -45,6 +46,9 @@ pub struct Comparison {
     pub p: Option<f64>,
     /// The same, adjusted by Holm for all configurations compared in this measure; controls are a family of their own.
     pub p_holm: Option<f64>,
+    /// The most passages that an outcome of one of the two ranks, the smaller number, where the measure's cut-off is
+    /// beyond: that one is not measured to the cut-off.
+    pub ranked: Option<u32>,
 }
 
 /// The results of [`compare_configurations`].
@@ -73,8 +77,9 @@ pub fn compare_configurations(
     let finished =
         log.state().finished.as_ref().ok_or_else(|| unfit(run, "differences are of finished runs only".to_owned()))?;
     let within = stratum_members(run, &log, stratum)?;
-    let measures: Vec<&str> =
-        run.evaluator.measure_set().names().iter().map(String::as_str).filter(|name| wanted(name)).collect();
+    let named = run.evaluator.measure_set().names().iter().map(String::as_str).enumerate();
+    let (positions, measures): (Vec<usize>, Vec<&str>) = named.filter(|(_, name)| wanted(name)).unzip();
+    let short = |group: usize, measure: usize| ranked_short(run, groups.first[group], positions[measure]);
     let mode = |group: usize| run.methods[groups.first[group]].context_mode();
     let (compared, left_out): (Vec<usize>, Vec<usize>) =
         (0..groups.names.len()).filter(|&group| group != base).partition(|&group| mode(group) == mode(base));
@@ -101,6 +106,7 @@ pub fn compare_configurations(
                 high: told.map(|told| told.high),
                 p: told.map(|told| told.p),
                 p_holm: None,
+                ranked: short(group, measure).into_iter().chain(short(base, measure)).min(),
             }
         })
         .collect();
@@ -380,6 +386,7 @@ mod tests {
             high: None,
             p,
             p_holm: None,
+            ranked: None,
         };
         let mut found = [
             one("em", None, Some(0.01)),

@@ -51,8 +51,18 @@ pub fn measure_row(
         high: None,
         n,
         coverage: (n > 0).then(|| ok as f64 / count),
+        ranked: None,
     };
     with_interval(row, range)
+}
+
+/// The most passages ranked by a configuration, if the measure at position `measure` of the run's set has a cut-off
+/// beyond: its value is not measured to that cut-off.
+pub fn ranked_short(run: &OpenRun, configuration: usize, measure: usize) -> Option<u32> {
+    let method = run.methods.get(configuration)?;
+    let ranked = method.most_ranked().filter(|_| method.gives_ranking())?;
+    let cut_off = run.evaluator.measure_set().cut_offs().nth(measure)??;
+    (cut_off > ranked).then_some(ranked)
 }
 
 /// A row with the interval of its mean and standard error. Rows of earlier versions have normal intervals, which can
@@ -122,7 +132,8 @@ impl MeasureTotals {
                         profile.as_str(),
                         mode,
                     );
-                    rows.push(measure_row(names, ranges[m], (sums.n, sums.ok), (sums.sum, sums.squares)));
+                    let row = measure_row(names, ranges[m], (sums.n, sums.ok), (sums.sum, sums.squares));
+                    rows.push(MeasureRow { ranked: ranked_short(run, c, m), ..row });
                 }
             }
         }

@@ -1,25 +1,26 @@
-//! Publishes final tables: copies them to `final/`, their well-known place.
+//! Publishes final tables: gives them a second name in `final/`, their well-known place.
 //!
 //! Each writer writes its tables under unique names, and they count once the fenced log says so: a process stopped for
-//! a while cannot touch the tables of its successors. The tables in `final/` are copies, made afterwards.
+//! a while cannot touch the tables of its successors. The tables in `final/` are made afterwards: in a local folder
+//! they are links to the same files, in a bucket copies.
 //!
 //! ```text
-//!   write tables/G-R/*.parquet --> append Final (fails if superseded) --> copy to final/*.parquet --> still the last?
+//!   write tables/G-R/*.parquet --> append Final (fails if superseded) --> link to final/*.parquet --> still the last?
 //!                                                                               ^                         |
 //!                                                                               +--------- no ------------+
 //! ```
 //!
-//! A process may be stopped while it copies, too. So it reads the log before each copy and after the last, and
+//! A process may be stopped while it links, too. So it reads the log before each link and after the last, and
 //! publishes the tables of a later record if it finds one. To be sure, read the tables named by the record, as `show`
 //! does.
 
 use crate::error::JobError;
 use hopeval_results::{FileRemedy, Log, Store, layout};
 
-/// Copies the tables named by the last `Final` record to their published places. Without such a record it does nothing.
+/// Links the tables named by the last `Final` record to their published places. Without such a record it does nothing.
 ///
 /// # Errors
-/// The log or a table cannot be read, a copy cannot be written. Calling it again is safe.
+/// The log or a table cannot be read, a link or a copy cannot be made. Calling it again is safe.
 pub fn publish_tables(store: &Store, log: &mut Log) -> Result<(), JobError> {
     while let Some(last) = log.refresh()?.finished.clone() {
         let mut later = false;
@@ -27,7 +28,7 @@ pub fn publish_tables(store: &Store, log: &mut Log) -> Result<(), JobError> {
             later = later || log.refresh()?.finished.as_ref() != Some(&last);
             if !later {
                 written.file_check().verify_file(store, &written.path, FileRemedy::Rewrite)?;
-                store.copy(&written.path, &layout::final_table(log.run(), &written.table))?;
+                store.link(&written.path, &layout::final_table(log.run(), &written.table))?;
             }
         }
         if !later && log.refresh()?.finished.as_ref() == Some(&last) {

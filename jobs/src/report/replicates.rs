@@ -34,6 +34,9 @@ pub struct ReplicateSpread {
     pub low: Option<f64>,
     /// Upper end of that interval.
     pub high: Option<f64>,
+    /// The most passages that an outcome of one of the replicates ranks, the smallest number, where the measure's
+    /// cut-off is beyond.
+    pub ranked: Option<u32>,
 }
 
 /// Configuration, stratum, measure.
@@ -76,6 +79,7 @@ fn figure_spread(name: &str, stratum: &str, measure: &str, rows: &[&MeasureRow])
         stderr: errors.map(|errors| (errors.iter().map(|error| error * error).sum::<f64>() / n).sqrt()),
         low: None,
         high: None,
+        ranked: rows.iter().filter_map(|row| row.ranked).min(),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::error::JobError;
 use crate::report::compare;
 use crate::report::costs::{incurred_row, incurred_usage};
-use crate::report::measure_means::{measure_row, with_interval};
+use crate::report::measure_means::{measure_row, ranked_short, with_interval};
 use crate::report::replicates::{ReplicateSpread, replicate_spreads};
 use crate::run::evaluation::live_tallies;
 use crate::run::live_table::LiveTable;
@@ -51,15 +51,7 @@ pub fn read_figures(run: &OpenRun) -> Result<RunFigures, JobError> {
     let expected = run.resolved.outcome_count();
     if let Some(finished) = &state.finished {
         // The table named by the log. Others may have changed its published copy.
-        let set = run.evaluator.measure_set();
-        let ranges: BTreeMap<&str, ValueRange> = set.names().iter().map(String::as_str).zip(set.ranges()).collect();
-        let measures = read_final::<MeasureRow>(store, run.id(), finished)?.into_iter();
-        let measures: Vec<MeasureRow> = measures
-            .map(|row| match ranges.get(row.measure.as_str()) {
-                Some(&range) => with_interval(row, range),
-                None => row,
-            })
-            .collect();
+        let measures = completed_rows(run, read_final::<MeasureRow>(store, run.id(), finished)?);
         let mut replicates = replicate_spreads(&run.resolved.configurations, &measures);
         compare::fill_intervals(run, &log, &mut replicates)?;
         return Ok(RunFigures {
@@ -95,6 +87,22 @@ pub fn read_figures(run: &OpenRun) -> Result<RunFigures, JobError> {
     })
 }
 
+/// Rows of a final table. Those of earlier versions have other intervals and no marks, so both are made here.
+fn completed_rows(run: &OpenRun, rows: Vec<MeasureRow>) -> Vec<MeasureRow> {
+    let set = run.evaluator.measure_set();
+    let measures: BTreeMap<&str, (usize, ValueRange)> =
+        set.names().iter().map(String::as_str).zip(set.ranges().enumerate()).collect();
+    let names = run.resolved.configurations.iter().map(|configuration| configuration.name.as_str());
+    let positions: BTreeMap<&str, usize> = names.zip(0..).collect();
+    let complete = |row: MeasureRow| {
+        let Some(&(measure, range)) = measures.get(row.measure.as_str()) else { return row };
+        let position = positions.get(row.configuration.as_str());
+        let ranked = position.and_then(|&configuration| ranked_short(run, configuration, measure));
+        MeasureRow { ranked, ..with_interval(row, range) }
+    };
+    rows.into_iter().map(complete).collect()
+}
+
 fn live_measures(run: &OpenRun, live: &LiveTable) -> Vec<MeasureRow> {
     let set = run.evaluator.measure_set();
     let (versions, ranges): (Vec<_>, Vec<_>) = set.versions().zip(set.ranges()).unzip();
@@ -121,6 +129,7 @@ fn live_measures(run: &OpenRun, live: &LiveTable) -> Vec<MeasureRow> {
             for value in [&mut row.value, &mut row.stderr, &mut row.low, &mut row.high] {
                 *value = value.map(rounded);
             }
+            row.ranked = ranked_short(run, key.configuration as usize, measure);
             row
         })
         .collect()
@@ -150,7 +159,7 @@ pub fn figures_document(run: &OpenRun, shown: &RunFigures) -> Value {
             json!({"configuration": row.configuration, "stratum": row.stratum, "measure": row.measure,
                    "value": row.value, "stderr": row.stderr, "low": row.low, "high": row.high, "n": row.n,
                    "coverage": row.coverage,
-                   "context_mode": row.context_mode})
+                   "context_mode": row.context_mode, "ranked": row.ranked})
         })
         .collect();
     let cost: Vec<Value> = shown.costs.iter().map(cost_document).collect();

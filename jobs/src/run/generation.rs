@@ -66,7 +66,11 @@ pub fn fence_log(
     let mut log = Log::open(store, &record.run)?;
     let total = (processes * workers) as u32;
     let generation = log.append_fence(committer, processes as u32, total, &record.job_digest)?;
-    leftovers::clear_staging(store, &record.run, generation, log.state().next)?;
+    let state = log.state();
+    leftovers::clear_staging(store, &record.run, generation, state.next)?;
+    if let Some(edit) = state.golds.iter().map(|gold| gold.edit).max() {
+        leftovers::clear_gold(store, &record.run, edit)?;
+    }
     Ok(generation)
 }
 

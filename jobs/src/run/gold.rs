@@ -5,6 +5,7 @@
 //! driven again, for the edited questions alone.
 
 use super::edits::{edited_row, read_edits};
+use super::leftovers;
 use crate::error::JobError;
 use crate::prepare::questions::QuestionResolver;
 use crate::run::open::OpenRun;
@@ -29,6 +30,9 @@ pub struct GoldEditCounts {
 /// A file without any of the run's questions; a question with another text, other candidates, type, hops or strata:
 /// those need a new run. Gold missing from the corpus.
 pub fn apply_edit(run: &OpenRun, path: &Path, committer: &str) -> Result<GoldEditCounts, JobError> {
+    // Their outcomes are computed again.
+    let readers = run.methods.iter().filter(|method| method.reads_gold());
+    readers.map(|method| run.check_version(method.as_ref())).collect::<Result<(), _>>()?;
     let mut log = Log::open(&run.places.store, run.id())?;
     let known = known_questions(run, &log)?;
     let format = run.resolved.prepared.format;
@@ -100,6 +104,7 @@ fn commit_edit(run: &OpenRun, log: &mut Log, committer: &str, lines: &[u8]) -> R
     }
     let check = Some(FileCheck::of(lines));
     log.append_gold(committer, edit, &layout::gold_edit(run.id(), edit), check)?;
+    leftovers::clear_gold(&run.places.store, run.id(), edit)?;
     Ok(())
 }
 

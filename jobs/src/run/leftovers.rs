@@ -3,14 +3,16 @@
 //! A staging name may be used again once its file is gone, and a stopped writer that wakes up would then rename the
 //! file of another. So a file is cleared only when nobody stages its object any more: after the fence, what has an
 //! earlier generation in its name, log records with a taken number, and the files of the run's making; after the tables
-//! are published, copies and live tables. Edits of gold need no generation and are spared.
+//! are published, copies and live tables. Edits of gold need no generation: their files are cleared once an edit has
+//! their number, since a put that must make its object can only fail then.
 
 use super::live_table::live_object;
 use crate::error::JobError;
 use hopeval_results::store::StagingFile;
 use hopeval_results::{Store, layout};
 
-/// Removes the staging files that writers of `run` before `generation` left. `next` is the log's next record.
+/// Removes the staging files that writers of `run` before `generation` left. `next` is the log's next record. Those of
+/// edits of gold are left to [`clear_gold`].
 ///
 /// # Errors
 /// A folder cannot be listed, or a file cannot be removed.
@@ -36,6 +38,15 @@ pub fn clear_staging(store: &Store, run: &str, generation: u64, next: u64) -> Re
 /// As [`clear_staging`].
 pub fn clear_published(store: &Store, run: &str) -> Result<u64, JobError> {
     Ok(store.remove_staging(&layout::run_folder(run), &|staged| is_published(run, &staged.object))?)
+}
+
+/// Removes the staging files of the edits of gold up to `edit`, which is stored.
+///
+/// # Errors
+/// As [`clear_staging`].
+pub fn clear_gold(store: &Store, run: &str, edit: u64) -> Result<u64, JobError> {
+    let last = layout::gold_edit(run, edit);
+    Ok(store.remove_staging(layout::gold_folder(run).trim_end_matches('/'), &|staged| staged.object <= last)?)
 }
 
 /// Whether every generation writes this object under the same name.
@@ -78,19 +89,21 @@ mod tests {
         let spared = [
             layout::outcome_part("a", 1, 0, 2),
             format!("{}#1", layout::log_record("a", 5)),
-            format!("{}#1", layout::gold_edit("a", 1)),
+            format!("{}#1", layout::gold_edit("a", 3)),
             format!("{}#1", layout::segment_name(layout::JOURNAL, 7, "a", 2, 0, 0)),
             format!("{}#1", layout::segment_name(layout::JOURNAL, 7, "b", 1, 0, 0)),
             format!("{}#1", layout::outcome_part("b", 1, 0, 0)),
         ];
         let published = [format!("{}#1", layout::final_table("a", "scores")), format!("{}#2", live_object("a"))];
-        for name in dead.iter().chain(&spared).chain(&published) {
+        let edited = [format!("{}#1", layout::gold_edit("a", 1)), format!("{}#3", layout::gold_edit("a", 2))];
+        for name in dead.iter().chain(&spared).chain(&published).chain(&edited) {
             let path = dir.path().join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, "x").unwrap();
         }
         assert_eq!(clear_staging(&store, "a", 2, 5).unwrap(), dead.len() as u64);
         assert_eq!(clear_published(&store, "a").unwrap(), 2);
+        assert_eq!(clear_gold(&store, "a", 2).unwrap(), 2);
         let mut spared = spared.to_vec();
         spared.sort();
         assert_eq!(files(dir.path()), spared);

@@ -126,6 +126,8 @@ impl RunInput {
         let Self { opened, mut configured, evaluator, dataset_digest } = self;
         let run = &order.run;
         let (prepared, checks) = write_questions(&opened, &mut configured, &evaluator, places, order, check, report)?;
+        let versions = configured.methods.iter().map(|method| (method.kind().to_owned(), method.version()));
+        let method_versions = versions.collect();
         let resolved = resolve_settings(opened, configured, prepared, dataset_digest, order.quarantine.is_some());
         let unwritable = |source| JobError::Stored { what: "the settings", run: run.clone(), source };
         let record = RunRecord {
@@ -136,6 +138,7 @@ impl RunInput {
             created_ms: order.created_ms,
             settings: serde_json::to_value(&resolved).map_err(unwritable)?,
             checks,
+            method_versions,
         };
         record.create(&places.store)?;
         tracing::info!(run, job = record.job, questions = resolved.prepared.questions, "the run is made");

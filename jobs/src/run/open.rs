@@ -142,6 +142,38 @@ impl OpenRun {
         }
     }
 
+    /// Whether its record has the versions of its methods. Runs of earlier versions of the program have none.
+    pub fn has_method_versions(&self) -> bool {
+        !self.record.method_versions.is_empty()
+    }
+
+    /// Refuses to compute outcomes of `method` if the run was begun with another version of it.
+    ///
+    /// # Errors
+    /// [`JobError::MethodDiffers`].
+    pub fn check_version(&self, method: &dyn Method) -> Result<(), JobError> {
+        let (kind, found) = (method.kind(), method.version());
+        match self.record.method_versions.get(kind) {
+            Some(&expected) if expected != found => {
+                Err(JobError::MethodDiffers { run: self.id().to_owned(), kind, found, expected })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses to compute the outcomes that it lacks, if it was begun with another version of any of its methods. A run
+    /// with all its outcomes only has its tables written.
+    ///
+    /// # Errors
+    /// [`JobError::MethodDiffers`]; its log cannot be read.
+    pub fn check_versions(&self) -> Result<(), JobError> {
+        let log = Log::open(&self.places.store, self.id())?;
+        if log.state().total_outcomes() >= self.resolved.outcome_count() {
+            return Ok(());
+        }
+        self.methods.iter().try_for_each(|method| self.check_version(method.as_ref()))
+    }
+
     /// Opens models on further devices, for `workers` workers of this process: [`Catalogue::open_on_devices`].
     ///
     /// # Errors
@@ -190,7 +222,7 @@ fn read_settings(places: &Places, run: &str) -> Result<(RunRecord, ResolvedSetti
 }
 
 fn build_methods(resolved: &ResolvedSettings) -> Result<Vec<Box<dyn Method>>, JobError> {
-    sweep::build_methods(&resolved.configurations, &MethodSetting { passages: resolved.passages as u32 })
+    sweep::build_methods(&resolved.configurations, &MethodSetting::of_corpus(resolved.passages as u32))
 }
 
 /// Opens the corpus and the services of a run.

@@ -12,8 +12,9 @@ use hopeval_results::tables::{OutcomeRow, QuestionRow};
 /// Drives one question of one configuration here and now, with the services of this process.
 ///
 /// # Errors
-/// A request without an answer from these services.
+/// A request without an answer from these services; the run was begun with another version of the method.
 pub fn drive_again(run: &OpenRun, configuration: u32, question: &QuestionRow) -> Result<OutcomeRow, JobError> {
+    run.check_version(run.methods[configuration as usize].as_ref())?;
     let transcript = transcript(run, configuration, question)?;
     let mut usage = OutcomeUsage::default();
     for round in &transcript.rounds {

@@ -49,6 +49,10 @@ impl Method for Probe {
         true
     }
 
+    fn most_ranked(&self) -> Option<u32> {
+        None
+    }
+
     fn service_uses(&self) -> Vec<ServiceUse> {
         let service =
             |kind: RequestKind| ServiceName::from(if kind == RequestKind::Label { self.labeler } else { kind.name() });

@@ -5,14 +5,17 @@ use super::tiny::{METHOD, Tiny};
 use crate::golden;
 use hopeval_datasets::Format;
 use hopeval_jobs::Job;
+use hopeval_jobs::job::sweep::build_methods;
 use hopeval_jobs::places::Places;
 use hopeval_jobs::run::make::{make_ordered, make_run};
 use hopeval_jobs::run::making::find_resumable;
 use hopeval_jobs::run::open::OpenRun;
 use hopeval_jobs::run::settings::ResolvedSettings;
 use hopeval_measures::Profile;
+use hopeval_methods::MethodSetting;
 use hopeval_results::run::resolve_run;
 use hopeval_results::{RunRecord, layout};
+use std::path::Path;
 
 /// The names of formats in stored jobs. A new format may have any other name.
 const FORMATS: [&str; 10] =
@@ -167,7 +170,13 @@ fn records_of_runs_are_those_of_the_golden_files() {
          [service.d]\nkind = \"dense\"\nencoder = \"m\"\n{METHOD}",
         tiny.model("bert")
     );
-    let jobs = [("plain", tiny.job(plain)), ("drawn", drawn), ("full", tiny.job(FULL)), ("model", tiny.job(&model))];
+    // Without a `k`, rankings are as long as the largest cut-off of the measures.
+    let jobs = [
+        ("plain-by-cut-off", tiny.job(plain)),
+        ("drawn-by-cut-off", drawn),
+        ("full", tiny.job(FULL)),
+        ("model-by-cut-off", tiny.job(&model)),
+    ];
     for (name, job) in jobs {
         let (record, text) = record(&tiny, &places, &job);
         golden::check(&format!("run-{name}"), [text]);
@@ -175,6 +184,22 @@ fn records_of_runs_are_those_of_the_golden_files() {
         let read: ResolvedSettings = serde_json::from_value(record.settings.clone()).unwrap();
         assert_eq!(serde_json::to_value(&read).unwrap(), record.settings, "{name}");
         assert_eq!(OpenRun::open(&places, &record.run, &|_, _| ()).unwrap().id(), record.run);
+    }
+}
+
+/// The same jobs, made when a ranking without a `k` had ten passages: a record has its own length.
+#[test]
+fn records_of_earlier_versions_are_read() {
+    for name in ["plain", "drawn", "model"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/run-{name}.txt"));
+        let text = std::fs::read_to_string(path).unwrap();
+        let json: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        let record: RunRecord = serde_json::from_str(&json.concat()).unwrap();
+        assert!(record.method_versions.is_empty() && record.checks.is_empty(), "{name}");
+        let read: ResolvedSettings = serde_json::from_value(record.settings.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&read).unwrap(), record.settings, "{name}");
+        let methods = build_methods(&read.configurations, &MethodSetting::of_corpus(4)).unwrap();
+        assert_eq!(methods.iter().map(|method| method.most_ranked()).collect::<Vec<_>>(), [Some(10)], "{name}");
     }
 }
 

@@ -36,6 +36,9 @@ pub(crate) trait KeyValue: Default {
 
     /// The first entry that is not allowed.
     fn first_invalid(&self) -> Option<u32>;
+
+    /// The largest cut-off of its measures; `None` without any.
+    fn largest_cut_off(&self) -> Option<u32>;
 }
 
 impl KeyValue for Vec<u32> {
@@ -47,6 +50,10 @@ impl KeyValue for Vec<u32> {
         let twice = |(at, k): (usize, &u32)| *k == 0 || self[..at].contains(k);
         self.iter().enumerate().find(|&entry| twice(entry)).map(|(_, &k)| k)
     }
+
+    fn largest_cut_off(&self) -> Option<u32> {
+        self.iter().copied().max()
+    }
 }
 
 impl KeyValue for bool {
@@ -55,6 +62,10 @@ impl KeyValue for bool {
     }
 
     fn first_invalid(&self) -> Option<u32> {
+        None
+    }
+
+    fn largest_cut_off(&self) -> Option<u32> {
         None
     }
 }
@@ -97,6 +108,12 @@ macro_rules! measures {
                     let own = Some(&self.recall_at).filter(|depths| !depths.is_off());
                     self.answer_hit_at = own.cloned().unwrap_or_else(recall::Recall::unset);
                 }
+            }
+
+            /// The largest k of all measures `NAME@k`; `None` if no measure has a cut-off.
+            pub fn largest_cut_off(&self) -> Option<u32> {
+                let own = [$(self.$key.largest_cut_off(),)* $(self.$new.largest_cut_off(),)*];
+                own.into_iter().flatten().max()
             }
 
             /// The requested measures, in the order of tables.
@@ -160,6 +177,14 @@ mod tests {
                        `mrr`, `mrr_at`, `map`, `answer_recall_at`, `answer_hit_at`, `budget_recall_at`, \
                        `chunk_recall`, `facts`";
         assert!(error.starts_with(allowed), "{error}");
+    }
+
+    #[test]
+    fn cut_offs_are_those_of_all_keys() {
+        let largest = |json: &str| serde_json::from_str::<Settings>(json).unwrap().largest_cut_off();
+        assert_eq!(largest("{}"), Some(20));
+        assert_eq!(largest(r#"{"recall_at": [2], "ndcg_at": [3], "budget_recall_at": [50]}"#), Some(50));
+        assert_eq!(largest(r#"{"recall_at": [], "ndcg_at": []}"#), None);
     }
 
     #[test]

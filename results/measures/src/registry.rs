@@ -129,6 +129,8 @@ pub(crate) struct Column {
     value: Arc<MeasureFn>,
     /// The number of top passages whose texts it searches.
     text_depth: u32,
+    /// The last rank that can change the value; `None` if every rank counts.
+    cut_off: Option<u32>,
     /// Whether a failed outcome has no value. Otherwise it scores 0 if a good outcome has a value.
     none_if_failed: bool,
     range: ValueRange,
@@ -141,17 +143,24 @@ impl Column {
         version: &'static str,
         value: impl Fn(&MeasureInput<'_>) -> Option<f64> + Send + Sync + 'static,
     ) -> Self {
-        Self { name, version, value: Arc::new(value), text_depth: 0, none_if_failed: false, range: ValueRange::Share }
+        let value = Arc::new(value);
+        Self { name, version, value, text_depth: 0, cut_off: None, none_if_failed: false, range: ValueRange::Share }
     }
 
     /// A measure of the ranking alone.
     pub(crate) fn of_ranking(measure: RankedMeasure) -> Self {
-        Self::new(measure.to_string(), measure.version(), move |input| measure.value(input.found?))
+        let column = Self::new(measure.to_string(), measure.version(), move |input| measure.value(input.found?));
+        Self { cut_off: measure.cut(), ..column }
+    }
+
+    /// Says that only the first `k` passages count.
+    pub(crate) fn cut_at(self, k: u32) -> Self {
+        Self { cut_off: Some(k), ..self }
     }
 
     /// Searches the texts of the first `depth` passages for the gold answers ([`MeasureInput::answer_ranks`]).
     pub(crate) fn reading_texts(self, depth: u32) -> Self {
-        Self { text_depth: depth, ..self }
+        Self { text_depth: depth, cut_off: Some(depth), ..self }
     }
 
     /// Leaves failed outcomes out, instead of scoring them 0.
@@ -222,6 +231,12 @@ impl MeasureSet {
     /// The values that each measure can have, in the order of [`Self::names`].
     pub fn ranges(&self) -> impl Iterator<Item = ValueRange> {
         self.columns.iter().map(|column| column.range)
+    }
+
+    /// The last rank that can change each measure, in the order of [`Self::names`]; `None` where every rank counts. A
+    /// value over rankings that are always shorter is not measured to its cut-off.
+    pub fn cut_offs(&self) -> impl Iterator<Item = Option<u32>> {
+        self.columns.iter().map(|column| column.cut_off)
     }
 
     /// Whether any measure needs [`OutcomeWithGold::text`].

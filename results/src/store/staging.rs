@@ -4,7 +4,10 @@
 //! itself.
 
 use super::{Store, StoreError};
+use std::fs::{self, File};
 use std::path::Path;
+use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 /// A staging file.
@@ -30,7 +33,7 @@ impl Store {
         let mut folders = vec![folder.to_owned()];
         while let Some(folder) = folders.pop() {
             let failed = |error| StoreError::from_io("list", self.full_name(&folder), error);
-            let entries = match std::fs::read_dir(root.join(&folder)) {
+            let entries = match fs::read_dir(root.join(&folder)) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
                 entries => entries.map_err(failed)?,
             };
@@ -43,7 +46,7 @@ impl Store {
                 } else if let Some(staged) = staging_file(&entry.path(), &name)
                     && dead(&staged)
                 {
-                    match std::fs::remove_file(entry.path()) {
+                    match fs::remove_file(entry.path()) {
                         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                             return Err(StoreError::from_io("remove", self.full_name(&name), error));
                         }
@@ -65,4 +68,21 @@ fn staging_file(path: &Path, name: &str) -> Option<StagingFile> {
     let metadata = path.metadata().ok()?;
     let age = SystemTime::now().duration_since(metadata.modified().ok()?).unwrap_or_default();
     Some(StagingFile { object: object.to_owned(), bytes: metadata.len(), age })
+}
+
+/// Links the object `from` to the name `to`, in place of what has it, and waits until that is on the disk.
+pub(super) fn link_file(root: &Path, from: &str, to: &str) -> std::io::Result<()> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let (place, number) = (root.join(to), NUMBER.fetch_add(1, Ordering::Relaxed));
+    let folder = place.parent().unwrap_or(root);
+    fs::create_dir_all(folder)?;
+    let staged = root.join(format!("{to}#{}{number}", process::id()));
+    fs::hard_link(root.join(from), &staged)?;
+    let renamed = fs::rename(&staged, &place);
+    // If both were names of one file already, the renaming has changed nothing and left the staging name.
+    match fs::remove_file(&staged) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => renamed?,
+    }
+    File::open(folder)?.sync_all()
 }

@@ -7,16 +7,17 @@ row! {
     /// Usage of each configuration by itself (attributed) and of the whole run (incurred), by service and kind of
     /// request.
     pub struct CostRow {
-        /// The configuration of the requests, counted as if nothing were shared; null for the whole run, where equal
-        /// requests count once.
+        /// The configuration whose work it is, as if nothing were shared; null for the whole run, which answers equal
+        /// requests once.
         pub configuration: Option<String>,
         /// The service.
         pub service: String,
         /// The kind of request.
         pub kind: String,
-        /// Requests.
+        /// Requests of the machines of the configuration, equal ones of several questions included; for the whole run,
+        /// those of all configurations together.
         pub requests: u64,
-        /// Different requests; null for a configuration.
+        /// Different requests that reached the service, counted anew after each restart; null for a configuration.
         pub unique: Option<u64>,
         /// Requests computed, not found in the journal; null for a configuration.
         pub computed: Option<u64>,

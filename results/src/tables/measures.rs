@@ -31,5 +31,8 @@ row! {
         pub n: u64,
         /// Share of these questions with an outcome of status `ok`; null if `n` is 0.
         pub coverage: Option<f64>,
+        /// The most passages that an outcome of the configuration ranks, where the measure's cut-off is beyond: the
+        /// value is that of so many passages; null where the measure is taken at its own cut-off.
+        pub ranked: Option<u32>,
     }
 }

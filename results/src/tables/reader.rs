@@ -136,6 +136,14 @@ impl<R: Row> TableReader<R> {
     /// # Errors
     /// A corrupt file, or an error of the store.
     pub fn read_groups(&self, groups: &[usize]) -> Result<Vec<R>, TableError> {
+        self.read_groups_where(groups, &|_| true)
+    }
+
+    /// The `wanted` rows of the given row groups, in the given order. The other rows are held for a batch only.
+    ///
+    /// # Errors
+    /// As [`TableReader::read_groups`].
+    pub fn read_groups_where(&self, groups: &[usize], wanted: &dyn Fn(&R) -> bool) -> Result<Vec<R>, TableError> {
         let corrupt = |source| TableError::reading(&self.path, source);
         let Some(range) = self.byte_range(groups).map_err(corrupt)? else { return Ok(Vec::new()) };
         let (start, bytes) = match &self.whole {
@@ -153,7 +161,7 @@ impl<R: Row> TableReader<R> {
             let batch = batch.map_err(|error| corrupt(error.into()))?;
             let read = R::rows(batch.columns(), batch.num_rows(), None).and_then(|read| read.into_iter().collect());
             let read: Vec<R> = read.ok_or_else(|| corrupt(ParquetError::General("a null where none may be".into())))?;
-            rows.extend(read);
+            rows.extend(read.into_iter().filter(wanted));
         }
         Ok(rows)
     }

@@ -15,7 +15,7 @@ row! {
         pub question: String,
         /// The measure's name.
         pub measure: String,
-        /// The measure's version: the profile's name and version.
+        /// The name of the job's profile and the measure's own version, with a space between them.
         pub version: String,
         /// Digest of the gold used for the outcome.
         pub gold_digest: String,

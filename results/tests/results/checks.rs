@@ -30,6 +30,7 @@ impl CheckedStore {
             created_ms: 1,
             settings: serde_json::json!({"chunk": 1, "names": ["oracle"]}),
             checks: [(questions.path.clone(), questions.file_check())].into(),
+            method_versions: Default::default(),
         };
         record.create(&store).unwrap();
         let part = layout::outcome_part("run", 1, 0, 0);

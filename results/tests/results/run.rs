@@ -13,6 +13,7 @@ fn record(run: &str) -> RunRecord {
         created_ms: 1,
         settings: serde_json::json!({"chunk_size": 64, "k1": 0.9}),
         checks: Default::default(),
+        method_versions: Default::default(),
     }
 }
 

@@ -72,3 +72,19 @@ fn names_with_odd_parts_are_refused() {
     assert!(matches!(store.get("a//b").unwrap_err(), StoreError::Refused { .. }));
     assert!(matches!(store.put("../a", Bytes::new()).unwrap_err(), StoreError::Refused { .. }));
 }
+
+#[test]
+fn a_second_name_in_a_folder_takes_no_bytes_and_leaves_no_files() {
+    use std::os::unix::fs::MetadataExt;
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().to_str().unwrap()).unwrap();
+    store.put("tables/one", Bytes::from_static(b"first")).unwrap();
+    store.put("tables/two", Bytes::from_static(b"second")).unwrap();
+    for from in ["tables/one", "tables/two", "tables/two"] {
+        store.link(from, "final/table").unwrap();
+        let inode = |name: &str| std::fs::metadata(folder.path().join(name)).unwrap().ino();
+        assert_eq!(inode("final/table"), inode(from));
+    }
+    let files: Vec<_> = std::fs::read_dir(folder.path().join("final")).unwrap().flatten().collect();
+    assert_eq!(files.len(), 1, "no staging file is left: {files:?}");
+}

@@ -129,6 +129,7 @@ fn run_records_are_those_of_the_golden_file() {
         created_ms: 1_795_300_384_123,
         settings: json!({"chunk": 64, "links": "none", "job": {"k1": 0.9}}),
         checks: BTreeMap::new(),
+        method_versions: Default::default(),
     };
     record.create(&store).unwrap();
     golden::check("run", [text(&store, &layout::run_record(&record.run))]);

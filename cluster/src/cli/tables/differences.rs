@@ -1,8 +1,8 @@
 //! The differences of a run's configurations from one of them.
 
-use super::UNKNOWN;
 use super::by_measure::{MeasureCell, by_measure};
 use super::replicates::is_wanted;
+use super::{SHORT_NOTE, UNKNOWN, marked};
 use anyhow::Result;
 use hopeval_jobs::report::compare::{Comparison, ComparisonResults, compare_configurations};
 use hopeval_jobs::run::open::OpenRun;
@@ -30,6 +30,9 @@ pub(crate) fn difference_tables(against: &str, compared: &ComparisonResults) -> 
             text.push_str(&format!("{}\n{}\n", if controls { "\ncontrols\n" } else { "" }, comparison_table(&of)));
         }
     }
+    if told().any(|found| found.ranked.is_some()) {
+        text.push_str(&format!("\n{SHORT_NOTE}, of the configuration or of `{against}`\n"));
+    }
     if told().next().is_none() {
         text.push_str(&format!(
             "\nnothing: of no other configuration do two questions have a value that `{against}` has too, in the \
@@ -55,5 +58,5 @@ fn comparison_table(found: &[&Comparison]) -> String {
 fn difference_figure(found: &Comparison) -> String {
     let shown = |value: Option<f64>| value.map_or(UNKNOWN.to_owned(), |value| format!("{value:+.4}"));
     let p = found.p_holm.map_or(UNKNOWN.to_owned(), |p| format!("{p:.4}"));
-    format!("{} [{}, {}] {p}", shown(found.difference), shown(found.low), shown(found.high))
+    marked(format!("{} [{}, {}] {p}", shown(found.difference), shown(found.low), shown(found.high)), found.ranked)
 }

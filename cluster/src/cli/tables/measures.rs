@@ -1,6 +1,6 @@
 //! The measures of a run.
 
-use super::{UNKNOWN, estimate_text, markdown_table};
+use super::{SHORT_NOTE, UNKNOWN, estimate_text, markdown_table, marked};
 use hopeval_jobs::report::show::RunFigures;
 use hopeval_jobs::run::open::OpenRun;
 use hopeval_results::tables::MeasureRow;
@@ -55,6 +55,8 @@ pub(crate) fn measure_tables(run: &OpenRun, shown: &RunFigures, choice: &Measure
     let has_interval = rows
         .iter()
         .any(|row| columns.contains(&row.measure.as_str()) && shown_interval(row, choice.intervals).is_some());
+    let is_shown = |row: &MeasureRow| columns.contains(&row.measure.as_str()) && row.value.is_some();
+    let has_short = rows.iter().any(|row| is_shown(row) && row.ranked.is_some());
     let mut text = run_heading(run, shown, stratum);
     for ((mode, controls), configurations) in modes {
         text.push_str(&format!("\ncontext mode: {mode}{}\n\n", if controls { ", controls" } else { "" }));
@@ -82,6 +84,9 @@ pub(crate) fn measure_tables(run: &OpenRun, shown: &RunFigures, choice: &Measure
     if has_interval {
         text.push_str("\n[low, high]: 95 % interval\n");
     }
+    if has_short {
+        text.push_str(&format!("\n{SHORT_NOTE}\n"));
+    }
     text
 }
 
@@ -91,12 +96,13 @@ fn shown_interval(row: &MeasureRow, wanted: bool) -> Option<(f64, f64)> {
     row.low.zip(row.high).filter(|_| wanted || says_little)
 }
 
-/// A figure with its interval or its standard error.
+/// A figure with its interval or its standard error, marked if it is not measured to its cut-off.
 fn figure_text(row: &MeasureRow, interval_wanted: bool) -> String {
-    match row.value.zip(shown_interval(row, interval_wanted)) {
+    let figure = match row.value.zip(shown_interval(row, interval_wanted)) {
         Some((value, (low, high))) => format!("{value:.4} [{low:.4}, {high:.4}]"),
         None => estimate_text(row.value, row.stderr),
-    }
+    };
+    marked(figure, row.ranked.filter(|_| row.value.is_some()))
 }
 
 fn run_heading(run: &OpenRun, shown: &RunFigures, stratum: &str) -> String {

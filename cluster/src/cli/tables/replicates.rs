@@ -1,6 +1,7 @@
 //! The variation of figures between replicates.
 
 use super::by_measure::{MeasureCell, by_measure};
+use super::{SHORT_NOTE, marked};
 use hopeval_jobs::report::replicates::ReplicateSpread;
 use hopeval_jobs::report::show::RunFigures;
 
@@ -18,9 +19,11 @@ pub(crate) fn replicate_table(shown: &RunFigures, measures: &[String], stratum: 
         figure: spread_figure(spread),
     });
     let table = by_measure("replicates", &cells.collect::<Vec<_>>());
+    let has_short = spreads.iter().any(|spread| spread.ranked.is_some());
+    let note = if has_short { format!("\n\n{SHORT_NOTE}") } else { String::new() };
     Some(format!(
         "\nover replicates: mean (standard deviation between them) [95 % interval of the mean, over questions]\n\n\
-         {table}"
+         {table}{note}"
     ))
 }
 
@@ -37,5 +40,5 @@ pub(super) fn is_wanted(measure: &str, named: &[String]) -> bool {
 fn spread_figure(spread: &ReplicateSpread) -> String {
     let deviation = spread.deviation.map_or(String::new(), |deviation| format!(" ({deviation:.4})"));
     let interval = spread.low.zip(spread.high).map_or(String::new(), |(low, high)| format!(" [{low:.4}, {high:.4}]"));
-    format!("{:.4}{deviation}{interval}", spread.mean)
+    marked(format!("{:.4}{deviation}{interval}", spread.mean), spread.ranked)
 }

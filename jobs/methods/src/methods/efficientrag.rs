@@ -154,6 +154,11 @@ impl Method for EfficientRag {
         Some(PromptWording { origin: origin.into(), text: text.clone() })
     }
 
+    fn most_ranked(&self) -> Option<u32> {
+        let EfficientRagParameters { k, max_iterations, .. } = self.settings.parameters;
+        Some(k.saturating_mul(max_iterations))
+    }
+
     fn service_uses(&self) -> Vec<ServiceUse> {
         let parameters = &self.settings.parameters;
         let always = [
@@ -184,7 +189,7 @@ mod tests {
     use crate::registry;
     use serde_json::{Value, json};
 
-    const SETTING: MethodSetting = MethodSetting { passages: 10 };
+    const SETTING: MethodSetting = MethodSetting::of_corpus(10);
 
     /// The wording, and the prompt that a record shows.
     fn prompted(more: Value) -> (Option<PromptWording>, Value) {

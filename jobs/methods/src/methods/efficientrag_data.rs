@@ -126,6 +126,11 @@ impl Method for EfficientRagData {
         Some(self.settings.templates.wording())
     }
 
+    fn most_ranked(&self) -> Option<u32> {
+        // It does not rank.
+        Some(0)
+    }
+
     fn service_uses(&self) -> Vec<ServiceUse> {
         let AnnotationParameters { generator, retriever, .. } = &self.settings.parameters;
         [("generator", generator, RequestKind::Generate), ("retriever", retriever, RequestKind::Retrieve)]

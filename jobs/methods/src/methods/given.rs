@@ -118,6 +118,11 @@ impl Method for GivenPassages {
         false
     }
 
+    fn most_ranked(&self) -> Option<u32> {
+        // As many as the dataset gives with a question.
+        None
+    }
+
     fn service_uses(&self) -> Vec<ServiceUse> {
         let retriever = self.retriever.iter();
         retriever.map(|name| ServiceUse::new("retriever", name, RequestKind::Retrieve)).collect()

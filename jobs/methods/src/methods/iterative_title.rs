@@ -185,12 +185,16 @@ impl ConfigurableMethod for IterativeTitle {
                 name: "k",
                 values: "integer, at least 1",
                 default: Some("20"),
-                documentation: "Passages ranked, the best ones.",
+                documentation: "Passages ranked, the best ones; by default as many as the job's measures look at.",
             },
         ],
     };
 
     type Parameters = IterativeTitleParameters;
+
+    fn ranking_length(largest_cut_off: u32) -> Option<(&'static str, u32)> {
+        Some(("k", largest_cut_off))
+    }
 
     fn new(parameters: IterativeTitleParameters, _: &MethodSetting) -> Result<Self, MethodError> {
         let IterativeTitleParameters { hops, beam, pool, width, k, .. } = parameters;
@@ -216,6 +220,12 @@ impl Method for IterativeTitle {
 
     fn gives_answers(&self) -> bool {
         false
+    }
+
+    fn most_ranked(&self) -> Option<u32> {
+        let IterativeTitleParameters { hops, beam, pool, width, k, .. } = *self.parameters;
+        let links = (hops - 1).saturating_mul(beam).saturating_mul(width);
+        Some(k.min(pool.saturating_add(links)))
     }
 
     fn service_uses(&self) -> Vec<ServiceUse> {

@@ -52,12 +52,16 @@ impl ConfigurableMethod for OneStep {
                 name: "k",
                 values: "integer, at least 1",
                 default: Some("10"),
-                documentation: "Passages ranked, the best ones.",
+                documentation: "Passages ranked, the best ones; by default as many as the job's measures look at.",
             },
         ],
     };
 
     type Parameters = OneStepParameters;
+
+    fn ranking_length(largest_cut_off: u32) -> Option<(&'static str, u32)> {
+        Some(("k", largest_cut_off))
+    }
 
     fn new(parameters: OneStepParameters, _: &MethodSetting) -> Result<Self, MethodError> {
         at_least_one(Self::INFO.kind, "k", parameters.k)?;
@@ -80,6 +84,10 @@ impl Method for OneStep {
 
     fn gives_answers(&self) -> bool {
         false
+    }
+
+    fn most_ranked(&self) -> Option<u32> {
+        Some(self.parameters.k)
     }
 
     fn service_uses(&self) -> Vec<ServiceUse> {

@@ -74,6 +74,11 @@ impl Method for Oracle {
         true
     }
 
+    fn most_ranked(&self) -> Option<u32> {
+        // As many as the question has gold.
+        None
+    }
+
     fn service_uses(&self) -> Vec<ServiceUse> {
         Vec::new()
     }

@@ -30,7 +30,9 @@
 //! A *context* is one instruction with one set of demonstrations; all contexts of all paths of a hop are one round. No
 //! request is sent twice: the links of a passage are ranked once for all paths with this end, and a path is scored once
 //! (the authors' code scores 45 prompts for 15 paths). A path does not return to its passages, and links to these do
-//! not use up L.
+//! not use up L. A `link_ranker` decides: links that it does not return are not followed. Where the retriever ranks,
+//! those follow the ranked ones, as equally similar: with statistics of one or two links TF-IDF weighs no word, and
+//! returns none.
 //!
 //! # Scores
 //! Of a path in a context: the mean (or sum) over the question's tokens of their log-probability at `temperature`, the
@@ -106,7 +108,7 @@ impl Method for PromptRank {
     }
 
     fn version(&self) -> u32 {
-        1
+        2
     }
 
     fn context_mode(&self) -> ContextMode {
@@ -134,17 +136,15 @@ impl Method for PromptRank {
         vec![self.0.parameters.temperature]
     }
 
+    fn most_ranked(&self) -> Option<u32> {
+        // A path adds one passage at most.
+        let (paths, _) = self.most_paths();
+        Some(u32::try_from(paths).unwrap_or(u32::MAX))
+    }
+
     fn most_requests(&self) -> Option<Vec<(RequestKind, u64)>> {
         let PromptRankSettings { parameters, contexts } = &*self.0;
-        let (mut paths, mut expanded) = (u64::from(parameters.pool), 0_u64);
-        // Paths of the last hop.
-        let mut last = paths;
-        for hop in 1..parameters.hops {
-            let beam = last.min(u64::from(parameters.paths_to_expand(hop)));
-            last = beam.saturating_mul(u64::from(parameters.links_per_passage.at(hop)));
-            expanded = expanded.saturating_add(beam);
-            paths = paths.saturating_add(last);
-        }
+        let (paths, expanded) = self.most_paths();
         let mut most = vec![
             (RequestKind::Retrieve, expanded.saturating_add(1)),
             (RequestKind::Links, expanded),
@@ -165,5 +165,22 @@ impl Method for PromptRank {
 
     fn start(&self, question: &Question) -> Box<dyn Machine> {
         Box::new(beam::PromptRankMachine::new(Arc::clone(&self.0), &question.text))
+    }
+}
+
+impl PromptRank {
+    /// The most paths with a score, and the most of them that are expanded, of one question.
+    fn most_paths(&self) -> (u64, u64) {
+        let parameters = &self.0.parameters;
+        let (mut paths, mut expanded) = (u64::from(parameters.pool), 0_u64);
+        // Paths of the last hop.
+        let mut last = paths;
+        for hop in 1..parameters.hops {
+            let beam = last.min(u64::from(parameters.paths_to_expand(hop)));
+            last = beam.saturating_mul(u64::from(parameters.links_per_passage.at(hop)));
+            expanded = expanded.saturating_add(beam);
+            paths = paths.saturating_add(last);
+        }
+        (paths, expanded)
     }
 }

@@ -74,7 +74,8 @@ impl ConfigurableMethod for Random {
                 name: "k",
                 values: "integer, at least 1",
                 default: Some("10"),
-                documentation: "Passages drawn, or all if there are fewer.",
+                documentation: "Passages drawn, or all if there are fewer; by default as many as the job's measures \
+                                look at.",
             },
             ParameterInfo {
                 name: "from",
@@ -86,6 +87,10 @@ impl ConfigurableMethod for Random {
     };
 
     type Parameters = RandomParameters;
+
+    fn ranking_length(largest_cut_off: u32) -> Option<(&'static str, u32)> {
+        Some(("k", largest_cut_off))
+    }
 
     fn new(parameters: RandomParameters, setting: &MethodSetting) -> Result<Self, MethodError> {
         at_least_one(Self::INFO.kind, "k", parameters.k)?;
@@ -111,6 +116,10 @@ impl Method for Random {
 
     fn gives_answers(&self) -> bool {
         false
+    }
+
+    fn most_ranked(&self) -> Option<u32> {
+        Some(self.parameters.k)
     }
 
     fn service_uses(&self) -> Vec<ServiceUse> {

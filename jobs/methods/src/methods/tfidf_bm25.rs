@@ -17,7 +17,8 @@
 //! ```
 //!
 //! A failed retrieval ends in that failure, and so does an indeterminate failure of links. Links with a failure in
-//! every run (a corpus without links refuses) are no links. A passage not returned by BM25 is not ranked.
+//! every run (a corpus without links refuses) are no links. A passage not returned by BM25 is not ranked, and a hit
+//! outside the widened pool is a retriever's fault and left out.
 
 use crate::machine::{ContextMode, Machine, MachineStep, Method, MethodError, MethodSetting, Question, ServiceUse};
 use crate::outcome::Outcome;
@@ -118,12 +119,16 @@ impl ConfigurableMethod for TfidfBm25 {
                 name: "k",
                 values: "integer, at least 1",
                 default: Some("100"),
-                documentation: "Passages ranked, the best ones.",
+                documentation: "Passages ranked, the best ones; by default more if the job's measures look at more.",
             },
         ],
     };
 
     type Parameters = TfidfBm25Parameters;
+
+    fn ranking_length(largest_cut_off: u32) -> Option<(&'static str, u32)> {
+        Some(("k", largest_cut_off.max(default_k())))
+    }
 
     fn new(parameters: TfidfBm25Parameters, _: &MethodSetting) -> Result<Self, MethodError> {
         at_least_one(Self::INFO.kind, "pool", parameters.pool)?;
@@ -147,6 +152,13 @@ impl Method for TfidfBm25 {
 
     fn gives_answers(&self) -> bool {
         false
+    }
+
+    fn most_ranked(&self) -> Option<u32> {
+        let TfidfBm25Parameters { pool, expand, links_per_passage, k, .. } = *self.parameters;
+        let expanded = expand.unwrap_or(pool).min(pool);
+        let links = expanded.saturating_mul(links_per_passage.unwrap_or(u32::MAX));
+        Some(k.min(pool.saturating_add(links)))
     }
 
     fn service_uses(&self) -> Vec<ServiceUse> {
@@ -176,6 +188,7 @@ impl Method for TfidfBm25 {
 struct TfidfBm25Machine {
     parameters: Arc<TfidfBm25Parameters>,
     query: String,
+    /// The passages of the pool, best first; then those of the widened pool, ascending.
     pool: Vec<PassageId>,
     state: TfidfBm25State,
 }
@@ -215,7 +228,8 @@ impl TfidfBm25Machine {
         }
         let expand = self.parameters.expand.unwrap_or(u32::MAX) as usize;
         if expand == 0 {
-            return Ok(self.rerank(self.pool.clone()));
+            let pool = std::mem::take(&mut self.pool);
+            return Ok(self.rerank(pool));
         }
         self.state = TfidfBm25State::Linked;
         let links = |&passage| LinksPayload { passage, direction: Direction::Outgoing, read: false };
@@ -225,7 +239,7 @@ impl TfidfBm25Machine {
 
     fn linked(&mut self, responses: Vec<Response>) -> Result<MachineStep, Failure> {
         let most = self.parameters.links_per_passage.unwrap_or(u32::MAX) as usize;
-        let mut widened = self.pool.clone();
+        let mut widened = std::mem::take(&mut self.pool);
         for response in responses {
             widened.extend(response.links_if_any()?.into_iter().take(most));
         }
@@ -235,12 +249,14 @@ impl TfidfBm25Machine {
     fn rerank(&mut self, passages: Vec<PassageId>) -> MachineStep {
         self.state = TfidfBm25State::Ranked;
         let allowed = ranking::as_set(passages);
+        self.pool.clone_from(&allowed);
         let ask = RetrievePayload::new(&self.query, self.parameters.k).within(allowed, self.parameters.statistics);
         MachineStep::Ask(vec![Request::new(&self.parameters.reranker, ask)])
     }
 
     fn ranked(&self, responses: Vec<Response>) -> Result<MachineStep, Failure> {
-        let hits = Response::only(responses)?.hits()?;
+        let mut hits = Response::only(responses)?.hits()?;
+        hits.retain(|hit| self.pool.binary_search(&hit.passage).is_ok());
         let ranked = ranking::from_hits(hits, self.parameters.k);
         Ok(MachineStep::Done(Outcome { ranked, iterations: 1, ..Outcome::default() }))
     }

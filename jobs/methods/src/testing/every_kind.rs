@@ -89,6 +89,10 @@ impl Method for EveryKind {
         true
     }
 
+    fn most_ranked(&self) -> Option<u32> {
+        None
+    }
+
     fn service_uses(&self) -> Vec<ServiceUse> {
         RequestKind::ALL.map(|kind| ServiceUse::new(kind.name(), &service_for(kind), kind)).into()
     }

@@ -117,7 +117,7 @@ impl Scenario {
         let mut tokens = NotationTokens::from_line(rest)?;
         match word {
             "corpus" => {
-                self.setting = Some(MethodSetting { passages: read_number(&tokens.next_word("number of passages")?)? });
+                self.setting = Some(MethodSetting::of_corpus(read_number(&tokens.next_word("number of passages")?)?));
                 tokens.expect_end()?;
             }
             "question" => {
@@ -158,7 +158,7 @@ impl Scenario {
 
     fn run_step(&mut self, build: BuildFunction<'_>) -> Result<String, ScenarioFault> {
         if let Some((kind, parameters)) = self.method.take() {
-            let setting = self.setting.take().unwrap_or(MethodSetting { passages: 100 });
+            let setting = self.setting.take().unwrap_or(MethodSetting::of_corpus(100));
             self.machine = Some(build(&kind, &parameters, &setting)?.start(&self.question));
         } else if self.responses.len() != self.waiting {
             return Err(ScenarioFault::Count { expected: self.waiting, found: self.responses.len() });

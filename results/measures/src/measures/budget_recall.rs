@@ -28,10 +28,11 @@ impl MeasureKey for BudgetRecall {
 
     fn build_columns(budgets: &Vec<u32>, profile: Profile) -> Vec<Column> {
         let column = |&k: &u32| {
-            Column::new(format!("budget_recall@{k}"), profile.version(), move |input| {
+            let value = Column::new(format!("budget_recall@{k}"), profile.version(), move |input| {
                 input.found?;
                 budget_recall(input.outcome.ranked, input.outcome.gold, k as usize)
-            })
+            });
+            value.cut_at(k)
         };
         budgets.iter().map(column).collect()
     }

@@ -154,7 +154,7 @@ impl FinalOrderOutcomes {
                         && window.cohorts.contains(&cohort)
                         && self.cohorts.get(&cohort).is_some_and(|(of, _)| *of == commit)
                 };
-                rows.extend(reader.read_groups(groups)?.into_iter().filter(counts));
+                rows.extend(reader.read_groups_where(groups, &counts)?);
             }
             Ok::<_, TableError>(rows)
         });

@@ -1,12 +1,13 @@
 //! The machine: a beam search over paths, in the states of the table in [`super`].
 
-use super::parameters::{LinkTies, RerankUnit};
+use super::parameters::{LinkTies, PromptRankParameters, RerankUnit};
 use super::{PromptRankSettings, documents, likelihood, prompting, reading};
 use crate::machine::{Machine, MachineStep};
 use crate::outcome::{Outcome, PassagePath};
 use crate::ranking;
 use crate::request::{LinksPayload, PassageId, Request, RetrievePayload, Statistics};
 use crate::response::{Failure, FailureKind, Response, RetrievalHit};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -257,7 +258,7 @@ impl PromptRankMachine {
     ) -> Result<MachineStep, Failure> {
         check_count(&responses, parents.len())?;
         for ((parent, links), response) in parents.into_iter().zip(responses) {
-            let ordered = order_links(&links, response.hits()?, self.settings.parameters.link_ties);
+            let ordered = order_links(&links, response.hits()?, &self.settings.parameters);
             self.links.insert(parent, ordered);
         }
         self.extend_paths()
@@ -312,17 +313,26 @@ impl PromptRankMachine {
     }
 }
 
-/// Links, the most similar first. Hits outside the links are a retriever's fault and left out.
-fn order_links(links: &[PassageId], hits: Vec<RetrievalHit>, ties: LinkTies) -> PathPassages {
+/// Links, the most similar first, each once. Hits outside the links are a retriever's fault and left out.
+fn order_links(links: &[PassageId], hits: Vec<RetrievalHit>, parameters: &PromptRankParameters) -> PathPassages {
+    let place = |passage: PassageId| links.iter().position(|&link| link == passage);
+    let later_first = parameters.link_ties == LinkTies::Later;
     let ranked = ranking::from_hits(hits, u32::MAX);
-    let mut ranked: Vec<(PassageId, f64, usize)> = ranked
-        .into_iter()
-        .filter_map(|hit| Some((hit.passage, hit.score, links.iter().position(|&link| link == hit.passage)?)))
-        .collect();
-    if ties == LinkTies::Later {
+    let mut ranked: Vec<(PassageId, f64, usize)> =
+        ranked.into_iter().filter_map(|hit| Some((hit.passage, hit.score, place(hit.passage)?))).collect();
+    if later_first {
         ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then(b.2.cmp(&a.2)));
     }
-    ranked.into_iter().map(|(passage, ..)| passage).collect()
+    let mut ordered: PathPassages = ranked.into_iter().map(|(passage, ..)| passage).collect();
+    // The retriever weighs no word with statistics of one or two passages, and returns none of them.
+    if parameters.link_ranker.is_none() {
+        let mut rest = ranking::as_set(links.iter().copied().filter(|link| !ordered.contains(link)));
+        if later_first {
+            rest.sort_by_key(|&passage| Reverse(place(passage)));
+        }
+        ordered.extend(rest);
+    }
+    ordered
 }
 
 fn best_first(paths: &mut [PassagePath]) {

@@ -341,7 +341,7 @@ mod tests {
     fn refusal(more: Value) -> String {
         let mut all = json!({"retriever": "t", "scorer": "lm"});
         all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        match build_method(KIND, &all, &MethodSetting { passages: 10 }) {
+        match build_method(KIND, &all, &MethodSetting::of_corpus(10)) {
             Ok(_) => panic!("{all} was accepted"),
             Err(error) => error.to_string(),
         }
@@ -368,16 +368,16 @@ mod tests {
     fn one_set_of_demonstrations_is_a_list_of_one_set() {
         let demonstration = json!({"texts": ["a"], "question": "b?"});
         let given = json!({"retriever": "t", "scorer": "lm", "demonstrations": [demonstration]});
-        let resolved = resolve_parameters(KIND, &given, &MethodSetting { passages: 10 }).unwrap();
+        let resolved = resolve_parameters(KIND, &given, &MethodSetting::of_corpus(10)).unwrap();
         assert_eq!(resolved["demonstrations"], json!([[demonstration]]));
     }
 
     #[test]
     fn a_name_of_instructions_resolves_to_their_text() {
         let given = json!({"retriever": "t", "scorer": "lm", "instructions": "hopeval:five"});
-        let resolved = resolve_parameters(KIND, &given, &MethodSetting { passages: 10 }).unwrap();
+        let resolved = resolve_parameters(KIND, &given, &MethodSetting::of_corpus(10)).unwrap();
         assert_eq!(resolved["instructions"].as_array().map(Vec::len), Some(5));
-        let again = resolve_parameters(KIND, &resolved, &MethodSetting { passages: 10 }).unwrap();
+        let again = resolve_parameters(KIND, &resolved, &MethodSetting::of_corpus(10)).unwrap();
         assert_eq!(again, resolved);
     }
 
