@@ -15,6 +15,7 @@
 //! | [`feed`], [`machines`], [`render`] | questions and machines in the dataflow |
 //! | [`journal_writer`], [`outcome_writer`], [`writes`] | records and outcomes become durable |
 //! | [`commits`], [`live_table`] | cohorts are committed; the live table |
+//! | [`demand`], [`rehearsal`], [`progress`], [`forecast`] | requests by round, real and guessed; a run's progress; the time left |
 //! | [`evaluator`], [`evaluation`], [`outcome`], [`gold_reader`] | outcomes are evaluated by gold, all in final order |
 //! | [`passages`] | ids, titles and texts of passages, without the corpus if the run is finished |
 //! | [`leftovers`] | staging files of earlier writers are cleared |
@@ -23,10 +24,12 @@
 
 pub mod commits;
 pub mod corrections;
+pub mod demand;
 pub mod edits;
 pub mod evaluation;
 pub mod evaluator;
 pub mod feed;
+pub mod forecast;
 pub mod generation;
 pub mod gold;
 pub mod gold_reader;
@@ -40,6 +43,8 @@ pub mod open;
 pub mod outcome;
 pub mod outcome_writer;
 pub mod passages;
+pub mod progress;
+pub mod rehearsal;
 pub mod render;
 pub mod replay;
 pub mod settings;

@@ -2,8 +2,11 @@
 
 use super::commits::{CommitParts, CommitThreadHandle};
 use super::corrections::Corrector;
+use super::demand::RequestDemand;
 use super::feed::{QuestionFeed, QuestionShare};
 use super::open::OpenRun;
+use super::progress::{ProcessUsage, ProgressProbe};
+use super::rehearsal::{REHEARSED, RehearsedRounds};
 use super::render::{LeaderParts, WorkerParts, render};
 use super::writes::WriterId;
 use super::{edits, evaluation, leftovers};
@@ -12,7 +15,8 @@ use crate::fault::RunFault;
 use crate::mode::TimingMode;
 use crate::services::answer_index::AnswerIndex;
 use crate::services::dense::build::IndexBuild;
-use crate::services::usage::{ServiceCounters, service_counters};
+use crate::services::usage::service_counters;
+use crate::thread_start::start_thread;
 use crate::waker::OperatorWaker;
 use hopeval_operators::OperatorCounters;
 use hopeval_operators::flush::Flush;
@@ -20,7 +24,7 @@ use hopeval_operators::gate::Gate;
 use hopeval_results::{Log, RunRecord, Store};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use timely::worker::Worker;
 
@@ -37,7 +41,9 @@ pub struct Generation {
     /// Counters of this process.
     pub counters: Arc<OperatorCounters>,
     /// Usage of the services, for each worker of this process.
-    pub usage: Mutex<Vec<ServiceCounters>>,
+    pub usage: ProcessUsage,
+    /// Requests of this process's machines, by round.
+    pub demand: Arc<RequestDemand>,
     /// Lets work begin, until the run is to stop early.
     pub gate: Gate,
     /// Requests the write of everything computed, when the run stops early.
@@ -98,7 +104,8 @@ impl Generation {
             run,
             number,
             counters: Arc::default(),
-            usage: Mutex::default(),
+            usage: Arc::default(),
+            demand: Arc::default(),
             building: Arc::new(IndexBuild::new(&fault)),
             gate: Gate::default(),
             flush: Flush::default(),
@@ -114,6 +121,49 @@ impl Generation {
     /// Outcomes committed by earlier generations.
     pub fn outcomes_before(&self) -> u64 {
         self.log.state().total_outcomes()
+    }
+
+    /// Reads how far this process is with its part of the generation, from any thread.
+    ///
+    /// # Errors
+    /// The run was opened without its services.
+    pub fn progress_probe(&self) -> Result<ProgressProbe, JobError> {
+        let infos = self.run.configurations()?.catalogue.infos();
+        Ok(ProgressProbe {
+            counters: Arc::clone(&self.counters),
+            usage: Arc::clone(&self.usage),
+            demand: Arc::clone(&self.demand),
+            services: infos.filter(|(_, info)| info.journalled).map(|(name, _)| Arc::clone(name)).collect(),
+        })
+    }
+
+    /// Rehearses some of the questions in a thread of its own, for an estimate of the requests to come. Sends one
+    /// result, or none if the run drains.
+    ///
+    /// # Errors
+    /// The questions cannot be read; the thread cannot be started.
+    pub fn rehearse(&self) -> Result<Receiver<RehearsedRounds>, JobError> {
+        let (sender, receiver) = channel();
+        let (resolved, committed) = (&self.run.resolved, self.committed.clone());
+        let first_open = (0..resolved.cohort_count()).find(|cohort| !committed.contains(cohort));
+        let cohort_size = resolved.cohort_size;
+        let questions = self.run.questions_from(&self.log, first_open.unwrap_or_default().saturating_mul(cohort_size))?;
+        let (configurations, gate) = (Arc::clone(self.run.configurations()?), self.gate.clone());
+        let rehearse = move || {
+            let mut rehearsed = RehearsedRounds::default();
+            // An unreadable question is reported by the worker that reads it.
+            let open = questions.flatten().filter(|row| !committed.contains(&(row.index / cohort_size)));
+            for row in open.take(REHEARSED) {
+                if gate.is_closed() {
+                    return;
+                }
+                rehearsed.drive_question(&configurations, &row);
+            }
+            // Nobody waits for it if the command has ended.
+            drop(sender.send(rehearsed));
+        };
+        start_thread("rehearsal", rehearse)?;
+        Ok(receiver)
     }
 
     /// Makes missing indexes of the services, together with all workers. A process that stops meanwhile has nothing to
@@ -146,6 +196,7 @@ impl Generation {
             answer_index,
             counters: Arc::clone(&self.counters),
             usage,
+            demand: Arc::clone(&self.demand),
             in_flight: self.run.resolved.in_flight(),
             batch: self.run.resolved.job.run.batch,
             mode: self.run.resolved.job.run.mode,

@@ -53,6 +53,9 @@ impl EvaluationSession<'_> {
         if let Some(address) = mesh.metrics_address(process) {
             command.args(["--metrics", &address.to_string()]);
         }
+        if let (0, Some(path)) = (process, self.progress_log) {
+            command.arg("--progress-log").arg(path);
+        }
         command
     }
 }
