@@ -92,19 +92,19 @@ impl CommandStages {
     /// Shows the progress of a stage; a new name begins a new line.
     pub(crate) fn tick(&self, name: &str, done: u64) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        self.enter_stage(&mut current, name, None);
+        self.enter_stage(&mut current, name, false);
         if let Some(current) = current.as_ref() {
             current.stage.set(done);
         }
     }
 
-    fn enter_stage(&self, current: &mut Option<CurrentStage>, name: &str, total: Option<u64>) {
+    fn enter_stage(&self, current: &mut Option<CurrentStage>, name: &str, has_share: bool) {
         if current.as_ref().is_none_or(|now| now.name != name) {
             if let Some(mut ended) = current.take() {
                 ended.look();
                 ended.stage.finish();
             }
-            let stage = self.progress.stage(name, total, "");
+            let stage = if has_share { self.progress.shared_stage(name) } else { self.progress.stage(name, "") };
             *current =
                 Some(CurrentStage { name: name.to_owned(), stage, follow: None, left: None, counts: Value::Null });
         }
@@ -113,7 +113,7 @@ impl CommandStages {
     /// Shows work done by other threads, until the next stage or the end. `state` is asked several times a second.
     pub(crate) fn follow(&self, name: &str, state: impl FnMut() -> StageState + Send + 'static) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        self.enter_stage(&mut current, name, Some(STEPS));
+        self.enter_stage(&mut current, name, true);
         if let Some(current) = current.as_mut() {
             current.follow = Some(Box::new(state));
         }
@@ -122,7 +122,7 @@ impl CommandStages {
     /// Shows the state of a stage; a new name begins a new line.
     pub(crate) fn show(&self, name: &str, state: StageState) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        self.enter_stage(&mut current, name, Some(STEPS));
+        self.enter_stage(&mut current, name, true);
         if let Some(current) = current.as_mut() {
             current.set_state(state);
         }
@@ -137,9 +137,6 @@ impl CommandStages {
     }
 }
 
-/// The length of a followed stage's line: its done share in parts of a thousand.
-const STEPS: u64 = 1000;
-
 impl CurrentStage {
     /// Reads the state of a followed stage, and shows it.
     fn look(&mut self) {
@@ -150,7 +147,7 @@ impl CurrentStage {
 
     fn set_state(&mut self, state: StageState) {
         let StageState { share, text, left, counts } = state;
-        self.stage.set((share.clamp(0.0, 1.0) * STEPS as f64) as u64);
+        self.stage.set_share(share);
         self.stage.set_text(&text);
         (self.left, self.counts) = (left, counts);
     }

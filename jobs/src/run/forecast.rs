@@ -37,6 +37,8 @@ pub struct ForecastedWork {
 pub struct RunForecast {
     work: ForecastedWork,
     rehearsed: RehearsedRounds,
+    /// Whether a rehearsal has ended, whatever it gave.
+    has_rehearsed: bool,
     last: Option<(Duration, ProgressSample)>,
     /// Recent seconds of clock, and the seconds of work done in them.
     recent: RecentPace,
@@ -79,6 +81,8 @@ struct ServiceLoad {
     requests: f64,
     /// Their seconds of service.
     busy: f64,
+    /// Tokens of those that are not prepared yet.
+    tokens: f64,
 }
 
 /// Work of the hosts for a reply that no service counts, in seconds: a guess for runs that only read the journal. The
@@ -88,14 +92,20 @@ const REPLY_WORK: f64 = 20e-6;
 /// The same for an outcome, with its evaluation.
 const OUTCOME_WORK: f64 = 100e-6;
 
+/// The same for a token of a request to a model: assembling, tokenising and queueing the request.
+const TOKEN_WORK: f64 = 1.5e-6;
+
 /// Seconds that the end of every run takes: the last commit, the tables, their publication.
-const END_FIXED: f64 = 0.3;
+const END_FIXED: f64 = 0.6;
 
 /// Seconds of an outcome in the final tables.
 const END_OUTCOME: f64 = 0.1e-3;
 
 /// The weight of the rehearsal, in questions.
 const REHEARSED_WEIGHT: f64 = 2.0;
+
+/// Without a rehearsal there is an estimate from one outcome in so many.
+const KNOWN_FROM: u64 = 20;
 
 /// Seconds before the first estimate.
 const FIRST_AFTER: f64 = 2.0;
@@ -111,7 +121,7 @@ impl RunForecast {
 
     /// Takes a rehearsal of some questions.
     pub fn set_rehearsed(&mut self, rehearsed: RehearsedRounds) {
-        self.rehearsed = rehearsed;
+        (self.rehearsed, self.has_rehearsed) = (rehearsed, true);
     }
 
     /// Seconds from the last outcome to the published tables.
@@ -136,8 +146,8 @@ impl RunForecast {
 
     /// Adds what was done since the last sample to the recent pace. Returns the seconds since then.
     fn take_sample(&mut self, elapsed: Duration, sample: &ProgressSample) -> f64 {
-        let zero = (Duration::ZERO, ProgressSample::default());
-        let (at, before) = self.last.replace((elapsed, sample.clone())).unwrap_or(zero);
+        let first = || (Duration::ZERO, ProgressSample::before(sample));
+        let (at, before) = self.last.replace((elapsed, sample.clone())).unwrap_or_else(first);
         let since = elapsed.saturating_sub(at).as_secs_f64();
         // The longer a run lasts, the longer its pace is averaged.
         let kept = (-since / (elapsed.as_secs_f64() / 5.0).clamp(3.0, 60.0)).exp();
@@ -147,7 +157,7 @@ impl RunForecast {
             let more = |now: u64, then: u64| now.saturating_sub(then) as f64;
             let recent = self.services.entry(Arc::clone(name)).or_default();
             let seconds = more(now.busy_us, then.busy_us) / 1e6;
-            busy += seconds;
+            busy += seconds + more(now.prepared_tokens, then.prepared_tokens) * TOKEN_WORK;
             recent.journalled = recent.journalled * kept + more(now.journalled, then.journalled);
             recent.computed = recent.computed * kept + more(now.computed, then.computed);
             recent.busy = recent.busy * kept + seconds;
@@ -161,13 +171,15 @@ impl RunForecast {
 
     /// The estimate without damping; `None` without evidence.
     fn raw_left(&self, elapsed: f64, sample: &ProgressSample, loads: &BTreeMap<Arc<str>, ServiceLoad>) -> Option<f64> {
-        if elapsed < FIRST_AFTER || self.recent.work <= 0.0 || sample.rounds.is_empty() {
+        let all = self.work.questions * self.work.configurations;
+        let knows_rounds = self.has_rehearsed || sample.outcomes * KNOWN_FROM > all;
+        if elapsed < FIRST_AFTER || !knows_rounds || self.recent.work <= 0.0 || sample.rounds.is_empty() {
             return None;
         }
-        let outcomes = (self.work.questions * self.work.configurations).saturating_sub(sample.outcomes) as f64;
+        let outcomes = all.saturating_sub(sample.outcomes) as f64;
         let (mut work, mut longest) = (outcomes * OUTCOME_WORK, 0.0_f64);
         for load in loads.values() {
-            work += load.busy + load.requests * REPLY_WORK;
+            work += load.busy + load.requests * REPLY_WORK + load.tokens * TOKEN_WORK;
             longest = longest.max(load.busy / self.work.workers.max(1) as f64);
         }
         let pace = self.recent.clock / self.recent.work;
@@ -201,6 +213,11 @@ impl RunForecast {
             let computed = costs.computed_share(name);
             load.busy *= computed;
             let waiting = progress.waiting() as f64;
+            if progress.prepared > 0 {
+                let unprepared = (progress.requests - progress.journalled).saturating_sub(progress.prepared) as f64;
+                let mean = progress.prepared_tokens as f64 / progress.prepared as f64;
+                load.tokens = (load.requests * computed + unprepared) * mean;
+            }
             let mean = open.get(name).filter(|open| open.requests > 0.0).map(|open| open.busy / open.requests);
             load.requests += waiting;
             load.busy += waiting * mean.unwrap_or_else(|| costs.of_service(name));

@@ -18,6 +18,7 @@ use crate::services::dense::build::IndexBuild;
 use crate::services::usage::service_counters;
 use crate::thread_start::start_thread;
 use crate::waker::OperatorWaker;
+use hopeval_methods::ServiceName;
 use hopeval_operators::OperatorCounters;
 use hopeval_operators::flush::Flush;
 use hopeval_operators::gate::Gate;
@@ -128,12 +129,15 @@ impl Generation {
     /// # Errors
     /// The run was opened without its services.
     pub fn progress_probe(&self) -> Result<ProgressProbe, JobError> {
-        let infos = self.run.configurations()?.catalogue.infos();
+        let catalogue = &self.run.configurations()?.catalogue;
+        let journalled = |name: &Arc<str>| catalogue.info(&ServiceName(Arc::clone(name))).is_some_and(|info| info.journalled);
+        let mut services = catalogue.services().clone();
+        services.retain(|name, _| journalled(name));
         Ok(ProgressProbe {
             counters: Arc::clone(&self.counters),
             usage: Arc::clone(&self.usage),
             demand: Arc::clone(&self.demand),
-            services: infos.filter(|(_, info)| info.journalled).map(|(name, _)| Arc::clone(name)).collect(),
+            services,
         })
     }
 

@@ -1,6 +1,7 @@
 //! How far one process is with its part of a run: counts, as they are at one moment.
 
 use super::demand::{RequestDemand, RoundTable, serialize_rounds};
+use crate::services::service::{Service, Services};
 use crate::services::usage::{ServiceCounters, Usage};
 use hopeval_operators::OperatorCounters;
 use serde::Serialize;
@@ -11,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The counters of the services, for each worker of a process.
 pub type ProcessUsage = Arc<Mutex<Vec<ServiceCounters>>>;
 
-/// Reads the progress of one process; it keeps no run open.
-#[derive(Clone, Debug)]
+/// Reads the progress of one process.
+#[derive(Clone)]
 pub struct ProgressProbe {
     /// Counters of the process's operators.
     pub counters: Arc<OperatorCounters>,
@@ -21,7 +22,7 @@ pub struct ProgressProbe {
     /// Its machines' requests.
     pub demand: Arc<RequestDemand>,
     /// The services with journalled answers. Look-ups in the corpus are answered at once, and counted nowhere.
-    pub services: Vec<Arc<str>>,
+    pub services: Services,
 }
 
 /// The progress of one process, since its generation began.
@@ -49,6 +50,10 @@ pub struct ServiceProgress {
     pub journalled: u64,
     /// Of them computed, failures included.
     pub computed: u64,
+    /// Tokenised for the model, those of an index that was made included.
+    pub prepared: u64,
+    /// Their tokens.
+    pub prepared_tokens: u64,
     /// Microseconds of service of the computed ones; for a model those of its device.
     pub busy_us: u64,
     /// Their tokens, each request by itself.
@@ -64,7 +69,7 @@ impl ProgressProbe {
     pub fn sample(&self) -> ProgressSample {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut services: BTreeMap<Arc<str>, ServiceProgress> =
-            self.services.iter().map(|name| (Arc::clone(name), ServiceProgress::default())).collect();
+            self.services.iter().map(|(name, service)| (Arc::clone(name), ServiceProgress::new(&**service))).collect();
         for counters in self.usage.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             for (name, progress) in &mut services {
                 if let Some(counters) = counters.get(name) {
@@ -82,7 +87,26 @@ impl ProgressProbe {
     }
 }
 
+impl ProgressSample {
+    /// The progress at the beginning of a run that is now at `sample`: nothing, but what was prepared for other work.
+    pub fn before(sample: &Self) -> Self {
+        let prepared = |progress: &ServiceProgress| ServiceProgress {
+            prepared: progress.prepared,
+            prepared_tokens: progress.prepared_tokens,
+            ..ServiceProgress::default()
+        };
+        let services = sample.services.iter().map(|(name, progress)| (Arc::clone(name), prepared(progress)));
+        Self { services: services.collect(), ..Self::default() }
+    }
+}
+
 impl ServiceProgress {
+    /// The progress of a service before its workers' counts are added.
+    fn new(service: &dyn Service) -> Self {
+        let (prepared, prepared_tokens) = service.prepared_requests().unwrap_or_default();
+        Self { prepared, prepared_tokens, ..Self::default() }
+    }
+
     /// Adds the usage of one worker's service.
     pub fn add(&mut self, usage: &Usage) {
         let model = &usage.model;
