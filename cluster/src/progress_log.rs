@@ -1,8 +1,8 @@
 //! A file with the progress of a command, to compare what was estimated with what came.
 //!
-//! One JSON object a line, five times a second: the time (`unix_s`), the `phase`, the estimate of what is left of the command
-//! in seconds (`left_s`; null while there is none), and the counts behind it. Processes that begin later, as those of
-//! `--processes` and of `resume`, add their lines to the file.
+//! One JSON object a line, five times a second: the time (`unix_s`), the `phase`, the estimate of what is left of the
+//! command in seconds (`left_s`; null while there is none), and the counts behind it. Processes that begin later, as
+//! those of `--processes` and of `resume`, add their lines to the file.
 
 use serde::Serialize;
 use serde_json::Value;

@@ -1,9 +1,9 @@
 """Measures how true the time left is that hopeval shows.
 
-What: the first command's job and the full table (`jobs/examples/world-full.toml`), each from an empty store and cache, or
-other jobs. The lines of `--progress-log` are compared with the end of the command. Printed for each job: the seconds of the
-command, and the share of the seconds after the first fifth of them in which the estimate of what is left was within a factor
-of 1.5 of what was left. A second without an estimate counts as wrong.
+What: the first command's job and the full table (`jobs/examples/world-full.toml`), each from an empty store and cache,
+or other jobs. The lines of `--progress-log` are compared with the end of the command. Printed for each job: the seconds
+of the command, and the share of the seconds after the first fifth of them in which the estimate of what is left was
+within a factor of 1.5 of what was left. A second without an estimate counts as wrong.
 
 Run: python3 ops/progress/accuracy.py BINARY [JOB ...] [--keep FOLDER] [--seconds]
 
@@ -34,7 +34,7 @@ def run(binary: pathlib.Path, job: pathlib.Path, folder: pathlib.Path) -> tuple[
 
 
 def seconds(begin: float, end: float, lines: list[dict]) -> list[tuple[float, str, float, float | None]]:
-    """For each full second: the time, the phase, the seconds left in truth, and as estimated, at the second's last look."""
+    """For each full second, at its last look: the time, the phase, the seconds left in truth, and as estimated."""
     last = {}
     for line in lines:
         last[int(line["unix_s"] - begin)] = line
@@ -71,10 +71,12 @@ def main() -> None:
         if arguments.seconds:
             for at, phase, true, estimate in rows:
                 shown = "none" if estimate is None else f"{estimate:.1f}"
-                print(f"{at:7.1f} s  {phase:14} left {true:7.1f}  estimated {shown:>7}{'' if is_near(true, estimate) else '  *'}")
+                mark = "" if is_near(true, estimate) else "  *"
+                print(f"{at:7.1f} s  {phase:14} left {true:7.1f}  estimated {shown:>7}{mark}")
         late = [row for row in rows if row[0] > (end - begin) / 5]
         near = sum(is_near(true, estimate) for _, _, true, estimate in late)
-        print(f"{job.stem}: {end - begin:.0f} s; {near} of {len(late)} seconds after the first fifth: {near / len(late):.3f}")
+        share = near / len(late)
+        print(f"{job.stem}: {end - begin:.0f} s; {near} of {len(late)} seconds after the first fifth: {share:.3f}")
 
 
 if __name__ == "__main__":

@@ -369,10 +369,7 @@ impl<'a> RequestCosts<'a> {
 }
 
 /// The service with the most work left.
-fn busiest_service(
-    loads: &BTreeMap<Arc<str>, ServiceLoad>,
-    sample: &ProgressSample,
-) -> Option<(String, u64, u64)> {
+fn busiest_service(loads: &BTreeMap<Arc<str>, ServiceLoad>, sample: &ProgressSample) -> Option<(String, u64, u64)> {
     let (name, load) = loads.iter().max_by(|a, b| a.1.busy.total_cmp(&b.1.busy)).filter(|(_, load)| load.busy > 0.0)?;
     let answered = sample.services.get(name).map_or(0, |service| service.journalled + service.computed);
     Some((name.to_string(), answered, answered + load.requests.round() as u64))

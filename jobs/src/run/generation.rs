@@ -130,7 +130,8 @@ impl Generation {
     /// The run was opened without its services.
     pub fn progress_probe(&self) -> Result<ProgressProbe, JobError> {
         let catalogue = &self.run.configurations()?.catalogue;
-        let journalled = |name: &Arc<str>| catalogue.info(&ServiceName(Arc::clone(name))).is_some_and(|info| info.journalled);
+        let journalled =
+            |name: &Arc<str>| catalogue.info(&ServiceName(Arc::clone(name))).is_some_and(|info| info.journalled);
         let mut services = catalogue.services().clone();
         services.retain(|name, _| journalled(name));
         Ok(ProgressProbe {
@@ -151,7 +152,8 @@ impl Generation {
         let (resolved, committed) = (&self.run.resolved, self.committed.clone());
         let first_open = (0..resolved.cohort_count()).find(|cohort| !committed.contains(cohort));
         let cohort_size = resolved.cohort_size;
-        let questions = self.run.questions_from(&self.log, first_open.unwrap_or_default().saturating_mul(cohort_size))?;
+        let questions =
+            self.run.questions_from(&self.log, first_open.unwrap_or_default().saturating_mul(cohort_size))?;
         let (configurations, gate) = (Arc::clone(self.run.configurations()?), self.gate.clone());
         let rehearse = move || {
             let mut rehearsed = RehearsedRounds::default();

@@ -4,8 +4,8 @@
 //! All questions of a small run go through their rounds together, so nothing real is known of late rounds before most
 //! of the time has passed. What is rehearsed counts as little as two questions, and gives way to what happens.
 //!
-//! The invented answers of plans let a question go on for as long as it may. Here a model's decision to go on is a coin:
-//! the bits of a question's number, so that few questions try all combinations.
+//! The invented answers of plans let a question go on for as long as it may. Here a model's decision to go on is a
+//! coin: the bits of a question's number, so that few questions try all combinations.
 
 use super::demand::{RoundRequests, RoundTable, serialize_rounds};
 use super::machines::{RunConfigurations, machine_question};
@@ -84,8 +84,8 @@ impl RehearsedRounds {
     }
 }
 
-/// An invented answer with another decision: labels stop a question unless it `goes_on`, and a filter's next query is as
-/// long as the query before.
+/// An invented answer with another decision: labels stop a question unless it `goes_on`, and a filter's next query is
+/// as long as the query before.
 fn tempered(mut response: Response, request: &Request, goes_on: bool) -> Response {
     match (&mut response.result, &request.ask) {
         (Ok(Answer::Label(labels)), _) if !goes_on => {

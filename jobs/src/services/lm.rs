@@ -195,7 +195,9 @@ impl Service for LmService {
         let engines = self.model_if_open().map(|model| &model.session).into_iter().chain(further);
         let counters = engines.map(|session| session.engine.counters());
         counters
-            .map(|counters| (counters.requests.load(Ordering::Relaxed), counters.requested_tokens.load(Ordering::Relaxed)))
+            .map(|counters| {
+                (counters.requests.load(Ordering::Relaxed), counters.requested_tokens.load(Ordering::Relaxed))
+            })
             .reduce(|sum, more| (sum.0 + more.0, sum.1 + more.1))
     }
 

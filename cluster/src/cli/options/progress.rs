@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ProgressArguments {
-    /// Adds the progress to this file: a JSON object five times a second, with the phase, the estimate of the time left, and
-    /// the counts that it comes from.
+    /// Adds the progress to this file: a JSON object five times a second, with the phase, the estimate of the time
+    /// left, and the counts that it comes from.
     #[arg(long, value_name = "FILE")]
     pub(crate) progress_log: Option<PathBuf>,
 }
