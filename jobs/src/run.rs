@@ -15,7 +15,8 @@
 //! | [`feed`], [`machines`], [`render`] | questions and machines in the dataflow |
 //! | [`journal_writer`], [`outcome_writer`], [`writes`] | records and outcomes become durable |
 //! | [`commits`], [`live_table`] | cohorts are committed; the live table |
-//! | [`demand`], [`rehearsal`], [`progress`], [`forecast`] | requests by round, real and guessed; a run's progress; the time left |
+//! | [`demand`], [`rehearsal`] | requests of machines by round: real ones, and guesses |
+//! | [`progress`], [`forecast`] | a run's progress, and the estimate of the time left |
 //! | [`evaluator`], [`evaluation`], [`outcome`], [`gold_reader`] | outcomes are evaluated by gold, all in final order |
 //! | [`passages`] | ids, titles and texts of passages, without the corpus if the run is finished |
 //! | [`leftovers`] | staging files of earlier writers are cleared |
