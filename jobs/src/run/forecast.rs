@@ -26,6 +26,8 @@ pub struct ForecastedWork {
     pub questions: u64,
     /// Configurations.
     pub configurations: u64,
+    /// Outcomes of the whole run: of all processes, and of earlier generations.
+    pub all_outcomes: u64,
     /// Workers of the process: as many requests of one service are computed at once at most.
     pub workers: u64,
     /// Weights of the services' models, where known.
@@ -126,7 +128,7 @@ impl RunForecast {
 
     /// Seconds from the last outcome to the published tables.
     pub fn end_seconds(&self) -> f64 {
-        END_FIXED + END_OUTCOME * (self.work.questions * self.work.configurations) as f64
+        END_FIXED + END_OUTCOME * self.work.all_outcomes as f64
     }
 
     /// Takes the progress at `elapsed` since the run began, and returns the estimate. Samples come in order of time.

@@ -143,17 +143,17 @@ impl Generation {
     }
 
     /// Rehearses some of the questions in a thread of its own, for an estimate of the requests to come. Sends one
-    /// result, or none if the run drains.
+    /// result; none if the run drains, and none if it is timed for latency, which other work would disturb.
     ///
     /// # Errors
     /// The questions cannot be read; the thread cannot be started.
     pub fn rehearse(&self) -> Result<Receiver<RehearsedRounds>, JobError> {
         let (sender, receiver) = channel();
-        let (resolved, committed) = (&self.run.resolved, self.committed.clone());
-        let first_open = (0..resolved.cohort_count()).find(|cohort| !committed.contains(cohort));
-        let cohort_size = resolved.cohort_size;
-        let questions =
-            self.run.questions_from(&self.log, first_open.unwrap_or_default().saturating_mul(cohort_size))?;
+        if self.run.resolved.job.run.mode == TimingMode::Latency {
+            return Ok(receiver);
+        }
+        let (cohort_size, committed) = (self.run.resolved.cohort_size, self.committed.clone());
+        let questions = self.run.questions_from(&self.log, self.first_open())?;
         let (configurations, gate) = (Arc::clone(self.run.configurations()?), self.gate.clone());
         let rehearse = move || {
             let mut rehearsed = RehearsedRounds::default();
@@ -220,16 +220,21 @@ impl Generation {
     /// worker has them all: each request is answered by its owner, and the other workers ask nothing.
     fn question_feed(&self, index: u64, workers: u64) -> Result<QuestionFeed, JobError> {
         let resolved = &self.run.resolved;
-        let first_open = (0..resolved.cohort_count()).find(|cohort| !self.committed.contains(cohort));
-        let from = first_open.unwrap_or(u64::MAX).saturating_mul(resolved.cohort_size);
         let share = QuestionShare {
             index,
             askers: if resolved.job.run.mode == TimingMode::Latency { 1 } else { workers },
             cohort_size: resolved.cohort_size,
             committed: self.committed.clone(),
         };
-        let questions = self.run.questions_from(&self.log, from)?;
+        let questions = self.run.questions_from(&self.log, self.first_open())?;
         share.start_reading(questions, self.gate.clone(), self.fault.clone())
+    }
+
+    /// The position of the first question that is not committed; beyond all questions if there is none.
+    fn first_open(&self) -> u64 {
+        let resolved = &self.run.resolved;
+        let first_open = (0..resolved.cohort_count()).find(|cohort| !self.committed.contains(cohort));
+        first_open.unwrap_or(u64::MAX).saturating_mul(resolved.cohort_size)
     }
 
     /// Ends this process's part early: no further question is admitted, no machine is stepped, and no service begins a

@@ -59,6 +59,7 @@ pub(super) fn watch_generation(
     let work = ForecastedWork {
         questions: total.div_ceil(configurations.max(1)),
         configurations,
+        all_outcomes: resolved.outcome_count(),
         workers,
         parameters: generation.run.configurations()?.catalogue.model_parameters(),
     };

@@ -67,8 +67,8 @@ impl SimulatedRun {
     /// The looks until the last outcome, and the seconds of it.
     fn simulate(&self) -> (Vec<Look>, f64) {
         let configurations = self.configurations.len() as u64;
-        let work =
-            ForecastedWork { questions: self.questions, configurations, workers: 2, parameters: BTreeMap::new() };
+        let (questions, all_outcomes) = (self.questions, self.questions * configurations);
+        let work = ForecastedWork { questions, configurations, all_outcomes, workers: 2, ..ForecastedWork::default() };
         let mut forecast = RunForecast::new(work);
         if self.rehearsed {
             forecast.set_rehearsed(self.rehearse());
@@ -235,7 +235,7 @@ fn questions_that_end_early() {
 
 #[test]
 fn nothing_is_said_without_evidence() {
-    let work = ForecastedWork { questions: 10, configurations: 1, workers: 1, parameters: BTreeMap::new() };
+    let work = ForecastedWork { questions: 10, configurations: 1, workers: 1, ..ForecastedWork::default() };
     let mut forecast = RunForecast::new(work);
     forecast.set_rehearsed(RehearsedRounds::default());
     for second in 1..60 {
