@@ -37,12 +37,12 @@ impl RehearsedRounds {
     pub fn drive_question(&mut self, configurations: &RunConfigurations, row: &QuestionRow) {
         let question = machine_question(row);
         let blind = Question { gold: Vec::new(), answers: Vec::new(), ..question.clone() };
-        let start = |method: &Box<dyn Method>| {
+        let start = |method: &dyn Method| {
             let mut machine = method.start(if method.reads_gold() { &question } else { &blind });
             let step = machine.step(Vec::new());
             (machine, step)
         };
-        let begun: Vec<_> = configurations.methods.iter().map(start).collect();
+        let begun: Vec<_> = configurations.methods.iter().map(|method| start(method.as_ref())).collect();
         let mut machines: Vec<_> = begun.into_iter().map(|(machine, step)| Some((machine, step, 0))).collect();
         let catalogue = &configurations.catalogue;
         let (mut known, mut payload) = (BTreeMap::new(), Vec::new());
