@@ -95,7 +95,7 @@ const REPLY_WORK: f64 = 20e-6;
 const OUTCOME_WORK: f64 = 100e-6;
 
 /// The same for a token of a request to a model: assembling, tokenising and queueing the request.
-const TOKEN_WORK: f64 = 1.5e-6;
+const TOKEN_WORK: f64 = 1e-6;
 
 /// Seconds that the end of every run takes: the last commit, the tables, their publication.
 const END_FIXED: f64 = 0.6;
@@ -382,7 +382,9 @@ fn busiest_service(loads: &BTreeMap<Arc<str>, ServiceLoad>, sample: &ProgressSam
 fn damped(shown: Option<f64>, raw: f64, since: f64, elapsed: f64) -> f64 {
     let Some(shown) = shown else { return raw };
     let expected = (shown - since).max(shown / 2.0).max(1e-3);
-    let share = 1.0 - (-since / (elapsed / 20.0).clamp(1.5, 8.0)).exp();
+    // Slowly while much is left, within a second at the end.
+    let slowness = (elapsed / 20.0).clamp(1.5, 8.0).min((shown.max(raw) / 5.0).max(0.4));
+    let share = 1.0 - (-since / slowness).exp();
     expected.powf(1.0 - share) * raw.max(1e-3).powf(share)
 }
 
