@@ -69,7 +69,7 @@ fn a_stage_shows_how_far_it_is_and_ends_with_its_time() {
         });
         stage.set_text("405 of 7405 outcomes; about 3 min left");
     });
-    assert!(early.contains("evaluate       =====>"), "{early}");
+    assert!(early.contains("evaluate       ===="), "{early}");
     assert!(early.contains(" 405 of 7405 outcomes; about 3 min left"), "{early}");
     let done = drawn(ProgressLook::Plain, |progress| {
         let stage = progress.stage("questions", "questions");
