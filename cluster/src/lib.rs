@@ -10,5 +10,6 @@ pub mod mesh;
 pub mod metrics;
 pub mod panics;
 pub mod progress;
+pub mod progress_log;
 pub mod signals;
 pub mod supervise;

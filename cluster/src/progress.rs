@@ -1,4 +1,4 @@
-//! Progress on standard error, one line for each stage, with its rate and the time left.
+//! Progress on standard error, one line for each stage: with its rate, or with its share and the time left.
 //!
 //! Lines are drawn for people only: if standard error is a dumb terminal or not a terminal, nothing is drawn, and a
 //! stage tells its state as plain text. `NO_COLOR` is honoured. Any thread may advance a stage.
@@ -59,14 +59,18 @@ impl Progress {
         self.look == ProgressLook::Hidden
     }
 
-    /// Begins a stage of `total` units, or of an unknown number. `unit` is a plural: "questions".
-    pub fn stage(&self, name: &str, total: Option<u64>, unit: &str) -> ProgressStage {
-        let bar = match total {
-            Some(total) => ProgressBar::new(total),
-            None => ProgressBar::no_length(),
-        };
-        let style = style(self.look, if total.is_some() { LineTemplate::Counted } else { LineTemplate::Open });
-        let bar = bar.with_style(style).with_prefix(name.to_owned()).with_message(unit.to_owned());
+    /// Begins a stage of unknown length. `unit` is a plural: "questions".
+    pub fn stage(&self, name: &str, unit: &str) -> ProgressStage {
+        self.add_stage(ProgressBar::no_length(), LineTemplate::Open, name, unit)
+    }
+
+    /// Begins a stage with a bar, whose share and text the caller sets.
+    pub fn shared_stage(&self, name: &str) -> ProgressStage {
+        self.add_stage(ProgressBar::new(STEPS), LineTemplate::Share, name, "")
+    }
+
+    fn add_stage(&self, bar: ProgressBar, line: LineTemplate, name: &str, text: &str) -> ProgressStage {
+        let bar = bar.with_style(style(self.look, line)).with_prefix(name.to_owned()).with_message(text.to_owned());
         let bar = self.lines.add(bar);
         if self.look != ProgressLook::Hidden {
             // The elapsed time must advance during a long unit.
@@ -92,14 +96,20 @@ impl ProgressStage {
         self.bar.inc(more);
     }
 
-    /// Sets the text behind the counts: a unit, or a state.
+    /// Sets the share that is done of a stage with a bar, from 0 to 1.
+    pub fn set_share(&self, share: f64) {
+        self.bar.set_position((share.clamp(0.0, 1.0) * STEPS as f64) as u64);
+    }
+
+    /// Sets the text behind the count or the bar: a unit, or a state.
     pub fn set_text(&self, text: &str) {
         self.bar.set_message(text.to_owned());
     }
 
     /// The state as plain text, for a line in a log.
     pub fn plain_text(&self) -> String {
-        plain_text(self.bar.position(), self.bar.length(), &self.bar.message(), self.bar.elapsed())
+        let count = self.bar.length().is_none().then(|| self.bar.position());
+        plain_text(count, &self.bar.message(), self.bar.elapsed())
     }
 
     /// Ends the stage. Its line stays and shows the elapsed time; the line of a stage shorter than a second goes away.
@@ -107,7 +117,10 @@ impl ProgressStage {
         if self.bar.elapsed() < SHOWN_FROM {
             return self.bar.finish_and_clear();
         }
-        let done = if self.bar.position() == 0 { LineTemplate::Uncounted } else { LineTemplate::Done };
+        let done = match (self.bar.length(), self.bar.position()) {
+            (None, 1..) => LineTemplate::Done,
+            _ => LineTemplate::Uncounted,
+        };
         self.bar.set_style(style(self.look, done));
         self.bar.abandon();
     }
@@ -124,12 +137,14 @@ impl Drop for ProgressStage {
 /// The shortest time of a stage with a line at its end.
 const SHOWN_FROM: Duration = Duration::from_secs(1);
 
-/// The state of a stage as plain text.
-fn plain_text(done: u64, total: Option<u64>, text: &str, elapsed: Duration) -> String {
-    let of = total.map(|total| format!(" of {total} ({} %)", (done * 100).checked_div(total).unwrap_or(100)));
-    let words = [format!("{done}{}", of.unwrap_or_default()), text.to_owned()];
+/// The length of a stage's bar.
+const STEPS: u64 = 1000;
+
+/// The state of a stage as plain text; a stage with a bar has no count.
+fn plain_text(count: Option<u64>, text: &str, elapsed: Duration) -> String {
+    let words = [count.map(|count| count.to_string()).unwrap_or_default(), text.to_owned()];
     let words = words.iter().map(|words| words.trim()).filter(|words| !words.is_empty()).collect::<Vec<_>>();
-    format!("{} after {} s", words.join(" "), elapsed.as_secs())
+    format!("{} after {} s", words.join(" "), elapsed.as_secs()).trim_start().to_owned()
 }
 
 fn choose_look(terminal: bool, term: Option<&str>, no_color: bool) -> ProgressLook {
@@ -143,7 +158,8 @@ fn choose_look(terminal: bool, term: Option<&str>, no_color: bool) -> ProgressLo
 /// The template of a line.
 #[derive(Clone, Copy)]
 enum LineTemplate {
-    Counted,
+    /// A bar and a text.
+    Share,
     Open,
     Done,
     /// Done, and nothing was counted.
@@ -152,10 +168,8 @@ enum LineTemplate {
 
 fn style(look: ProgressLook, line: LineTemplate) -> ProgressStyle {
     let template = match (line, look) {
-        (LineTemplate::Counted, ProgressLook::Coloured) => {
-            "{prefix:14.bold} {bar:24.cyan/dim} {human_pos}/{human_len} {msg}, {per_sec}, {eta} left"
-        }
-        (LineTemplate::Counted, _) => "{prefix:14} {bar:24} {human_pos}/{human_len} {msg}, {per_sec}, {eta} left",
+        (LineTemplate::Share, ProgressLook::Coloured) => "{prefix:14.bold} {bar:24.cyan/dim} {msg}",
+        (LineTemplate::Share, _) => "{prefix:14} {bar:24} {msg}",
         (LineTemplate::Open, ProgressLook::Coloured) => "{prefix:14.bold} {human_pos} {msg}, {per_sec}, {elapsed}",
         (LineTemplate::Open, _) => "{prefix:14} {human_pos} {msg}, {per_sec}, {elapsed}",
         (LineTemplate::Done, ProgressLook::Coloured) => "{prefix:14.bold} {human_pos} {msg} in {elapsed}",

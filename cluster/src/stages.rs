@@ -1,7 +1,10 @@
-//! The stages of a command: one line of progress each, or a plain line every 30 s where nothing is drawn.
+//! The stages of a command: one line of progress each, or a plain line every 30 s where nothing is drawn. A file may
+//! record them.
 
 use crate::print;
 use hopeval_cluster::progress::{Progress, ProgressStage};
+use hopeval_cluster::progress_log::{ProgressLine, ProgressLog};
+use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,22 +12,44 @@ use std::time::{Duration, Instant};
 /// The stages of a command, one after the other.
 pub(crate) struct CommandStages {
     progress: Progress,
-    current: Arc<Mutex<Option<(String, ProgressStage)>>>,
+    current: Arc<Mutex<Option<CurrentStage>>>,
     done: Arc<AtomicBool>,
 }
+
+/// The state of a followed stage.
+pub(crate) struct StageState {
+    /// The share of its work that is done, from 0 to 1.
+    pub(crate) share: f64,
+    /// What is done, in words.
+    pub(crate) text: String,
+    /// The estimate of the command's time left, if there is evidence for one.
+    pub(crate) left: Option<Duration>,
+    /// The counts behind the estimate, for the log.
+    pub(crate) counts: Value,
+}
+
+/// A stage under way.
+struct CurrentStage {
+    name: String,
+    stage: ProgressStage,
+    follow: Option<StageFollower>,
+    left: Option<Duration>,
+    counts: Value,
+}
+
+/// Gives the state of a stage whose work other threads do.
+type StageFollower = Box<dyn FnMut() -> StageState + Send>;
 
 /// Interval of plain lines.
 const PLAIN_EVERY: Duration = Duration::from_secs(30);
 
-/// Pause between two reads of a followed count.
+/// Pause between two looks at the stage.
 const LOOK: Duration = Duration::from_millis(200);
 
 impl CommandStages {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(log: Option<ProgressLog>) -> Self {
         let stages = Self::with_progress(Progress::on_stderr());
-        if stages.progress.is_hidden() {
-            stages.print_lines();
-        }
+        stages.watch_stages(log);
         stages
     }
 
@@ -37,71 +62,98 @@ impl CommandStages {
         Self { progress, current: Arc::default(), done: Arc::default() }
     }
 
-    /// Prints the state of the current stage at every [`PLAIN_EVERY`], until the end.
-    fn print_lines(&self) {
+    /// Looks at the current stage until the end: draws it, prints it where nothing is drawn, and logs it.
+    fn watch_stages(&self, mut log: Option<ProgressLog>) {
         let (current, done) = (Arc::clone(&self.current), Arc::clone(&self.done));
-        let print_lines = move || {
+        let plain = self.progress.is_hidden();
+        let watch = move || {
             let mut printed = Instant::now();
             while !done.load(Ordering::Relaxed) {
                 std::thread::sleep(LOOK);
-                if printed.elapsed() < PLAIN_EVERY {
-                    continue;
+                let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
+                let Some(stage) = current.as_mut() else { continue };
+                stage.look();
+                if plain && printed.elapsed() >= PLAIN_EVERY {
+                    printed = Instant::now();
+                    print::note(&format!("{}: {}", stage.name, stage.stage.plain_text()));
                 }
-                printed = Instant::now();
-                if let Some((name, stage)) = current.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
-                    print::note(&format!("{name}: {}", stage.plain_text()));
+                if let Some(file) = &mut log
+                    && let Err(error) = file.write_line(stage.log_line())
+                {
+                    print::note(&format!("warning: --progress-log: {error}"));
+                    log = None;
                 }
             }
         };
-        // Without the thread only the lines are lost.
-        drop(std::thread::Builder::new().name("progress lines".to_owned()).spawn(print_lines));
+        // Without the thread only what it shows is lost.
+        drop(std::thread::Builder::new().name("progress".to_owned()).spawn(watch));
     }
 
     /// Shows the progress of a stage; a new name begins a new line.
     pub(crate) fn tick(&self, name: &str, done: u64) {
-        self.enter_stage(name, None);
-        if let Some((_, stage)) = self.current.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
-            stage.set(done);
-        }
-    }
-
-    fn enter_stage(&self, name: &str, total: Option<u64>) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if current.as_ref().is_none_or(|(now, _)| now != name) {
-            if let Some((_, stage)) = current.take() {
-                stage.finish();
-            }
-            *current = Some((name.to_owned(), self.progress.stage(name, total, "")));
+        self.enter_stage(&mut current, name, false);
+        if let Some(current) = current.as_ref() {
+            current.stage.set(done);
         }
     }
 
-    /// Shows a count raised by other threads, with the text behind it, until the next stage or the end.
-    pub(crate) fn follow_count(&self, name: &str, total: u64, count: impl Fn() -> (u64, String) + Send + 'static) {
-        self.enter_stage(name, Some(total));
-        let (current, done, name) = (Arc::clone(&self.current), Arc::clone(&self.done), name.to_owned());
-        let follow = move || {
-            while !done.load(Ordering::Relaxed) {
-                match current.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
-                    Some((now, stage)) if *now == name => {
-                        let (done, text) = count();
-                        stage.set(done);
-                        stage.set_text(&text);
-                    }
-                    _ => return,
-                }
-                std::thread::sleep(LOOK);
+    fn enter_stage(&self, current: &mut Option<CurrentStage>, name: &str, has_share: bool) {
+        if current.as_ref().is_none_or(|now| now.name != name) {
+            if let Some(mut ended) = current.take() {
+                ended.look();
+                ended.stage.finish();
             }
-        };
-        // Without the thread only the progress line is lost.
-        drop(std::thread::Builder::new().name("progress".to_owned()).spawn(follow));
+            let stage = if has_share { self.progress.shared_stage(name) } else { self.progress.stage(name, "") };
+            *current =
+                Some(CurrentStage { name: name.to_owned(), stage, follow: None, left: None, counts: Value::Null });
+        }
+    }
+
+    /// Shows work done by other threads, until the next stage or the end. `state` is asked several times a second.
+    pub(crate) fn follow(&self, name: &str, state: impl FnMut() -> StageState + Send + 'static) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        self.enter_stage(&mut current, name, true);
+        if let Some(current) = current.as_mut() {
+            current.follow = Some(Box::new(state));
+        }
+    }
+
+    /// Shows the state of a stage; a new name begins a new line.
+    pub(crate) fn show(&self, name: &str, state: StageState) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        self.enter_stage(&mut current, name, true);
+        if let Some(current) = current.as_mut() {
+            current.set_state(state);
+        }
     }
 
     /// Ends the last stage, before results are printed.
     pub(crate) fn clear(&self) {
         self.done.store(true, Ordering::Relaxed);
-        if let Some((_, stage)) = self.current.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            stage.finish();
+        if let Some(current) = self.current.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            current.stage.finish();
         }
+    }
+}
+
+impl CurrentStage {
+    /// Reads the state of a followed stage, and shows it.
+    fn look(&mut self) {
+        let Some(follow) = &mut self.follow else { return };
+        let state = follow();
+        self.set_state(state);
+    }
+
+    fn set_state(&mut self, state: StageState) {
+        let StageState { share, text, left, counts } = state;
+        self.stage.set_share(share);
+        self.stage.set_text(&text);
+        (self.left, self.counts) = (left, counts);
+    }
+
+    fn log_line(&self) -> ProgressLine<'_> {
+        ProgressLine { phase: &self.name, left: self.left, counts: &self.counts }
     }
 }
 

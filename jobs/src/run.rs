@@ -15,6 +15,8 @@
 //! | [`feed`], [`machines`], [`render`] | questions and machines in the dataflow |
 //! | [`journal_writer`], [`outcome_writer`], [`writes`] | records and outcomes become durable |
 //! | [`commits`], [`live_table`] | cohorts are committed; the live table |
+//! | [`demand`], [`rehearsal`] | requests of machines by round: real ones, and guesses |
+//! | [`progress`], [`forecast`] | a run's progress, and the estimate of the time left |
 //! | [`evaluator`], [`evaluation`], [`outcome`], [`gold_reader`] | outcomes are evaluated by gold, all in final order |
 //! | [`passages`] | ids, titles and texts of passages, without the corpus if the run is finished |
 //! | [`leftovers`] | staging files of earlier writers are cleared |
@@ -24,10 +26,12 @@
 
 pub mod commits;
 pub mod corrections;
+pub mod demand;
 pub mod edits;
 pub mod evaluation;
 pub mod evaluator;
 pub mod feed;
+pub mod forecast;
 pub mod garbage;
 pub mod generation;
 pub mod gold;
@@ -42,6 +46,8 @@ pub mod open;
 pub mod outcome;
 pub mod outcome_writer;
 pub mod passages;
+pub mod progress;
+pub mod rehearsal;
 pub mod render;
 pub mod replay;
 pub mod settings;

@@ -44,6 +44,10 @@ pub trait DrivenMachine {
 
     /// Takes the responses of the last round, in the order of its requests (empty at the start).
     fn step(&mut self, responses: Vec<Rc<Self::Response>>) -> DrivenStep<Self::Request, Self::Outcome>;
+
+    /// Learns which requests of the round just asked are sent, by their positions in ascending order: the others were
+    /// known, or are in flight for another machine of this worker. Only for counts.
+    fn count_sent(&mut self, _positions: &[usize]) {}
 }
 
 /// The result of a step.
@@ -238,6 +242,7 @@ impl<P: QuestionOpener> MachineDriver<P> {
         let Some(running) = machines[index].as_mut() else { return };
         running.round.resize_with(asked.len(), || None);
         running.missing = 0;
+        let mut sent = Vec::new();
         for (position, AskedRequest { key, bucket, request }) in asked.into_iter().enumerate() {
             if let Some(response) = known.get(&key) {
                 running.round[position] = Some(Rc::clone(response));
@@ -249,9 +254,11 @@ impl<P: QuestionOpener> MachineDriver<P> {
             if waiters.len() == 1 {
                 let envelope = Envelope { key, bucket, from: self.worker, request };
                 self.sent.entry(*cohort).or_default().push(envelope);
-                OperatorCounters::add(&self.counters.sent, 1);
+                sent.push(position);
             }
         }
+        OperatorCounters::add(&self.counters.sent, sent.len());
+        running.machine.count_sent(&sent);
         if running.missing == 0 {
             self.ready.push_back((slot, index));
         }

@@ -26,7 +26,7 @@ pub(crate) fn index(places: &PlaceArguments, command: IndexCommand) -> Result<u8
     let IndexCommand::Build { job, sets } = command;
     let job = Job::load(&job, &sets)?;
     let places = places.open_to_compute()?;
-    let progress = CommandStages::new();
+    let progress = CommandStages::new(None);
     let report = |stage: &str, done: u64| progress.tick(stage, done);
     let opened = OpenedJob::open(&job, &places.cache, places.threads, false, &report)?;
     opened.catalogue.open_all(&report)?;

@@ -5,9 +5,11 @@ mod job;
 mod mesh;
 mod output;
 mod places;
+mod progress;
 
 pub(super) use counts::{question_count, thread_count};
 pub(super) use job::JobArguments;
 pub(super) use mesh::{MESH_TOKEN, MeshArguments, mesh_token, metrics_error};
 pub(super) use output::OutputArguments;
 pub(super) use places::PlaceArguments;
+pub(super) use progress::ProgressArguments;

@@ -24,7 +24,7 @@ pub(crate) struct PlanArguments {
 
 pub(crate) fn plan(places: &PlaceArguments, arguments: PlanArguments) -> Result<u8> {
     let job = arguments.job.load()?;
-    let progress = CommandStages::new();
+    let progress = CommandStages::new(None);
     let report = |stage: &str, done: u64| progress.tick(stage, done);
     let plan = planning::plan_job(&job, &places.open_to_compute()?, arguments.quarantine.as_deref(), &report)?;
     progress.clear();

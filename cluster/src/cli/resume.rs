@@ -1,6 +1,6 @@
 //! `resume`: resumes an interrupted run.
 
-use super::options::{MeshArguments, OutputArguments, PlaceArguments};
+use super::options::{MeshArguments, OutputArguments, PlaceArguments, ProgressArguments};
 use super::session::EvaluationSession;
 use crate::process::Interrupts;
 use crate::stages::CommandStages;
@@ -19,6 +19,8 @@ pub(crate) struct ResumeArguments {
     mesh: MeshArguments,
     #[command(flatten)]
     output: OutputArguments,
+    #[command(flatten)]
+    progress: ProgressArguments,
     /// Prints nothing at the end: for the processes that a supervisor starts.
     #[arg(long, hide = true)]
     quiet: bool,
@@ -39,8 +41,9 @@ pub(crate) fn resume(places: &PlaceArguments, arguments: ResumeArguments) -> Res
         progress: if arguments.quiet && !arguments.mesh.leads() {
             CommandStages::silent()
         } else {
-            CommandStages::new()
+            CommandStages::new(arguments.progress.open_log()?)
         },
+        progress_log: arguments.progress.progress_log.as_deref(),
     };
     let report = |stage: &str, done: u64| session.progress.tick(stage, done);
     if arguments.mesh.leads() {

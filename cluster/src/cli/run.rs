@@ -1,6 +1,6 @@
 //! `run`: makes a run of a job and evaluates it.
 
-use super::options::{JobArguments, MeshArguments, OutputArguments, PlaceArguments};
+use super::options::{JobArguments, MeshArguments, OutputArguments, PlaceArguments, ProgressArguments};
 use super::session::EvaluationSession;
 use crate::print;
 use crate::process::Interrupts;
@@ -21,6 +21,8 @@ pub(crate) struct RunArguments {
     mesh: MeshArguments,
     #[command(flatten)]
     output: OutputArguments,
+    #[command(flatten)]
+    progress: ProgressArguments,
     /// What the run is timed for: `throughput`, or `latency`: one question at a time, nothing shared. Figures are the
     /// same [default: the job's `run.mode`].
     #[arg(long, value_name = "MODE")]
@@ -52,7 +54,8 @@ pub(crate) fn run(places: &PlaceArguments, arguments: RunArguments) -> Result<u8
         places: &opened,
         mesh: &arguments.mesh,
         interrupts: &interrupts,
-        progress: CommandStages::new(),
+        progress: CommandStages::new(arguments.progress.open_log()?),
+        progress_log: arguments.progress.progress_log.as_deref(),
     };
     let report = |stage: &str, done: u64| session.progress.tick(stage, done);
     let check = |names: &RunNames| arguments.output.check_names(names);

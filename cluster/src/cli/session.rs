@@ -1,6 +1,7 @@
 //! Runs one generation of a run to its end, in this process or in children.
 
 mod children;
+mod watch;
 
 use super::options::{MeshArguments, OutputArguments, PlaceArguments, metrics_error};
 use crate::print;
@@ -15,8 +16,9 @@ use hopeval_jobs::run::generation::Generation;
 use hopeval_jobs::run::open::OpenRun;
 use hopeval_jobs::run::settings::ResolvedSettings;
 use hopeval_results::{RunRecord, layout};
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::path::Path;
+use std::sync::Mutex;
+use watch::{EndClock, watch_generation};
 
 /// Everything needed for an evaluation besides its run.
 pub(super) struct EvaluationSession<'a> {
@@ -30,6 +32,8 @@ pub(super) struct EvaluationSession<'a> {
     pub(super) interrupts: &'a Interrupts,
     /// Shows progress.
     pub(super) progress: CommandStages,
+    /// The file with the progress.
+    pub(super) progress_log: Option<&'a Path>,
 }
 
 impl EvaluationSession<'_> {
@@ -64,38 +68,24 @@ impl EvaluationSession<'_> {
     pub(super) fn take_part(&self, lead: Option<String>) -> Result<u8> {
         let membership = self.mesh.membership()?;
         let processes = membership.hosts.len() as u64;
-        let report = |stage: &str, done: u64| self.progress.tick(stage, done);
+        let end = EndClock::default();
+        let report = |stage: &str, done: u64| end.show_stage(&self.progress, stage, done);
         let listener = Mutex::new(self.mesh.metrics.map(MetricsListener::open).transpose().map_err(metrics_error)?);
         let on_ready = |generation: &Generation| {
-            self.watch_progress(generation, processes, listener.lock().ok().and_then(|mut listener| listener.take()));
+            if let Some(listener) = listener.lock().ok().and_then(|mut listener| listener.take())
+                && let Err(error) = serve_metrics(listener, generation)
+            {
+                print::note(&format!("warning: --metrics: {error}"));
+            }
+            let workers = u64::from(self.mesh.workers);
+            if let Err(error) = watch_generation(&self.progress, generation, processes, workers, &end) {
+                print::note(&format!("warning: the progress is not shown: {error}"));
+            }
         };
         let (places, interrupts) = (self.places, self.interrupts);
         let end =
             Process { places, membership, interrupts, report: &report, on_ready: &on_ready }.run_generation(lead)?;
         self.finished_code(&end)
-    }
-
-    /// Shows the progress of a generation from now on.
-    fn watch_progress(&self, generation: &Generation, processes: u64, metrics: Option<MetricsListener>) {
-        if let Some(listener) = metrics
-            && let Err(error) = serve_metrics(listener, generation)
-        {
-            print::note(&format!("warning: --metrics: {error}"));
-        }
-        let counters = Arc::clone(&generation.counters);
-        let total = generation.run.resolved.outcome_count().saturating_sub(generation.outcomes_before());
-        // A process sees only its own share, and all have about equal shares.
-        let gate = generation.gate.clone();
-        let count = move || {
-            let done = counters.outcomes.load(Ordering::Relaxed);
-            let (asked, served) = (counters.sent.load(Ordering::Relaxed), counters.served.load(Ordering::Relaxed));
-            let text = match gate.is_closed() {
-                true => format!("draining: {} batches and requests under way", gate.under_way()),
-                false => format!("{served}/{asked} requests"),
-            };
-            (done, text)
-        };
-        self.progress.follow_count("outcomes", total.div_ceil(processes), count);
     }
 
     /// The exit code of a finished run: it tells whether more outcomes failed than the job allows.

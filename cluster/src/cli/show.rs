@@ -49,7 +49,7 @@ fn open_for_transcripts(places: &PlaceArguments, run: &str) -> Result<OpenRun> {
              {cache}"
         ));
     }
-    let progress = CommandStages::new();
+    let progress = CommandStages::new(None);
     let opened = OpenRun::open(&places, &run, &|stage, done| progress.tick(stage, done));
     progress.clear();
     Ok(opened?)

@@ -54,7 +54,8 @@ pub(crate) fn tune(places: &PlaceArguments, arguments: TuneArguments) -> Result<
             places: &opened,
             mesh: &arguments.mesh,
             interrupts: &interrupts,
-            progress: CommandStages::new(),
+            progress: CommandStages::new(None),
+            progress_log: None,
         };
         let FinishedSearch { search, run, committed } =
             match run_search(&session, &job, step, arguments.quarantine.as_deref())? {

@@ -34,7 +34,7 @@ pub(crate) struct WorldArguments {
 
 pub(crate) fn world(arguments: WorldArguments) -> Result<u8> {
     let settings = WorldSettings::new(arguments.questions, arguments.passages, arguments.seed, arguments.split);
-    let progress = CommandStages::new();
+    let progress = CommandStages::new(None);
     if let Some(out) = &arguments.out {
         let report = generate_world(&settings, out, |p| progress.tick(p.stage, p.done))?;
         progress.clear();

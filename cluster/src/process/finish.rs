@@ -25,8 +25,7 @@ impl Process<'_> {
         let processes = self.membership.hosts.len();
         let mesh = (processes as u32, (processes * self.membership.workers) as u32);
         (self.report)("tables", 0);
-        let report = |done| (self.report)("tables", done);
-        let finished = tables::finish(&generation.run, &mut log, generation.number, &committer, mesh, &report)
+        let finished = tables::finish(&generation.run, &mut log, generation.number, &committer, mesh, &self.report)
             .unwrap_or_else(|error| early.exit_with_fault(&error));
         tracing::info!(outcomes = finished.outcomes, failed = finished.failed, "the tables are written");
         Ok((finished.failed, finished.outcomes))

@@ -71,6 +71,8 @@ impl<'a> Supervision<'a> {
             ProcessEvent::WorkerReady if self.ready => {}
             ProcessEvent::WorkerReady => {
                 self.ready = true;
+                // The last counts: a look between two events would miss them.
+                self.generation.building.report_progress(self.process.report);
                 (self.process.on_ready)(self.generation);
             }
             ProcessEvent::WorkerDone => self.running -= 1,

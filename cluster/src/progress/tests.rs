@@ -63,35 +63,38 @@ fn who_sees_progress() {
 fn a_stage_shows_how_far_it_is_and_ends_with_its_time() {
     // The end of a stage is always drawn, also one that comes early; the rest as often as the terminal likes.
     let early = drawn(ProgressLook::Plain, |progress| {
-        let stage = progress.stage("evaluate", Some(7405), "questions");
+        let stage = progress.shared_stage("evaluate");
         std::thread::scope(|scope| {
-            scope.spawn(|| stage.inc(405));
+            scope.spawn(|| stage.set_share(0.25));
         });
+        stage.set_text("405 of 7405 outcomes; about 3 min left");
     });
-    assert!(early.contains("evaluate       =>"), "{early}");
-    assert!(early.contains(" 405/7,405 questions, ") && early.contains("/s, "), "{early}");
+    assert!(early.contains("evaluate       ===="), "{early}");
+    assert!(early.contains(" 405 of 7405 outcomes; about 3 min left"), "{early}");
     let done = drawn(ProgressLook::Plain, |progress| {
-        let stage = progress.stage("evaluate", Some(7405), "questions");
+        let stage = progress.stage("questions", "questions");
         stage.set(7405);
         stage.bar.clone().with_elapsed(Duration::from_secs(61));
         stage.finish();
     });
-    assert!(done.contains("evaluate       7,405 questions in 61s"), "{done}");
+    assert!(done.contains("questions      7,405 questions in 61s"), "{done}");
     // A stage that took no time is no news.
-    let short = drawn(ProgressLook::Plain, |progress| progress.stage("model scorer", None, "").finish());
+    let short = drawn(ProgressLook::Plain, |progress| progress.stage("model scorer", "").finish());
     assert!(!short.contains(" in 0s"), "{short}");
     let uncounted = drawn(ProgressLook::Plain, |progress| {
-        let stage = progress.stage("model scorer", None, "");
-        stage.bar.clone().with_elapsed(Duration::from_secs(9));
-        stage.finish();
+        for stage in [progress.stage("model scorer", ""), progress.shared_stage("evaluate")] {
+            stage.set_share(0.0);
+            stage.bar.clone().with_elapsed(Duration::from_secs(9));
+            stage.finish();
+        }
     });
-    assert!(uncounted.contains("model scorer   in 9s"), "{uncounted}");
+    assert!(uncounted.contains("model scorer   in 9s") && uncounted.contains("evaluate       in 9s"), "{uncounted}");
 }
 
 #[test]
 fn a_stage_of_unknown_length_has_no_bar() {
     let text = drawn(ProgressLook::Coloured, |progress| {
-        let stage = progress.stage("corpus", None, "passages");
+        let stage = progress.stage("corpus", "passages");
         stage.inc(5_233_329);
     });
     assert!(text.contains("5,233,329 passages, ") && !text.contains('='), "{text}");
@@ -99,10 +102,10 @@ fn a_stage_of_unknown_length_has_no_bar() {
 
 #[test]
 fn every_template_is_one_that_indicatif_knows() {
-    for line in [LineTemplate::Counted, LineTemplate::Open, LineTemplate::Done] {
+    for line in [LineTemplate::Share, LineTemplate::Open, LineTemplate::Done] {
         for look in [ProgressLook::Plain, ProgressLook::Coloured] {
             let text = drawn(look, |progress| {
-                let stage = progress.stage("x", Some(4), "units");
+                let stage = progress.stage("x", "units");
                 stage.bar.set_style(style(look, line));
             });
             assert!(text.contains("units") && !text.contains('{'), "{text}");
@@ -113,9 +116,9 @@ fn every_template_is_one_that_indicatif_knows() {
 #[test]
 fn hidden_progress_counts_all_the_same() {
     let progress = Progress::hidden();
-    let stage = progress.stage("evaluate", Some(3), "questions");
+    let stage = progress.stage("questions", "questions");
     stage.inc(2);
-    assert_eq!(format!("{stage:?}"), "Stage { at: 2, of: Some(3) }");
+    assert_eq!(format!("{stage:?}"), "Stage { at: 2, of: None }");
     assert_eq!(progress.suspend(|| 5), 5);
 }
 
@@ -127,8 +130,8 @@ fn rates_are_short() {
 #[test]
 fn a_log_has_the_state_as_plain_text() {
     let after = Duration::from_secs(90);
-    assert_eq!(plain_text(119, Some(598), "", after), "119 of 598 (19 %) after 90 s");
-    assert_eq!(plain_text(4096, None, "passages", after), "4096 passages after 90 s");
-    let draining = plain_text(3, Some(4), "draining, 12 under way", after);
-    assert_eq!(draining, "3 of 4 (75 %) draining, 12 under way after 90 s");
+    let text = "119 of 598 outcomes; about 6 min left";
+    assert_eq!(plain_text(None, text, after), format!("{text} after 90 s"));
+    assert_eq!(plain_text(Some(4096), "passages", after), "4096 passages after 90 s");
+    assert_eq!(plain_text(None, "", after), "after 90 s");
 }

@@ -17,14 +17,16 @@
 use crate::error::JobError;
 use hopeval_results::{FileRemedy, Log, Store, layout};
 
-/// Links the tables named by the last `Final` record to their published places. Without such a record it does nothing.
+/// Links the tables named by the last `Final` record to their published places, and reports the number of links so far.
+/// Without such a record it does nothing.
 ///
 /// # Errors
 /// The log or a table cannot be read, a link or a copy cannot be made. Calling it again is safe.
-pub fn publish_tables(store: &Store, log: &mut Log) -> Result<(), JobError> {
+pub fn publish_tables(store: &Store, log: &mut Log, report: &dyn Fn(u64)) -> Result<(), JobError> {
     while let Some(last) = log.refresh()?.finished.clone() {
         let mut later = false;
-        for written in &last.tables {
+        for (copied, written) in last.tables.iter().enumerate() {
+            report(copied as u64);
             later = later || log.refresh()?.finished.as_ref() != Some(&last);
             if !later {
                 written.file_check().verify_file(store, &written.path, FileRemedy::Rewrite)?;
@@ -73,10 +75,10 @@ mod tests {
         let (store, mut log) = open();
         let generation = log.append_fence("a", 1, 1, "d").expect("it is fenced");
         let body = written(&store, &log, generation, "first");
-        publish_tables(&store, &mut log).expect("there is nothing to do");
+        publish_tables(&store, &mut log, &|_| ()).expect("there is nothing to do");
         assert!(!store.exists(&layout::final_table("run", "outcomes")).expect("it is known"));
         log.append(generation, "a", body).expect("it is appended");
-        publish_tables(&store, &mut log).expect("it is published");
+        publish_tables(&store, &mut log, &|_| ()).expect("it is published");
         assert_eq!(published(&store), ["first", "first"]);
     }
 
@@ -91,7 +93,7 @@ mod tests {
             let generation = new.append_fence("new", 1, 1, "d").expect("it is fenced");
             let body = written(&store, &new, generation, text);
             new.append(generation, "new", body).expect("it is appended");
-            publish_tables(&store, &mut new).expect("it is published");
+            publish_tables(&store, &mut new, &|_| ()).expect("it is published");
         }
         let error = old.append(generation, "old", late).expect_err("it is superseded");
         assert!(matches!(error, LogError::Superseded { .. }), "{error}");
@@ -109,9 +111,9 @@ mod tests {
         let generation = new.append_fence("new", 1, 1, "d").expect("it is fenced");
         let body = written(&store, &new, generation, "new");
         new.append(generation, "new", body).expect("it is appended");
-        publish_tables(&store, &mut new).expect("it is published");
+        publish_tables(&store, &mut new, &|_| ()).expect("it is published");
         store.put(&layout::final_table("run", "scores"), "old".into()).expect("memory takes it");
-        publish_tables(&store, &mut old).expect("it is published");
+        publish_tables(&store, &mut old, &|_| ()).expect("it is published");
         assert_eq!(published(&store), ["new", "new"]);
         assert_eq!(
             new.state().finished.as_ref().and_then(|last| Some(last.find_table("scores")?.path.as_str())),

@@ -31,7 +31,8 @@ pub struct FinishedRun {
 }
 
 /// Writes the final tables of a run with all cohorts committed, appends their record to the log, and publishes them.
-/// `mesh` is the last generation's processes and workers.
+/// `mesh` is the last generation's processes and workers. `report` gets the stages `tables`, with the number of written
+/// outcomes, and `publishing`, with the number of published tables.
 ///
 /// # Errors
 /// Uncommitted cohorts; a part cannot be read, a table cannot be written, a later generation has begun.
@@ -41,7 +42,7 @@ pub fn finish(
     generation: u64,
     committer: &str,
     mesh: (u32, u32),
-    report: &dyn Fn(u64),
+    report: &dyn Fn(&str, u64),
 ) -> Result<FinishedRun, JobError> {
     // An edit of gold may arrive while the tables are written. It finds the run unfinished, so its command does not
     // rewrite the tables. The log shows it after the record is appended. Later edits find the run finished.
@@ -53,7 +54,7 @@ pub fn finish(
         let body = RecordBody::Final(FinalRecord { tables, gold_edit, golds, live: serde_json::Value::Null });
         log.append(generation, committer, body)?;
         if !log.state().lacks_gold() {
-            publish_tables(&run.places.store, log)?;
+            publish_tables(&run.places.store, log, &|tables| report("publishing", tables))?;
             if log.refresh()?.generation == generation {
                 leftovers::clear_published(&run.places.store, run.id())?;
             }
@@ -68,7 +69,7 @@ pub fn finish(
 /// As [`finish`]; the log cannot be fenced.
 pub fn rewrite(run: &OpenRun, log: &mut Log, committer: &str) -> Result<(), JobError> {
     let generation = log.append_fence(committer, 1, 1, &run.record.job_digest)?;
-    finish(run, log, generation, committer, (1, 1), &|_| ()).map(drop)
+    finish(run, log, generation, committer, (1, 1), &|_, _| ()).map(drop)
 }
 
 /// The number of the last edit of gold in a log.
@@ -82,7 +83,7 @@ fn write_tables(
     log: &Log,
     generation: u64,
     mesh: (u32, u32),
-    report: &dyn Fn(u64),
+    report: &dyn Fn(&str, u64),
 ) -> Result<FinishedRun, JobError> {
     let id = run.id();
     let (committed, expected) = (log.state().total_outcomes(), run.resolved.outcome_count());
@@ -97,10 +98,11 @@ fn write_tables(
     evaluate_outcomes(run, log, &mut |question, outcome, values| {
         writing.add_outcome(question, outcome, values)?;
         if writing.outcomes % 4096 == 0 {
-            report(writing.outcomes);
+            report("tables", writing.outcomes);
         }
         Ok(())
     })?;
+    report("tables", writing.outcomes);
     let OutcomeTables {
         totals: board,
         attribution,

@@ -2,8 +2,11 @@
 
 use super::commits::{CommitParts, CommitThreadHandle};
 use super::corrections::Corrector;
+use super::demand::RequestDemand;
 use super::feed::{QuestionFeed, QuestionShare};
 use super::open::OpenRun;
+use super::progress::{ProcessUsage, ProgressProbe};
+use super::rehearsal::{REHEARSED, RehearsedRounds};
 use super::render::{LeaderParts, WorkerParts, render};
 use super::writes::WriterId;
 use super::{edits, evaluation, leftovers};
@@ -12,15 +15,17 @@ use crate::fault::RunFault;
 use crate::mode::TimingMode;
 use crate::services::answer_index::AnswerIndex;
 use crate::services::dense::build::IndexBuild;
-use crate::services::usage::{ServiceCounters, service_counters};
+use crate::services::usage::service_counters;
+use crate::thread_start::start_thread;
 use crate::waker::OperatorWaker;
+use hopeval_methods::ServiceName;
 use hopeval_operators::OperatorCounters;
 use hopeval_operators::flush::Flush;
 use hopeval_operators::gate::Gate;
 use hopeval_results::{Log, RunRecord, Store};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use timely::worker::Worker;
 
@@ -37,7 +42,9 @@ pub struct Generation {
     /// Counters of this process.
     pub counters: Arc<OperatorCounters>,
     /// Usage of the services, for each worker of this process.
-    pub usage: Mutex<Vec<ServiceCounters>>,
+    pub usage: ProcessUsage,
+    /// Requests of this process's machines, by round.
+    pub demand: Arc<RequestDemand>,
     /// Lets work begin, until the run is to stop early.
     pub gate: Gate,
     /// Requests the write of everything computed, when the run stops early.
@@ -102,7 +109,8 @@ impl Generation {
             run,
             number,
             counters: Arc::default(),
-            usage: Mutex::default(),
+            usage: Arc::default(),
+            demand: Arc::default(),
             building: Arc::new(IndexBuild::new(&fault)),
             gate: Gate::default(),
             flush: Flush::default(),
@@ -118,6 +126,54 @@ impl Generation {
     /// Outcomes committed by earlier generations.
     pub fn outcomes_before(&self) -> u64 {
         self.log.state().total_outcomes()
+    }
+
+    /// Reads how far this process is with its part of the generation, from any thread.
+    ///
+    /// # Errors
+    /// The run was opened without its services.
+    pub fn progress_probe(&self) -> Result<ProgressProbe, JobError> {
+        let catalogue = &self.run.configurations()?.catalogue;
+        let journalled =
+            |name: &Arc<str>| catalogue.info(&ServiceName(Arc::clone(name))).is_some_and(|info| info.journalled);
+        let mut services = catalogue.services().clone();
+        services.retain(|name, _| journalled(name));
+        Ok(ProgressProbe {
+            counters: Arc::clone(&self.counters),
+            usage: Arc::clone(&self.usage),
+            demand: Arc::clone(&self.demand),
+            services,
+        })
+    }
+
+    /// Rehearses some of the questions in a thread of its own, for an estimate of the requests to come. Sends one
+    /// result; none if the run drains, and none if it is timed for latency, which other work would disturb.
+    ///
+    /// # Errors
+    /// The questions cannot be read; the thread cannot be started.
+    pub fn rehearse(&self) -> Result<Receiver<RehearsedRounds>, JobError> {
+        let (sender, receiver) = channel();
+        if self.run.resolved.job.run.mode == TimingMode::Latency {
+            return Ok(receiver);
+        }
+        let (cohort_size, committed) = (self.run.resolved.cohort_size, self.committed.clone());
+        let questions = self.run.questions_from(&self.log, self.first_open())?;
+        let (configurations, gate) = (Arc::clone(self.run.configurations()?), self.gate.clone());
+        let rehearse = move || {
+            let mut rehearsed = RehearsedRounds::default();
+            // An unreadable question is reported by the worker that reads it.
+            let open = questions.flatten().filter(|row| !committed.contains(&(row.index / cohort_size)));
+            for row in open.take(REHEARSED) {
+                if gate.is_closed() {
+                    return;
+                }
+                rehearsed.drive_question(&configurations, &row);
+            }
+            // Nobody waits for it if the command has ended.
+            drop(sender.send(rehearsed));
+        };
+        start_thread("rehearsal", rehearse)?;
+        Ok(receiver)
     }
 
     /// Makes missing indexes of the services, together with all workers. A process that stops meanwhile has nothing to
@@ -150,6 +206,7 @@ impl Generation {
             answer_index,
             counters: Arc::clone(&self.counters),
             usage,
+            demand: Arc::clone(&self.demand),
             in_flight: self.run.resolved.in_flight(),
             batch: self.run.resolved.job.run.batch,
             mode: self.run.resolved.job.run.mode,
@@ -167,16 +224,21 @@ impl Generation {
     /// worker has them all: each request is answered by its owner, and the other workers ask nothing.
     fn question_feed(&self, index: u64, workers: u64) -> Result<QuestionFeed, JobError> {
         let resolved = &self.run.resolved;
-        let first_open = (0..resolved.cohort_count()).find(|cohort| !self.committed.contains(cohort));
-        let from = first_open.unwrap_or(u64::MAX).saturating_mul(resolved.cohort_size);
         let share = QuestionShare {
             index,
             askers: if resolved.job.run.mode == TimingMode::Latency { 1 } else { workers },
             cohort_size: resolved.cohort_size,
             committed: self.committed.clone(),
         };
-        let questions = self.run.questions_from(&self.log, from)?;
+        let questions = self.run.questions_from(&self.log, self.first_open())?;
         share.start_reading(questions, self.gate.clone(), self.fault.clone())
+    }
+
+    /// The position of the first question that is not committed; beyond all questions if there is none.
+    fn first_open(&self) -> u64 {
+        let resolved = &self.run.resolved;
+        let first_open = (0..resolved.cohort_count()).find(|cohort| !self.committed.contains(cohort));
+        first_open.unwrap_or(u64::MAX).saturating_mul(resolved.cohort_size)
     }
 
     /// Ends this process's part early: no further question is admitted, no machine is stepped, and no service begins a

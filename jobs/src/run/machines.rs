@@ -2,6 +2,7 @@
 //!
 //! The one file that knows both a [`Machine`] and the operator that drives it.
 
+use super::demand::{RequestDemand, RoundRequests};
 use super::outcome::{FinishedOutcome, OutcomeTiming, OutcomeUsage, outcome_row};
 use crate::mode::TimingMode;
 use crate::prepare::questions::question_context;
@@ -86,12 +87,18 @@ pub struct MachineOpener {
     configurations: Arc<RunConfigurations>,
     evaluator: Arc<OutcomeEvaluator>,
     mode: TimingMode,
+    demand: Arc<RequestDemand>,
 }
 
 impl MachineOpener {
-    /// An opener for one worker.
-    pub fn new(configurations: Arc<RunConfigurations>, evaluator: Arc<OutcomeEvaluator>, mode: TimingMode) -> Self {
-        Self { configurations, evaluator, mode }
+    /// An opener for one worker; `demand` counts the requests of its machines.
+    pub fn new(
+        configurations: Arc<RunConfigurations>,
+        evaluator: Arc<OutcomeEvaluator>,
+        mode: TimingMode,
+        demand: Arc<RequestDemand>,
+    ) -> Self {
+        Self { configurations, evaluator, mode, demand }
     }
 }
 
@@ -112,6 +119,7 @@ impl QuestionOpener for MachineOpener {
             configuration: configuration as u32,
             configurations: Arc::clone(&self.configurations),
             mode: self.mode,
+            demand: Arc::clone(&self.demand),
             asked: Vec::new(),
             keys: Vec::new(),
             charged: BTreeSet::new(),
@@ -139,6 +147,7 @@ pub struct HostedMachine {
     configuration: u32,
     configurations: Arc<RunConfigurations>,
     mode: TimingMode,
+    demand: Arc<RequestDemand>,
     /// The requests of the current round, for reading the answers. Neighbouring requests whose answers are read alike
     /// are one entry: the first request and their number. This saves memory: a round has hundreds of requests, a sweep
     /// has thousands of rounds at once, and payloads are not needed after sending.
@@ -170,6 +179,13 @@ impl HostedMachine {
         }
         let corpus = &self.configurations.catalogue.corpus;
         let asked = std::mem::take(&mut self.asked);
+        let mut left = responses.iter();
+        let answers = asked.iter().map(|(request, count)| {
+            let mut answers = RoundRequests::default();
+            left.by_ref().take(*count).for_each(|served| answers += computed_answer(served));
+            (&request.service, answers)
+        });
+        self.demand.count_answers(self.configuration, self.rounds, answers);
         let each = asked.iter().flat_map(|(request, count)| std::iter::repeat_n(request, *count));
         each.zip(responses)
             .map(|(request, served)| {
@@ -184,6 +200,7 @@ impl HostedMachine {
     }
 
     fn finish(&mut self, outcome: Outcome) -> Rc<FinishedOutcome> {
+        self.demand.count_end(self.configuration, self.rounds);
         let seconds = |us: u64| us as f64 / 1e6;
         let timing = Timing {
             service_s: seconds(self.service_us),
@@ -195,6 +212,18 @@ impl HostedMachine {
         let row = outcome_row(self.configuration, &self.question, outcome, self.rounds, usage, Some(measured));
         Rc::new(FinishedOutcome { question: Rc::clone(&self.gold), row })
     }
+}
+
+/// The count of an answer: nothing, if it was known.
+fn computed_answer(served: &ServedResponse) -> RoundRequests {
+    if served.cached {
+        return RoundRequests::default();
+    }
+    let work = &served.response.work;
+    let tokens = work.prompt_tokens + work.completion_tokens + work.scored_tokens;
+    // A model's service time is that of its whole batch, so its share of the device's time counts.
+    let busy_us = if served.device_us > 0 { served.device_us } else { served.service_us };
+    RoundRequests { sent: 0, answered: 1, tokens, busy_us }
 }
 
 /// Adds a request to the last group if answers to both are read alike. Otherwise begins another group.
@@ -246,5 +275,17 @@ impl DrivenMachine for HostedMachine {
                 DrivenStep::Ask(asked.collect())
             }
         }
+    }
+
+    fn count_sent(&mut self, positions: &[usize]) {
+        // Both are ascending: each group of the round takes the positions before its end.
+        let (mut end, mut left) = (0, positions);
+        let sent = self.asked.iter().map(|(request, count)| {
+            end += count;
+            let (of_group, others) = left.split_at(left.partition_point(|position| *position < end));
+            left = others;
+            (&request.service, of_group.len() as u64)
+        });
+        self.demand.count_round(self.configuration, self.rounds, sent);
     }
 }

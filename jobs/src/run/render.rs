@@ -4,6 +4,7 @@ use crate::error::JobError;
 use crate::fault::RunFault;
 use crate::mode::TimingMode;
 use crate::run::commits::CohortCommitter;
+use crate::run::demand::RequestDemand;
 use crate::run::evaluator::{OutcomeEvaluator, TallyKey};
 use crate::run::feed::QuestionFeed;
 use crate::run::journal_writer::JournalWriter;
@@ -55,6 +56,8 @@ pub struct WorkerParts {
     pub counters: Arc<OperatorCounters>,
     /// Usage of this worker's services.
     pub usage: ServiceCounters,
+    /// Requests of the process's machines, by round.
+    pub demand: Arc<RequestDemand>,
     /// Questions in flight.
     pub in_flight: usize,
     /// Most requests of a batch.
@@ -118,7 +121,7 @@ pub fn render(worker: &mut Worker, parts: WorkerParts) -> Result<(), JobError> {
     };
     worker.dataflow::<u64, _, _>(|scope| {
         let questions = admit(scope, parts.feed, &credits, &parts.counters);
-        let opener = MachineOpener::new(parts.configurations, Arc::clone(&parts.evaluator), parts.mode);
+        let opener = MachineOpener::new(parts.configurations, Arc::clone(&parts.evaluator), parts.mode, parts.demand);
         let (outcomes, records) = scope.iterative::<u32, _, _>(|inner| {
             let (handle, replies) = inner.loop_variable::<Vec<_>>(1);
             let (requests, outcomes) =

@@ -46,7 +46,7 @@ use hopeval_lm::session::Session;
 use hopeval_methods::{FailureKind, Request, RequestKind, Response};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -194,6 +194,17 @@ impl Service for LmService {
 
     fn estimate(&self, corpus: &Corpus, request: &Request) -> Response {
         self.with_model(|model| model.estimate(corpus, request))
+    }
+
+    fn prepared_requests(&self) -> Option<(u64, u64)> {
+        let further = self.further.get().map_or(&[][..], Vec::as_slice);
+        let engines = self.model_if_open().map(|model| &model.session).into_iter().chain(further);
+        let counters = engines.map(|session| session.engine.counters());
+        counters
+            .map(|counters| {
+                (counters.requests.load(Ordering::Relaxed), counters.requested_tokens.load(Ordering::Relaxed))
+            })
+            .reduce(|sum, more| (sum.0 + more.0, sum.1 + more.1))
     }
 
     fn parameter_count(&self) -> Option<u64> {

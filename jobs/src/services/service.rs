@@ -171,6 +171,11 @@ pub trait Service: Any + Send + Sync {
         self.answer(corpus, request)
     }
 
+    /// Requests to its model that are prepared so far, and their tokens; `None` without a model of its own. Only grows.
+    fn prepared_requests(&self) -> Option<(u64, u64)> {
+        None
+    }
+
     /// Number of weights of its model, if it is open.
     fn parameter_count(&self) -> Option<u64> {
         None

@@ -134,7 +134,7 @@ impl Bench {
             panic!("{error}");
         }
         let mesh = (1, workers as u32);
-        tables::finish(&generation.run, &mut log, number, "test", mesh, &|_| ()).unwrap();
+        tables::finish(&generation.run, &mut log, number, "test", mesh, &|_, _| ()).unwrap();
         let place = |table: &str| layout::final_table(&run, table);
         let bytes = |table: &str| places.store.get(&place(table)).unwrap().to_vec();
         let outcomes = read_table::<FinalOutcomeRow>(&places.store, &place("outcomes")).unwrap();

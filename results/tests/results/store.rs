@@ -88,3 +88,20 @@ fn a_second_name_in_a_folder_takes_no_bytes_and_leaves_no_files() {
     let files: Vec<_> = std::fs::read_dir(folder.path().join("final")).unwrap().flatten().collect();
     assert_eq!(files.len(), 1, "no staging file is left: {files:?}");
 }
+
+#[test]
+fn a_folder_that_gives_no_answer_is_an_error_after_a_time_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    // Opening it waits for a writer, for ever: as a file of a network file system without its server.
+    let made = std::process::Command::new("mkfifo").arg(folder.path().join("stuck")).status().unwrap();
+    assert!(made.success());
+    let store = Store::open(folder.path().to_str().unwrap()).unwrap();
+    // Limits are shortest after this.
+    store.end_patience();
+    let error = store.get("stuck").unwrap_err();
+    assert!(matches!(&error, StoreError::Hung { path, .. } if path.ends_with("stuck")), "{error}");
+    assert!(error.may_pass() && error.to_string().contains("gave no answer for"), "{error}");
+    // Other files still have answers.
+    store.put("well", Bytes::from_static(b"x")).unwrap();
+    assert_eq!(store.get("well").unwrap(), "x");
+}

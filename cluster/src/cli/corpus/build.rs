@@ -36,7 +36,7 @@ pub(super) fn build_corpus(arguments: &BuildArguments) -> Result<u8> {
         links: parse_named::<LinkSource>("links", &arguments.links)?,
         ..CorpusSettings::default()
     };
-    let progress = CommandStages::new();
+    let progress = CommandStages::new(None);
     let mut builder = CorpusBuilder::create(&arguments.out, settings)?;
     for path in &arguments.sources {
         let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());

@@ -14,6 +14,8 @@ impl EvaluationSession<'_> {
     /// Runs one generation to its end in children, and returns the exit code of the whole.
     pub(super) fn start_children(&self, run: &str) -> Result<u8> {
         let program = std::env::current_exe()?;
+        // From now on process 0 shows the progress.
+        self.progress.clear();
         // A process that has not noticed a loss within the stall bound will never notice it.
         let grace = GracePeriods::default();
         let grace = GracePeriods { notice: grace.notice.min(self.mesh.membership()?.stall_bound), ..grace };
@@ -52,6 +54,9 @@ impl EvaluationSession<'_> {
         command.args(["--mesh-deadline", &mesh.mesh_deadline.to_string()]);
         if let Some(address) = mesh.metrics_address(process) {
             command.args(["--metrics", &address.to_string()]);
+        }
+        if let (0, Some(path)) = (process, self.progress_log) {
+            command.arg("--progress-log").arg(path);
         }
         command
     }

@@ -27,7 +27,7 @@ pub(super) fn construct_from_questions(
         job.corpus.source = OneOrMany::Many(arguments.corpus.clone());
     }
     let places = places.open_to_compute()?;
-    let progress = CommandStages::new();
+    let progress = CommandStages::new(None);
     let report = |stage: &str, done: u64| progress.tick(stage, done);
     let corpus = places.cache.corpus(&job, &report)?;
     let index = bm25::open_bm25(&Bm25Parameters::default(), "negatives", &corpus, &places, &report)?;

@@ -54,6 +54,8 @@ pub struct IndexBuild {
     current: Mutex<Option<String>>,
     /// Number of its passages embedded by this process.
     embedded: Arc<AtomicU64>,
+    /// Finished indexes with these numbers, until they are reported.
+    finished: Mutex<Vec<(String, u64)>>,
     fault: RunFault,
 }
 
@@ -63,8 +65,11 @@ impl IndexBuild {
         Self { fault: fault.clone(), ..Self::default() }
     }
 
-    /// Reports the progress.
+    /// Reports the progress: the last number of each finished index once, then that of the index under construction.
     pub fn report_progress(&self, report: ProgressReporter<'_>) {
+        for (name, embedded) in std::mem::take(&mut *self.finished.lock().unwrap_or_else(PoisonError::into_inner)) {
+            report(&format!("index {name}"), embedded);
+        }
         if let Some(name) = &*self.current.lock().unwrap_or_else(PoisonError::into_inner) {
             report(&format!("index {name}"), self.embedded.load(Ordering::Relaxed));
         }
@@ -79,8 +84,10 @@ impl IndexBuild {
     fn set_current(&self, name: Option<&str>) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if current.as_deref() != name {
-            self.embedded.store(0, Ordering::Relaxed);
-            *current = name.map(str::to_owned);
+            let embedded = self.embedded.swap(0, Ordering::Relaxed);
+            let ended = std::mem::replace(&mut *current, name.map(str::to_owned));
+            let mut finished = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
+            finished.extend(ended.map(|name| (name, embedded)));
         }
     }
 }
@@ -147,7 +154,10 @@ pub(in crate::services) fn build_alone(
     let thread = std::thread::Builder::new().name("index".to_owned()).spawn(work).map_err(thread_failed)?;
     let made = loop {
         match receiver.recv_timeout(PARK) {
-            Ok(made) => break Some(made),
+            Ok(made) => {
+                building.report_progress(report);
+                break Some(made);
+            }
             Err(RecvTimeoutError::Timeout) => building.report_progress(report),
             Err(RecvTimeoutError::Disconnected) => break None,
         }

@@ -24,3 +24,26 @@ fn a_folder_is_one_place_by_whatever_name() {
     let error = MissingIndex::new(&dir.path().join("nowhere/index.idx"), 3).unwrap_err().to_string();
     assert!(error.contains("cannot read") && error.contains("nowhere"), "{error}");
 }
+
+#[test]
+fn the_last_count_of_each_index_is_reported_once() {
+    let building = IndexBuild::default();
+    let reported = Mutex::new(Vec::new());
+    let report = |stage: &str, done: u64| reported.lock().unwrap().push((stage.to_owned(), done));
+    let news = || {
+        building.report_progress(&report);
+        std::mem::take(&mut *reported.lock().unwrap())
+    };
+    assert!(news().is_empty());
+    building.set_current(Some("one"));
+    building.embedded.fetch_add(4096, Ordering::Relaxed);
+    assert_eq!(news(), [("index one".to_owned(), 4096)]);
+    // It ends between two looks, and the next one begins.
+    building.embedded.fetch_add(904, Ordering::Relaxed);
+    building.set_current(Some("two"));
+    assert_eq!(news(), [("index one".to_owned(), 5000), ("index two".to_owned(), 0)]);
+    building.embedded.fetch_add(7, Ordering::Relaxed);
+    building.set_current(None);
+    assert_eq!(news(), [("index two".to_owned(), 7)]);
+    assert!(news().is_empty());
+}

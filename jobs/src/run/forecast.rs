@@ -1,0 +1,392 @@
+//! Estimates the time left of a process's part of a run, from its progress.
+//!
+//! ```text
+//!   rounds of machines --> requests still to come, by configuration, round and service  (evidence, else a rehearsal)
+//!   + waiting requests  --> x seconds of service of such a request --> work left
+//!   work left x recent seconds of clock for a second of work + the time of the final tables --> time left, damped
+//! ```
+//!
+//! Requests of one service differ: a second round's prompts may be longer, and may share nothing. So the cost of a
+//! request is that of its round, as measured over machines that completed it. Services share the processor, and
+//! work of hosts is in no service's time: the observed ratio of clock to work covers both. As long as there is no
+//! evidence, there is no estimate.
+
+use super::demand::{RoundCounts, RoundRequests, RoundTable};
+use super::progress::{ProgressSample, ServiceProgress};
+use super::rehearsal::RehearsedRounds;
+use hopeval_methods::ServiceName;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The part of a run to be estimated.
+#[derive(Clone, Debug, Default)]
+pub struct ForecastedWork {
+    /// Questions of the process.
+    pub questions: u64,
+    /// Configurations.
+    pub configurations: u64,
+    /// Outcomes of the whole run: of all processes, and of earlier generations.
+    pub all_outcomes: u64,
+    /// Workers of the process: as many requests of one service are computed at once at most.
+    pub workers: u64,
+    /// Weights of the services' models, where known.
+    pub parameters: BTreeMap<String, u64>,
+}
+
+/// The estimate of a process's time left, improved by every sample.
+#[derive(Debug, Default)]
+pub struct RunForecast {
+    work: ForecastedWork,
+    rehearsed: RehearsedRounds,
+    /// Whether a rehearsal has ended, whatever it gave.
+    has_rehearsed: bool,
+    last: Option<(Duration, ProgressSample)>,
+    /// Recent seconds of clock, and the seconds of work done in them.
+    recent: RecentPace,
+    /// Recent work of each service.
+    services: BTreeMap<Arc<str>, RecentService>,
+    /// The shown estimate in seconds.
+    shown: Option<f64>,
+}
+
+/// The state of a run, estimated.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunEstimate {
+    /// The time left, until the final tables are published; `None` without evidence.
+    pub left: Option<Duration>,
+    /// The share of the time that has passed, from 0 to 1; 0 without evidence.
+    pub share: f64,
+    /// The service with the most work left: its name, its answered requests, and all expected ones.
+    pub busiest: Option<(String, u64, u64)>,
+}
+
+/// Clock and work, both decayed alike.
+#[derive(Clone, Copy, Debug, Default)]
+struct RecentPace {
+    clock: f64,
+    work: f64,
+}
+
+/// Counts of a service, decayed alike.
+#[derive(Clone, Copy, Debug, Default)]
+struct RecentService {
+    journalled: f64,
+    computed: f64,
+    busy: f64,
+}
+
+/// Requests still to come or waiting, of one service.
+#[derive(Clone, Copy, Debug, Default)]
+struct ServiceLoad {
+    /// Requests, waiting ones included.
+    requests: f64,
+    /// Their seconds of service.
+    busy: f64,
+    /// Tokens of those that are not prepared yet.
+    tokens: f64,
+}
+
+/// Work of the hosts for a reply that no service counts, in seconds: a guess for runs that only read the journal. The
+/// ratio of clock to work corrects it.
+const REPLY_WORK: f64 = 20e-6;
+
+/// The same for an outcome, with its evaluation.
+const OUTCOME_WORK: f64 = 100e-6;
+
+/// The same for a token of a request to a model: assembling, tokenising and queueing the request.
+const TOKEN_WORK: f64 = 1e-6;
+
+/// Seconds that the end of every run takes: the last commit, the tables, their publication.
+const END_FIXED: f64 = 0.6;
+
+/// Seconds of an outcome in the final tables.
+const END_OUTCOME: f64 = 0.1e-3;
+
+/// The weight of the rehearsal, in questions.
+const REHEARSED_WEIGHT: f64 = 2.0;
+
+/// Without a rehearsal there is an estimate from one outcome in so many.
+const KNOWN_FROM: u64 = 20;
+
+/// Seconds before the first estimate.
+const FIRST_AFTER: f64 = 2.0;
+
+/// Machines that must have completed a round before its measured cost counts.
+const MEASURED_FROM: u64 = 20;
+
+impl RunForecast {
+    /// The estimate for `work`.
+    pub fn new(work: ForecastedWork) -> Self {
+        Self { work, ..Self::default() }
+    }
+
+    /// Takes a rehearsal of some questions.
+    pub fn set_rehearsed(&mut self, rehearsed: RehearsedRounds) {
+        (self.rehearsed, self.has_rehearsed) = (rehearsed, true);
+    }
+
+    /// Seconds from the last outcome to the published tables.
+    pub fn end_seconds(&self) -> f64 {
+        END_FIXED + END_OUTCOME * self.work.all_outcomes as f64
+    }
+
+    /// Takes the progress at `elapsed` since the run began, and returns the estimate. Samples come in order of time.
+    pub fn observe(&mut self, elapsed: Duration, sample: &ProgressSample) -> RunEstimate {
+        let since = self.take_sample(elapsed, sample);
+        let loads = self.expected_loads(sample);
+        let busiest = busiest_service(&loads, sample);
+        let seconds = elapsed.as_secs_f64();
+        let raw = self.raw_left(seconds, sample, &loads);
+        self.shown = raw.map(|raw| damped(self.shown, raw, since, seconds));
+        RunEstimate {
+            left: self.shown.map(Duration::from_secs_f64),
+            share: self.shown.map_or(0.0, |left| seconds / (seconds + left)),
+            busiest,
+        }
+    }
+
+    /// Adds what was done since the last sample to the recent pace. Returns the seconds since then.
+    fn take_sample(&mut self, elapsed: Duration, sample: &ProgressSample) -> f64 {
+        let first = || (Duration::ZERO, ProgressSample::before(sample));
+        let (at, before) = self.last.replace((elapsed, sample.clone())).unwrap_or_else(first);
+        let since = elapsed.saturating_sub(at).as_secs_f64();
+        // The longer a run lasts, the longer its pace is averaged.
+        let kept = (-since / (elapsed.as_secs_f64() / 5.0).clamp(3.0, 60.0)).exp();
+        let mut busy = 0.0;
+        for (name, now) in &sample.services {
+            let then = before.services.get(name).copied().unwrap_or_default();
+            let more = |now: u64, then: u64| now.saturating_sub(then) as f64;
+            let recent = self.services.entry(Arc::clone(name)).or_default();
+            let seconds = more(now.busy_us, then.busy_us) / 1e6;
+            busy += seconds + more(now.prepared_tokens, then.prepared_tokens) * TOKEN_WORK;
+            recent.journalled = recent.journalled * kept + more(now.journalled, then.journalled);
+            recent.computed = recent.computed * kept + more(now.computed, then.computed);
+            recent.busy = recent.busy * kept + seconds;
+        }
+        let replies = sample.served.saturating_sub(before.served) as f64;
+        let outcomes = sample.outcomes.saturating_sub(before.outcomes) as f64;
+        let work = busy + replies * REPLY_WORK + outcomes * OUTCOME_WORK;
+        self.recent = RecentPace { clock: self.recent.clock * kept + since, work: self.recent.work * kept + work };
+        since
+    }
+
+    /// The estimate without damping; `None` without evidence.
+    fn raw_left(&self, elapsed: f64, sample: &ProgressSample, loads: &BTreeMap<Arc<str>, ServiceLoad>) -> Option<f64> {
+        let all = self.work.questions * self.work.configurations;
+        let knows_rounds = self.has_rehearsed || sample.outcomes * KNOWN_FROM > all;
+        if elapsed < FIRST_AFTER || !knows_rounds || self.recent.work <= 0.0 || sample.rounds.is_empty() {
+            return None;
+        }
+        let outcomes = all.saturating_sub(sample.outcomes) as f64;
+        let (mut work, mut longest) = (outcomes * OUTCOME_WORK, 0.0_f64);
+        for load in loads.values() {
+            work += load.busy + load.requests * REPLY_WORK + load.tokens * TOKEN_WORK;
+            longest = longest.max(load.busy / self.work.workers.max(1) as f64);
+        }
+        let pace = self.recent.clock / self.recent.work;
+        Some((work * pace).max(longest) + self.end_seconds())
+    }
+
+    /// The requests still to come, and their service, by service.
+    fn expected_loads(&self, sample: &ProgressSample) -> BTreeMap<Arc<str>, ServiceLoad> {
+        let costs = RequestCosts::new(self, sample);
+        let mut future: BTreeMap<Arc<str>, ServiceLoad> = BTreeMap::new();
+        // Waiting requests: those of machines in their rounds, in shares.
+        let mut open: BTreeMap<Arc<str>, ServiceLoad> = BTreeMap::new();
+        for configuration in 0..self.work.configurations as u32 {
+            let mut coming = 0.0;
+            for stage in self.stages(configuration, &sample.rounds) {
+                for (service, mean) in &stage.means {
+                    let cost = costs.of_round(service, stage.counts, stage.rehearsed);
+                    let (soon, now) = (coming * mean, stage.active * mean);
+                    let come = future.entry(Arc::clone(&service.0)).or_default();
+                    come.requests += soon;
+                    come.busy += soon * cost.coming;
+                    let waits = open.entry(Arc::clone(&service.0)).or_default();
+                    waits.requests += now;
+                    waits.busy += now * cost.waiting;
+                }
+                coming = (coming + stage.active) * stage.goes_on;
+            }
+        }
+        for (name, progress) in &sample.services {
+            let load = future.entry(Arc::clone(name)).or_default();
+            let computed = costs.computed_share(name);
+            load.busy *= computed;
+            let waiting = progress.waiting() as f64;
+            if progress.prepared > 0 {
+                let unprepared = (progress.requests - progress.journalled).saturating_sub(progress.prepared) as f64;
+                let mean = progress.prepared_tokens as f64 / progress.prepared as f64;
+                load.tokens = (load.requests * computed + unprepared) * mean;
+            }
+            let mean = open.get(name).filter(|open| open.requests > 0.0).map(|open| open.busy / open.requests);
+            load.requests += waiting;
+            load.busy += waiting * mean.unwrap_or_else(|| costs.of_service(name));
+        }
+        future
+    }
+
+    /// The rounds of a configuration in order, from round 0, before the first requests.
+    fn stages<'a>(&'a self, configuration: u32, rounds: &'a RoundTable) -> Vec<RoundStage<'a>> {
+        let last = |rounds: &RoundTable| {
+            rounds.range((configuration, 0)..=(configuration, u32::MAX)).next_back().map_or(0, |((_, round), _)| *round)
+        };
+        let last = last(rounds).max(last(&self.rehearsed.rounds));
+        let weight = REHEARSED_WEIGHT / self.rehearsed.questions.max(1) as f64;
+        let table = |rounds: &'a RoundTable, round: u32| rounds.get(&(configuration, round));
+        let count = |counts: Option<&RoundCounts>, pick: fn(&RoundCounts) -> u64| counts.map_or(0, pick) as f64;
+        let stage = |round: u32| {
+            let (counts, rehearsed) = (table(rounds, round), table(&self.rehearsed.rounds, round));
+            let (next, rehearsed_next) = (table(rounds, round + 1), table(&self.rehearsed.rounds, round + 1));
+            let reached = if round == 0 { self.work.questions as f64 } else { count(counts, |c| c.reached) };
+            let (ended, went_on) = (count(counts, |c| c.ended), count(next, |c| c.reached));
+            let goes_on = went_on + weight * count(rehearsed_next, |c| c.reached);
+            let stops = ended + weight * count(rehearsed, |c| c.ended);
+            RoundStage {
+                counts,
+                rehearsed,
+                active: (reached - ended - went_on).max(0.0),
+                goes_on: if goes_on > 0.0 { goes_on / (goes_on + stops) } else { 0.0 },
+                means: mean_requests(counts, rehearsed, weight),
+            }
+        };
+        (0..=last).map(stage).collect()
+    }
+}
+
+/// One round of a configuration.
+struct RoundStage<'a> {
+    counts: Option<&'a RoundCounts>,
+    rehearsed: Option<&'a RoundCounts>,
+    /// Machines in the round; in round 0 those to be opened.
+    active: f64,
+    /// The share of its machines that ask a further round.
+    goes_on: f64,
+    /// Requests of a machine, by service.
+    means: Vec<(&'a ServiceName, f64)>,
+}
+
+/// The requests that a machine sends in a round, by service: the mean over real machines and rehearsed ones.
+fn mean_requests<'a>(
+    counts: Option<&'a RoundCounts>,
+    rehearsed: Option<&'a RoundCounts>,
+    weight: f64,
+) -> Vec<(&'a ServiceName, f64)> {
+    let (mut machines, mut sent): (f64, BTreeMap<&ServiceName, f64>) = (0.0, BTreeMap::new());
+    for (counts, weight) in [(counts, 1.0), (rehearsed, weight)] {
+        let Some(counts) = counts else { continue };
+        machines += weight * counts.reached as f64;
+        for (service, requests) in &counts.requests {
+            *sent.entry(service).or_default() += weight * requests.sent as f64;
+        }
+    }
+    if machines <= 0.0 {
+        return Vec::new();
+    }
+    sent.into_iter().map(|(service, sent)| (service, sent / machines)).collect()
+}
+
+/// Seconds of service of one request.
+#[derive(Clone, Copy, Debug, Default)]
+struct RoundCost {
+    /// Of one that waits.
+    waiting: f64,
+    /// Of one still to come.
+    coming: f64,
+}
+
+/// What a request costs, as far as it is known.
+struct RequestCosts<'a> {
+    forecast: &'a RunForecast,
+    sample: &'a ProgressSample,
+    /// Services with a round that enough machines have completed.
+    measured: Vec<&'a ServiceName>,
+    /// Seconds of service for a token and a weight of a model, over all services.
+    token_weight: Option<f64>,
+}
+
+impl<'a> RequestCosts<'a> {
+    fn new(forecast: &'a RunForecast, sample: &'a ProgressSample) -> Self {
+        let requests = sample.rounds.values().flat_map(|counts| &counts.requests);
+        let measured = requests.filter(|(_, requests)| requests.answered >= MEASURED_FROM).map(|(name, _)| name);
+        let mut costs = Self { forecast, sample, measured: measured.collect(), token_weight: None };
+        let (mut busy, mut weighted) = (0.0, 0.0);
+        for (name, service) in sample.services.iter().filter(|(_, service)| service.computed_tokens > 0) {
+            busy += service.busy_us as f64 / 1e6;
+            weighted += service.computed_tokens as f64 * costs.parameters(name);
+        }
+        costs.token_weight = (weighted > 0.0).then(|| busy / weighted);
+        costs
+    }
+
+    fn parameters(&self, service: &str) -> f64 {
+        self.forecast.work.parameters.get(service).map_or(1.0, |parameters| *parameters as f64)
+    }
+
+    /// The cost of a request of one round.
+    fn of_round(
+        &self,
+        service: &ServiceName,
+        counts: Option<&RoundCounts>,
+        rehearsed: Option<&RoundCounts>,
+    ) -> RoundCost {
+        let requests = |counts: Option<&RoundCounts>| counts.and_then(|counts| counts.requests.get(service)).copied();
+        if let Some(RoundRequests { answered, busy_us, .. }) = requests(counts)
+            && answered >= MEASURED_FROM
+        {
+            let cost = busy_us as f64 / 1e6 / answered as f64;
+            return RoundCost { waiting: cost, coming: cost };
+        }
+        let of_service = self.of_service(&service.0);
+        let tokens = requests(rehearsed).filter(|requests| requests.answered > 0 && requests.tokens > 0);
+        let guessed = tokens.and_then(|RoundRequests { answered, tokens, .. }| {
+            Some(tokens as f64 / answered as f64 * self.token_cost(&service.0)?)
+        });
+        let coming = guessed.unwrap_or(of_service);
+        // What a service computes is mostly of its first round with requests, until that round is measured.
+        let of_this_round = of_service > 0.0 && !self.measured.contains(&service);
+        RoundCost { waiting: if of_this_round { of_service } else { coming }, coming }
+    }
+
+    /// Seconds of service of a token that is computed for one request alone.
+    fn token_cost(&self, service: &str) -> Option<f64> {
+        let known = self.sample.services.get(service).filter(|service| service.computed_tokens > 0);
+        let own = |service: &ServiceProgress| service.busy_us as f64 / 1e6 / service.computed_tokens as f64;
+        known.map(own).or_else(|| Some(self.token_weight? * self.parameters(service)))
+    }
+
+    /// The recent cost of a service's request; 0 as long as it has computed nothing.
+    fn of_service(&self, service: &str) -> f64 {
+        let recent = self.forecast.services.get(service).copied().unwrap_or_default();
+        if recent.computed > 0.0 { recent.busy / recent.computed } else { 0.0 }
+    }
+
+    /// The share of a service's requests that are computed: the others are in the journal.
+    fn computed_share(&self, service: &str) -> f64 {
+        let recent = self.forecast.services.get(service).copied().unwrap_or_default();
+        let answered = recent.computed + recent.journalled;
+        if answered > 0.0 { recent.computed / answered } else { 1.0 }
+    }
+}
+
+/// The service with the most work left.
+fn busiest_service(loads: &BTreeMap<Arc<str>, ServiceLoad>, sample: &ProgressSample) -> Option<(String, u64, u64)> {
+    let (name, load) = loads.iter().max_by(|a, b| a.1.busy.total_cmp(&b.1.busy)).filter(|(_, load)| load.busy > 0.0)?;
+    let answered = sample.services.get(name).map_or(0, |service| service.journalled + service.computed);
+    Some((name.to_string(), answered, answered + load.requests.round() as u64))
+}
+
+/// The shown estimate after `since` seconds: it moves towards the new one by shares of their ratio, so that no single
+/// sample makes it jump.
+fn damped(shown: Option<f64>, raw: f64, since: f64, elapsed: f64) -> f64 {
+    let Some(shown) = shown else { return raw };
+    let expected = (shown - since).max(shown / 2.0).max(1e-3);
+    // Slowly while much is left, within a second at the end.
+    let slowness = (elapsed / 20.0).clamp(1.5, 8.0).min((shown.max(raw) / 5.0).max(0.4));
+    let share = 1.0 - (-since / slowness).exp();
+    expected.powf(1.0 - share) * raw.max(1e-3).powf(share)
+}
+
+#[cfg(test)]
+mod tests;
