@@ -12,19 +12,27 @@
 //!   Journal::add(segment) <----- write_segment(entries)
 //! ```
 //!
+//! Small segments are merged into larger ones by their writer, while its run goes on ([`SegmentMerger`]). A merged
+//! segment names those that it replaces; an entry keeps the rank of the segment in which it was first written, and a
+//! location in a segment that is gone is read from its successor, in this process and in others.
+//!
 //! The caller interprets the values; the journal checks that each one is as it was written.
 
 mod error;
 mod format;
 mod index;
+mod merge;
+mod places;
 mod reader;
 mod summary;
+mod visit;
 mod write;
 
 pub use error::JournalError;
-pub use index::{AnswerLocation, Journal, JournalStats};
+pub use index::{AnswerLocation, FoundSegment, Journal, JournalStats};
+pub use merge::{FAN_IN, GRACE_MS, LEFT_ALONE_BYTES, MergingWriter, SegmentMerger, share_left};
 pub use reader::SegmentReader;
-pub use summary::{JournalSummary, SegmentEntry, journal_summary, scan_segment};
+pub use summary::{JournalSummary, SegmentEntry, journal_summary, scan_run, scan_segment};
 pub use write::{Segment, write_segment};
 
 use bytes::Bytes;

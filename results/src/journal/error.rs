@@ -9,13 +9,13 @@ pub enum JournalError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The segment was written by another version of the format.
-    #[error("journal segment `{path}` has format version {found}; this program reads version {supported}")]
+    #[error("journal segment `{path}` has format version {found}; this program reads versions 1 to {supported}")]
     Version {
         /// The segment.
         path: String,
         /// Its version.
         found: u32,
-        /// The supported version.
+        /// The last supported version.
         supported: u32,
     },
     /// The segment is torn, or was changed after it was written.
