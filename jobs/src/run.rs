@@ -14,6 +14,7 @@
 //! | [`making`] | the order to make a run, for the case that its maker is killed |
 //! | [`feed`], [`machines`], [`render`] | questions and machines in the dataflow |
 //! | [`journal_writer`], [`outcome_writer`], [`writes`] | records and outcomes become durable |
+//! | `segment_merging` | small segments of the journal become larger ones |
 //! | [`commits`], [`live_table`] | cohorts are committed; the live table |
 //! | [`evaluator`], [`evaluation`], [`outcome`], [`gold_reader`] | outcomes are evaluated by gold, all in final order |
 //! | [`passages`] | ids, titles and texts of passages, without the corpus if the run is finished |
@@ -42,6 +43,7 @@ pub mod outcome_writer;
 pub mod passages;
 pub mod render;
 pub mod replay;
+mod segment_merging;
 pub mod settings;
 pub mod transcript;
 pub mod writes;

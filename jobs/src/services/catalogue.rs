@@ -30,6 +30,8 @@ pub struct ServiceInfo {
     pub journalled: bool,
     /// Whether a model computes the answers: slow to repeat, and perhaps impossible on this machine.
     pub has_model: bool,
+    /// Whether an answer costs money, so that it must be durable at once.
+    pub paid: bool,
     /// Set by the probe, since the abilities of a model depend on its checkpoint.
     known: OnceLock<ProbeResult>,
 }
@@ -82,17 +84,24 @@ impl Catalogue {
         mode: TimingMode,
         report: ProgressReporter<'_>,
     ) -> Result<Self, JobError> {
-        let info = |kind, journalled, has_model| ServiceInfo { kind, journalled, has_model, known: OnceLock::new() };
         let (mut services, mut infos) = (Services::new(), BTreeMap::new());
         for (name, entry) in in_order(entries) {
             let settings = entry.settings();
             let opening = OpeningContext { name, corpus: &corpus, cache, threads, mode, report, opened: &services };
             let service = settings.open(&opening)?;
             services.insert(name.into(), service);
-            infos.insert(name.into(), info(entry.kind(), settings.is_journalled(), settings.has_model()));
+            let info = ServiceInfo {
+                kind: entry.kind(),
+                journalled: settings.is_journalled(),
+                has_model: settings.has_model(),
+                paid: settings.is_paid(),
+                known: OnceLock::new(),
+            };
+            infos.insert(name.into(), info);
         }
         services.insert(CORPUS.into(), Arc::new(CorpusLookup));
-        infos.insert(CORPUS.into(), info(CORPUS, false, false));
+        let (kind, known) = (CORPUS, OnceLock::new());
+        infos.insert(CORPUS.into(), ServiceInfo { kind, journalled: false, has_model: false, paid: false, known });
         Ok(Self { corpus, services, infos })
     }
 

@@ -8,9 +8,9 @@
 //!   trailer    table offset u64, rows u64, buckets u32, version u32, check u64, magic "HOPEJRNL"    40 bytes
 //! ```
 //!
-//! A segment merged from others (`merge.rs`) has version 2. Its values are those of its sources, block after
-//! block, and it has two more parts. A row has the number of its *origin* in place of the zero: the segment in which the
-//! entry was first written, as an item of the lineage. Rows of one key are in the order of their origins, latest first.
+//! A segment merged from others (`merge.rs`) has version 2. Its values are those of its sources, block after block, and
+//! it has two more parts. A row has the number of its *origin* in place of the zero: the segment in which the entry was
+//! first written, as an item of the lineage. Rows of one key are in the order of their origins, latest first.
 //!
 //! ```text
 //!   header, values, table                                       as above
@@ -347,7 +347,8 @@ impl SegmentTrailer {
             Some(MergedExtension { replaced, level, lineage_bytes }) => {
                 let (lineage, rest) = body.split_at(*lineage_bytes as usize);
                 let lineage = Lineage::from_bytes(lineage, *replaced, *level);
-                let lineage = lineage.ok_or_else(|| corrupt("the names of the segments it replaces are not readable"))?;
+                let lineage =
+                    lineage.ok_or_else(|| corrupt("the names of the segments it replaces are not readable"))?;
                 (Some(lineage), &rest[..rest.len() - EXTENSION_BYTES])
             }
         };

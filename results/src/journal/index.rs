@@ -185,6 +185,11 @@ impl Journal {
         &self.found
     }
 
+    /// Forgets [`Journal::found`]: a large journal has many names.
+    pub fn forget_found(&mut self) {
+        self.found = Vec::new();
+    }
+
     /// The object that holds a location's segment now.
     pub fn segment_name(&self, location: &AnswerLocation) -> Arc<str> {
         self.reader.object_of(location.segment)
@@ -254,8 +259,8 @@ impl LoadedOrigins {
         self.segments.partition_point(|(first, _)| *first <= origin) - 1
     }
 
-    /// The precedence of an origin: preferred ones, then the latest by file name, then by folder. If two merged segments
-    /// have the origin, the later one counts, since the other may be about to be removed.
+    /// The precedence of an origin: preferred ones, then the latest by file name, then by folder. If two merged
+    /// segments have the origin, the later one counts, since the other may be about to be removed.
     fn rank(&self, origin: u32, preferred: &BTreeSet<String>) -> impl Ord {
         let (first, LoadedSegment { name: object, lineage }) = &self.segments[self.index_of(origin)];
         let name = match lineage {

@@ -7,15 +7,15 @@
 //! than [`FAN_IN`] segments.
 //!
 //! ```text
-//!   read the sources --> put the merged segment --> readers of this process move --> wait GRACE_MS --> delete the sources
-//!                        (durable)                                                  (other readers finish)
+//!   read the sources --> put the merged one --> readers of this process move --> wait GRACE_MS --> delete the sources
+//!                        (durable)                                               (other readers finish)
 //! ```
 //!
-//! *Nothing is ever lost*: a segment is deleted only when one with all its entries is durable, and only by this order. A
-//! process that is killed in between leaves both, and a reader takes each entry once: the merged segment names what it
-//! replaces. The next generation deletes the rest. This needs no fence: two processes that merge the same sources, of
-//! which one was taken for dead, make two segments with the same entries; either may be read, and a source that is gone
-//! is left out of a merge, since it has a successor.
+//! *Nothing is ever lost*: a segment is deleted only when one with all its entries is durable, and only by this order.
+//! A process that is killed in between leaves both, and a reader takes each entry once: the merged segment names what
+//! it replaces. The next generation deletes the rest. This needs no fence: two processes that merge the same sources,
+//! of which one was taken for dead, make two segments with the same entries; either may be read, and a source that is
+//! gone is left out of a merge, since it has a successor.
 //!
 //! *Nothing is decided*: a merge keeps all entries, also several of one key, each with its origin, because the one that
 //! counts depends on the reader (a run prefers the segments that its commits name), and because each was paid for.
@@ -125,7 +125,7 @@ impl SegmentMerger {
         match self.merge_sources(level, &sources, now_ms) {
             Ok(()) => Ok(true),
             Err(error) => {
-                self.waiting.entry(level).or_default().extend(sources);
+                self.waiting.entry(level - 1).or_default().extend(sources);
                 Err(error)
             }
         }
@@ -180,12 +180,7 @@ impl SegmentMerger {
         Some((level, group))
     }
 
-    fn merge_sources(
-        &mut self,
-        level: u32,
-        sources: &[WaitingSegment],
-        now_ms: u64,
-    ) -> Result<(), JournalError> {
+    fn merge_sources(&mut self, level: u32, sources: &[WaitingSegment], now_ms: u64) -> Result<(), JournalError> {
         let read = parallel::map(sources, |source| SourceSegment::read(&self.store, &source.name));
         let mut readable = Vec::with_capacity(sources.len());
         for (source, read) in sources.iter().zip(read) {
@@ -193,10 +188,8 @@ impl SegmentMerger {
                 Ok(read) => readable.push((source.clone(), read)),
                 // Another process has merged it: its entries are in that segment.
                 Err(JournalError::Store(StoreError::NotFound { .. })) => {}
-                Err(error @ (JournalError::Corrupt { .. } | JournalError::Value { .. } | JournalError::Version { .. })) => {
-                    tracing::warn!(%error, "a journal segment is not merged with others");
-                }
-                Err(error) => return Err(error),
+                Err(error @ JournalError::Store(_)) => return Err(error),
+                Err(error) => tracing::warn!(%error, "a journal segment is not merged with others"),
             }
         }
         let [(first, _), .., (last, _)] = readable.as_slice() else {

@@ -1,7 +1,7 @@
 //! The present places of segments: in their own objects, or, merged with others, in larger ones.
 //!
-//! A location names its segment by a number, and an offset in that segment. A merge moves all values of a segment by one
-//! distance, so the number is all that has to be changed.
+//! A location names its segment by a number, and an offset in that segment. A merge moves all values of a segment by
+//! one distance, so the number is all that has to be changed.
 //!
 //! ```text
 //!   location (segment 7, offset 300) --> place 7: object "..._000003.seg", shift 4,096 --> byte 4,396 of that object
@@ -113,7 +113,12 @@ impl SegmentPlaces {
             return object;
         }
         let (object, name) = (self.objects.len() as u32, Arc::<str>::from(name));
-        self.objects.push(PlacedObject { name: Arc::clone(&name), segments: Vec::new(), successor: None, adopted: false });
+        self.objects.push(PlacedObject {
+            name: Arc::clone(&name),
+            segments: Vec::new(),
+            successor: None,
+            adopted: false,
+        });
         self.numbers.insert(name, object);
         object
     }

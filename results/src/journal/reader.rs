@@ -125,7 +125,11 @@ impl SegmentReader {
                 if missing.iter().any(|name| !places.has_records(name)) {
                     return true;
                 }
-                missing.iter().filter(|name| !places.is_lost(name)).filter_map(|name| SegmentName::parse(name)).collect()
+                missing
+                    .iter()
+                    .filter(|name| !places.is_lost(name))
+                    .filter_map(|name| SegmentName::parse(name))
+                    .collect()
             };
             if wanted.is_empty() {
                 return false;

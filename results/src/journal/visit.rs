@@ -1,9 +1,9 @@
 //! Visits the segments of a folder, also while they are merged.
 //!
 //! A listing and the reads after it are not one moment: a segment may be merged and removed in between. A removed
-//! segment's successor was durable before, so another listing has it. In one listing a segment or its successor is seen:
-//! a bucket lists in the order of names, and a merged segment sorts after its sources; a folder on a disk lists in any
-//! order, but sources stay for [`super::merge::GRACE_MS`] after the merge, which is longer than a listing takes.
+//! segment's successor was durable before, so another listing has it. In one listing a segment or its successor is
+//! seen: a bucket lists in the order of names, and a merged segment sorts after its sources; a folder on a disk lists
+//! in any order, but sources stay for [`super::merge::GRACE_MS`] after the merge, which is longer than a listing takes.
 
 use super::JournalError;
 use super::format::Lineage;
@@ -55,9 +55,9 @@ pub(super) fn visit_segments<T: Send>(
         let mut listed = Vec::new();
         for prefix in visit.prefixes {
             let found = visit.store.list(prefix)?.into_iter();
-            listed.extend(found.filter(|(name, _)| {
-                name.ends_with(".seg") && !visited.contains(name) && (visit.wanted)(name)
-            }));
+            listed.extend(
+                found.filter(|(name, _)| name.ends_with(".seg") && !visited.contains(name) && (visit.wanted)(name)),
+            );
         }
         listed.sort_by(|(a, _), (b, _)| file_order(b).cmp(&file_order(a)));
         listed.dedup();

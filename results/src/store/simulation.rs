@@ -1,4 +1,5 @@
-//! Simulated storage faults, for tests: a handle whose operations are delayed, fail, or have an effect without an answer.
+//! Simulated storage faults, for tests: a handle whose operations are delayed, fail, or have an effect without an
+//! answer.
 //!
 //! A process that is killed is a handle on which, from some operation on, all fail.
 

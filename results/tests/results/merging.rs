@@ -22,11 +22,7 @@ fn key(n: u64) -> JournalKey {
 
 fn entry(n: u64, value: impl Into<Vec<u8>>) -> JournalEntry {
     let key = key(n);
-    JournalEntry {
-        bucket: u16::from_le_bytes([key.0[30], key.0[31]]) % BUCKETS,
-        key,
-        bytes: Bytes::from(value.into()),
-    }
+    JournalEntry { bucket: u16::from_le_bytes([key.0[30], key.0[31]]) % BUCKETS, key, bytes: Bytes::from(value.into()) }
 }
 
 fn value_of(n: u64) -> Vec<u8> {
