@@ -96,7 +96,7 @@ impl<W: DurableWriter> Persister<W> {
         }
     }
 
-    /// The pause until the next call for items that wait for their time; `None` if a timer that ends by then is running,
+    /// The pause until the next call for items that wait for their time; `None` if a timer that ends by then runs,
     /// or none waits.
     fn next_timer(&mut self) -> Option<Duration> {
         let (now, pause) = (Instant::now(), self.writer.due_after()?);

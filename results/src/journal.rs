@@ -18,6 +18,7 @@
 //!
 //! The caller interprets the values; the journal checks that each one is as it was written.
 
+mod entry;
 mod error;
 mod format;
 mod index;
@@ -28,35 +29,10 @@ mod summary;
 mod visit;
 mod write;
 
+pub use entry::{BUCKETS, JournalEntry, JournalKey};
 pub use error::JournalError;
 pub use index::{AnswerLocation, FoundSegment, Journal, JournalStats};
 pub use merge::{FAN_IN, GRACE_MS, LEFT_ALONE_BYTES, MergingWriter, SegmentMerger, share_left};
 pub use reader::SegmentReader;
 pub use summary::{JournalSummary, SegmentEntry, journal_summary, scan_run, scan_segment};
 pub use write::{Segment, write_segment};
-
-use bytes::Bytes;
-
-/// Buckets of routes. Fixed: it is part of the segments' format.
-pub const BUCKETS: u16 = 4096;
-
-/// The content address of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct JournalKey(pub [u8; 32]);
-
-impl std::fmt::Display for JournalKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-/// An answered request to write.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JournalEntry {
-    /// The bucket of its route, below [`BUCKETS`].
-    pub bucket: u16,
-    /// The request's key.
-    pub key: JournalKey,
-    /// The answer, in the caller's encoding.
-    pub bytes: Bytes,
-}

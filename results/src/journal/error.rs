@@ -45,7 +45,7 @@ pub enum JournalError {
         may_pass: bool,
     },
     /// A bucket that does not exist.
-    #[error("bucket {found} does not exist; buckets are 0 to {}", super::BUCKETS - 1)]
+    #[error("bucket {found} does not exist; buckets are 0 to {}", super::entry::BUCKETS - 1)]
     Bucket {
         /// The given bucket.
         found: u16,

@@ -29,7 +29,8 @@
 //! therefore checks everything it has read. A value is stored plain, or compressed with zstd if that is shorter; then
 //! the highest bit of its plain length is set.
 
-use super::{BUCKETS, JournalError, JournalKey};
+use super::entry::{BUCKETS, JournalKey};
+use super::error::JournalError;
 use crate::layout::{self, SegmentId};
 use std::cmp::Ordering;
 

@@ -1,9 +1,11 @@
 //! The index of a worker's answered requests: the keys of its buckets, in memory.
 
+use super::entry::{BUCKETS, JournalKey};
+use super::error::JournalError;
 use super::format::{KeyRow, Lineage};
 use super::reader::{self, SegmentReader};
 use super::visit::{JournalVisit, SegmentPart, visit_segments};
-use super::{BUCKETS, JournalError, JournalKey, Segment};
+use super::write::Segment;
 use crate::layout::SegmentName;
 use crate::store::{Store, StoreError};
 use bytes::Bytes;

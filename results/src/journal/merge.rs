@@ -22,9 +22,10 @@
 //!
 //! Values are copied as they are, and each one is checked on the way: a damaged source is left where it is.
 
+use super::error::JournalError;
 use super::format::{self, KeyRow, Lineage, ReplacedSegment, SegmentFooter};
+use super::index::FoundSegment;
 use super::reader::{self, SegmentReader};
-use super::{FoundSegment, JournalError};
 use crate::layout::{SegmentId, SegmentName};
 use crate::parallel;
 use crate::store::{Store, StoreError};

@@ -1,9 +1,11 @@
 //! Reads values from segments by range, and key tables. Values of segments that are gone are read from the merged
 //! segment that replaces them.
 
+use super::entry::JournalKey;
+use super::error::JournalError;
 use super::format::{self, BucketRows, KeyRow, Lineage, SegmentFooter, SegmentTrailer, TRAILER_BYTES};
+use super::index::AnswerLocation;
 use super::places::SegmentPlaces;
-use super::{AnswerLocation, JournalError, JournalKey};
 use crate::layout::SegmentName;
 use crate::parallel;
 use crate::store::{Store, StoreError};

@@ -1,12 +1,14 @@
 //! Sums over the journal without loading it, and the entries of one segment or of one run.
 
+use super::entry::{BUCKETS, JournalKey};
+use super::error::JournalError;
 use super::format::{self, KeyRow, Lineage};
+use super::reader;
 use super::visit::{JournalVisit, SegmentPart, visit_segments};
-use super::{BUCKETS, JournalError, JournalKey, reader};
 use crate::layout::{self, SegmentId, SegmentName};
 use crate::store::{Store, StoreError};
 use bytes::Bytes;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -35,9 +37,17 @@ pub fn journal_summary(store: &Store) -> Result<JournalSummary, JournalError> {
         let footer = reader::read_footer(store, name, size)?;
         Ok(SegmentPart { lineage: footer.lineage, content: footer.rows })
     };
+    // Of merged segments alone: two processes that took each other for dead may have merged the same.
+    let mut origins: FxHashMap<String, FxHashSet<SegmentId>> = FxHashMap::default();
     visit_segments(&visit, read, &mut |_, size, part| {
         match part {
             Ok(part) => {
+                if let Some(Lineage { run, replaced, .. }) = part.lineage {
+                    let seen = origins.entry(run).or_default();
+                    if replaced.iter().filter(|it| it.id.merge == 0 && seen.insert(it.id)).count() == 0 {
+                        return Ok(());
+                    }
+                }
                 summary.segments += 1;
                 summary.entries += part.content;
                 summary.bytes += size;

@@ -5,7 +5,7 @@
 //! seen: a bucket lists in the order of names, and a merged segment sorts after its sources; a folder on a disk lists
 //! in any order, but sources stay for [`super::merge::GRACE_MS`] after the merge, which is longer than a listing takes.
 
-use super::JournalError;
+use super::error::JournalError;
 use super::format::Lineage;
 use crate::layout::{SegmentId, SegmentName};
 use crate::parallel;

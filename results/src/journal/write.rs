@@ -1,7 +1,8 @@
 //! Writes a segment: one put.
 
+use super::entry::{BUCKETS, JournalEntry};
+use super::error::JournalError;
 use super::format::{self, KeyRow, ROW_BYTES, ZSTD_LEVEL};
-use super::{BUCKETS, JournalEntry, JournalError};
 use crate::store::Store;
 use bytes::Bytes;
 
