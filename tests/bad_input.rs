@@ -522,7 +522,7 @@ fn what_another_version_wrote_is_refused_and_hides_nothing() {
     assert_eq!(other[at], 1);
     other[at] = 9;
     std::fs::write(&segment, other).unwrap();
-    refused(&run(&mut bench.command(&["plan", "job.toml"])), &[".seg", "format version 9", "reads version 1"]);
+    refused(&run(&mut bench.command(&["plan", "job.toml"])), &[".seg", "format version 9", "reads versions 1 to 2"]);
     std::fs::write(&segment, good).unwrap();
     bench.is_as_it_was();
 }

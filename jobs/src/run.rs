@@ -14,6 +14,7 @@
 //! | [`making`] | the order to make a run, for the case that its maker is killed |
 //! | [`feed`], [`machines`], [`render`] | questions and machines in the dataflow |
 //! | [`journal_writer`], [`outcome_writer`], [`writes`] | records and outcomes become durable |
+//! | `segment_merging` | small segments of the journal become larger ones |
 //! | [`commits`], [`live_table`] | cohorts are committed; the live table |
 //! | [`demand`], [`rehearsal`] | requests of machines by round: real ones, and guesses |
 //! | [`progress`], [`forecast`] | a run's progress, and the estimate of the time left |
@@ -50,6 +51,7 @@ pub mod progress;
 pub mod rehearsal;
 pub mod render;
 pub mod replay;
+mod segment_merging;
 pub mod settings;
 pub mod transcript;
 pub mod writes;

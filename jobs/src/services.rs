@@ -14,6 +14,7 @@
 //! | [`dispatcher`], [`thread`] | sends one worker's requests to their services; the thread of one service |
 //! | [`answer_index`], `journal_reader`, [`record`] | known answers, in memory and in the journal |
 //! | [`usage`] | the work of services, counted |
+//! | [`journal_sums`] | the work behind the answers that a run has journalled |
 //!
 //! A line of the table below declares the file of a kind and registers it, so a new kind is a file, a line, and a
 //! section of `ops/docs/jobs.md`. `cargo fmt` does not see modules declared by a macro; `ops/format.sh` formats them,
@@ -27,6 +28,7 @@ pub mod corpus;
 pub mod dispatcher;
 pub mod fragments;
 mod journal_reader;
+pub mod journal_sums;
 pub mod key;
 pub mod models;
 pub mod record;

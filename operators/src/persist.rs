@@ -67,9 +67,12 @@ struct Persister<W: DurableWriter> {
     durable: VecDeque<bool>,
     /// (complete up to, writes begun until then), oldest first.
     barriers: VecDeque<(u64, usize)>,
-    /// The end of the running timer. Items become due in the order of their arrival, so one timer is enough.
+    /// The end of the running timer that ends first. A later item may be due earlier, and then has a timer of its own.
     timer: Option<Instant>,
 }
+
+/// Timers that end so close to each other count as one: an item's remaining time is measured anew at each activation.
+const SAME_TIMER: Duration = Duration::from_millis(1);
 
 impl<W: DurableWriter> Persister<W> {
     fn new(writer: W, flush: Flush, activator: impl Fn() -> SyncActivator) -> Self {
@@ -93,13 +96,15 @@ impl<W: DurableWriter> Persister<W> {
         }
     }
 
-    /// The pause until the next call for items that wait for their time; `None` if a timer is running, or none waits.
+    /// The pause until the next call for items that wait for their time; `None` if a timer that ends by then runs,
+    /// or none waits.
     fn next_timer(&mut self) -> Option<Duration> {
         let (now, pause) = (Instant::now(), self.writer.due_after()?);
-        if self.timer.is_some_and(|end| end > now) {
+        let end = now + pause;
+        if self.timer.is_some_and(|running| running > now && running <= end + SAME_TIMER) {
             return None;
         }
-        self.timer = Some(now + pause);
+        self.timer = Some(end);
         Some(pause)
     }
 

@@ -12,43 +12,27 @@
 //!   Journal::add(segment) <----- write_segment(entries)
 //! ```
 //!
+//! Small segments are merged into larger ones by their writer, while its run goes on ([`SegmentMerger`]). A merged
+//! segment names those that it replaces; an entry keeps the rank of the segment in which it was first written, and a
+//! location in a segment that is gone is read from its successor, in this process and in others.
+//!
 //! The caller interprets the values; the journal checks that each one is as it was written.
 
+mod entry;
 mod error;
 mod format;
 mod index;
+mod merge;
+mod places;
 mod reader;
 mod summary;
+mod visit;
 mod write;
 
+pub use entry::{BUCKETS, JournalEntry, JournalKey};
 pub use error::JournalError;
-pub use index::{AnswerLocation, Journal, JournalStats};
+pub use index::{AnswerLocation, FoundSegment, Journal, JournalStats};
+pub use merge::{FAN_IN, GRACE_MS, LEFT_ALONE_BYTES, MergingWriter, SegmentMerger, share_left};
 pub use reader::SegmentReader;
-pub use summary::{JournalSummary, SegmentEntry, journal_summary, scan_segment};
+pub use summary::{JournalSummary, SegmentEntry, journal_summary, scan_run, scan_segment};
 pub use write::{Segment, write_segment};
-
-use bytes::Bytes;
-
-/// Buckets of routes. Fixed: it is part of the segments' format.
-pub const BUCKETS: u16 = 4096;
-
-/// The content address of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct JournalKey(pub [u8; 32]);
-
-impl std::fmt::Display for JournalKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-/// An answered request to write.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JournalEntry {
-    /// The bucket of its route, below [`BUCKETS`].
-    pub bucket: u16,
-    /// The request's key.
-    pub key: JournalKey,
-    /// The answer, in the caller's encoding.
-    pub bytes: Bytes,
-}

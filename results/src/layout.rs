@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   journal/{created_ms:013}-{run}-{generation:06}-{worker:04}-{seq:06}.seg
+//!   journal/{created_ms:013}-{run}-{generation:06}-{worker:04}-{seq:06}_{merge:06}.seg       several of them, merged
 //!   runs/{run}/run.json
 //!   runs/{run}/making.json                                    the job, while the run is being made
 //!   runs/{run}/log/{seq:020}.json
@@ -73,6 +74,67 @@ pub fn run_journal(run: &str) -> String {
 /// A journal segment in `folder`: [`JOURNAL`] or [`run_journal`]. Earlier creation sorts first.
 pub fn segment_name(folder: &str, created_ms: u64, run: &str, generation: u64, worker: u32, seq: u64) -> String {
     format!("{folder}/{created_ms:013}-{run}-{generation:06}-{worker:04}-{seq:06}.seg")
+}
+
+/// The parts of a segment's name behind its folder and its run, in the order of names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SegmentId {
+    /// Time of creation, in milliseconds since 1970; of a merged segment that of its latest source.
+    pub created_ms: u64,
+    /// The generation of its writer.
+    pub generation: u64,
+    /// The worker that wrote it.
+    pub worker: u32,
+    /// Number of the segment, by its writer; of a merged segment that of its latest source.
+    pub seq: u64,
+    /// Number of the merge, by its writer, from 1; 0 for a segment as it was first written.
+    pub merge: u32,
+}
+
+/// A segment's name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SegmentName {
+    /// The folder: [`JOURNAL`] or [`run_journal`].
+    pub folder: String,
+    /// The run that wrote it.
+    pub run: String,
+    /// The other parts.
+    pub id: SegmentId,
+}
+
+impl SegmentName {
+    /// Reads an object's name; `None` if the object is no segment, or was named by something else.
+    pub fn parse(name: &str) -> Option<Self> {
+        let (folder, file) = name.rsplit_once('/')?;
+        let (created_ms, writer) = file.strip_suffix(".seg")?.split_once('-')?;
+        let mut parts = writer.rsplitn(4, '-');
+        let (number, worker, generation, run) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+        let (seq, merge) = number.split_once('_').map_or((number, None), |(seq, merge)| (seq, Some(merge)));
+        let id = SegmentId {
+            created_ms: created_ms.parse().ok()?,
+            generation: generation.parse().ok()?,
+            worker: worker.parse().ok()?,
+            seq: seq.parse().ok()?,
+            merge: merge.map_or(Some(0), |merge| merge.parse().ok())?,
+        };
+        let parsed = Self { folder: folder.to_owned(), run: run.to_owned(), id };
+        (parsed.object_name() == name).then_some(parsed)
+    }
+
+    /// The object's name.
+    pub fn object_name(&self) -> String {
+        segment_object(&self.folder, &self.run, &self.id)
+    }
+}
+
+/// The name of a segment from its parts. A merged segment sorts after its sources, which a reader of a listing needs:
+/// a listing in pages that lacks a source, because it is gone, is then sure to have the merged segment.
+pub fn segment_object(folder: &str, run: &str, id: &SegmentId) -> String {
+    let SegmentId { created_ms, generation, worker, seq, merge } = *id;
+    match merge {
+        0 => segment_name(folder, created_ms, run, generation, worker, seq),
+        _ => format!("{folder}/{created_ms:013}-{run}-{generation:06}-{worker:04}-{seq:06}_{merge:06}.seg"),
+    }
 }
 
 /// The run and the generation that wrote a segment; `None` if the name is another object's.

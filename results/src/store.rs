@@ -8,11 +8,13 @@ mod error;
 mod open;
 mod patience;
 mod removal;
+mod simulation;
 mod staging;
 mod writer;
 
 pub use error::{StoreError, store_error};
 pub use patience::DEFAULT_PATIENCE;
+pub use simulation::{SimulatedFate, SimulatedOperation};
 pub use staging::StagingFile;
 pub use writer::ObjectWriter;
 
@@ -22,6 +24,7 @@ use object_store::multipart::MultipartStore;
 use object_store::path::Path as ObjectPath;
 use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
 use patience::{OperationName, StoragePatience};
+use simulation::{StorageSimulation, simulated_failure};
 use std::future::Future;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -57,6 +60,8 @@ struct StoreInner {
     patience: StoragePatience,
     /// Whether a conditional put is known to be one. Only a bucket's is in doubt.
     conditions: AtomicBool,
+    /// In tests: decides the ends of operations.
+    simulation: Option<StorageSimulation>,
     /// `None` only while the store is being dropped.
     runtime: Option<tokio::runtime::Runtime>,
     uri: String,
@@ -411,13 +416,24 @@ impl Store {
     where
         F: Future<Output = object_store::Result<T>>,
     {
-        let full = self.full_name(name);
+        let (object, full) = (name, self.full_name(name));
         let name = OperationName { operation, path: &full };
         let classified = || {
             let attempt = attempt();
             async { attempt.await.map_err(|error| StoreError::classify(operation, full.clone(), error)) }
         };
-        self.inner.patience.persist(name, classified).await
+        let fate = match &self.inner.simulation {
+            None => return self.inner.patience.persist(name, classified).await,
+            Some(simulation) => simulation.begin(operation, object).await,
+        };
+        let ended = match fate {
+            SimulatedFate::Failure => None,
+            _ => Some(self.inner.patience.persist(name, classified).await),
+        };
+        match ended {
+            Some(ended) if fate == SimulatedFate::Success => ended,
+            _ => Err(simulated_failure(operation, full.clone())),
+        }
     }
 
     /// As [`Store::attempt`], and waits for its end.

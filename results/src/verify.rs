@@ -5,12 +5,12 @@
 //! generation that never committed it) is counted and not read: no figure is made from it.
 
 use crate::check::{FileCheck, FileRemedy};
-use crate::journal::scan_segment;
+use crate::journal::{JournalError, scan_segment};
 use crate::log::Log;
 use crate::run::RunRecord;
 use crate::store::{Store, StoreError};
 use crate::{layout, parallel, seal};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The findings of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -65,9 +65,16 @@ pub fn verify_store(store: &Store, run: Option<&str>) -> Result<StoreVerificatio
         all.add(found?);
     }
     if run.is_none() {
-        let shared = [store.list(layout::JOURNAL)?, store.list(layout::SELECTIONS)?].concat();
-        for found in parallel::map(&shared, |(name, size)| verify_by_itself(store, name, *size)) {
-            all.add(found);
+        let mut shared = [store.list(layout::JOURNAL)?, store.list(layout::SELECTIONS)?].concat();
+        let mut seen: BTreeSet<String> = BTreeSet::new();
+        // A run that is going on merges segments: what is new in a second listing may replace what is gone meanwhile.
+        for _ in 0..2 {
+            for found in parallel::map(&shared, |(name, size)| verify_by_itself(store, name, *size)) {
+                all.add(found);
+            }
+            seen.extend(shared.into_iter().map(|(name, _)| name));
+            shared = store.list(layout::JOURNAL)?;
+            shared.retain(|(name, _)| !seen.contains(name));
         }
     }
     Ok(all)
@@ -116,7 +123,11 @@ fn verify_run(store: &Store, run: &str) -> Result<StoreVerification, StoreError>
 fn verify_by_itself(store: &Store, name: &str, size: u64) -> StoreVerification {
     let mut found = StoreVerification::default();
     if name.ends_with(".seg") {
-        found.note_compared(size, scan_segment(store, name).map(drop));
+        match scan_segment(store, name) {
+            // It was listed, so it has been merged with others since then.
+            Err(JournalError::Store(StoreError::NotFound { .. })) => {}
+            scanned => found.note_compared(size, scanned.map(drop)),
+        }
         return found;
     }
     if !name.ends_with(".json") {

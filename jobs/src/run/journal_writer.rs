@@ -4,10 +4,15 @@
 //! Segments are written when enough records have gathered, or the oldest has waited long enough. They are written
 //! whenever the dataflow reports a complete cohort, because a commit waits for everything its outcomes may have seen,
 //! and once more when a run drains, so that the next generation need not compute any response again.
+//!
+//! A *paid* answer costs money when it is computed again, so its segment begins [`PAID_WAIT`] after its arrival, and
+//! takes everything that has gathered. While a segment is being written, paid answers wait for its end: on a slow store
+//! segments become larger, not more. [`super::segment_merging`] merges these small segments.
 
 use crate::clock::now_ms;
 use crate::error::JobError;
 use crate::fault::RunFault;
+use crate::run::segment_merging::{DurableSegment, start_merging};
 use crate::run::writes::{Receipt, WriterId};
 use crate::services::answer_index::{AnswerIndex, DurableSegments, results_key};
 use crate::services::record::AnswerRecord;
@@ -18,6 +23,7 @@ use hopeval_operators::persist::{DueWrites, DurableWriter};
 use hopeval_operators::ticket::Ticket;
 use hopeval_results::journal::write_segment;
 use hopeval_results::{JournalEntry, Store, layout};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, PoisonError};
@@ -28,6 +34,9 @@ const SEGMENT_BYTES: usize = 8 << 20;
 
 /// Longest wait of a record for its segment: about the cost of a crash, also if a model takes a second for an answer.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// Longest wait of a paid record for its segment. The write has the rest of a second.
+const PAID_WAIT: Duration = Duration::from_millis(400);
 
 type SegmentWrite = (Vec<(RequestKey, u16, Vec<u8>)>, bool, Ticket<Receipt>);
 
@@ -40,34 +49,68 @@ pub struct JournalWriter {
     bytes: usize,
     /// Arrival of the oldest pending record.
     since: Option<Instant>,
+    /// The services whose answers cost money.
+    paid: BTreeSet<Arc<str>>,
+    /// Arrival of the oldest pending record that was paid for.
+    paid_since: Option<Instant>,
+    /// Writes of this writer begun and not yet durable.
+    writing: Arc<AtomicUsize>,
     jobs: Sender<SegmentWrite>,
     /// Writes begun and not yet durable.
     open: Arc<AtomicUsize>,
 }
 
 impl JournalWriter {
-    /// Starts the writing thread; `open` counts its writes.
+    /// Starts the writing thread and the merging thread; `open` counts the writes of all writers. Answers of the
+    /// services `paid` cost money.
     ///
     /// # Errors
-    /// The thread cannot be started.
+    /// A thread cannot be started.
     pub fn new(
         store: &Store,
         writer_id: WriterId,
         answer_index: AnswerIndex,
         open: Arc<AtomicUsize>,
         fault: RunFault,
+        paid: BTreeSet<Arc<str>>,
     ) -> Result<Self, JobError> {
         let (jobs, receiver) = channel();
-        let durable = answer_index.durable_segments();
-        let writer = SegmentWriter { store: store.clone(), writer_id, durable, open: Arc::clone(&open), fault };
+        let merges = start_merging(store, &writer_id, &answer_index)?;
+        let writing = Arc::<AtomicUsize>::default();
+        let writer = SegmentWriter {
+            store: store.clone(),
+            writer_id,
+            durable: answer_index.durable_segments(),
+            open: Arc::clone(&open),
+            writing: Arc::clone(&writing),
+            merges,
+            fault,
+        };
         start_thread("journal", move || writer.write_segments(&receiver))?;
-        Ok(Self { answer_index, pending: Vec::new(), pending_run: Vec::new(), bytes: 0, since: None, jobs, open })
+        Ok(Self {
+            answer_index,
+            pending: Vec::new(),
+            pending_run: Vec::new(),
+            bytes: 0,
+            since: None,
+            paid,
+            paid_since: None,
+            writing,
+            jobs,
+            open,
+        })
+    }
+
+    /// Whether an earlier write is not durable yet. Its end wakes the operator.
+    fn is_writing(&self) -> bool {
+        self.writing.load(Ordering::SeqCst) > 0
     }
 
     fn begin_write(&mut self, run_only: bool, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
         let pending = if run_only { &mut self.pending_run } else { &mut self.pending };
         if !pending.is_empty() {
             self.open.fetch_add(1, Ordering::SeqCst);
+            self.writing.fetch_add(1, Ordering::SeqCst);
             // If the thread met a fault, it reported it and closed the channel. The ticket is then dropped, and holds
             // its time for good.
             drop(self.jobs.send((std::mem::take(pending), run_only, begin())));
@@ -84,6 +127,9 @@ impl DurableWriter for JournalWriter {
             self.since.get_or_insert_with(Instant::now);
         }
         for RecordedResponse { bucket, key, service, kind, served } in items.drain(..) {
+            if self.paid.contains(&service.0) {
+                self.paid_since.get_or_insert_with(Instant::now);
+            }
             let record = AnswerRecord {
                 service: service.to_string(),
                 kind,
@@ -101,8 +147,9 @@ impl DurableWriter for JournalWriter {
     fn begin_writes(&mut self, due: DueWrites, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
         self.answer_index.index_durable();
         let late = self.since.is_some_and(|since| since.elapsed() >= LONGEST_WAIT);
-        if due.advanced || due.flush || late || self.bytes >= SEGMENT_BYTES {
-            (self.bytes, self.since) = (0, None);
+        let paid = self.paid_since.is_some_and(|since| since.elapsed() >= PAID_WAIT) && !self.is_writing();
+        if due.advanced || due.flush || late || paid || self.bytes >= SEGMENT_BYTES {
+            (self.bytes, self.since, self.paid_since) = (0, None, None);
             self.begin_write(false, begin);
             self.begin_write(true, begin);
         }
@@ -110,7 +157,9 @@ impl DurableWriter for JournalWriter {
 
     /// Nothing may happen for minutes after the last record, while a model generates.
     fn due_after(&self) -> Option<Duration> {
-        self.since.map(|since| LONGEST_WAIT.saturating_sub(since.elapsed()))
+        let left = |since: Instant, wait: Duration| wait.saturating_sub(since.elapsed());
+        let paid = self.paid_since.filter(|_| !self.is_writing()).map(|since| left(since, PAID_WAIT));
+        self.since.map(|since| left(since, LONGEST_WAIT)).into_iter().chain(paid).min()
     }
 }
 
@@ -120,6 +169,9 @@ struct SegmentWriter {
     writer_id: WriterId,
     durable: DurableSegments,
     open: Arc<AtomicUsize>,
+    /// Its own share of `open`.
+    writing: Arc<AtomicUsize>,
+    merges: Sender<DurableSegment>,
     fault: RunFault,
 }
 
@@ -136,9 +188,12 @@ impl SegmentWriter {
                 .collect();
             match write_segment(&self.store, &name, entries) {
                 Ok(segment) => {
+                    // The thread gives up merging if it meets a refusal, and has said so.
+                    drop(self.merges.send(DurableSegment { name: name.clone(), bytes: segment.bytes(), run_only }));
                     let receipt = Receipt::Segment { name: segment.name().to_owned() };
                     self.durable.lock().unwrap_or_else(PoisonError::into_inner).push((segment, keys));
                     self.open.fetch_sub(1, Ordering::SeqCst);
+                    self.writing.fetch_sub(1, Ordering::SeqCst);
                     ticket.answer(receipt);
                 }
                 Err(error) => {
@@ -149,3 +204,6 @@ impl SegmentWriter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

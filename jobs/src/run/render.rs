@@ -112,6 +112,7 @@ pub fn render(worker: &mut Worker, parts: WorkerParts) -> Result<(), JobError> {
         parts.answer_index,
         Arc::clone(&parts.open_writes),
         parts.fault.clone(),
+        catalogue.infos().filter(|(_, info)| info.paid).map(|(name, _)| Arc::clone(name)).collect(),
     )?;
     let outcome_writer =
         OutcomeWriter::new(&parts.store, parts.writer_id, &parts.usage, parts.open_writes, parts.fault.clone())?;

@@ -3,7 +3,7 @@
 
 use super::served::ServedResponse;
 use hopeval_operators::RequestKey;
-use hopeval_results::journal::SegmentReader;
+use hopeval_results::journal::{FoundSegment, SegmentReader, share_left};
 use hopeval_results::{AnswerLocation, Journal, JournalError, Segment, Store, layout};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
@@ -20,6 +20,8 @@ struct AnswerIndexState {
     recent: FxHashMap<RequestKey, Rc<ServedResponse>>,
     /// Segments written since the last look-up, with their keys: these answers are no longer recent.
     durable: DurableSegments,
+    /// Segments that earlier generations of the run have left to this worker's merges.
+    left: Vec<FoundSegment>,
 }
 
 /// Durable segments, each with its keys: from the writing thread to the worker.
@@ -44,11 +46,13 @@ impl AnswerIndex {
     ) -> Result<Self, JournalError> {
         let owns = |bucket: u16| hopeval_operators::worker_of(bucket, workers) == index;
         let prefixes = [layout::JOURNAL.to_owned(), layout::run_journal(run)];
-        let journal = Journal::open(store, &prefixes, &owns, preferred)?;
+        let mut journal = Journal::open(store, &prefixes, &owns, preferred)?;
         for damaged in journal.damaged() {
             tracing::warn!(error = %damaged, "a journal segment is left out; what it holds is computed again");
         }
-        let state = AnswerIndexState { journal, recent: FxHashMap::default(), durable: Arc::default() };
+        let left = share_left(journal.found(), run, index, workers);
+        journal.forget_found();
+        let state = AnswerIndexState { journal, recent: FxHashMap::default(), durable: Arc::default(), left };
         Ok(Self(Rc::new(RefCell::new(state))))
     }
 
@@ -65,6 +69,11 @@ impl AnswerIndex {
     /// A reader of locations, for another thread.
     pub fn reader(&self) -> SegmentReader {
         self.0.borrow().journal.reader()
+    }
+
+    /// The segments that earlier generations have left to this worker's merges, once.
+    pub(crate) fn take_left(&self) -> Vec<FoundSegment> {
+        std::mem::take(&mut self.0.borrow_mut().left)
     }
 
     /// A response computed and not durable yet.

@@ -64,6 +64,10 @@ impl ServiceSettings for EndpointSettings {
         true
     }
 
+    fn is_paid(&self) -> bool {
+        true
+    }
+
     fn open(&self, opening: &OpeningContext<'_>) -> Result<Arc<dyn Service>, JobError> {
         Ok(Arc::new(EndpointService {
             name: opening.name.to_owned(),

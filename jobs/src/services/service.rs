@@ -70,6 +70,12 @@ pub trait ServiceSettings: Send + Sync {
         true
     }
 
+    /// Whether an answer costs money. Paid answers are durable in the journal within a second, whatever else the run
+    /// does.
+    fn is_paid(&self) -> bool {
+        false
+    }
+
     /// Opens the service over a corpus. A missing word index is built; models are opened by [`Service::probe`].
     ///
     /// # Errors

@@ -263,3 +263,55 @@ fn an_item_does_not_wait_for_the_next_event() {
         writes.borrow_mut().drain(..).for_each(|ticket| ticket.answer(1));
     });
 }
+
+/// Writes an item of `n` after `n` milliseconds.
+struct ImpatientWriter {
+    due: Option<Instant>,
+    writes: Rc<RefCell<Vec<Ticket<usize>>>>,
+}
+
+impl DurableWriter for ImpatientWriter {
+    type Item = u64;
+    type Receipt = usize;
+
+    fn accept_items(&mut self, _cohort: u64, items: &mut Vec<u64>) {
+        let due = items.drain(..).map(|pause| Instant::now() + Duration::from_millis(pause)).min();
+        self.due = self.due.into_iter().chain(due).min();
+    }
+
+    fn begin_writes(&mut self, _due: DueWrites, begin: &mut dyn FnMut() -> Ticket<usize>) {
+        if self.due.is_some_and(|due| due <= Instant::now()) {
+            self.due = None;
+            self.writes.borrow_mut().push(begin());
+        }
+    }
+
+    fn due_after(&self) -> Option<Duration> {
+        self.due.map(|due| due.saturating_duration_since(Instant::now()))
+    }
+}
+
+#[test]
+fn a_later_item_may_be_due_earlier() {
+    const LONG: u64 = 60_000;
+    timely::execute_directly(|worker| {
+        let writer = ImpatientWriter { due: None, writes: Rc::default() };
+        let writes = Rc::clone(&writer.writes);
+        let mut input = worker.dataflow::<u64, _, _>(|scope| {
+            let (input, items) = scope.new_unordered_input::<CapacityContainerBuilder<Vec<u64>>>();
+            persist(items, "impatient", writer, &Flush::default());
+            input
+        });
+        for pause in [LONG, 20] {
+            input.0.activate().session(&input.1).give(pause);
+            worker.step();
+        }
+        let begun = Instant::now();
+        while writes.borrow().is_empty() {
+            assert!(begun.elapsed() < Duration::from_millis(LONG / 2), "it waits for the timer of the earlier item");
+            worker.step_or_park(Some(Duration::from_millis(LONG / 4)));
+        }
+        assert!(begun.elapsed() < Duration::from_millis(LONG / 8), "{:?}", begun.elapsed());
+        writes.borrow_mut().drain(..).for_each(|ticket| ticket.answer(1));
+    });
+}

@@ -9,13 +9,13 @@ pub enum JournalError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The segment was written by another version of the format.
-    #[error("journal segment `{path}` has format version {found}; this program reads version {supported}")]
+    #[error("journal segment `{path}` has format version {found}; this program reads versions 1 to {supported}")]
     Version {
         /// The segment.
         path: String,
         /// Its version.
         found: u32,
-        /// The supported version.
+        /// The last supported version.
         supported: u32,
     },
     /// The segment is torn, or was changed after it was written.
@@ -45,7 +45,7 @@ pub enum JournalError {
         may_pass: bool,
     },
     /// A bucket that does not exist.
-    #[error("bucket {found} does not exist; buckets are 0 to {}", super::BUCKETS - 1)]
+    #[error("bucket {found} does not exist; buckets are 0 to {}", super::entry::BUCKETS - 1)]
     Bucket {
         /// The given bucket.
         found: u16,

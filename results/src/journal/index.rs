@@ -1,19 +1,19 @@
 //! The index of a worker's answered requests: the keys of its buckets, in memory.
 
-use super::format::KeyRow;
-use super::reader::{self, SegmentNames, SegmentReader};
-use super::{BUCKETS, JournalError, JournalKey, Segment};
-use crate::parallel;
+use super::entry::{BUCKETS, JournalKey};
+use super::error::JournalError;
+use super::format::{KeyRow, Lineage};
+use super::reader::{self, SegmentReader};
+use super::visit::{JournalVisit, SegmentPart, visit_segments};
+use super::write::Segment;
+use crate::layout::SegmentName;
 use crate::store::{Store, StoreError};
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
-use std::ops::Range;
-use std::sync::{Arc, PoisonError};
-
-/// Segments to read before their keys enter the index. It bounds the keys held twice.
-const WINDOW: usize = 128;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
 
 /// The place of a value in the journal, and the key of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,12 +26,6 @@ pub struct AnswerLocation {
     pub(super) offset: u64,
     /// The whole key, for comparison with the record's.
     pub(super) key: JournalKey,
-}
-
-impl AnswerLocation {
-    pub(super) fn record_range(&self) -> Range<u64> {
-        self.offset..self.offset + u64::from(self.length)
-    }
 }
 
 /// A location without its key.
@@ -63,10 +57,23 @@ pub struct JournalStats {
 pub struct Journal {
     slots: FxHashMap<u128, KeySlot>,
     owns: Vec<bool>,
-    names: SegmentNames,
     reader: SegmentReader,
     damaged: Vec<JournalError>,
     stats: JournalStats,
+    found: Vec<FoundSegment>,
+}
+
+/// A segment found when a journal was opened.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FoundSegment {
+    /// Its name.
+    pub name: SegmentName,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Merges between the first written segments and this one, at most; 0 if it is not merged.
+    pub level: u32,
+    /// Whether a merged segment replaces it, so that nothing of it is needed any more.
+    pub replaced: bool,
 }
 
 impl Journal {
@@ -74,7 +81,8 @@ impl Journal {
     ///
     /// If several segments hold a key, one of the `preferred` (object names) wins, else the segment with the greatest
     /// file name, the latest: a request is only answered again if its old answer was unusable, and the new answer
-    /// replaces it. Corrupt segments, and segments removed since the listing, are left out and reported by
+    /// replaces it. An entry of a merged segment has the rank of the segment in which it was first written. Corrupt
+    /// segments, and segments removed since the listing without a successor, are left out and reported by
     /// [`Journal::damaged`]; their requests are computed again.
     ///
     /// # Errors
@@ -86,23 +94,43 @@ impl Journal {
         preferred: &BTreeSet<String>,
     ) -> Result<Self, JournalError> {
         let owns: Vec<bool> = (0..BUCKETS).map(owns).collect();
-        let mut segments = Vec::new();
-        for prefix in prefixes {
-            segments.extend(store.list(prefix)?.into_iter().filter(|(name, _)| name.ends_with(".seg")));
-        }
-        segments.sort_by(|(a, _), (b, _)| segment_rank(a, preferred).cmp(&segment_rank(b, preferred)));
-        segments.dedup();
-        let names = SegmentNames::default();
-        let reader = SegmentReader::new(store.clone(), Arc::clone(&names));
         let mut journal = Self {
             slots: FxHashMap::default(),
-            owns,
-            names,
-            reader,
+            owns: Vec::new(),
+            reader: SegmentReader::new(store.clone()),
             damaged: Vec::new(),
             stats: JournalStats::default(),
+            found: Vec::new(),
         };
-        journal.load_segments(store, &segments)?;
+        let mut origins = LoadedOrigins::default();
+        let visit = JournalVisit { store, prefixes, wanted: &|_| true };
+        let read = |name: &str, size: u64| {
+            let (footer, rows) = reader::read_rows(store, name, size, &owns)?;
+            Ok(SegmentPart { lineage: footer.lineage, content: rows })
+        };
+        let replaced = visit_segments(&visit, read, &mut |name, size, part| {
+            let SegmentPart { lineage, content: rows } = match part {
+                Ok(part) => part,
+                Err(error @ JournalError::Corrupt { .. }) => {
+                    journal.damaged.push(error);
+                    return Ok(());
+                }
+                Err(JournalError::Store(error @ (StoreError::NotFound { .. } | StoreError::Short { .. }))) => {
+                    journal.damaged.push(JournalError::Store(error));
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            };
+            journal.stats.segments += 1;
+            journal.stats.bytes += size;
+            let level = lineage.as_ref().map_or(0, |lineage| lineage.level);
+            journal.note_found(name, size, level, false);
+            journal.load_rows(&mut origins, preferred, LoadedSegment { name: name.to_owned(), lineage }, &rows);
+            Ok(())
+        })?;
+        replaced.iter().for_each(|(name, size)| journal.note_found(name, *size, 0, true));
+        journal.owns = owns;
+        journal.number_segments(&origins);
         Ok(journal)
     }
 
@@ -126,7 +154,7 @@ impl Journal {
     /// Adds the owned entries of a newly written segment to the index. They replace known entries: a request is only
     /// answered again if its old answer was unusable.
     pub fn add_segment(&mut self, segment: &Segment) {
-        let index = self.push_name(&segment.name);
+        let index = self.reader.number_segment(&segment.name);
         for row in segment.rows.iter().filter(|row| self.owns[row.bucket as usize]) {
             self.slots.insert(key_prefix(&row.key), slot_of_row(index, row));
         }
@@ -154,47 +182,96 @@ impl Journal {
         &self.damaged
     }
 
-    /// The object name of a location's segment.
-    pub fn segment_name(&self, location: &AnswerLocation) -> Arc<str> {
-        Arc::clone(&self.names.read().unwrap_or_else(PoisonError::into_inner)[location.segment as usize])
+    /// The segments found when the journal was opened, those of other runs included.
+    pub fn found(&self) -> &[FoundSegment] {
+        &self.found
     }
 
-    /// Reads the key tables, many at once, and indexes them in the order of `segments`: the first segment wins.
-    fn load_segments(&mut self, store: &Store, segments: &[(String, u64)]) -> Result<(), JournalError> {
-        for window in segments.chunks(WINDOW) {
-            let owns = &self.owns;
-            let tables = parallel::map(window, |(name, size)| reader::read_rows(store, name, *size, owns));
-            for ((name, size), table) in window.iter().zip(tables) {
-                match table {
-                    Ok(rows) => {
-                        let index = self.push_name(name);
-                        for row in &rows {
-                            self.slots.entry(key_prefix(&row.key)).or_insert(slot_of_row(index, row));
-                        }
-                        self.stats.segments += 1;
-                        self.stats.bytes += size;
+    /// Forgets [`Journal::found`]: a large journal has many names.
+    pub fn forget_found(&mut self) {
+        self.found = Vec::new();
+    }
+
+    /// The object that holds a location's segment now.
+    pub fn segment_name(&self, location: &AnswerLocation) -> Arc<str> {
+        self.reader.object_of(location.segment)
+    }
+
+    fn note_found(&mut self, name: &str, bytes: u64, level: u32, replaced: bool) {
+        self.found.extend(SegmentName::parse(name).map(|name| FoundSegment { name, bytes, level, replaced }));
+    }
+
+    /// Indexes a segment's rows. Until [`Journal::number_segments`] a slot's segment is the number of its origin.
+    fn load_rows(
+        &mut self,
+        origins: &mut LoadedOrigins,
+        preferred: &BTreeSet<String>,
+        segment: LoadedSegment,
+        rows: &[KeyRow],
+    ) {
+        let first = origins.add_segment(segment);
+        for row in rows {
+            let slot = slot_of_row(first + row.origin, row);
+            match self.slots.entry(key_prefix(&row.key)) {
+                Entry::Vacant(vacant) => drop(vacant.insert(slot)),
+                Entry::Occupied(mut held) => {
+                    if origins.rank(slot.segment, preferred) < origins.rank(held.get().segment, preferred) {
+                        held.insert(slot);
                     }
-                    Err(error @ JournalError::Corrupt { .. }) => self.damaged.push(error),
-                    Err(JournalError::Store(error @ (StoreError::NotFound { .. } | StoreError::Short { .. }))) => {
-                        self.damaged.push(JournalError::Store(error))
-                    }
-                    Err(error) => return Err(error),
                 }
             }
         }
-        Ok(())
     }
 
-    fn push_name(&mut self, name: &str) -> u32 {
-        let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
-        names.push(Arc::from(name));
-        (names.len() - 1) as u32
+    /// Gives each loaded segment its number, and each slot that of its segment.
+    fn number_segments(&mut self, origins: &LoadedOrigins) {
+        let numbers: Vec<u32> =
+            origins.segments.iter().map(|(_, segment)| self.reader.number_segment(&segment.name)).collect();
+        for slot in self.slots.values_mut() {
+            slot.segment = numbers[origins.index_of(slot.segment)];
+        }
     }
 }
 
-/// The precedence of segments: preferred ones, then the latest by file name, then by folder.
-fn segment_rank<'a>(name: &'a str, preferred: &BTreeSet<String>) -> (bool, Reverse<(&'a str, &'a str)>) {
-    (!preferred.contains(name), Reverse((name.rsplit('/').next().unwrap_or(name), name)))
+/// A segment whose keys are being loaded.
+struct LoadedSegment {
+    name: String,
+    lineage: Option<Lineage>,
+}
+
+/// The origins of all loaded segments, numbered in order.
+#[derive(Default)]
+struct LoadedOrigins {
+    /// Each with the number of its first origin.
+    segments: Vec<(u32, LoadedSegment)>,
+    next: u32,
+}
+
+impl LoadedOrigins {
+    /// Adds a segment, and returns the number of its first origin.
+    fn add_segment(&mut self, segment: LoadedSegment) -> u32 {
+        let first = self.next;
+        self.next += segment.lineage.as_ref().map_or(1, |lineage| lineage.replaced.len() as u32);
+        self.segments.push((first, segment));
+        first
+    }
+
+    /// The index of an origin's segment.
+    fn index_of(&self, origin: u32) -> usize {
+        self.segments.partition_point(|(first, _)| *first <= origin) - 1
+    }
+
+    /// The precedence of an origin: preferred ones, then the latest by file name, then by folder. If two merged
+    /// segments have the origin, the later one counts, since the other may be about to be removed.
+    fn rank(&self, origin: u32, preferred: &BTreeSet<String>) -> impl Ord {
+        let (first, LoadedSegment { name: object, lineage }) = &self.segments[self.index_of(origin)];
+        let name = match lineage {
+            None => object.clone(),
+            Some(lineage) => lineage.name_of(&lineage.replaced[(origin - first) as usize]),
+        };
+        let file = name.rsplit('/').next().unwrap_or(&name).to_owned();
+        (!preferred.contains(&name), Reverse((file, name, object.clone())))
+    }
 }
 
 fn key_prefix(key: &JournalKey) -> u128 {

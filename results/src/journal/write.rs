@@ -1,7 +1,8 @@
 //! Writes a segment: one put.
 
+use super::entry::{BUCKETS, JournalEntry};
+use super::error::JournalError;
 use super::format::{self, KeyRow, ROW_BYTES, ZSTD_LEVEL};
-use super::{BUCKETS, JournalEntry, JournalError};
 use crate::store::Store;
 use bytes::Bytes;
 
@@ -53,19 +54,19 @@ pub fn write_segment(store: &Store, name: &str, mut entries: Vec<JournalEntry>) 
 fn encode_segment(entries: &[JournalEntry]) -> Result<(Vec<u8>, Vec<KeyRow>), JournalError> {
     let mut compressor =
         zstd::bulk::Compressor::new(ZSTD_LEVEL).map_err(|source| JournalError::Compression { source })?;
-    let mut out = format::segment_header().to_vec();
+    let mut out = format::segment_header(format::VERSION).to_vec();
     let mut rows = Vec::with_capacity(entries.len());
     for entry in entries {
         let offset = out.len() as u64;
         let length = format::push_record(&mut out, &mut compressor, &entry.key, &entry.bytes)?;
-        rows.push(KeyRow { bucket: entry.bucket, key: entry.key, offset, length });
+        rows.push(KeyRow { bucket: entry.bucket, key: entry.key, offset, length, origin: 0 });
     }
     let table_offset = out.len() as u64;
     let mut table = Vec::with_capacity(rows.len() * ROW_BYTES);
     for row in &rows {
         format::push_row(&mut table, row);
     }
-    let footer = format::encode_footer(&rows, &table, table_offset);
+    let footer = format::encode_footer(&rows, &table, table_offset, None);
     out.extend_from_slice(&table);
     out.extend_from_slice(&footer);
     Ok((out, rows))

@@ -46,15 +46,20 @@ pub(super) fn open_store(uri: &str, patience: Duration) -> Result<Store, StoreEr
         _ if uri.is_empty() => return Err(address(format!("it is empty; {ALLOWED}"))),
         _ => open_folder(uri, Path::new(uri))?,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    let (patience, conditions) = (StoragePatience::new(patience), AtomicBool::new(parts.is_none()));
+    let (simulation, runtime) = (None, Some(start_runtime()?));
+    let inner = StoreInner { objects, parts, patience, conditions, simulation, runtime, uri: name, local };
+    Ok(Store { inner: Arc::new(inner) })
+}
+
+/// The runtime of a handle.
+pub(super) fn start_runtime() -> Result<tokio::runtime::Runtime, StoreError> {
+    tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
         .thread_name("hopeval-store")
         .enable_all()
         .build()
-        .map_err(|source| StoreError::Runtime { source })?;
-    let (patience, conditions) = (StoragePatience::new(patience), AtomicBool::new(parts.is_none()));
-    let inner = StoreInner { objects, parts, patience, conditions, runtime: Some(runtime), uri: name, local };
-    Ok(Store { inner: Arc::new(inner) })
+        .map_err(|source| StoreError::Runtime { source })
 }
 
 /// As [`open_store`], but a local folder must be there.

@@ -16,7 +16,7 @@ row! {
         pub key: String,
         /// The bucket of its route, 0 to 4095.
         pub bucket: u32,
-        /// The segment with the answer.
+        /// The segment in which the answer was first written. It may have been merged with others since.
         pub segment: String,
         /// Bytes of the answer in the segment.
         pub bytes: u64,

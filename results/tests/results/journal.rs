@@ -166,7 +166,7 @@ fn another_version_is_an_error_that_names_both() {
     bytes[at..at + 4].copy_from_slice(&9u32.to_le_bytes());
     store.put(&name(1), Bytes::from(bytes)).unwrap();
     let error = Journal::open(&store, &[layout::JOURNAL.to_owned()], &|_| true, &BTreeSet::new()).unwrap_err();
-    assert!(matches!(error, JournalError::Version { found: 9, supported: 1, .. }), "{error}");
+    assert!(matches!(error, JournalError::Version { found: 9, supported: 2, .. }), "{error}");
     assert!(error.to_string().contains(&name(1)), "{error}");
     assert!(matches!(journal_summary(&store), Err(JournalError::Version { .. })));
 }

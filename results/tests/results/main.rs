@@ -7,6 +7,7 @@ mod checks;
 mod golden;
 mod journal;
 mod log;
+mod merging;
 mod outcomes;
 mod run;
 mod store;

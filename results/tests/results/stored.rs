@@ -156,6 +156,7 @@ fn rows_of_questions_are_those_of_the_golden_file() {
 
 #[test]
 fn names_of_objects_are_those_of_the_golden_file() {
+    let merged = layout::SegmentId { created_ms: 1_795_300_384_123, generation: 2, worker: 3, seq: 4, merge: 5 };
     let names = [
         layout::JOURNAL.to_owned(),
         layout::RUNS.to_owned(),
@@ -172,6 +173,7 @@ fn names_of_objects_are_those_of_the_golden_file() {
         layout::written_table("r", 2, 17, "measures"),
         layout::final_table("r", "measures"),
         layout::selection_record("s"),
+        layout::segment_object(layout::JOURNAL, "r", &merged),
     ];
     golden::check("names", names);
 }

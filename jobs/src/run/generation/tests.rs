@@ -35,7 +35,7 @@ fn begin(dir: &std::path::Path) -> (Places, OpenRun, u64) {
 
 #[test]
 fn a_thread_that_cannot_start_is_an_error_before_anything_is_asked() {
-    for name in ["service bm25", "journal reads", "journal", "outcomes", "questions"] {
+    for name in ["service bm25", "journal reads", "journal merges", "journal", "outcomes", "questions"] {
         let dir = tempfile::tempdir().unwrap();
         let (_places, open, number) = begin(dir.path());
         let (generation, thread) = Generation::join(open, number, Some("committer")).unwrap();
