@@ -339,7 +339,7 @@ impl AttemptPermit {
 
     /// The attempt ended with a sign of the server.
     pub(crate) fn settle(mut self, end: &AttemptEnd<'_>) -> AttemptEffect {
-        let effect = match self.grant.take() {
+        match self.grant.take() {
             Some(grant) => {
                 let mut state = self.gate.lock();
                 let effect = state.settle(grant, end, Instant::now());
@@ -349,8 +349,7 @@ impl AttemptPermit {
                 effect
             }
             None => AttemptEffect { counted: false, alive: 0 },
-        };
-        effect
+        }
     }
 }
 
