@@ -66,6 +66,8 @@ struct CallProgress {
     spent: Duration,
     /// The endpoint's answers at the first fault that counts.
     alive: Option<u64>,
+    /// The replica that failed the call last.
+    avoid: Option<usize>,
 }
 
 /// The result of one attempt.
@@ -112,7 +114,8 @@ async fn answer_call(shared: &Arc<EndpointShared>, call: EndpointCall) -> Option
     loop {
         let queued = Instant::now();
         let (have, ask) = (progress.choices.len() as u32, progress.ask(&shared.settings));
-        let wish = AttemptWish { tokens: progress.reservation(ask), prefix: progress.prepared.prefix };
+        let prefix = progress.prepared.prefix;
+        let wish = AttemptWish { tokens: progress.reservation(ask), prefix, avoid: progress.avoid };
         let permit = shared.gate.admit(wish).await?;
         let guard = (shared.host.begin_attempt)()?;
         let begun = Instant::now();
@@ -144,6 +147,7 @@ impl CallProgress {
             in_row: 0,
             spent: Duration::ZERO,
             alive: None,
+            avoid: None,
         }
     }
 
@@ -256,6 +260,7 @@ impl CallProgress {
         };
         let remaining = ["requests", "tokens"].map(|name| remaining_limit(&headers, name));
         let end = AttemptEnd { signal: row.signal, tokens, named: result.named, remaining, message: &result.message };
+        self.avoid = (row.signal == ServerSignal::Faulty).then(|| permit.replica());
         let effect = permit.settle(&end);
         if let Some(answer) = complete {
             shared.model_known.store(true, Ordering::Relaxed);

@@ -130,14 +130,14 @@ fn cause_by_status(status: u16, has_error: bool, named: Option<NamedTime>) -> At
             Some(NamedTime::Date(_)) => AttemptCause::LimitDate,
             None => AttemptCause::LimitUnknown,
         },
-        400..=499 if has_error => AttemptCause::BadRequest,
-        400..=499 => AttemptCause::BareBadRequest,
+        other if (400..500).contains(&other) && has_error => AttemptCause::BadRequest,
+        other if (400..500).contains(&other) => AttemptCause::BareBadRequest,
         500 => AttemptCause::Status500,
         502 => AttemptCause::Status502,
         503 => AttemptCause::Status503,
         504 => AttemptCause::Status504,
         529 => AttemptCause::Overloaded,
-        500.. => AttemptCause::Status5xx,
+        later if later > 500 => AttemptCause::Status5xx,
         // Other successes carry no answer: 204 is an empty body.
         _ => AttemptCause::NotJson,
     }

@@ -35,6 +35,8 @@ pub(crate) struct AttemptWish {
     pub(crate) tokens: u64,
     /// A hash of the prompt's beginning.
     pub(crate) prefix: u64,
+    /// The replica that failed the call last.
+    pub(crate) avoid: Option<usize>,
 }
 
 /// An attempt that may begin.
@@ -128,7 +130,7 @@ impl FlowState {
             return Admission::NotBefore(ready);
         }
         let full = self.replicas.load(now) >= self.concurrency.current();
-        match self.replicas.choose(wish.prefix, now) {
+        match self.replicas.choose(wish.prefix, wish.avoid, now) {
             ReplicaChoice::NotBefore(time) => Admission::NotBefore(time),
             ReplicaChoice::AllProbed => Admission::AfterAnEnd,
             // A probe needs no room: calls that hang must not keep an endpoint from being probed.
@@ -202,6 +204,16 @@ impl FlowState {
     }
 }
 
+/// One look at the attempts that wait.
+struct GateLook {
+    /// Those that may begin, with the places where they wait.
+    granted: Vec<(oneshot::Sender<AttemptPermit>, AttemptPermit)>,
+    /// The next time at which something happens by itself.
+    next: Option<Instant>,
+    /// The end of the patience.
+    fault: Option<EndpointFault>,
+}
+
 /// The attempts that wait for an endpoint, and its limits.
 pub(crate) struct FlowGate {
     state: Mutex<FlowState>,
@@ -244,7 +256,7 @@ impl FlowGate {
     pub(crate) async fn run_timer(self: Arc<Self>) -> Option<EndpointFault> {
         loop {
             let changed = self.changed.notified();
-            let (granted, next, fault) = self.grant_all(Instant::now());
+            let GateLook { granted, next, fault } = self.grant_all(Instant::now());
             for (sender, permit) in granted {
                 // A call that is gone drops its permit, which notifies this loop.
                 drop(sender.send(permit));
@@ -264,15 +276,11 @@ impl FlowGate {
     }
 
     /// The attempts that may begin, the next time at which something happens by itself, and the end of the patience.
-    #[expect(clippy::type_complexity, reason = "three results of one look, used in one place")]
-    fn grant_all(
-        self: &Arc<Self>,
-        now: Instant,
-    ) -> (Vec<(oneshot::Sender<AttemptPermit>, AttemptPermit)>, Option<Instant>, Option<EndpointFault>) {
+    fn grant_all(self: &Arc<Self>, now: Instant) -> GateLook {
         let mut state = self.lock();
         let all_suspect = state.replicas.all_suspect();
         if let Some(fault) = state.outage.fault_at(all_suspect, now) {
-            return (Vec::new(), None, Some(fault));
+            return GateLook { granted: Vec::new(), next: None, fault: Some(fault) };
         }
         let mut granted = Vec::new();
         let mut next = state.outage.ends_at(all_suspect);
@@ -296,7 +304,7 @@ impl FlowGate {
                 }
             }
         }
-        (granted, next, None)
+        GateLook { granted, next, fault: None }
     }
 
     /// Lets no attempt begin any more. Calls that wait stay without an answer.
@@ -331,7 +339,7 @@ impl AttemptPermit {
 
     /// The attempt ended with a sign of the server.
     pub(crate) fn settle(mut self, end: &AttemptEnd<'_>) -> AttemptEffect {
-        let effect = match self.grant.take() {
+        match self.grant.take() {
             Some(grant) => {
                 let mut state = self.gate.lock();
                 let effect = state.settle(grant, end, Instant::now());
@@ -341,8 +349,7 @@ impl AttemptPermit {
                 effect
             }
             None => AttemptEffect { counted: false, alive: 0 },
-        };
-        effect
+        }
     }
 }
 

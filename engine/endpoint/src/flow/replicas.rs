@@ -97,17 +97,21 @@ impl ReplicaSet {
     }
 
     /// The replica for the next attempt: a suspect one whose probe is due; else the least busy open one that is not
-    /// silent, and among equals the one that the prompt's beginning belongs to.
-    pub(crate) fn choose(&self, prefix: u64, now: Instant) -> ReplicaChoice {
-        let due = |replica: &ReplicaState| {
-            replica.suspect.is_some_and(|suspect| !suspect.probing && suspect.next_probe <= now)
+    /// silent, and among equals the one that the prompt's beginning belongs to. A call goes to the replica that failed
+    /// it last, `avoid`, only if no other is open.
+    pub(crate) fn choose(&self, prefix: u64, avoid: Option<usize>, now: Instant) -> ReplicaChoice {
+        let all_suspect = self.all_suspect();
+        let due = |(place, replica): (usize, &ReplicaState)| {
+            let is_due = replica.suspect.is_some_and(|suspect| !suspect.probing && suspect.next_probe <= now);
+            is_due && (all_suspect || avoid != Some(place))
         };
-        if let Some(replica) = self.replicas.iter().position(due) {
+        if let Some(replica) = self.replicas.iter().enumerate().position(due) {
             return ReplicaChoice::Take { replica, probe: true };
         }
         let open = self.replicas.iter().enumerate().filter(|(_, replica)| replica.suspect.is_none());
         let best = open.min_by_key(|(place, replica)| {
-            (self.is_silent(replica, now), replica.in_flight, affinity(prefix, *place), *place)
+            let shunned = self.is_silent(replica, now) || avoid == Some(*place);
+            (shunned, replica.in_flight, affinity(prefix, *place), *place)
         });
         if let Some((replica, _)) = best {
             return ReplicaChoice::Take { replica, probe: false };
@@ -158,6 +162,7 @@ impl ReplicaSet {
     /// An attempt failed. Returns whether the replica is suspect from now on, and was not before.
     pub(crate) fn fail(&mut self, replica: usize, probe: bool, now: Instant) -> bool {
         let (first, longest) = (self.first_pause, self.longest_pause);
+        let silent = self.is_silent(&self.replicas[replica], now);
         let state = &mut self.replicas[replica];
         state.in_flight -= 1;
         state.faults = state.faults.saturating_add(1);
@@ -170,7 +175,8 @@ impl ReplicaSet {
             }
             // An attempt that began before the suspicion.
             Some(_) => false,
-            None if state.faults >= SUSPICION => {
+            // A silent replica's calls end one by one: the first one tells enough.
+            None if silent || state.faults >= SUSPICION => {
                 state.suspect = Some(SuspectState { probing: false, next_probe: now + first, pause: first });
                 true
             }
@@ -207,14 +213,14 @@ mod tests {
     async fn least_busy_first_and_prefixes_stay() {
         let now = Instant::now();
         let mut replicas = set(3, now);
-        let homes: Vec<usize> = (0..30).map(|prefix| taken(replicas.choose(prefix, now))).collect();
+        let homes: Vec<usize> = (0..30).map(|prefix| taken(replicas.choose(prefix, None, now))).collect();
         assert!((0..3).all(|replica| homes.contains(&replica)), "{homes:?}");
-        assert_eq!(homes, (0..30).map(|prefix| taken(replicas.choose(prefix, now))).collect::<Vec<_>>());
+        assert_eq!(homes, (0..30).map(|prefix| taken(replicas.choose(prefix, None, now))).collect::<Vec<_>>());
         replicas.begin(homes[0], now);
-        assert_ne!(taken(replicas.choose(0, now)), homes[0], "another is less busy");
+        assert_ne!(taken(replicas.choose(0, None, now)), homes[0], "another is less busy");
         let chosen: Vec<usize> = (0..8)
             .map(|_| {
-                let replica = taken(replicas.choose(0, now));
+                let replica = taken(replicas.choose(0, None, now));
                 replicas.begin(replica, now);
                 replica
             })
@@ -231,19 +237,19 @@ mod tests {
             assert_eq!(replicas.fail(0, false, now), fault == SUSPICION);
         }
         assert!(replicas.all_suspect());
-        assert_eq!(replicas.choose(0, now), ReplicaChoice::NotBefore(now + SECOND));
+        assert_eq!(replicas.choose(0, None, now), ReplicaChoice::NotBefore(now + SECOND));
         for pause in [2, 4, 4] {
             now += 4 * SECOND;
-            assert_eq!(replicas.choose(0, now), ReplicaChoice::Take { replica: 0, probe: true });
+            assert_eq!(replicas.choose(0, None, now), ReplicaChoice::Take { replica: 0, probe: true });
             replicas.begin(0, now);
-            assert_eq!(replicas.choose(0, now), ReplicaChoice::AllProbed);
+            assert_eq!(replicas.choose(0, None, now), ReplicaChoice::AllProbed);
             replicas.fail(0, true, now);
-            assert_eq!(replicas.choose(0, now), ReplicaChoice::NotBefore(now + pause * SECOND));
+            assert_eq!(replicas.choose(0, None, now), ReplicaChoice::NotBefore(now + pause * SECOND));
         }
         now += 4 * SECOND;
         replicas.begin(0, now);
         assert!(replicas.succeed(0, SECOND, now));
-        assert_eq!(replicas.choose(0, now), ReplicaChoice::Take { replica: 0, probe: false });
+        assert_eq!(replicas.choose(0, None, now), ReplicaChoice::Take { replica: 0, probe: false });
     }
 
     #[tokio::test(start_paused = true)]
@@ -275,9 +281,11 @@ mod tests {
         }
         replicas.begin(0, now);
         replicas.begin(0, now);
-        assert_eq!(taken(replicas.choose(0, now)), 0, "3 calls where answers come, 2 where none does");
+        assert_eq!(taken(replicas.choose(0, None, now)), 0, "3 calls where answers come, 2 where none does");
         assert_eq!((replicas.load(now), replicas.in_flight()), (3, 5));
         replicas.succeed(1, 12 * SECOND, now);
-        assert_eq!(taken(replicas.choose(0, now)), 1, "it answers again");
+        assert_eq!(taken(replicas.choose(0, None, now)), 1, "it answers again");
+        replicas.begin(1, now);
+        assert!(replicas.fail(1, false, now + 200 * SECOND), "the first fault after a long silence is enough");
     }
 }

@@ -109,7 +109,7 @@ fn streams_are_read_to_their_end() {
             steps.push(ServerStep::Wait(ms(400)));
             return steps;
         }
-        steps.push(ServerStep::Wait(ms(100)));
+        steps.push(ServerStep::Wait(ms(40)));
         steps.push(event(r#"{"choices":[{"index":0,"delta":{"content":"ris"},"finish_reason":"stop"}]}"#));
         steps.push(event(r#"{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2}}"#));
         steps.push(event("[DONE]"));

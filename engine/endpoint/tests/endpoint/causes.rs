@@ -40,7 +40,7 @@ fn passing_faults() -> Vec<(AttemptCause, Vec<ServerStep>)> {
         (Cause::ResetBeforeHeaders, vec![ServerStep::Close]),
         (Cause::ResetBeforeHeaders, vec![raw("HTTP/1.1 200 OK\r\ncontent-le"), ServerStep::Close]),
         (Cause::NotHttp, vec![raw("SSH-2.0-server\r\n\r\n"), ServerStep::Close]),
-        (Cause::CutBody, vec![raw(&head), ServerStep::Reset]),
+        (Cause::CutBody, vec![raw(&head), ServerStep::Wait(ms(20)), ServerStep::Reset]),
         (Cause::CutBody, vec![raw(&head), raw(half), ServerStep::Close]),
         (Cause::CutBody, vec![raw(&head), raw(half), ServerStep::Wait(ms(20)), ServerStep::Reset]),
         (Cause::StallBeforeHeaders, vec![ServerStep::Wait(ms(400))]),

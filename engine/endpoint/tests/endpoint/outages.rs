@@ -87,7 +87,12 @@ fn patience_ends_with_a_fault() {
 
 #[test]
 fn a_name_that_does_not_exist_is_unreachable() {
-    let settings = EndpointSettings { patience_s: 0.2, ..quick_settings("http://no-such-host.invalid/v1") };
+    let settings = EndpointSettings {
+        patience_s: 0.2,
+        connect_timeout_s: 0.4,
+        stall_s: Some(2.0),
+        ..quick_settings("http://no-such-host.invalid/v1")
+    };
     let mut endpoint = WatchedEndpoint::open(&settings);
     ask_many(&mut endpoint, 1);
     assert!(matches!(endpoint.fault(), EndpointFault::Down { .. }));
@@ -109,17 +114,18 @@ fn a_hanging_replica_is_left_out() {
         base_url: vec![first.url(), hanging.url(), second.url()],
         identity: Some("m".to_owned()),
         concurrency: 12,
-        stall_s: Some(3.0),
+        stall_s: Some(4.0),
+        call_timeout_s: 30.0,
         ..quick_settings(&first.url())
     };
     let mut endpoint = WatchedEndpoint::open(&settings);
     let begun = Instant::now();
-    ask_many(&mut endpoint, 1_000);
-    for _ in 0..990 {
+    ask_many(&mut endpoint, 300);
+    for _ in 0..290 {
         assert_eq!(text_of(&endpoint.next_end().1), "quick");
     }
     // 12 in flight, of which 4 hang: 8 at 5 ms would give 1,600 a second; the rest is this machine.
-    assert!(begun.elapsed() < Duration::from_millis(2_900), "{:?}: before the first stall ends", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_millis(3_900), "{:?}: before the first stall ends", begun.elapsed());
     assert!(hanging.requests().len() <= 5, "{}", hanging.requests().len());
     for _ in 0..10 {
         assert_eq!(text_of(&endpoint.next_end().1), "quick", "calls that hung are answered elsewhere");

@@ -131,8 +131,9 @@ async fn serve_connection(mut stream: TcpStream, state: Arc<ServerState>) {
         let open = OpenRequest::count(&state);
         let request = {
             let mut requests = state.requests.lock().unwrap();
-            requests.push(ServedRequest { number: requests.len(), head, body });
-            requests[requests.len() - 1].clone()
+            let request = ServedRequest { number: requests.len(), head, body };
+            requests.push(request.clone());
+            request
         };
         for step in (state.script)(&request) {
             match step {

@@ -47,7 +47,7 @@ fn thoughts_are_set_apart() {
         r#"{"content":"<think>hm</think>\n\na"}"#,
     ] {
         let body = format!("{{\"choices\":[{{\"message\":{message}}}]}}");
-        assert_eq!(read(&reader(), &body).unwrap(), [apart.clone()], "{message}");
+        assert_eq!(read(&reader(), &body).unwrap(), std::slice::from_ref(&apart), "{message}");
     }
     let kept = ChoiceReader { split_thoughts: false, ..reader() };
     let body = r#"{"choices":[{"message":{"content":"<think>hm</think>a"}}]}"#;
