@@ -215,11 +215,12 @@ async fn hand_over<F: FnOnce()>(state: HandOver<F>) -> Option<(io::Result<Bytes>
                 }
                 return Some((Ok(bytes), (steps, switch, delivered)));
             }
+            // The call ends before the caller can see it.
             DeliveryStep::Reset => {
                 switch.reset();
-                return Some((Err(broken), (VecDeque::new(), switch, delivered)));
+                return Some((Err(broken), (VecDeque::new(), switch, None)));
             }
-            DeliveryStep::Cut => return Some((Err(broken), (VecDeque::new(), switch, delivered))),
+            DeliveryStep::Cut => return Some((Err(broken), (VecDeque::new(), switch, None))),
         }
     }
     None

@@ -73,7 +73,10 @@ impl SchemaTexts {
     }
 
     fn fill_array(&self, node: &Value, root: &Value, name: &str, depth: usize) -> Value {
-        let items = &node["items"];
+        let items = match node["items"]["$ref"].as_str() {
+            Some(reference) => root.pointer(reference.trim_start_matches('#')).unwrap_or(&Value::Null),
+            None => &node["items"],
+        };
         let least = node["minItems"].as_u64().unwrap_or(0) as usize;
         let most = node["maxItems"].as_u64().unwrap_or(u64::MAX) as usize;
         let is_text = matches!(items["type"].as_str(), Some("string") | None) && items.get("enum").is_none();

@@ -75,7 +75,7 @@ impl SharedService {
         let windows = core.settings.faults.schedule.iter().filter(|window| window.kind == FaultKind::Refused);
         let until =
             windows.filter(|window| window.from_s <= elapsed && elapsed < window.to_s).map(|window| window.to_s);
-        until.max_by(f64::total_cmp).map(|seconds| core.since + Duration::from_secs_f64(seconds))
+        until.max_by(f64::total_cmp).map(|seconds| core.since + bounded_duration(seconds))
     }
 }
 
@@ -185,7 +185,7 @@ pub(crate) async fn serve_call(
         }
     }
     let latency = &settings.latency;
-    let per_token = Duration::from_secs_f64(latency.per_token_ms / 1000.0);
+    let per_token = bounded_duration(latency.per_token_ms / 1000.0);
     let mut wait = first_token_after(latency, settings.seed, &open.call, reply.tokens.prompt);
     if reply.stream.is_none() {
         wait += per_token * u32::try_from(reply.tokens.completion).unwrap_or(u32::MAX);
@@ -226,7 +226,7 @@ pub(crate) fn has_key(settings: &SimulationSettings, headers: &HeaderMap) -> boo
     let Some(key) = &settings.api_key else { return true };
     let value = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let bearer = value(header::AUTHORIZATION.as_str()).and_then(|value| value.strip_prefix("Bearer "));
-    bearer == Some(key) || value("api-key") == Some(key)
+    [bearer, value("api-key")].contains(&Some(key.as_str()))
 }
 
 /// The fault of a call, by schedule or by draw.
@@ -285,7 +285,7 @@ fn limit_refusal(settings: &SimulationSettings, limits: &RateLimits, reached: Re
     let mut refusal = match reached {
         ReachedLimit::Quota => CallRefusal::quota(),
         ReachedLimit::Later { limit, wait_s } => {
-            CallRefusal::limited(limit, retry_after(settings.limits.retry_after, Duration::from_secs_f64(wait_s)))
+            CallRefusal::limited(limit, retry_after(settings.limits.retry_after, bounded_duration(wait_s)))
         }
     };
     refusal.headers.extend(limits.headers());
@@ -299,6 +299,11 @@ fn first_token_after(latency: &LatencySettings, seed: u64, call: &BegunCall, pro
         sigma => (sigma * normal_draw(seed, "latency", &[&call.body, &call.attempt.to_le_bytes()])).exp(),
     };
     let ms = latency.first_ms * spread + latency.per_prompt_kilotoken_ms * prompt as f64 / 1000.0;
-    // A draw far out in the tail must not overflow a duration.
-    Duration::from_secs_f64((ms / 1000.0).min(86_400.0))
+    bounded_duration(ms / 1000.0)
+}
+
+/// At most a year: settings and draws far out in the tail must not overflow a duration.
+fn bounded_duration(seconds: f64) -> Duration {
+    const YEAR: f64 = 365.0 * 86_400.0;
+    Duration::from_secs_f64(seconds.min(YEAR))
 }

@@ -299,10 +299,7 @@ mod tests {
         }
         for wrong in wrong.iter().take(3) {
             // Shown only if the test fails.
-            #[expect(clippy::print_stderr, reason = "which questions are not understood")]
-            {
-                eprintln!("{wrong:?}");
-            }
+            eprintln!("{wrong:?}");
         }
         f64::from(right) / 300.0
     }

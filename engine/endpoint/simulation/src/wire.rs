@@ -223,9 +223,9 @@ pub(crate) fn answer_format(field: Option<Value>) -> Result<AnswerFormat, &'stat
     match field["type"].as_str() {
         Some("text") => Ok(AnswerFormat::Text),
         Some("json_object") => Ok(AnswerFormat::Json),
-        Some("json_schema") => match field["json_schema"]["schema"].take() {
-            Value::Null => Err("`response_format.json_schema.schema` is missing"),
-            schema => Ok(AnswerFormat::Schema(schema)),
+        Some("json_schema") => match field.pointer_mut("/json_schema/schema").map(Value::take) {
+            Some(schema @ Value::Object(_)) => Ok(AnswerFormat::Schema(schema)),
+            _ => Err("`response_format.json_schema.schema` is missing or no object"),
         },
         _ => Err("`response_format.type` must be `text`, `json_object` or `json_schema`"),
     }

@@ -8,38 +8,38 @@ use serde_json::Value;
 
 /// The response to a call, as far as it came.
 #[derive(Debug)]
-pub struct HttpReply {
-    pub status: u16,
+pub(crate) struct HttpReply {
+    pub(crate) status: u16,
     /// The header lines, in lower case.
-    pub head: String,
-    pub body: Vec<u8>,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
     /// All announced bytes came.
-    pub is_complete: bool,
+    pub(crate) is_complete: bool,
     /// The connection was reset after what came.
-    pub is_reset: bool,
+    pub(crate) is_reset: bool,
 }
 
 impl HttpReply {
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
     }
 
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
 }
 
 /// Posts a document; `headers` are whole lines.
-pub fn post(address: SocketAddr, path: &str, headers: &[&str], body: &str) -> io::Result<HttpReply> {
+pub(crate) fn post(address: SocketAddr, path: &str, headers: &[&str], body: &str) -> io::Result<HttpReply> {
     send(address, "POST", path, headers, body)
 }
 
 /// Gets a path.
-pub fn get(address: SocketAddr, path: &str) -> io::Result<HttpReply> {
+pub(crate) fn get(address: SocketAddr, path: &str) -> io::Result<HttpReply> {
     send(address, "GET", path, &[], "")
 }
 

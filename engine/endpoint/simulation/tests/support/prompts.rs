@@ -5,13 +5,13 @@ use hopeval_world::{World, WorldSettings, WorldSplit};
 use serde_json::{Value, json};
 
 /// A question with its prompt.
-pub struct AskedPrompt {
-    pub question: Question,
-    pub prompt: String,
+pub(crate) struct AskedPrompt {
+    pub(crate) question: Question,
+    pub(crate) prompt: String,
 }
 
 /// The first `count` questions of a world, each with its gold passages in a prompt.
-pub fn gold_prompts(count: u64) -> Vec<AskedPrompt> {
+pub(crate) fn gold_prompts(count: u64) -> Vec<AskedPrompt> {
     let world = World::new(WorldSettings::new(count, 2000, 3, WorldSplit::Eval)).expect("a world");
     let write = |question: Question| {
         let passages = question.gold.iter().filter_map(|gold| world.passage_by_id(&gold.id));
@@ -24,12 +24,12 @@ pub fn gold_prompts(count: u64) -> Vec<AskedPrompt> {
 }
 
 /// The body of a chat.
-pub fn chat(prompt: &str) -> Value {
+pub(crate) fn chat(prompt: &str) -> Value {
     json!({"model": "simulated-llm", "temperature": 0, "messages": [{"role": "user", "content": prompt}]})
 }
 
 /// A body with further fields.
-pub fn with(mut body: Value, fields: Value) -> Value {
+pub(crate) fn with(mut body: Value, fields: Value) -> Value {
     for (name, value) in fields.as_object().into_iter().flatten() {
         body[name] = value.clone();
     }
