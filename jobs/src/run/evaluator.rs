@@ -10,7 +10,7 @@ use hopeval_methods::Method;
 use hopeval_operators::tally::TallyChange;
 use hopeval_results::tables::{OutcomeRow, QuestionRow};
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// The key of a live tally.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -126,8 +126,12 @@ impl OutcomeEvaluator {
     ) {
         let contents = self.contents[outcome.configuration as usize];
         let title = |id: u32| self.passages.title(id).to_owned();
-        let facts: Vec<(String, u32)> =
+        let mut facts: Vec<(String, u32)> =
             outcome.supporting.iter().map(|&(id, sentence)| (title(id), sentence)).collect();
+        // Sentences in no passage get indexes that no gold has. The scripts count equal predictions once.
+        let named: BTreeSet<(&str, &str)> =
+            outcome.named_support().iter().map(|named| (named.title.as_str(), named.sentence.as_str())).collect();
+        facts.extend((0..).zip(named).map(|(n, (title, _))| (title.to_owned(), u32::MAX - n)));
         let with_gold = OutcomeWithGold {
             ok: is_ok(outcome),
             answer: outcome.answer.as_deref(),
