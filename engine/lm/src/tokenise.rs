@@ -54,7 +54,10 @@ pub enum TokeniseError {
         source: tokenizers::Error,
     },
     /// The tokenizer's special tokens are not around a text.
-    #[error("{}: the tokenizer.json puts special tokens inside a text; they must be before and behind it", folder.display())]
+    #[error(
+        "{}: the tokenizer.json puts special tokens inside a text; they must be before and behind it",
+        folder.display()
+    )]
     SpecialInside {
         /// The model's folder.
         folder: PathBuf,

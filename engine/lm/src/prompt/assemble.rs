@@ -20,7 +20,9 @@ pub fn assemble(
         return Err(PromptError::NoPart { part: rule.parts().end - 1, parts });
     }
     let joined = JoinedTokens::new(tokenizer, special, parts);
-    let mut assembly = PromptAssembly { joined, texts: Vec::new(), lost: Vec::new(), tokens: 0, trimmed: None };
+    let count_parts = prompt.count_parts;
+    let mut assembly =
+        PromptAssembly { joined, texts: Vec::new(), lost: Vec::new(), count_parts, tokens: 0, trimmed: None };
     for part in &prompt.parts {
         let (text, lost) = truncate_part(tokenizer, part)?;
         assembly.texts.push(text);
@@ -51,11 +53,13 @@ pub fn assemble(
     if tokens > budget {
         return Err(PromptError::TooLong { tokens, budget });
     }
-    let part_tokens = if prompt.count_parts { assembly.part_counts()? } else { Vec::new() };
     let PromptAssembly { joined, texts, lost, trimmed, .. } = assembly;
     let cut = lost.into_iter().enumerate().filter(|(part, lost)| *lost > 0 && !dropped.contains(part)).collect();
+    let (ids, part_tokens) = match trimmed {
+        Some(TrimmedWhole { ids, part_tokens }) => (ids, part_tokens),
+        None => (joined.ids(0), if count_parts { joined.part_counts()? } else { Vec::new() }),
+    };
     let report = PromptReport { tokens, dropped, cut, part_tokens };
-    let ids = trimmed.map_or_else(|| joined.ids(0), |trimmed| trimmed.ids);
     Ok(AssembledPrompt { ids, texts, report })
 }
 
@@ -92,6 +96,8 @@ struct PromptAssembly<'a> {
     texts: Vec<String>,
     /// The tokens lost from each part.
     lost: Vec<usize>,
+    /// Whether the report counts the tokens of each part.
+    count_parts: bool,
     /// Tokens of the whole, special ones included.
     tokens: usize,
     /// The whole after a cut at its right, until it is tokenised again.
@@ -101,8 +107,8 @@ struct PromptAssembly<'a> {
 /// A whole without its last tokens.
 struct TrimmedWhole {
     ids: Vec<u32>,
-    /// The part that lost them, and their number.
-    lost: (usize, usize),
+    /// The remaining tokens of each part, if counted.
+    part_tokens: Vec<usize>,
 }
 
 impl PromptAssembly<'_> {
@@ -113,13 +119,15 @@ impl PromptAssembly<'_> {
         Ok(())
     }
 
-    /// The tokens of each part.
-    fn part_counts(&self) -> Result<Vec<usize>, TokeniseError> {
-        let mut counts = self.joined.part_counts()?;
-        if let Some(TrimmedWhole { lost: (part, lost), .. }) = self.trimmed {
-            counts[part] = counts[part].saturating_sub(lost);
+    /// Leaves out the last `gone` tokens, all of `part`.
+    fn trim_whole(&mut self, part: usize, gone: usize) -> Result<(), TokeniseError> {
+        let mut part_tokens = if self.count_parts { self.joined.part_counts()? } else { Vec::new() };
+        if let Some(tokens) = part_tokens.get_mut(part) {
+            *tokens -= gone;
         }
-        Ok(counts)
+        self.tokens = self.joined.len() - gone;
+        self.trimmed = Some(TrimmedWhole { ids: self.joined.ids(gone), part_tokens });
+        Ok(())
     }
 
     /// Cuts a part until the whole fits or no more than `to` is left of the part.
@@ -146,9 +154,7 @@ impl PromptAssembly<'_> {
             text[..end].clone_into(&mut self.texts[part]);
             if is_last && kept > 0 {
                 // Nothing follows, so the other tokens stay as they are: the whole is cut at the right.
-                let gone = own.len() - kept;
-                self.tokens = self.joined.len() - gone;
-                self.trimmed = Some(TrimmedWhole { ids: self.joined.ids(gone), lost: (part, gone) });
+                self.trim_whole(part, own.len() - kept)?;
             } else {
                 self.update_tokens()?;
             }

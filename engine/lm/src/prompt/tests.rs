@@ -282,7 +282,16 @@ proptest! {
             let found = assemble(tokenizer, &prompt, Some(most), special);
             let expected = reference::assemble_whole(tokenizer, &prompt, Some(most), special);
             match (found, expected) {
-                (Ok(found), Ok(expected)) => prop_assert_eq!(found, expected),
+                (Ok(mut found), Ok(mut expected)) => {
+                    let counts = std::mem::take(&mut found.report.part_tokens);
+                    let expected_counts = std::mem::take(&mut expected.report.part_tokens);
+                    if expected.report.cut.is_empty() {
+                        prop_assert_eq!(&counts, &expected_counts);
+                    }
+                    prop_assert_eq!(counts.len(), if prompt.count_parts { prompt.parts.len() } else { 0 });
+                    prop_assert!(counts.iter().sum::<usize>() <= found.report.tokens);
+                    prop_assert_eq!(found, expected);
+                }
                 (found, expected) => prop_assert_eq!(format!("{found:?}"), format!("{expected:?}")),
             }
         }

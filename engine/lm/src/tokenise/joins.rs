@@ -6,7 +6,8 @@
 //! those with known ones qualify. SentencePiece's BPE without a pre-tokenizer (Llama 2, Mistral) merges across words
 //! and does not qualify: its texts are tokenised whole.
 //!
-//! The special tokens of every tokenizer stand around a text. [`TextJoins::find`] decides from the tokenizer's parts, and then tries the rule on a few texts.
+//! The special tokens of every tokenizer stand around a text. [`TextJoins::find`] decides from the tokenizer's parts,
+//! and then tries the rule on a few texts.
 
 use serde_json::Value;
 use tokenizers::models::ModelWrapper;
@@ -16,8 +17,14 @@ use tokenizers::{Encoding, Tokenizer as Inner};
 /// and none looks behind one.
 const WORDS: [&str; 3] = [
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    concat!(
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*",
+        r"|\s*[\r\n]+|\s+(?!\S)|\s+",
+    ),
+    concat!(
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*",
+        r"|\s*[\r\n]+|\s+(?!\S)|\s+",
+    ),
 ];
 
 /// Known replacements: they join runs of white space, which a cut leaves whole.
