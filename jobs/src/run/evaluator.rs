@@ -215,6 +215,40 @@ pub fn is_ok(outcome: &OutcomeRow) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hopeval_methods::testing::EveryKind;
+    use hopeval_results::tables::{NamedSentenceRow, OutcomeTrace};
+
+    #[test]
+    fn support_in_no_passage_is_wrong_support() {
+        let settings = hopeval_measures::Settings::default();
+        let methods: Vec<Box<dyn Method>> = vec![Box::new(EveryKind::default())];
+        let evaluator = OutcomeEvaluator::new(&settings, Format::HotpotQa, &methods, &[], &RunPassages::none())
+            .expect("the default measures");
+        // Without a table of passages every title is empty.
+        let details = QuestionDetails { supporting_facts: vec![(String::new(), 0)], ..QuestionDetails::default() };
+        let record = serde_json::to_string(&details).expect("plain data");
+        let question = evaluator.question_gold(&QuestionRow { record, ..QuestionRow::default() });
+        let measured = |named: &[(&str, &str)]| {
+            let row = |(title, sentence): &(&str, &str)| {
+                NamedSentenceRow { title: (*title).to_owned(), sentence: (*sentence).to_owned() }
+            };
+            let named_support = named.iter().map(row).collect();
+            let trace = Some(OutcomeTrace { named_support, ..OutcomeTrace::default() });
+            let (status, supporting) = (OK.to_owned(), vec![(7, 0)]);
+            let outcome = OutcomeRow { status, supporting, trace, ..OutcomeRow::default() };
+            let (mut buffers, mut values) = (MeasureBuffers::default(), Vec::new());
+            evaluator.evaluate_outcome(&question, &outcome, &mut buffers, &mut values);
+            let value = |name: &str| {
+                let at = evaluator.measure_set().names().iter().position(|measure| measure == name);
+                values[at.unwrap_or_else(|| panic!("no measure {name}"))]
+            };
+            ["sp_em", "sp_precision", "sp_recall"].map(value)
+        };
+        assert_eq!(measured(&[]), [Some(1.0); 3]);
+        assert_eq!(measured(&[("", "0")]), [Some(0.0), Some(0.5), Some(1.0)], "even a name that looks right");
+        assert_eq!(measured(&[("A", "x"), ("A", "x")])[1], Some(0.5), "equal predictions count once");
+        assert_eq!(measured(&[("A", "x"), ("A", "y")])[1], Some(1.0 / 3.0));
+    }
 
     #[test]
     fn every_stratum_has_its_own_number() {
