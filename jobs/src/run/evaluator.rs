@@ -229,8 +229,9 @@ mod tests {
         let record = serde_json::to_string(&details).expect("plain data");
         let question = evaluator.question_gold(&QuestionRow { record, ..QuestionRow::default() });
         let measured = |named: &[(&str, &str)]| {
-            let row = |(title, sentence): &(&str, &str)| {
-                NamedSentenceRow { title: (*title).to_owned(), sentence: (*sentence).to_owned() }
+            let row = |(title, sentence): &(&str, &str)| NamedSentenceRow {
+                title: (*title).to_owned(),
+                sentence: (*sentence).to_owned(),
             };
             let named_support = named.iter().map(row).collect();
             let trace = Some(OutcomeTrace { named_support, ..OutcomeTrace::default() });

@@ -34,7 +34,7 @@ impl OutcomeUsage {
     pub(crate) fn add(&mut self, request: &Request, response: &Response) {
         let kind = request.ask.kind();
         let group = (request.service.clone(), kind, request.step.clone());
-        if let Some(facts) = &response.facts {
+        if let Some(facts) = response.facts.as_deref() {
             *self.facts.entry(group.clone()).or_default() += facts;
         }
         let call = self.calls.entry(group).or_insert_with(|| CallRow {
