@@ -108,7 +108,8 @@ fn mark_end(text: &str, begin: usize, at: usize) -> Option<usize> {
         return None;
     }
     let is_point = &text[at..behind_marks] == ".";
-    (!goes_on(next) && !(is_point && end == behind_marks && is_abbreviated(&text[begin..at], next))).then_some(end)
+    let belongs_to_word = is_point && end == behind_marks && is_abbreviated(&text[begin..at], next);
+    (!goes_on(next) && !belongs_to_word).then_some(end)
 }
 
 /// The end of closing quotes and brackets from `at` on.
