@@ -12,10 +12,11 @@ use hopeval_jobs::services::catalogue::Catalogue;
 use hopeval_jobs::services::dense::build::IndexBuild;
 use hopeval_methods::request::{
     EmbedPayload, EmbedRole, EntailPayload, FilterPayload, GeneratePayload, LabelPayload, PassageId, ReadPayload,
-    RerankPayload, RetrievePayload, Sampling, ScorePayload, Statistics, TextFormat,
+    RerankPayload, RetrievePayload, Sampling, SamplingPenalties, ScorePayload, Statistics, TextFormat,
 };
 use hopeval_methods::{
-    Answer, Content, Failure, FailureKind, MethodSetting, PassageForm, Prompt, Request, RequestPayload, ServiceName,
+    Answer, Content, ContextMode, Failure, FailureKind, Fragment, Machine, Method, MethodSetting, PassageForm, Prompt,
+    PromptPart, Question, Request, RequestPayload, ServiceAbility, ServiceName, ServiceUse,
 };
 use hopeval_results::tables::CostRow;
 use lm::evaluate::{Bench, fixture};
@@ -287,6 +288,102 @@ fn continuations_repeat_and_draws_differ() {
     let stopped = GeneratePayload { stop: vec![stop.clone()], ..generate(0.0) };
     let stopped = catalogue.answer(&Request::new(&ServiceName::from("generate"), stopped)).generation().unwrap();
     assert_eq!(stopped.text, greedy.text.split(&stop).next().unwrap());
+    assert_eq!((stopped.stop, greedy.stop), (Some(stop), None));
+}
+
+/// What such a model lacks is refused by name, and never ignored.
+#[test]
+fn wishes_that_a_local_model_cannot_fulfil_are_refused() {
+    let catalogue = BENCH.catalogue();
+    let plain = GeneratePayload {
+        prompt: Prompt::text("Document: The bridge of Arlen"),
+        max_tokens: 2,
+        stop: Vec::new(),
+        sampling: Sampling::Greedy,
+        format: TextFormat::Text,
+        logprobs: false,
+    };
+    let penalties = SamplingPenalties { repetition: 1.1, ..SamplingPenalties::default() };
+    let penalised = Sampling::Sample { temperature: 0.8, top_p: 0.8, top_k: 0, penalties };
+    for (wish, lack) in [
+        (GeneratePayload { sampling: Sampling::Server, ..plain.clone() }, "no sampling of its own"),
+        (GeneratePayload { sampling: penalised, ..plain.clone() }, "no penalties"),
+        (GeneratePayload { format: TextFormat::Schema("{}".to_owned()), ..plain }, "no texts of a given schema"),
+    ] {
+        let failure = catalogue.answer(&Request::new(&ServiceName::from("generate"), wish)).generation().unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Refused);
+        assert!(failure.message.contains(lack), "{}", failure.message);
+    }
+}
+
+/// Has a text for prompts, and asks for nothing.
+struct Demonstrated(Fragment);
+
+impl Method for Demonstrated {
+    fn kind(&self) -> &'static str {
+        "demonstrated"
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn context_mode(&self) -> ContextMode {
+        ContextMode::Open
+    }
+
+    fn gives_answers(&self) -> bool {
+        true
+    }
+
+    fn fragments(&self) -> Vec<Fragment> {
+        vec![self.0.clone()]
+    }
+
+    fn service_uses(&self) -> Vec<ServiceUse> {
+        Vec::new()
+    }
+
+    fn start(&self, _: &Question) -> Box<dyn Machine> {
+        unreachable!("nothing starts it")
+    }
+}
+
+#[test]
+fn a_fragment_reads_like_its_text_and_an_unknown_one_is_refused() {
+    let catalogue = BENCH.catalogue();
+    let fragment = Fragment::new("Document: the castle of Breda. Question: who?");
+    let scored = |first: PromptPart| {
+        let parts = vec![first, PromptPart::text(" Document: the bridge.")];
+        let prompt = Prompt { parts, count_parts: true, ..Prompt::default() };
+        let score = ScorePayload { prompt, target: Prompt::text("who?"), temperatures: vec![1.0] };
+        catalogue.answer(&Request::new(&ServiceName::from("score"), score))
+    };
+    let unknown = scored(PromptPart::fragment(fragment.digest())).result.unwrap_err();
+    assert_eq!(unknown.kind, FailureKind::Refused);
+    assert!(unknown.message.contains(&fragment.digest().to_string()), "{}", unknown.message);
+    catalogue.fragments().add_methods([&Demonstrated(fragment.clone()) as &dyn Method]);
+    let known = scored(PromptPart::fragment(fragment.digest()));
+    assert_eq!(known, scored(PromptPart::text(fragment.text().as_ref())));
+    let report = known.prompt.unwrap();
+    assert_eq!(report.part_tokens.len(), 2);
+    // The end token belongs to no part.
+    assert_eq!(report.part_tokens.iter().sum::<u32>() + 1, report.tokens);
+}
+
+#[test]
+fn a_lacking_ability_is_said_before_the_run() {
+    let catalogue = BENCH.catalogue();
+    catalogue.open_all(&|_, _| ()).unwrap();
+    let check = |needs: &[ServiceAbility]| {
+        let method = Probe { needs: needs.to_vec(), ..Probe::default() };
+        catalogue.check_services("probe", &method).map_err(|error| error.to_string())
+    };
+    assert_eq!(check(&[ServiceAbility::Continue, ServiceAbility::Logprobs]), Ok(()));
+    let refused = "configuration `probe`: `generate` = \"generate\": a lm service cannot `json`, `penalties`; \
+                   the job has none that answers generate and can `continue`, `json`, `penalties`";
+    let needs = [ServiceAbility::Continue, ServiceAbility::Json, ServiceAbility::Penalties];
+    assert_eq!(check(&needs), Err(refused.to_owned()));
 }
 
 #[test]
@@ -294,7 +391,7 @@ fn what_a_checkpoint_does_not_offer_is_said_before_the_run() {
     let catalogue = BENCH.catalogue();
     catalogue.open_all(&|_, _| ()).unwrap();
     assert!(catalogue.check_services("probe", &Probe::default()).is_ok());
-    let wrong = Probe { labeler: "score" };
+    let wrong = Probe { labeler: "score", ..Probe::default() };
     let message = catalogue.check_services("probe", &wrong).unwrap_err().to_string();
     assert!(message.contains("t5-v1.1 answers score, generate, not label; the job has label"), "{message}");
 }

@@ -20,6 +20,7 @@ pub mod requests;
 mod row;
 pub mod runs;
 pub mod scores;
+pub mod traces;
 mod writer;
 
 pub use configurations::ConfigurationRow;
@@ -29,7 +30,7 @@ pub use error::TableError;
 pub use errors::ErrorRow;
 pub use latencies::LatencyRow;
 pub use measures::MeasureRow;
-pub use outcomes::{CallRow, FinalOutcomeRow, OutcomeRow, Timing};
+pub use outcomes::{CallRow, FinalOutcomeRow, MeasuredCallRow, OutcomeRow, OutcomeTrace, Timing};
 pub use passages::PassageRow;
 pub use questions::QuestionRow;
 pub use reader::{TableReader, read_final, read_table};
@@ -37,6 +38,7 @@ pub use requests::RequestRow;
 pub use row::{Row, TableInfo};
 pub use runs::RunRow;
 pub use scores::ScoreRow;
+pub use traces::{NamedSentenceRow, NoteRow, StepCallRow, TraceRow};
 pub use writer::{TableWriter, write_table};
 
 /// Version of all tables' schemas. It rises when a column changes its meaning, type or name, when a column is removed,

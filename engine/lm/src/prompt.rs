@@ -6,12 +6,14 @@
 //!                              '------ next overflow rule --'      (none left: refused, with both numbers)
 //! ```
 //!
-//! The ids are those of the joined text, special tokens included: an uncut prompt reads like one string. Rules are
+//! The ids are those of the joined text, special tokens included: an uncut prompt reads like one string. They are put
+//! together from pieces that the tokenizer remembers (`joined.rs`), so a demonstration is tokenised once. Rules are
 //! applied in order, each only until the whole fits. A part without a rule stays whole, or the prompt is refused. The
 //! types mirror the protocol's prompts (`hopeval-methods`). Here passages are texts already, and there are no roles,
 //! because completion models ignore them.
 
 mod assemble;
+mod joined;
 
 pub use assemble::assemble;
 

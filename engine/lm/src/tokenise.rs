@@ -10,6 +10,7 @@
 //! known by role. A missing role is an error of the request with that role.
 
 mod cache;
+pub(crate) mod joins;
 mod special;
 mod words;
 
@@ -17,6 +18,7 @@ pub use special::SpecialRole;
 pub use words::{WordPiece, WordPieces};
 
 use cache::TextCache;
+use joins::TextJoins;
 use special::SpecialIds;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -50,6 +52,15 @@ pub enum TokeniseError {
         /// The error in the file.
         #[source]
         source: tokenizers::Error,
+    },
+    /// The tokenizer's special tokens are not around a text.
+    #[error(
+        "{}: the tokenizer.json puts special tokens inside a text; they must be before and behind it",
+        folder.display()
+    )]
+    SpecialInside {
+        /// The model's folder.
+        folder: PathBuf,
     },
     /// The tokenizer has no token for a role.
     #[error(
@@ -95,6 +106,8 @@ pub struct Tokenizer {
     specials: SpecialIds,
     clean_up: bool,
     cache: TextCache,
+    /// How texts are joined from pieces.
+    joins: TextJoins,
 }
 
 impl Tokenizer {
@@ -124,12 +137,20 @@ impl Tokenizer {
         let map = special::read_object(&folder.join("special_tokens_map.json"))?;
         let specials = SpecialIds::find(&inner, &settings, &map);
         let clean_up = settings.get("clean_up_tokenization_spaces").and_then(serde_json::Value::as_bool) == Some(true);
-        Ok(Some(Self { folder: folder.to_owned(), inner, specials, clean_up, cache: TextCache::new(CACHE_BYTES) }))
+        let cache = TextCache::new(CACHE_BYTES);
+        let joins =
+            TextJoins::find(&inner).ok_or_else(|| TokeniseError::SpecialInside { folder: folder.to_owned() })?;
+        Ok(Some(Self { folder: folder.to_owned(), inner, specials, clean_up, cache, joins }))
     }
 
     /// One more than the largest token id, added tokens included.
     pub fn vocabulary(&self) -> usize {
         self.inner.get_vocab(true).values().max().map_or(0, |&last| last as usize + 1)
+    }
+
+    /// How its texts are joined from pieces.
+    pub(crate) fn joins(&self) -> &TextJoins {
+        &self.joins
     }
 
     /// The id of a special token.

@@ -4,10 +4,12 @@
 //! depends on the behaviour of `re`'s `\w`, `str.split` and `str.lower` beyond ASCII. Rust's `char` methods differ:
 //! combining marks are alphabetic to Rust and not to Python, `²` is a word character to Python's `\w`, and
 //! U+001C..U+001F separate words in `str.split`. This crate has Python's answers as tables and depends on no other
-//! crate.
+//! crate. Beside them stands the one splitter of sentences.
 
+mod sentences;
 mod tables;
 
+pub use sentences::{sentence_ends, sentences};
 pub use tables::UNICODE_VERSION;
 use tables::{ALNUM, SPACE};
 

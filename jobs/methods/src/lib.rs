@@ -2,8 +2,8 @@
 //!
 //! A method is a deterministic state machine without I/O ([`Machine`]): it starts with a question, sends [`Request`]s,
 //! receives [`Response`]s and ends with an [`Outcome`]. This crate knows no dataflow, no model, no index, no dataset,
-//! no clock and no random source; it depends on `std`, serde and a hash alone. The whole protocol is plain data and crosses a
-//! process boundary as JSON.
+//! no clock and no random source; it depends on `std`, serde and pure functions (a hash, Python's rules for texts). The
+//! whole protocol is plain data and crosses a process boundary as JSON.
 //!
 //! ```text
 //!   question --> start --> step --Ask([Request; n])--> ... --[Response; n]--> step --Done(Outcome)-->

@@ -199,8 +199,8 @@ pub struct PromptWording {
 /// 2. *Questions are prepared.* If any configuration's `context_mode` is [`ContextMode::Given`], every candidate of
 ///    every question must be in the corpus.
 /// 3. *Run opens*, in each process. The temperatures and `fragments` of all configurations are collected before the
-///    first request is sent. The outcome evaluator asks `gives_answers`, `gives_ranking`, `gives_support` and `gives_evidences` once. It
-///    needs them to distinguish an undefined measure from a score of 0.
+///    first request is sent. The outcome evaluator asks `gives_answers`, `gives_ranking`, `gives_support` and
+///    `gives_evidences` once. It needs them to distinguish an undefined measure from a score of 0.
 /// 4. *Question is admitted.* `start` is called once for each configuration of each question, on the admitting worker.
 ///    If `reads_gold` is false, the question comes without gold and answers. From then on only [`Machine::step`] is
 ///    called. If a process dies, its questions in flight are started again: `start` may be called again for them.

@@ -14,7 +14,7 @@ use crate::request::{
     Direction, EmbedRole, PassageId, PassageSet, Request, RequestPayload, Sampling, SamplingPenalties, Statistics,
     TextFormat,
 };
-use crate::response::{Answer, AnswerWork, CallFacts, Failure, MoneyAmount, Response, RetrievalHit};
+use crate::response::{Answer, AnswerWork, CallFacts, Failure, Response, RetrievalHit};
 use std::fmt::{Display, Formatter, Result};
 
 /// A JSON string.
@@ -297,14 +297,6 @@ impl Display for AnswerWork {
         ];
         f.write_str("work")?;
         fields.iter().filter(|(_, n)| *n > 0).try_for_each(|(name, n)| write!(f, " {name}={n}"))
-    }
-}
-
-/// Money in the currency's unit, without needless digits.
-impl Display for MoneyAmount {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let digits = format!("{}.{:09}", self.nanos / 1_000_000_000, self.nanos % 1_000_000_000);
-        write!(f, "{} {}", digits.trim_end_matches('0').trim_end_matches('.'), self.currency)
     }
 }
 

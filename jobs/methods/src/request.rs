@@ -187,7 +187,8 @@ pub enum PassageSet {
     Ids(Vec<PassageId>),
     /// All passages with one of these exact titles.
     Titles(Vec<String>),
-    /// All passages with one of these titles, whatever their case, underscores and runs of spaces, as models write them.
+    /// All passages with one of these titles, whatever their case, underscores and runs of spaces, as models write
+    /// them.
     FoldedTitles(Vec<String>),
 }
 

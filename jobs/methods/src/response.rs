@@ -261,13 +261,17 @@ impl PassageText {
         Self { passage, title: title.into(), text: text.into(), sentences: Vec::new() }
     }
 
-    /// Its sentences as the corpus has them, white space around them included; nothing if the corpus has none.
+    /// Its sentences without white space around them: those of the corpus, or by [`hopeval_pytext::sentence_ends`] if
+    /// the corpus has none. Their positions are the indexes of [`crate::SupportingSentence`].
     ///
     /// # Panics
     /// If an end is no character boundary of the text: a bug of whoever filled it in.
-    pub fn sentence_texts(&self) -> impl Iterator<Item = &str> {
-        let begins = std::iter::once(0).chain(self.sentences.iter().copied());
-        begins.zip(&self.sentences).map(|(begin, &end)| &self.text[begin as usize..end as usize])
+    pub fn sentence_texts(&self) -> Vec<&str> {
+        let split = || hopeval_pytext::sentence_ends(&self.text);
+        let known = || self.sentences.iter().map(|&end| end as usize).collect();
+        let ends: Vec<usize> = if self.sentences.is_empty() { split() } else { known() };
+        let begins = std::iter::once(0).chain(ends.iter().copied());
+        begins.zip(&ends).map(|(begin, &end)| self.text[begin..end].trim()).collect()
     }
 }
 
@@ -452,6 +456,14 @@ impl std::ops::AddAssign<&CallFacts> for CallFacts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sentences_are_those_of_the_corpus_else_split() {
+        let text = PassageText::new(PassageId(1), "T", "One. Two, Mr. X.");
+        assert_eq!(text.sentence_texts(), ["One.", "Two, Mr. X."]);
+        let known = PassageText { sentences: vec![13, 16], ..text };
+        assert_eq!(known.sentence_texts(), ["One. Two, Mr.", "X."]);
+    }
 
     #[test]
     fn failures_of_scores_are_for_their_run_alone() {

@@ -4,7 +4,7 @@ use crate::run::open::OpenRun;
 use crate::run::writes::CommitNote;
 use crate::services::usage::{Usage, UsageSums};
 use hopeval_results::Log;
-use hopeval_results::tables::{CallRow, CostRow, OutcomeRow};
+use hopeval_results::tables::{CallRow, CostRow, OutcomeRow, StepCallRow};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Usage of the services over all valid commits.
@@ -19,27 +19,66 @@ pub fn incurred_usage(log: &Log) -> BTreeMap<String, Usage> {
     sums.0
 }
 
-/// Usage of the outcomes, by (configuration, service, kind of request).
+/// Usage of the outcomes, by (configuration, service, kind of request, step).
 #[derive(Debug, Default)]
-pub(super) struct Attribution(BTreeMap<(u32, String, String), CallRow>);
+pub(super) struct Attribution {
+    calls: BTreeMap<AttributedGroup, CallRow>,
+    measured: BTreeMap<AttributedGroup, MeasuredSums>,
+}
+
+/// A configuration's requests that are counted together: its number, the service, the kind of request, the step.
+type AttributedGroup = (u32, String, String, String);
+
+/// Measured facts about calls; `None` where nothing was measured.
+#[derive(Clone, Copy, Debug, Default)]
+struct MeasuredSums {
+    attempts: Option<u64>,
+    cached_prompt_tokens: Option<u64>,
+    reasoning_tokens: Option<u64>,
+    /// Billionths of the unit of the service's currency.
+    money_nanos: Option<u64>,
+}
 
 impl Attribution {
     /// Adds the calls of an outcome.
     pub(super) fn add(&mut self, outcome: &OutcomeRow) {
-        for call in &outcome.calls {
-            let key = (outcome.configuration, call.service.clone(), call.kind.clone());
-            let sum = self.0.entry(key).or_insert_with(|| {
-                let (service, kind) = (call.service.clone(), call.kind.clone());
-                CallRow { service, kind, cut: Some(0), ..CallRow::default() }
-            });
-            sum.calls += call.calls;
-            sum.prompt_tokens += call.prompt_tokens;
-            sum.completion_tokens += call.completion_tokens;
-            sum.scored_tokens += call.scored_tokens;
-            sum.operations += call.operations;
-            // Unknown if any of the outcomes did not count it.
-            sum.cut = sum.cut.zip(call.cut).map(|(sum, more)| sum + more);
+        // The calls of all steps are all calls of an outcome with steps.
+        let steps = outcome.trace.as_ref().map_or(&[][..], |trace| &trace.steps);
+        if steps.is_empty() {
+            outcome.calls.iter().for_each(|call| self.add_calls(outcome.configuration, "", call));
         }
+        for row in steps {
+            let StepCallRow { step, service, kind, calls, prompt_tokens, completion_tokens, .. } = row.clone();
+            let StepCallRow { scored_tokens, operations, cut, .. } = *row;
+            let call =
+                CallRow { service, kind, calls, prompt_tokens, completion_tokens, scored_tokens, operations, cut };
+            self.add_calls(outcome.configuration, &step, &call);
+        }
+        for call in outcome.measured.iter().flatten() {
+            let group = (outcome.configuration, call.service.clone(), call.kind.clone(), call.step.clone());
+            let sums = self.measured.entry(group).or_default();
+            let add =
+                |sum: &mut Option<u64>, more: Option<u64>| *sum = sum.map_or(more, |sum| Some(sum + more.unwrap_or(0)));
+            add(&mut sums.attempts, Some(call.attempts));
+            add(&mut sums.cached_prompt_tokens, call.cached_prompt_tokens);
+            add(&mut sums.reasoning_tokens, call.reasoning_tokens);
+            add(&mut sums.money_nanos, call.money_nanos);
+        }
+    }
+
+    fn add_calls(&mut self, configuration: u32, step: &str, call: &CallRow) {
+        let key = (configuration, call.service.clone(), call.kind.clone(), step.to_owned());
+        let sum = self.calls.entry(key).or_insert_with(|| {
+            let (service, kind) = (call.service.clone(), call.kind.clone());
+            CallRow { service, kind, cut: Some(0), ..CallRow::default() }
+        });
+        sum.calls += call.calls;
+        sum.prompt_tokens += call.prompt_tokens;
+        sum.completion_tokens += call.completion_tokens;
+        sum.scored_tokens += call.scored_tokens;
+        sum.operations += call.operations;
+        // Unknown if any of the outcomes did not count it.
+        sum.cut = sum.cut.zip(call.cut).map(|(sum, more)| sum + more);
     }
 }
 
@@ -79,25 +118,35 @@ pub(super) fn cost_rows(run: &OpenRun, log: &Log, attribution: &Attribution) -> 
     let price_per_device_hour = run.resolved.job.run.price_per_device_hour;
     let rates = ServiceRates { incurred: incurred_usage(log), price_per_device_hour };
     let names = run.configuration_names();
-    let attributed = attribution.0.iter().map(|((configuration, service, kind), call)| CostRow {
-        configuration: Some(names[*configuration as usize].clone()),
-        service: service.clone(),
-        kind: kind.clone(),
-        requests: call.calls,
-        prompt_tokens: call.prompt_tokens,
-        completion_tokens: call.completion_tokens,
-        scored_tokens: call.scored_tokens,
-        operations: call.operations,
-        cut: call.cut,
-        service_s: rates.service_s(call),
-        device_s: rates.device_s(call),
-        money: rates.money(rates.device_s(call)),
-        energy_j: rates.energy_j(call),
-        ..CostRow::default()
+    let attributed = attribution.calls.iter().map(|(group, call)| {
+        let (configuration, service, kind, step) = group;
+        let measured = attribution.measured.get(group).copied().unwrap_or_default();
+        // An endpoint's calls have prices, a model here has the price of its device's time.
+        let paid = measured.money_nanos.map(|nanos| nanos as f64 / 1e9);
+        CostRow {
+            configuration: Some(names[*configuration as usize].clone()),
+            service: service.clone(),
+            kind: kind.clone(),
+            requests: call.calls,
+            prompt_tokens: call.prompt_tokens,
+            completion_tokens: call.completion_tokens,
+            scored_tokens: call.scored_tokens,
+            operations: call.operations,
+            cut: call.cut,
+            service_s: rates.service_s(call),
+            device_s: rates.device_s(call),
+            money: paid.or_else(|| rates.money(rates.device_s(call))),
+            energy_j: rates.energy_j(call),
+            step: Some(step.clone()).filter(|step| !step.is_empty()),
+            attempts: measured.attempts,
+            cached_prompt_tokens: measured.cached_prompt_tokens,
+            reasoning_tokens: measured.reasoning_tokens,
+            ..CostRow::default()
+        }
     });
     let incurred = rates.incurred.iter().map(|(service, usage)| {
-        let of_service = || attribution.0.iter().filter(|((_, name, _), _)| name == service);
-        let kinds: BTreeSet<&str> = of_service().map(|((_, _, kind), _)| kind.as_str()).collect();
+        let of_service = || attribution.calls.iter().filter(|((_, name, ..), _)| name == service);
+        let kinds: BTreeSet<&str> = of_service().map(|((_, _, kind, _), _)| kind.as_str()).collect();
         let kind = kinds.into_iter().collect::<Vec<_>>().join("+");
         let requests = of_service().map(|(_, call)| call.calls).sum();
         CostRow { kind, requests, money: rates.money(usage.device_s()), ..incurred_row(service, usage) }

@@ -130,8 +130,10 @@ fn write_official(run: &OpenRun, rows: &EvaluatedRows, evidence: bool, out: &mut
         if let Some(answer) = &outcome.answer {
             answers.insert(outcome.question.clone(), json!(answer));
         }
-        let pairs: Vec<Value> =
-            outcome.supporting.iter().map(|&(id, sentence)| json!([passage_title(run, id), sentence])).collect();
+        let found = outcome.supporting.iter().map(|&(id, sentence)| json!([passage_title(run, id), sentence]));
+        // A sentence in no passage is wrong for the scripts, too: its index is a text.
+        let named = outcome.named_support().iter().map(|named| json!([named.title, named.sentence]));
+        let pairs: Vec<Value> = found.chain(named).collect();
         facts.insert(outcome.question.clone(), Value::Array(pairs));
         triples.insert(outcome.question.clone(), json!(outcome.evidences));
     }

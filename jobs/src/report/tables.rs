@@ -15,7 +15,7 @@ use crate::run::leftovers;
 use crate::run::open::OpenRun;
 use hopeval_results::log::{FinalRecord, FinalTable, RecordBody};
 use hopeval_results::tables::{
-    ConfigurationRow, FinalOutcomeRow, LatencyRow, OutcomeRow, RunRow, ScoreRow, TableWriter, write_table,
+    ConfigurationRow, FinalOutcomeRow, LatencyRow, OutcomeRow, RunRow, ScoreRow, TableWriter, TraceRow, write_table,
 };
 use hopeval_results::{Log, layout};
 
@@ -112,10 +112,12 @@ fn write_tables(
         outcome_table,
         score_table,
         latency_table,
+        trace_table,
         ..
     } = writing;
     let store = &run.places.store;
     let mut tables = vec![outcome_table.finish()?, score_table.finish()?, latency_table.finish()?];
+    tables.extend(trace_table.map(TableWriter::finish).transpose()?);
     passages.add_gold(run, log)?;
     tables.push(write_table(store, &place("passages"), passages.rows(run))?);
     tables.push(write_table(store, &place("measures"), board.rows(run))?);
@@ -133,6 +135,9 @@ struct OutcomeTables<'a> {
     outcome_table: TableWriter<FinalOutcomeRow>,
     score_table: TableWriter<ScoreRow>,
     latency_table: TableWriter<LatencyRow>,
+    /// Begun with the first outcome that has a trace.
+    trace_table: Option<TableWriter<TraceRow>>,
+    trace_place: String,
     totals: MeasureTotals,
     attribution: Attribution,
     passages: NamedPassages,
@@ -150,6 +155,8 @@ impl<'a> OutcomeTables<'a> {
             outcome_table: TableWriter::new(store, &place("outcomes"))?,
             score_table: TableWriter::new(store, &place("scores"))?,
             latency_table: TableWriter::new(store, &place("latencies"))?,
+            trace_table: None,
+            trace_place: place("traces"),
             totals: MeasureTotals::new(run),
             attribution: Attribution::default(),
             passages: NamedPassages::new(run),
@@ -181,6 +188,13 @@ impl<'a> OutcomeTables<'a> {
                 mode: Some(self.run.resolved.job.run.mode.name().to_owned()),
                 device_s: outcome.device_s,
             })?;
+        }
+        if let Some(trace) = outcome.trace_row(configuration) {
+            let table = match &mut self.trace_table {
+                Some(table) => table,
+                None => self.trace_table.insert(TableWriter::new(&self.run.places.store, &self.trace_place)?),
+            };
+            table.push(trace)?;
         }
         self.passages.add(outcome);
         let passage_name = |id| self.run.passages.id(id).to_owned();

@@ -10,7 +10,7 @@ use hopeval_methods::Method;
 use hopeval_operators::tally::TallyChange;
 use hopeval_results::tables::{OutcomeRow, QuestionRow};
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// The key of a live tally.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -126,8 +126,12 @@ impl OutcomeEvaluator {
     ) {
         let contents = self.contents[outcome.configuration as usize];
         let title = |id: u32| self.passages.title(id).to_owned();
-        let facts: Vec<(String, u32)> =
+        let mut facts: Vec<(String, u32)> =
             outcome.supporting.iter().map(|&(id, sentence)| (title(id), sentence)).collect();
+        // Sentences in no passage get indexes that no gold has. The scripts count equal predictions once.
+        let named: BTreeSet<(&str, &str)> =
+            outcome.named_support().iter().map(|named| (named.title.as_str(), named.sentence.as_str())).collect();
+        facts.extend((0..).zip(named).map(|(n, (title, _))| (title.to_owned(), u32::MAX - n)));
         let with_gold = OutcomeWithGold {
             ok: is_ok(outcome),
             answer: outcome.answer.as_deref(),
@@ -211,6 +215,41 @@ pub fn is_ok(outcome: &OutcomeRow) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hopeval_methods::testing::EveryKind;
+    use hopeval_results::tables::{NamedSentenceRow, OutcomeTrace};
+
+    #[test]
+    fn support_in_no_passage_is_wrong_support() {
+        let settings = hopeval_measures::Settings::default();
+        let methods: Vec<Box<dyn Method>> = vec![Box::new(EveryKind::default())];
+        let evaluator = OutcomeEvaluator::new(&settings, Format::HotpotQa, &methods, &[], &RunPassages::none())
+            .expect("the default measures");
+        // Without a table of passages every title is empty.
+        let details = QuestionDetails { supporting_facts: vec![(String::new(), 0)], ..QuestionDetails::default() };
+        let record = serde_json::to_string(&details).expect("plain data");
+        let question = evaluator.question_gold(&QuestionRow { record, ..QuestionRow::default() });
+        let measured = |named: &[(&str, &str)]| {
+            let row = |(title, sentence): &(&str, &str)| NamedSentenceRow {
+                title: (*title).to_owned(),
+                sentence: (*sentence).to_owned(),
+            };
+            let named_support = named.iter().map(row).collect();
+            let trace = Some(OutcomeTrace { named_support, ..OutcomeTrace::default() });
+            let (status, supporting) = (OK.to_owned(), vec![(7, 0)]);
+            let outcome = OutcomeRow { status, supporting, trace, ..OutcomeRow::default() };
+            let (mut buffers, mut values) = (MeasureBuffers::default(), Vec::new());
+            evaluator.evaluate_outcome(&question, &outcome, &mut buffers, &mut values);
+            let value = |name: &str| {
+                let at = evaluator.measure_set().names().iter().position(|measure| measure == name);
+                values[at.unwrap_or_else(|| panic!("no measure {name}"))]
+            };
+            ["sp_em", "sp_precision", "sp_recall"].map(value)
+        };
+        assert_eq!(measured(&[]), [Some(1.0); 3]);
+        assert_eq!(measured(&[("", "0")]), [Some(0.0), Some(0.5), Some(1.0)], "even a name that looks right");
+        assert_eq!(measured(&[("A", "x"), ("A", "x")])[1], Some(0.5), "equal predictions count once");
+        assert_eq!(measured(&[("A", "x"), ("A", "y")])[1], Some(1.0 / 3.0));
+    }
 
     #[test]
     fn every_stratum_has_its_own_number() {

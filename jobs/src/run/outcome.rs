@@ -1,8 +1,10 @@
 //! Makes table rows of outcomes, with their usage and timing.
 
 use crate::run::evaluator::QuestionGold;
-use hopeval_methods::{Answer, Outcome, Request, RequestKind, Response, ServiceName};
-use hopeval_results::tables::{CallRow, OutcomeRow, QuestionRow, Timing};
+use hopeval_methods::{Answer, CallFacts, Outcome, Request, RequestKind, Response, ServiceName, StepName};
+use hopeval_results::tables::{
+    CallRow, MeasuredCallRow, NamedSentenceRow, NoteRow, OutcomeRow, OutcomeTrace, QuestionRow, StepCallRow, Timing,
+};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -17,16 +19,25 @@ pub struct FinishedOutcome {
 /// The usage of an outcome, shared work included.
 #[derive(Debug, Default)]
 pub(crate) struct OutcomeUsage {
-    calls: BTreeMap<(ServiceName, RequestKind), CallRow>,
+    calls: BTreeMap<CallGroup, CallRow>,
+    /// Measured facts about the calls, where there are any.
+    facts: BTreeMap<CallGroup, CallFacts>,
     /// Retrieved passages, repeats included.
     retrieved: u64,
 }
+
+/// Requests that are counted together.
+type CallGroup = (ServiceName, RequestKind, StepName);
 
 impl OutcomeUsage {
     /// Adds an answered request.
     pub(crate) fn add(&mut self, request: &Request, response: &Response) {
         let kind = request.ask.kind();
-        let call = self.calls.entry((request.service.clone(), kind)).or_insert_with(|| CallRow {
+        let group = (request.service.clone(), kind, request.step.clone());
+        if let Some(facts) = response.facts.as_deref() {
+            *self.facts.entry(group.clone()).or_default() += facts;
+        }
+        let call = self.calls.entry(group).or_insert_with(|| CallRow {
             service: request.service.to_string(),
             kind: kind.name().to_owned(),
             cut: Some(0),
@@ -43,6 +54,68 @@ impl OutcomeUsage {
             self.retrieved += hits.len() as u64;
         }
     }
+
+    /// The calls by service and kind, in this order.
+    fn calls_by_kind(&self) -> Vec<CallRow> {
+        let mut rows: Vec<CallRow> = Vec::new();
+        for call in self.calls.values() {
+            match rows.last_mut().filter(|row| row.service == call.service && row.kind == call.kind) {
+                Some(row) => {
+                    row.calls += call.calls;
+                    row.prompt_tokens += call.prompt_tokens;
+                    row.completion_tokens += call.completion_tokens;
+                    row.scored_tokens += call.scored_tokens;
+                    row.operations += call.operations;
+                    row.cut = row.cut.zip(call.cut).map(|(sum, more)| sum + more);
+                }
+                None => rows.push(call.clone()),
+            }
+        }
+        rows
+    }
+
+    /// The calls by step; empty if no request names one.
+    fn calls_by_step(&self) -> Vec<StepCallRow> {
+        if self.calls.keys().all(|(_, _, step)| step.is_empty()) {
+            return Vec::new();
+        }
+        let row = |((_, _, step), call): (&CallGroup, &CallRow)| {
+            let CallRow { service, kind, calls, prompt_tokens, completion_tokens, scored_tokens, operations, cut } =
+                call.clone();
+            let step = step.to_string();
+            StepCallRow { step, service, kind, calls, prompt_tokens, completion_tokens, scored_tokens, operations, cut }
+        };
+        self.calls.iter().map(row).collect()
+    }
+
+    /// The measured facts, if there are any.
+    fn measured_calls(&self) -> Option<Vec<MeasuredCallRow>> {
+        let row = |((service, kind, step), facts): (&CallGroup, &CallFacts)| MeasuredCallRow {
+            step: step.to_string(),
+            service: service.to_string(),
+            kind: kind.name().to_owned(),
+            attempts: facts.attempts.into(),
+            cached_prompt_tokens: facts.cached_prompt_tokens,
+            reasoning_tokens: facts.reasoning_tokens,
+            money_nanos: facts.money.as_ref().map(|money| money.nanos),
+            currency: facts.money.as_ref().map(|money| money.currency.clone()),
+        };
+        (!self.facts.is_empty()).then(|| self.facts.iter().map(row).collect())
+    }
+}
+
+/// The trace of an outcome with its requests by step, if it has any of it.
+fn outcome_trace(outcome: &mut Outcome, steps: Vec<StepCallRow>) -> Option<OutcomeTrace> {
+    let notes = std::mem::take(&mut outcome.notes).into_iter();
+    let named = std::mem::take(&mut outcome.named_support).into_iter();
+    let trace = OutcomeTrace {
+        notes: notes.map(|note| NoteRow { name: note.name, text: note.text }).collect(),
+        format: outcome.format,
+        repairs: outcome.repairs,
+        named_support: named.map(|named| NamedSentenceRow { title: named.title, sentence: named.sentence }).collect(),
+        steps,
+    };
+    (trace != OutcomeTrace::default()).then_some(trace)
 }
 
 /// The timing of an outcome.
@@ -55,12 +128,12 @@ pub(crate) struct OutcomeTiming {
 pub(crate) fn outcome_row(
     configuration: u32,
     question: &QuestionRow,
-    outcome: Outcome,
+    mut outcome: Outcome,
     rounds: u32,
     usage: OutcomeUsage,
     measured: Option<OutcomeTiming>,
 ) -> OutcomeRow {
-    let OutcomeUsage { calls, retrieved } = usage;
+    let trace = outcome_trace(&mut outcome, usage.calls_by_step());
     let (timing, device_s) = measured.map_or((None, None), |measured| (Some(measured.timing), measured.device_s));
     let message = match &outcome.status {
         hopeval_methods::OutcomeStatus::Ok => None,
@@ -80,9 +153,69 @@ pub(crate) fn outcome_row(
         evidences: outcome.evidences,
         iterations: outcome.iterations,
         rounds,
-        calls: calls.into_values().collect(),
+        calls: usage.calls_by_kind(),
         timing,
-        retrieved: Some(retrieved),
+        retrieved: Some(usage.retrieved),
         device_s,
+        trace,
+        measured: usage.measured_calls(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hopeval_methods::request::RetrievePayload;
+    use hopeval_methods::{AnswerWork, MoneyAmount};
+
+    fn answered(step: &'static str, facts: Option<CallFacts>) -> (Request, Response) {
+        let request = Request::new(&"bm25".into(), RetrievePayload::new("q", 1)).at_step(step);
+        let work = AnswerWork { operations: 5, ..AnswerWork::default() };
+        let response = Response::answer(Answer::Retrieve(Vec::new()), work);
+        (request, Response { facts: facts.map(Box::new), ..response })
+    }
+
+    fn row(answers: &[(Request, Response)], outcome: Outcome) -> OutcomeRow {
+        let mut usage = OutcomeUsage::default();
+        answers.iter().for_each(|(request, response)| usage.add(request, response));
+        outcome_row(0, &QuestionRow::default(), outcome, 1, usage, None)
+    }
+
+    #[test]
+    fn calls_are_kept_by_kind_and_by_named_step() {
+        let plain = row(&[answered("", None), answered("", None)], Outcome::default());
+        assert_eq!((plain.calls.len(), plain.calls[0].calls), (1, 2));
+        assert_eq!((&plain.trace, &plain.measured), (&None, &None), "no methods without steps have a trace");
+        let steps = row(&[answered("leaf", None), answered("", None), answered("leaf", None)], Outcome::default());
+        assert_eq!((steps.calls.len(), steps.calls[0].calls, steps.calls[0].operations), (1, 3, 15));
+        let trace = steps.trace.expect("steps are a trace");
+        let found: Vec<(&str, u64)> = trace.steps.iter().map(|step| (step.step.as_str(), step.calls)).collect();
+        assert_eq!(found, [("", 1), ("leaf", 2)]);
+    }
+
+    #[test]
+    fn facts_are_summed_and_unknown_ones_stay_unknown() {
+        let money = |nanos| Some(MoneyAmount { nanos, currency: "EUR".to_owned() });
+        let first = CallFacts { attempts: 2, money: money(3), ..CallFacts::default() };
+        let second = CallFacts { attempts: 1, cached_prompt_tokens: Some(7), money: money(4), ..CallFacts::default() };
+        let row = row(&[answered("", Some(first)), answered("", Some(second)), answered("", None)], Outcome::default());
+        let measured = row.measured.expect("there are facts");
+        let found = &measured[0];
+        assert_eq!((measured.len(), found.attempts, found.cached_prompt_tokens), (1, 3, Some(7)));
+        assert_eq!(
+            (found.reasoning_tokens, found.money_nanos, found.currency.as_deref()),
+            (None, Some(7), Some("EUR"))
+        );
+    }
+
+    #[test]
+    fn notes_format_and_named_support_are_the_trace() {
+        let mut outcome = Outcome { format: Some(false), repairs: 2, ..Outcome::default() };
+        outcome.add_note("thought", "it is");
+        let (title, sentence) = ("T".to_owned(), "x".to_owned());
+        outcome.named_support.push(hopeval_methods::NamedSentence { title, sentence });
+        let trace = row(&[], outcome).trace.expect("there is one");
+        assert_eq!((trace.format, trace.repairs, trace.notes[0].text.as_str()), (Some(false), 2, "it is"));
+        assert_eq!((trace.named_support[0].title.as_str(), trace.steps.len()), ("T", 0));
     }
 }

@@ -227,8 +227,8 @@ impl Catalogue {
         self.services.iter().filter_map(known).collect()
     }
 
-    /// Checks that all services of a configuration exist and can answer, with the abilities the method needs, and that a
-    /// labeler has the tags the method expects. Needs a probed catalogue.
+    /// Checks that all services of a configuration exist and can answer, with the abilities the method needs, and that
+    /// a labeler has the tags the method expects. Needs a probed catalogue.
     ///
     /// # Errors
     /// [`JobError::ServiceUse`].

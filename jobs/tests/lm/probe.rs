@@ -6,17 +6,19 @@ use hopeval_methods::request::{
 };
 use hopeval_methods::{
     Content, ContextMode, LengthLimit, Machine, MachineStep, Method, Outcome, PassageForm, Prompt, PromptPart,
-    Question, Request, RequestKind, Response, ServiceUse,
+    Question, Request, RequestKind, Response, ServiceAbility, ServiceUse,
 };
 
 /// Each kind goes to the service with its name, except labels.
 pub(crate) struct Probe {
     pub(crate) labeler: &'static str,
+    /// Further abilities of the generating service.
+    pub(crate) needs: Vec<ServiceAbility>,
 }
 
 impl Default for Probe {
     fn default() -> Self {
-        Self { labeler: "label" }
+        Self { labeler: "label", needs: Vec::new() }
     }
 }
 
@@ -56,7 +58,8 @@ impl Method for Probe {
     fn service_uses(&self) -> Vec<ServiceUse> {
         let service =
             |kind: RequestKind| ServiceName::from(if kind == RequestKind::Label { self.labeler } else { kind.name() });
-        KINDS.map(|kind| ServiceUse::new(kind.name(), &service(kind), kind)).into()
+        let needs = |kind| if kind == RequestKind::Generate { self.needs.clone() } else { Vec::new() };
+        KINDS.map(|kind| ServiceUse { needs: needs(kind), ..ServiceUse::new(kind.name(), &service(kind), kind) }).into()
     }
 
     fn score_temperatures(&self) -> Vec<f64> {

@@ -5,7 +5,7 @@ use super::row::row;
 row! {
     table "costs" at "runs/RUN/final/costs.parquet" with 4096 rows in a group;
     /// Usage of each configuration by itself (attributed) and of the whole run (incurred), by service and kind of
-    /// request.
+    /// request, and for a configuration by step of its method.
     pub struct CostRow {
         /// The configuration whose work it is, as if nothing were shared; null for the whole run, which answers equal
         /// requests once.
@@ -44,5 +44,13 @@ row! {
         /// Requests with texts cut, or partly left out, to fit a limit of the request or of the model; for the whole
         /// run, of the computed requests; null in files of earlier versions.
         pub cut: Option<u64>,
+        /// The step of the method; null for requests without a named step, and for the whole run.
+        pub step: Option<String>,
+        /// Attempts sent to endpoints; null where none was sent, and for the whole run.
+        pub attempts: Option<u64>,
+        /// Prompt tokens in an endpoint's cache; null if no endpoint says it, and for the whole run.
+        pub cached_prompt_tokens: Option<u64>,
+        /// Written tokens that were reasoning; null if no endpoint says it, and for the whole run.
+        pub reasoning_tokens: Option<u64>,
     }
 }

@@ -3,7 +3,7 @@
 use super::cell::DESCRIPTION;
 use super::{
     ConfigurationRow, CostRow, ErrorRow, FinalOutcomeRow, LatencyRow, MeasureRow, OutcomeRow, PassageRow, QuestionRow,
-    RequestRow, Row, RunRow, SCHEMA_VERSION, ScoreRow,
+    RequestRow, Row, RunRow, SCHEMA_VERSION, ScoreRow, TraceRow,
 };
 use arrow::datatypes::{DataType, Field};
 use std::fmt::Write;
@@ -18,6 +18,7 @@ pub fn schema_markdown() -> String {
     write_table_section::<ConfigurationRow>(&mut out);
     write_table_section::<QuestionRow>(&mut out);
     write_table_section::<FinalOutcomeRow>(&mut out);
+    write_table_section::<TraceRow>(&mut out);
     write_table_section::<ScoreRow>(&mut out);
     write_table_section::<MeasureRow>(&mut out);
     write_table_section::<CostRow>(&mut out);

@@ -8,6 +8,7 @@ pub use order::{FinalOrderOutcomes, in_final_order, of_question};
 pub use part::write_part;
 
 use super::row::row;
+use super::traces::{NamedSentenceRow, NoteRow, StepCallRow, TraceRow};
 
 row! {
     /// Requests of one kind to one service, as the outcome needed them, shared or not.
@@ -29,6 +30,44 @@ row! {
         /// Requests with texts cut, or partly left out, to fit a limit of the request or of the model; null in files of
         /// earlier versions.
         pub cut: Option<u64>,
+    }
+}
+
+row! {
+    /// What an outcome holds beyond its results.
+    pub struct OutcomeTrace {
+        /// The method's notes, in its order.
+        pub notes: Vec<NoteRow>,
+        /// Whether the model kept to the required form; null for methods without such a form.
+        pub format: Option<bool>,
+        /// Repairs of the model's texts.
+        pub repairs: u32,
+        /// Sentences given as support that are in no passage.
+        pub named_support: Vec<NamedSentenceRow>,
+        /// Requests by step; empty for methods with one step.
+        pub steps: Vec<StepCallRow>,
+    }
+}
+
+row! {
+    /// Measured facts about requests of one kind to one service from one step of a method.
+    pub struct MeasuredCallRow {
+        /// The step; empty for requests without one.
+        pub step: String,
+        /// The service.
+        pub service: String,
+        /// The kind of request.
+        pub kind: String,
+        /// Attempts that were sent.
+        pub attempts: u64,
+        /// Prompt tokens in the endpoint's cache; null if it does not say.
+        pub cached_prompt_tokens: Option<u64>,
+        /// Written tokens that were reasoning; null if it does not say.
+        pub reasoning_tokens: Option<u64>,
+        /// Billionths of the currency's unit; null without a price.
+        pub money_nanos: Option<u64>,
+        /// The currency; null without a price.
+        pub currency: Option<String>,
     }
 }
 
@@ -83,6 +122,10 @@ row! {
         pub retrieved: Option<u64>,
         /// Device time in seconds used by the outcome alone; null if no device was used, or if others shared it.
         pub device_s: Option<f64>,
+        /// The outcome's trace; null if it has none.
+        pub trace: Option<OutcomeTrace>,
+        /// Measured facts about its calls to endpoints; null if there were none.
+        pub measured: Option<Vec<MeasuredCallRow>>,
     }
 }
 
@@ -127,6 +170,18 @@ row! {
 }
 
 impl OutcomeRow {
+    /// The row of the table `traces`, if the outcome has a trace. `configuration` is the name.
+    pub fn trace_row(&self, configuration: &str) -> Option<TraceRow> {
+        let OutcomeTrace { notes, format, repairs, named_support, steps } = self.trace.clone()?;
+        let (configuration, question) = (configuration.to_owned(), self.question.clone());
+        Some(TraceRow { configuration, index: self.index, question, notes, format, repairs, named_support, steps })
+    }
+
+    /// Sentences given as support that are in no passage.
+    pub fn named_support(&self) -> &[NamedSentenceRow] {
+        self.trace.as_ref().map_or(&[], |trace| &trace.named_support)
+    }
+
     /// The row of the final table, without timing. `configuration` is the name, `id` gives a passage's id.
     pub fn into_final(self, configuration: &str, mut id: impl FnMut(u32) -> String) -> FinalOutcomeRow {
         FinalOutcomeRow {

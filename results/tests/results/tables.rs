@@ -148,9 +148,10 @@ fn a_column_added_at_the_end_is_null_in_earlier_files() {
         store.put("earlier", Bytes::from(bytes)).unwrap();
         read_table::<CostRow>(&store, "earlier")
     };
-    assert_eq!(without(1).unwrap(), [CostRow { cut: None, ..row }]);
+    // `step` and the counts of endpoints are newer.
+    assert_eq!(without(5).unwrap(), [CostRow { cut: None, ..row }]);
     // `cut`, `computed_tokens`, `energy_j`, `money`, `device_s` and `service_s` may be null, `operations` may not.
-    let error = without(7).unwrap_err();
+    let error = without(11).unwrap_err();
     assert!(matches!(&error, TableError::Column { column, .. } if column == "operations"), "{error}");
 }
 
@@ -266,8 +267,23 @@ fn outcome() -> impl Strategy<Value = OutcomeRow> {
             timing: timing.map(|(service_s, queue_s, wall_s)| Timing { service_s, queue_s, wall_s }),
             retrieved: timing.map(|_| index),
             device_s: timing.map(|(service_s, ..)| service_s),
+            trace: timing.map(|_| trace(index)),
+            measured: timing.map(|_| vec![MeasuredCallRow { attempts: index, ..MeasuredCallRow::default() }]),
         }
     })
+}
+
+fn trace(n: u64) -> OutcomeTrace {
+    let note = NoteRow { name: "thought".to_owned(), text: format!("{n}") };
+    let named = NamedSentenceRow { title: "T".to_owned(), sentence: "1".to_owned() };
+    let step = StepCallRow { step: "leaf".to_owned(), calls: n, cut: Some(n), ..StepCallRow::default() };
+    OutcomeTrace {
+        notes: vec![note; n as usize % 3],
+        format: [None, Some(true), Some(false)][n as usize % 3],
+        repairs: 2,
+        named_support: vec![named; n as usize % 2],
+        steps: vec![step],
+    }
 }
 
 proptest! {
@@ -280,5 +296,7 @@ proptest! {
             rows.iter().map(|row| row.clone().into_final("bm25", |passage| format!("p{passage}"))).collect();
         prop_assert!(last.iter().all(|row| row.ranked.len() == row.ranked_ids.len()));
         there_and_back(&last);
+        let traces: Vec<TraceRow> = rows.iter().filter_map(|row| row.trace_row("bm25")).collect();
+        there_and_back(&traces);
     }
 }

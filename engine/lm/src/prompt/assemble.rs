@@ -1,7 +1,8 @@
 //! Applies the overflow rules.
 
+use super::joined::JoinedTokens;
 use super::{AssembledPrompt, LengthLimit, OverflowRule, Prompt, PromptError, PromptPart, PromptReport};
-use crate::tokenise::{TokenSpan, TokeniseError, Tokenizer};
+use crate::tokenise::{TokeniseError, Tokenizer};
 
 /// Puts a prompt together. The effective budget is the smaller of `most`, the model's limit, and the prompt's own
 /// budget. `special` puts the tokenizer's special tokens around the whole; they count.
@@ -18,17 +19,20 @@ pub fn assemble(
     if let Some(rule) = prompt.overflow.iter().find(|rule| rule.parts().end > parts) {
         return Err(PromptError::NoPart { part: rule.parts().end - 1, parts });
     }
-    let mut assembly = PromptAssembly { tokenizer, special, texts: Vec::new(), lost: Vec::new(), ids: Vec::new() };
+    let joined = JoinedTokens::new(tokenizer, special, parts);
+    let count_parts = prompt.count_parts;
+    let mut assembly =
+        PromptAssembly { joined, texts: Vec::new(), lost: Vec::new(), count_parts, tokens: 0, trimmed: None };
     for part in &prompt.parts {
         let (text, lost) = truncate_part(tokenizer, part)?;
         assembly.texts.push(text);
         assembly.lost.push(lost);
     }
-    assembly.encode_texts()?;
+    assembly.update_tokens()?;
     let budget = prompt.budget.into_iter().chain(most).min().unwrap_or(usize::MAX);
     let mut dropped = Vec::new();
     for rule in &prompt.overflow {
-        if assembly.ids.len() <= budget {
+        if assembly.tokens <= budget {
             break;
         }
         match *rule {
@@ -39,21 +43,24 @@ pub fn assemble(
                     assembly.texts[part].clear();
                 }
                 if dropped.len() > begun {
-                    assembly.encode_texts()?;
+                    assembly.update_tokens()?;
                 }
             }
             OverflowRule::Cut { part, to } => assembly.cut_part(part, to, budget)?,
         }
     }
-    let tokens = assembly.ids.len();
+    let tokens = assembly.tokens;
     if tokens > budget {
         return Err(PromptError::TooLong { tokens, budget });
     }
-    let part_tokens = if prompt.count_parts { assembly.count_parts()? } else { Vec::new() };
-    let cut =
-        assembly.lost.into_iter().enumerate().filter(|(part, lost)| *lost > 0 && !dropped.contains(part)).collect();
+    let PromptAssembly { joined, texts, lost, trimmed, .. } = assembly;
+    let cut = lost.into_iter().enumerate().filter(|(part, lost)| *lost > 0 && !dropped.contains(part)).collect();
+    let (ids, part_tokens) = match trimmed {
+        Some(TrimmedWhole { ids, part_tokens }) => (ids, part_tokens),
+        None => (joined.ids(0), if count_parts { joined.part_counts()? } else { Vec::new() }),
+    };
     let report = PromptReport { tokens, dropped, cut, part_tokens };
-    Ok(AssembledPrompt { ids: assembly.ids, texts: assembly.texts, report })
+    Ok(AssembledPrompt { ids, texts, report })
 }
 
 /// A part's text within its own limit, and the number of tokens lost.
@@ -83,80 +90,76 @@ fn end_of_words(text: &str, count: usize) -> usize {
 
 /// A prompt during its assembly.
 struct PromptAssembly<'a> {
-    tokenizer: &'a Tokenizer,
-    special: bool,
+    /// The tokens of the texts.
+    joined: JoinedTokens<'a>,
     /// The text left of each part.
     texts: Vec<String>,
     /// The tokens lost from each part.
     lost: Vec<usize>,
-    /// Token ids of the whole.
+    /// Whether the report counts the tokens of each part.
+    count_parts: bool,
+    /// Tokens of the whole, special ones included.
+    tokens: usize,
+    /// The whole after a cut at its right, until it is tokenised again.
+    trimmed: Option<TrimmedWhole>,
+}
+
+/// A whole without its last tokens.
+struct TrimmedWhole {
     ids: Vec<u32>,
+    /// The remaining tokens of each part, if counted.
+    part_tokens: Vec<usize>,
 }
 
 impl PromptAssembly<'_> {
-    fn encode_texts(&mut self) -> Result<(), TokeniseError> {
-        self.ids = self.tokenizer.ids(&self.texts.concat(), self.special)?.to_vec();
+    fn update_tokens(&mut self) -> Result<(), TokeniseError> {
+        self.trimmed = None;
+        self.joined.update(&self.texts)?;
+        self.tokens = self.joined.len();
         Ok(())
     }
 
-    /// The tokens of the whole that end in each part.
-    fn count_parts(&self) -> Result<Vec<usize>, TokeniseError> {
-        let whole = self.tokenizer.token_spans(&self.texts.concat(), self.special)?;
-        let mut begin = 0;
-        let count = |text: &String| {
-            let end = begin + text.len();
-            let tokens = tokens_ending_in(&whole, begin, end).len();
-            begin = end;
-            tokens
-        };
-        Ok(self.texts.iter().map(count).collect())
+    /// Leaves out the last `gone` tokens, all of `part`.
+    fn trim_whole(&mut self, part: usize, gone: usize) -> Result<(), TokeniseError> {
+        let mut part_tokens = if self.count_parts { self.joined.part_counts()? } else { Vec::new() };
+        if let Some(tokens) = part_tokens.get_mut(part) {
+            *tokens -= gone;
+        }
+        self.tokens = self.joined.len() - gone;
+        self.trimmed = Some(TrimmedWhole { ids: self.joined.ids(gone), part_tokens });
+        Ok(())
     }
 
     /// Cuts a part until the whole fits or no more than `to` is left of the part.
     fn cut_part(&mut self, part: usize, to: LengthLimit, budget: usize) -> Result<(), TokeniseError> {
+        if self.trimmed.is_some() {
+            // The tokens of the remaining texts; the trimmed whole stays valid until something is cut.
+            self.joined.update(&self.texts)?;
+        }
         let begin: usize = self.texts[..part].iter().map(String::len).sum();
         let text = self.texts[part].clone();
-        let whole = self.tokenizer.token_spans(&self.texts.concat(), self.special)?;
-        let own = tokens_ending_in(&whole, begin, begin + text.len());
+        let own = self.joined.part_spans(&self.texts, part)?;
         let least = match to {
             LengthLimit::Tokens(least) => least.min(own.len()),
             LengthLimit::Words(least) => {
                 let end = begin + end_of_words(&text, least);
-                own.iter().filter(|token| token.begin < end).count()
+                own.iter().filter(|token| token.start < end).count()
             }
         };
         let is_last = self.texts[part + 1..].iter().all(String::is_empty);
         let mut kept = own.len();
-        while self.ids.len() > budget && kept > least {
-            kept = kept.saturating_sub(self.ids.len() - budget).max(least);
+        while self.tokens > budget && kept > least {
+            kept = kept.saturating_sub(self.tokens - budget).max(least);
             let end = kept.checked_sub(1).map_or(0, |last| own[last].end - begin);
             text[..end].clone_into(&mut self.texts[part]);
             if is_last && kept > 0 {
-                // Nothing follows, so the other ids stay as they are: the whole is cut at the right.
-                let gone = &own[kept..];
-                let stays = |at: &usize| gone.binary_search_by_key(at, |token| token.at).is_err();
-                self.ids = (0..whole.len()).filter(stays).map(|at| whole[at].0).collect();
+                // Nothing follows, so the other tokens stay as they are: the whole is cut at the right.
+                self.trim_whole(part, own.len() - kept)?;
             } else {
-                self.encode_texts()?;
+                self.update_tokens()?;
             }
         }
         self.lost[part] += own.len() - kept;
         Ok(())
     }
-}
-
-/// A token of a part.
-struct PartToken {
-    /// Its index in the whole.
-    at: usize,
-    /// The bytes that it covers in the whole text.
-    begin: usize,
-    end: usize,
-}
-
-/// The tokens of the whole text with an end after byte `begin` and at most at byte `end`. A token across a part's start
-/// thus belongs to the part, a token across its end to the next part.
-fn tokens_ending_in(whole: &[TokenSpan], begin: usize, end: usize) -> Vec<PartToken> {
-    let token = |(at, (_, span)): (usize, &TokenSpan)| span.map(|(begin, end)| PartToken { at, begin, end });
-    whole.iter().enumerate().filter_map(token).filter(|token| token.end > begin && token.end <= end).collect()
 }

@@ -1,5 +1,7 @@
 //! The overflow rules on real tokenizers, checked against their contract.
 
+mod reference;
+
 use super::*;
 use crate::tokenise::tests::tokenizer;
 use crate::tokenise::{SpecialRole, Tokenizer};
@@ -192,6 +194,105 @@ proptest! {
                     prop_assert!(!(0..prompt.parts.len()).all(dropped) || tokens <= 2);
                 }
                 Err(other) => prop_assert!(false, "{other}"),
+            }
+        }
+    }
+}
+
+/// Texts like those of few-shot prompts, with everything that tokenizers treat in a special way near a part's end.
+fn texts() -> impl Strategy<Value = String> {
+    let words = prop::sample::select(vec![
+        "Question",
+        ":",
+        " who",
+        " made",
+        " it",
+        "?",
+        "\n",
+        "\n\n",
+        " ",
+        "  ",
+        "Answer:",
+        " 1987",
+        "12",
+        "'s",
+        " 't",
+        "I'LL",
+        "\t",
+        "日本",
+        " é",
+        "e\u{301}",
+        " \u{301}",
+        "\u{a0}",
+        "\u{2028}",
+        "</s>",
+        " </s>",
+        "<|endoftext|>",
+        "[SEP]",
+        "<mask>",
+        " <mask>",
+        "<extra_id_0>",
+        "#",
+        " #",
+        "...",
+        " .",
+        "-",
+        "\r\n",
+        "\u{600}",
+        "\u{2581}",
+        " \u{2581}x",
+        "😀",
+        "the film",
+        " director of the film",
+        "\u{0}",
+        "\u{ad}",
+    ]);
+    prop::collection::vec(words, 0..14).prop_map(|words| words.concat())
+}
+
+fn few_shot_prompts() -> impl Strategy<Value = Prompt> {
+    let parts = prop::collection::vec((texts(), prop::option::weighted(0.2, limits())), 1..8);
+    let rules = prop::collection::vec((0..8_usize, 1..4_usize, prop::option::of(limits())), 0..9);
+    (parts, rules, prop::option::weighted(0.9, 0..90_usize), any::<bool>()).prop_map(
+        |(parts, rules, budget, count_parts)| {
+            let most = parts.len();
+            let rule = |(part, count, to): (usize, usize, Option<LengthLimit>)| match to {
+                None => OverflowRule::Drop { first: part % most, count: count.min(most - part % most) },
+                Some(to) => OverflowRule::Cut { part: part % most, to },
+            };
+            let overflow = rules.into_iter().map(rule).collect();
+            let parts = parts.into_iter().map(|(text, truncate)| PromptPart { text, truncate }).collect();
+            Prompt { parts, budget, overflow, count_parts }
+        },
+    )
+}
+
+static TOKENIZERS: LazyLock<Vec<Tokenizer>> = LazyLock::new(|| {
+    let names =
+        ["gpt2", "opt", "roberta", "qwen2", "t5", "llama", "bert-uncased", "deberta-v2", "xlm-roberta", "electra"];
+    names.into_iter().map(tokenizer).collect()
+});
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn pieces_give_what_the_whole_gives(prompt in few_shot_prompts(), most in 0..120_usize, special in any::<bool>()) {
+        for tokenizer in &*TOKENIZERS {
+            let found = assemble(tokenizer, &prompt, Some(most), special);
+            let expected = reference::assemble_whole(tokenizer, &prompt, Some(most), special);
+            match (found, expected) {
+                (Ok(mut found), Ok(mut expected)) => {
+                    let counts = std::mem::take(&mut found.report.part_tokens);
+                    let expected_counts = std::mem::take(&mut expected.report.part_tokens);
+                    if expected.report.cut.is_empty() {
+                        prop_assert_eq!(&counts, &expected_counts);
+                    }
+                    prop_assert_eq!(counts.len(), if prompt.count_parts { prompt.parts.len() } else { 0 });
+                    prop_assert!(counts.iter().sum::<usize>() <= found.report.tokens);
+                    prop_assert_eq!(found, expected);
+                }
+                (found, expected) => prop_assert_eq!(format!("{found:?}"), format!("{expected:?}")),
             }
         }
     }

@@ -5,7 +5,7 @@
 //! ```text
 //! state    | asks for (round)                                                          | next
 //! ---------+---------------------------------------------------------------------------+---------
-//! Start    | 1: Retrieve (read), Passages by title, Embed the question                 | Found
+//! Start    | 1: Retrieve (read), Passages by title both ways, Embed the question       | Found
 //! Found    | 2: Links both ways, Retrieve within ids and within titles, Embed a passage| Linked
 //! Found    | no hits, or the retrieval failed                                          | end
 //! Linked   | 3: Score paths under a budget, Label two chunks, Rerank                   | Scored
@@ -19,8 +19,8 @@
 //! The first retrieval must not fail; other failed requests are left out.
 
 use crate::fragment::Fragment;
-use crate::machine::{ContextMode, Machine, MachineStep, Method, Question, ServiceUse};
-use crate::outcome::{Outcome, PassagePath, RankedPassage, SupportingSentence};
+use crate::machine::{ContextMode, Machine, MachineStep, Method, Question, ServiceAbility, ServiceUse};
+use crate::outcome::{NamedSentence, Outcome, PassagePath, RankedPassage, SupportingSentence};
 use crate::prompt::{ChatRole, Content, LengthLimit, OverflowRule, PassageForm, Prompt, PromptPart};
 use crate::ranking;
 use crate::request::{
@@ -94,7 +94,13 @@ impl Method for EveryKind {
     }
 
     fn service_uses(&self) -> Vec<ServiceUse> {
-        RequestKind::ALL.map(|kind| ServiceUse::new(kind.name(), &service_for(kind), kind)).into()
+        let used = |kind: RequestKind| ServiceUse::new(kind.name(), &service_for(kind), kind);
+        // The last message is the model's own, to be continued.
+        let needs = |used: ServiceUse| match used.kind {
+            RequestKind::Generate => used.with_need(ServiceAbility::Continue),
+            _ => used,
+        };
+        RequestKind::ALL.map(used).map(needs).into()
     }
 
     fn score_temperatures(&self) -> Vec<f64> {
@@ -178,6 +184,10 @@ impl EveryKindMachine {
         let requests = vec![
             request_for(RetrievePayload { read: true, ..RetrievePayload::new(&text, 4) }),
             request_for(PassagesPayload { passages: titles, read: false }),
+            request_for(PassagesPayload {
+                passages: PassageSet::FoldedTitles(vec!["passage_2".to_owned()]),
+                read: true,
+            }),
             request_for(EmbedPayload { text: Content::Text(text), role: EmbedRole::Query }),
         ];
         self.ask_round(EveryKindState::Found, requests)
@@ -263,6 +273,9 @@ impl EveryKindMachine {
         let best = self.pool[0].passage;
         if relevance.first().zip(relevance.get(1)).is_some_and(|(sentence, text)| sentence > text) {
             self.outcome.supporting.push(SupportingSentence { passage: best, sentence: 1 });
+        } else {
+            let (title, sentence) = (self.titles.first().cloned().unwrap_or_default(), "the second".to_owned());
+            self.outcome.named_support.push(NamedSentence { title, sentence });
         }
         let sentence = PromptPart { content: Content::Sentence { passage: best, sentence: 0 }, ..PromptPart::text("") };
         let premise = Prompt { parts: vec![sentence], ..Prompt::default() };
@@ -288,6 +301,8 @@ impl EveryKindMachine {
             self.query = query;
         }
         if let Some(Ok(probability)) = responses.next().map(Response::entailment) {
+            self.outcome.add_note("entailment", format!("{probability}"));
+            self.outcome.format = Some(probability > 0.5);
             let relation = if probability > 0.5 { "entails" } else { "does not entail" };
             self.outcome.evidences.push(["passage".to_owned(), relation.to_owned(), "question".to_owned()]);
         }
@@ -303,13 +318,17 @@ impl EveryKindMachine {
         let prompt = Prompt {
             parts: vec![
                 part(ChatRole::System, Content::Text("Answer with JSON.".to_owned())),
+                part(ChatRole::User, Content::Fragment(demonstration().digest())),
                 part(ChatRole::User, passage),
                 part(ChatRole::User, Content::Text(self.query.clone())),
                 part(ChatRole::Assistant, Content::Text("{".to_owned())),
             ],
             budget: Some(4096),
-            overflow: vec![OverflowRule::Cut { part: 1, to: LengthLimit::Tokens(0) }, OverflowRule::Drop { part: 1 }],
-            ..Prompt::default()
+            overflow: vec![
+                OverflowRule::Cut { part: 2, to: LengthLimit::Tokens(0) },
+                OverflowRule::DropParts { first: 1, count: 2 },
+            ],
+            count_parts: true,
         };
         let generate = GeneratePayload {
             prompt,
@@ -320,7 +339,7 @@ impl EveryKindMachine {
             logprobs: true,
         };
         let draws = first_draw..first_draw + self.draws;
-        draws.map(|draw| Request { draw, ..request_for(generate.clone()) }).collect()
+        draws.map(|draw| Request { draw, ..request_for(generate.clone()) }.at_step("answer")).collect()
     }
 
     fn drawn(&mut self, responses: Vec<Response>) -> MachineStep {

@@ -7,11 +7,12 @@ mod responses;
 
 pub use responses::every_response;
 
+use crate::fragment::Fragment;
 use crate::prompt::{ChatRole, Content, LengthLimit, OverflowRule, PassageForm, Prompt, PromptPart};
 use crate::request::{
     Direction, EmbedPayload, EmbedRole, EntailPayload, FilterPayload, GeneratePayload, LabelPayload, LinksPayload,
     PassageId, PassageSet, PassagesPayload, ReadPayload, Request, RequestPayload, RerankPayload, RetrievalRestriction,
-    RetrievePayload, Sampling, ScorePayload, ServiceName, Statistics, TextFormat,
+    RetrievePayload, Sampling, SamplingPenalties, ScorePayload, ServiceName, Statistics, TextFormat,
 };
 
 /// Every character with an escape in JSON, or with different treatment by writers of JSON.
@@ -65,6 +66,14 @@ fn passage_titles(titles: &[&str]) -> PassageSet {
     PassageSet::Titles(titles.iter().map(|&title| title.to_owned()).collect())
 }
 
+fn folded_titles() -> PassageSet {
+    PassageSet::FoldedTitles(vec!["new_york".to_owned(), TEXT.to_owned()])
+}
+
+fn fragment() -> Content {
+    Content::Fragment(Fragment::new("Question: who? Answer: she.").digest())
+}
+
 fn retrievals() -> Vec<(String, RequestPayload)> {
     let plain = RetrievePayload::new("who made it?", 5);
     let within = |passages, statistics| RetrievePayload {
@@ -80,6 +89,7 @@ fn retrievals() -> Vec<(String, RequestPayload)> {
         ("ids-restriction", within(passage_ids(&[]), Statistics::Restriction)),
         ("titles-corpus", within(passage_titles(&["A", TEXT]), Statistics::Corpus)),
         ("titles-restriction", within(passage_titles(&[]), Statistics::Restriction)),
+        ("folded-titles", within(folded_titles(), Statistics::Corpus)),
     ])
 }
 
@@ -89,6 +99,7 @@ fn lookups() -> Vec<(String, RequestPayload)> {
         ("ids-reading", PassagesPayload { passages: passage_ids(&[7, 7, 2]), read: true }),
         ("titles", PassagesPayload { passages: passage_titles(&["A", TEXT, ""]), read: false }),
         ("none", PassagesPayload { passages: passage_ids(&[]), read: true }),
+        ("folded-titles", PassagesPayload { passages: folded_titles(), read: false }),
     ])
 }
 
@@ -155,6 +166,12 @@ fn scores() -> Vec<(String, RequestPayload)> {
     ]);
     let of_part = |part| score(Prompt { parts: vec![part], ..empty_prompt() }, Prompt::text("t"));
     samples.extend(named_samples(parts().into_iter().map(|(name, part)| (format!("part-{name}"), of_part(part)))));
+    let group = OverflowRule::DropParts { first: 0, count: 2 };
+    samples.extend(named_samples([
+        ("part-fragment", of_part(PromptPart { content: fragment(), ..PromptPart::text("") })),
+        ("drop-parts", score(Prompt { overflow: vec![group], ..empty_prompt() }, Prompt::text("t"))),
+        ("count-parts", score(Prompt { count_parts: true, ..Prompt::text("t") }, Prompt::text("t"))),
+    ]));
     samples
 }
 
@@ -169,6 +186,7 @@ fn labels() -> Vec<(String, RequestPayload)> {
         "escapes",
         LabelPayload { query: TEXT.to_owned(), ..label(Content::Text(String::new())) },
     )]));
+    samples.extend(named_samples([("fragment", label(fragment()))]));
     samples
 }
 
@@ -246,5 +264,20 @@ fn generations() -> Vec<(String, RequestPayload)> {
     let numbers = NUMBERS.into_iter().enumerate();
     samples
         .extend(named_samples(numbers.map(|(n, number)| (format!("number-{n}"), sample(number, -number, u32::MAX)))));
+    let penalised = |repetition, presence, frequency| {
+        let penalties = SamplingPenalties { repetition, presence, frequency };
+        let sampling = Sampling::Sample { temperature: 0.8, top_p: 0.8, top_k: 0, penalties };
+        GeneratePayload { sampling, ..plain.clone() }
+    };
+    let schema = TextFormat::Schema(r#"{"type":"object"}"#.to_owned());
+    samples.extend(named_samples([
+        ("server-sampling", GeneratePayload { sampling: Sampling::Server, ..plain.clone() }),
+        ("no-penalties", penalised(1.0, 0.0, -0.0)),
+        ("repetition-penalty", penalised(1.1, 0.0, 0.0)),
+        ("presence-penalty", penalised(1.0, 1.0, 0.0)),
+        ("frequency-penalty", penalised(1.0, 0.0, -0.5)),
+        ("all-penalties", penalised(1.1, 1.0, 0.5)),
+        ("schema", GeneratePayload { format: schema, ..plain.clone() }),
+    ]));
     samples
 }

@@ -46,6 +46,9 @@ pub struct MeanCalls {
     pub service: String,
     /// The kind.
     pub kind: String,
+    /// The step of the method, if the requests name one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
     /// Requests.
     pub calls: f64,
     /// Tokens of their prompts.

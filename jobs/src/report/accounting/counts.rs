@@ -74,6 +74,7 @@ impl OutcomeCounts {
         MeanCalls {
             service: row.service.clone(),
             kind: row.kind.clone(),
+            step: row.step.clone(),
             calls: of_question(row.requests),
             prompt_tokens: of_question(row.prompt_tokens),
             completion_tokens: of_question(row.completion_tokens),

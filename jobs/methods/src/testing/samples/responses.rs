@@ -2,8 +2,8 @@
 
 use crate::request::{PassageId, RequestKind};
 use crate::response::{
-    Answer, AnswerSpan, AnswerWork, ChunkLabels, Failure, FailureKind, FinishReason, Generation, PassageText,
-    PromptReport, Response, RetrievalHit, TargetScores,
+    Answer, AnswerSpan, AnswerWork, CallFacts, ChunkLabels, Failure, FailureKind, FinishReason, Generation,
+    MoneyAmount, PassageText, PromptReport, Response, RetrievalHit, TargetScores,
 };
 
 /// Characters with an escape in JSON.
@@ -40,7 +40,37 @@ pub fn every_response() -> Vec<(String, RequestKind, Response)> {
     let read = PassageText::new(PassageId(3), "T", TEXT);
     let read = Response { passages: vec![read], ..Response::answer(Answer::Passages(vec![PassageId(3)]), work) };
     samples.push(("passages-with-texts".to_owned(), RequestKind::Passages, read));
+    samples.extend(later_samples(work));
     samples
+}
+
+/// Responses with the parts that calls to endpoints have.
+fn later_samples(work: AnswerWork) -> Vec<(String, RequestKind, Response)> {
+    let generated = |generation| Response::answer(Answer::Generate(generation), work);
+    let plain = || Generation::new(TEXT, FinishReason::Stop);
+    let with_facts = |facts| Response { facts: Some(Box::new(facts)), ..generated(plain()) };
+    let facts = CallFacts {
+        attempts: 3,
+        tokens_measured: true,
+        cached_prompt_tokens: Some(128),
+        reasoning_tokens: Some(0),
+        money: Some(MoneyAmount { nanos: 1_500_000_000_001, currency: "EUR".to_owned() }),
+        model: Some("m".to_owned()),
+        system_fingerprint: Some(TEXT.to_owned()),
+    };
+    let part_tokens = PromptReport { tokens: 9, part_tokens: vec![4, 0, 300], ..PromptReport::default() };
+    let run_only = Response::failure(FailureKind::ContextOverflow, TEXT).for_this_run();
+    let samples = [
+        ("generate-filtered", generated(Generation { finish: FinishReason::Filtered, ..plain() })),
+        ("generate-stop-string", generated(Generation { stop: Some("\n".to_owned()), ..plain() })),
+        ("generate-reasoning", generated(Generation { reasoning: TEXT.to_owned(), ..plain() })),
+        ("facts-attempts", with_facts(CallFacts { attempts: 1, ..CallFacts::default() })),
+        ("facts", with_facts(facts.clone())),
+        ("facts-failure", Response { facts: Some(Box::new(facts)), ..run_only.clone() }),
+        ("failure-of-this-run", run_only),
+        ("report-parts", Response { prompt: Some(part_tokens), ..generated(plain()) }),
+    ];
+    samples.map(|(name, response)| (name.to_owned(), RequestKind::Generate, response)).into()
 }
 
 fn answers() -> Vec<(&'static str, Answer)> {
