@@ -1,8 +1,6 @@
 //! The command `simulate-llm`: it says its address, answers, logs, and ends with a signal.
 
 #![cfg(unix)]
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
-
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};

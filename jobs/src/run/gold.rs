@@ -31,8 +31,8 @@ pub struct GoldEditCounts {
 /// those need a new run. Gold missing from the corpus.
 pub fn apply_edit(run: &OpenRun, path: &Path, committer: &str) -> Result<GoldEditCounts, JobError> {
     // Their outcomes are computed again.
-    let readers = run.methods.iter().filter(|method| method.reads_gold());
-    readers.map(|method| run.check_version(method.as_ref())).collect::<Result<(), _>>()?;
+    let mut readers = run.methods.iter().filter(|method| method.reads_gold());
+    readers.try_for_each(|method| run.check_version(method.as_ref()))?;
     let mut log = Log::open(&run.places.store, run.id())?;
     let known = known_questions(run, &log)?;
     let format = run.resolved.prepared.format;

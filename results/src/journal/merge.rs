@@ -169,7 +169,7 @@ impl SegmentMerger {
             group.append(waiting);
             level += 1;
         }
-        group.sort_by(|a, b| a.name.id.cmp(&b.name.id));
+        group.sort_by_key(|segment| segment.name.id);
         let mut bytes = 0;
         let fitting = group.iter().take_while(|segment| {
             bytes += segment.bytes;

@@ -37,6 +37,10 @@ pub(super) struct SegmentPart<T> {
     pub(super) content: T,
 }
 
+/// Takes a segment with its name and size.
+pub(super) type SegmentViewer<'a, T> =
+    &'a mut dyn FnMut(&str, u64, Result<SegmentPart<T>, JournalError>) -> Result<(), JournalError>;
+
 /// Reads every segment with `read`, several at once, and hands it to `see` with name and size, the latest first.
 /// Segments that another one replaces are left out, and returned. A segment that vanished, in `read` or in `see`, is
 /// looked for under its successor; one without a successor is seen at the end, with its error.
@@ -46,7 +50,7 @@ pub(super) struct SegmentPart<T> {
 pub(super) fn visit_segments<T: Send>(
     visit: &JournalVisit<'_>,
     read: impl Fn(&str, u64) -> Result<SegmentPart<T>, JournalError> + Sync,
-    see: &mut dyn FnMut(&str, u64, Result<SegmentPart<T>, JournalError>) -> Result<(), JournalError>,
+    see: SegmentViewer<'_, T>,
 ) -> Result<Vec<(String, u64)>, JournalError> {
     let mut visited: FxHashSet<String> = FxHashSet::default();
     let (mut replaced, mut left_out) = (ReplacedNames::default(), Vec::new());

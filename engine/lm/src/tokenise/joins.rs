@@ -68,7 +68,7 @@ impl TextJoins {
             let pieces = pieces_of(text).into_iter().map(|piece| ids(piece, false)).collect::<Option<Vec<_>>>()?;
             agree &= bare == pieces.concat();
         }
-        is_around.then(|| Self { may_cut: joins.may_cut && agree, ..joins })
+        is_around.then_some(Self { may_cut: joins.may_cut && agree, ..joins })
     }
 }
 
