@@ -141,6 +141,10 @@ fn print_report(report: &ProbeReport) {
     });
     print::line(&markdown_table(&["field or path", "server", "promised by the dialect", "detail"], rows));
     for check in report.broken_promises() {
-        print::note(&format!("`{}` is {}: a job that relies on it is answered wrongly", check.name, check.finding.name()));
+        print::note(&format!(
+            "`{}` is {}: a job that relies on it is answered wrongly",
+            check.name,
+            check.finding.name()
+        ));
     }
 }

@@ -1,5 +1,7 @@
 //! The endpoint against servers that play exact bytes: every cause of the table, outages, limits, replicas.
 
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
 #[path = "endpoint/answers.rs"]
 mod answers;
 #[path = "endpoint/causes.rs"]

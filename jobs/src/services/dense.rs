@@ -239,7 +239,7 @@ impl DenseService {
         let queries: Vec<_> = embedded.iter().flatten().map(EmbeddedQuery::as_dense_query).collect();
         let mut found = index.search(&queries, scratch).into_iter();
         let answered = embedded.iter().map(|embedded| match embedded {
-            Err(response) => response.clone(),
+            Err(response) => Response::clone(response),
             Ok(EmbeddedQuery { work, report, .. }) => match found.next() {
                 Some(found) => query_response(*work, report.clone(), found.map_err(|error| index_refusal(&error))),
                 None => Response::failure(FailureKind::Dropped, "the index gave no answer"),
@@ -255,7 +255,7 @@ impl DenseService {
         requests: &[&Request],
         usage: Option<&UsageCounters>,
         worker: usize,
-    ) -> (Vec<Result<EmbeddedQuery, Response>>, u64) {
+    ) -> (Vec<Result<EmbeddedQuery, Box<Response>>>, u64) {
         embedding::embed_queries(&self.encoder, corpus, requests, usage, worker)
     }
 }

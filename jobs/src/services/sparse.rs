@@ -177,7 +177,7 @@ impl<I: WordIndex> WordRetriever<I> {
     fn retrieve_batch(&self, corpus: &Corpus, requests: &[&Request], scratch: &mut SearchScratch) -> Vec<Response> {
         let asked = requests.iter().map(|request| match &request.ask {
             RequestPayload::Retrieve(asked) => Ok(asked),
-            _ => Err(refuse_kind(request)),
+            _ => Err(Box::new(refuse_kind(request))),
         });
         let asked: Vec<_> = asked.collect();
         let queries = asked.iter().flatten().map(|asked| {
@@ -187,7 +187,7 @@ impl<I: WordIndex> WordRetriever<I> {
         let mut found = self.index.search(&queries.collect::<Vec<_>>(), scratch).into_iter();
         let answered = asked.iter().map(|asked| match asked {
             Ok(_) => ranking_response(found.next().unwrap_or_default(), AnswerWork::default()),
-            Err(refused) => refused.clone(),
+            Err(refused) => Response::clone(refused),
         });
         answered.collect()
     }

@@ -37,10 +37,15 @@ pub(super) fn embed_queries(
     requests: &[&Request],
     usage: Option<&UsageCounters>,
     worker: usize,
-) -> (Vec<Result<EmbeddedQuery, Response>>, u64) {
+) -> (Vec<Result<EmbeddedQuery, Box<Response>>>, u64) {
     let model = match encoder.model() {
         Ok(model) => model,
-        Err(error) => return (unavailable_responses(requests, &error).into_iter().map(Err).collect(), 0),
+        Err(error) => {
+            return (
+                unavailable_responses(requests, &error).into_iter().map(|response| Err(Box::new(response))).collect(),
+                0,
+            );
+        }
     };
     let tokenised: Vec<_> = requests.iter().map(|request| TokenisedQuery::from_request(model, request)).collect();
     let embeddings: Vec<_> = tokenised.iter().flatten().map(|query| query.embedding.clone()).collect();
@@ -49,7 +54,7 @@ pub(super) fn embed_queries(
     let mut batch_usage = BatchUsage::default();
     let embedded = tokenised.into_iter().map(|query| {
         let query = query?;
-        let lost = || Response::failure(FailureKind::Dropped, "the engine gave no answer");
+        let lost = || Box::new(Response::failure(FailureKind::Dropped, "the engine gave no answer"));
         let (response, engine_usage) = model.vector_response(completions.next().ok_or_else(lost)?);
         batch_usage.add(engine_usage);
         query.with_vector(corpus, response)
@@ -71,16 +76,16 @@ struct TokenisedQuery<'a> {
 }
 
 impl<'a> TokenisedQuery<'a> {
-    fn from_request(model: &Model, request: &'a Request) -> Result<Self, Response> {
-        let RequestPayload::Retrieve(asked) = &request.ask else { return Err(refuse_kind(request)) };
+    fn from_request(model: &Model, request: &'a Request) -> Result<Self, Box<Response>> {
+        let RequestPayload::Retrieve(asked) = &request.ask else { return Err(Box::new(refuse_kind(request))) };
         match model.embedding_request(&asked.query, EmbedRole::Query) {
             Ok((embedding, report)) => Ok(Self { asked, embedding, report }),
-            Err(failure) => Err(Response::failure(failure.kind, failure.message)),
+            Err(failure) => Err(Box::new(Response::from_failure(failure))),
         }
     }
 
     /// Adds the vector of the encoder's response.
-    fn with_vector(self, corpus: &Corpus, response: Response) -> Result<EmbeddedQuery, Response> {
+    fn with_vector(self, corpus: &Corpus, response: Response) -> Result<EmbeddedQuery, Box<Response>> {
         let Self { asked, report, .. } = self;
         let work = response.work;
         match response.vector() {
@@ -90,7 +95,7 @@ impl<'a> TokenisedQuery<'a> {
             }
             Err(failure) => {
                 let failed = Response::failure(failure.kind, failure.message);
-                Err(Response { work, prompt: Some(report), ..failed })
+                Err(Box::new(Response { work, prompt: Some(report), ..failed }))
             }
         }
     }

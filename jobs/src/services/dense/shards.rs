@@ -183,7 +183,7 @@ pub(super) fn serve_sharded(
         }
         inlet.ask_all(asked);
         for (refused, response) in settled {
-            refused.answer_query(response, SearchTime::default());
+            refused.answer_query(*response, SearchTime::default());
         }
     }
 }

@@ -4,9 +4,7 @@ use super::EndpointService;
 use crate::services::corpus::content_text;
 use crate::services::service::refuse_kind;
 use hopeval_corpus::Corpus;
-use hopeval_endpoint::{
-    AnswerFormat, EmbedCall, EndpointCall, GenerateCall, RerankCall, SamplingFields, ScoreCall,
-};
+use hopeval_endpoint::{AnswerFormat, EmbedCall, EndpointCall, GenerateCall, RerankCall, SamplingFields, ScoreCall};
 use hopeval_methods::request::{
     EmbedPayload, EntailPayload, GeneratePayload, RerankPayload, Sampling, ScorePayload, TextFormat,
 };

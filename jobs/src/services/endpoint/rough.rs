@@ -62,7 +62,8 @@ pub(super) fn assemble_roughly(prompt: &Prompt, most: Option<usize>) -> Result<A
         return Err(PromptError::TooLong { tokens, budget });
     }
     let cut = lost.into_iter().enumerate().filter(|(part, lost)| *lost > 0 && !dropped.contains(part)).collect();
-    let part_tokens = if prompt.count_parts { texts.iter().map(|text| count_tokens(text)).collect() } else { Vec::new() };
+    let part_tokens =
+        if prompt.count_parts { texts.iter().map(|text| count_tokens(text)).collect() } else { Vec::new() };
     let report = PromptReport { tokens, dropped, cut, part_tokens };
     Ok(AssembledPrompt { ids: Vec::new(), texts, report })
 }

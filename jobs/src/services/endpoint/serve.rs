@@ -58,7 +58,9 @@ fn group_draws(
         }
         match service.prepare_call(&thread.corpus, request) {
             Ok(call) => calls.push((call, vec![task])),
-            Err(response) => AnswerDelivery::of_thread(thread).answer_task(task, *response, AnswerTiming::default(), None),
+            Err(response) => {
+                AnswerDelivery::of_thread(thread).answer_task(task, *response, AnswerTiming::default(), None)
+            }
         }
     }
     calls
