@@ -96,7 +96,7 @@ fn encoder_answers_are_those_of_transformers() {
         // The fixture's longest answer, and the context in two parts.
         let max_answer_tokens = expected("electra-span")["longest_answer"].as_u64().unwrap() as u32;
         let cut = context.find(", designed").or(context.find(' ')).unwrap();
-        let parts = [&context[..cut], &context[cut..]].map(hopeval_methods::PromptPart::text).into();
+        let parts = [&context[..cut], &context[cut..]].map(PromptPart::text).into();
         let prompt = Prompt { parts, ..Prompt::default() };
         let read = ReadPayload { question: text(row, "text"), context: prompt, max_answer_tokens, spans: 3 };
         let (answer, _) = ask(&catalogue, "read", read);
