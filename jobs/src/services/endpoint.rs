@@ -11,6 +11,7 @@
 //!
 //! | module | content |
 //! | --- | --- |
+//! | `open` | the service: settings, tokenizer, client |
 //! | `prompts`, `rough` | prompts in parts, put together by the model's tokenizer, or by a stated rule without it |
 //! | `calls` | a request's call, or its refusal |
 //! | `answers` | a call's responses, with its measured facts |
@@ -23,23 +24,23 @@
 mod answers;
 mod calls;
 mod estimate;
+mod open;
 mod prompts;
 mod rough;
 mod serve;
 
 use self::answers::AnswerReader;
-use super::fragments::FragmentTexts;
+use self::open::EndpointService;
 use super::service::{Availability, OpeningContext, OtherSettings, Service, ServiceSettings, SettingsError};
 use super::thread::{ServiceTask, ServiceThread};
 use crate::cache::ProgressReporter;
 use crate::error::JobError;
 use hopeval_corpus::Corpus;
-use hopeval_endpoint::{AnswerKind, Endpoint, EndpointError, EndpointHost, EndpointSettings};
-use hopeval_lm::tokenise::Tokenizer;
-use hopeval_methods::{FailureKind, Request, RequestKind, Response, ServiceAbility};
+use hopeval_endpoint::{AnswerKind, EndpointError, EndpointHost, EndpointSettings};
+use hopeval_methods::{FailureKind, Request, RequestKind, Response};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 impl ServiceSettings for EndpointSettings {
     fn resolve_paths(&mut self, base: &Path) {
@@ -69,14 +70,7 @@ impl ServiceSettings for EndpointSettings {
     }
 
     fn open(&self, opening: &OpeningContext<'_>) -> Result<Arc<dyn Service>, JobError> {
-        Ok(Arc::new(EndpointService {
-            name: opening.name.to_owned(),
-            settings: self.clone(),
-            fragments: opening.fragments.clone(),
-            tokenizer: OnceLock::new(),
-            endpoint: OnceLock::new(),
-            opening: Mutex::new(()),
-        }))
+        Ok(Arc::new(EndpointService::new(opening.name, self.clone(), opening.fragments.clone())))
     }
 }
 
@@ -89,90 +83,6 @@ fn request_kind(answer: AnswerKind) -> RequestKind {
         AnswerKind::Rerank => RequestKind::Rerank,
         AnswerKind::Entail => RequestKind::Entail,
     }
-}
-
-/// A model behind an endpoint.
-pub struct EndpointService {
-    name: String,
-    settings: EndpointSettings,
-    /// Texts for prompts.
-    fragments: FragmentTexts,
-    /// The model's tokenizer with its digest, if the job names one.
-    tokenizer: OnceLock<Option<(Arc<Tokenizer>, String)>>,
-    /// The client, opened by the first request.
-    endpoint: OnceLock<Endpoint>,
-    opening: Mutex<()>,
-}
-
-impl EndpointService {
-    /// The model's tokenizer and its digest, if the job names one.
-    fn tokenizer(&self) -> Result<Option<&(Arc<Tokenizer>, String)>, JobError> {
-        if let Some(found) = self.tokenizer.get() {
-            return Ok(found.as_ref());
-        }
-        let opened = match &self.settings.tokenizer {
-            None => None,
-            Some(folder) => {
-                let tokenizer = Tokenizer::open(folder)
-                    .map_err(|source| JobError::EndpointTokenizer { service: self.name.clone(), source })?;
-                Some((Arc::new(tokenizer), tokenizer_digest(folder)?))
-            }
-        };
-        Ok(self.tokenizer.get_or_init(|| opened).as_ref())
-    }
-
-    /// The tokenizer, if it is open. [`Service::probe`] opens it.
-    fn open_tokenizer(&self) -> Option<&Tokenizer> {
-        self.tokenizer.get()?.as_ref().map(|(tokenizer, _)| &**tokenizer)
-    }
-
-    /// The client; the first call opens it for `host`.
-    fn endpoint(&self, host: impl FnOnce() -> EndpointHost) -> Result<&Endpoint, JobError> {
-        let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(endpoint) = self.endpoint.get() {
-            return Ok(endpoint);
-        }
-        let failed = |source: EndpointError| JobError::Endpoint { service: self.name.clone(), source };
-        let key = self.settings.read_key().map_err(failed)?;
-        let endpoint = Endpoint::open(&self.name, &self.settings, key, host()).map_err(failed)?;
-        Ok(self.endpoint.get_or_init(|| endpoint))
-    }
-
-    fn reader(&self) -> AnswerReader {
-        AnswerReader { price: self.settings.price.clone() }
-    }
-
-    fn abilities(&self) -> Vec<ServiceAbility> {
-        let facts = self.settings.facts();
-        let can = |ability: &ServiceAbility| match ability {
-            ServiceAbility::Continue => self.settings.continues(),
-            ServiceAbility::Json => facts.json_object,
-            ServiceAbility::Schema => facts.schema != hopeval_endpoint::dialect::SchemaForm::Absent,
-            ServiceAbility::SpecialTokens => false,
-            ServiceAbility::Logprobs => facts.logprobs,
-            ServiceAbility::Penalties => facts.repetition_penalty.is_some(),
-        };
-        match self.settings.answers.contains(&AnswerKind::Generate) {
-            true => ServiceAbility::ALL.into_iter().filter(can).collect(),
-            false => Vec::new(),
-        }
-    }
-}
-
-/// The hash of everything that decides a tokenizer's ids.
-fn tokenizer_digest(folder: &Path) -> Result<String, JobError> {
-    let mut hasher = blake3::Hasher::new();
-    for name in ["tokenizer.json", "tokenizer_config.json"] {
-        let path = folder.join(name);
-        match std::fs::read(&path) {
-            Ok(bytes) => {
-                hasher.update(name.as_bytes()).update(&(bytes.len() as u64).to_le_bytes()).update(&bytes);
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && name != "tokenizer.json" => {}
-            Err(source) => return Err(JobError::Io { path, operation: "cannot read the tokenizer", source }),
-        }
-    }
-    Ok(hasher.finalize().to_hex().to_string())
 }
 
 impl Service for EndpointService {
@@ -204,7 +114,9 @@ impl Service for EndpointService {
         };
         endpoint.call(call.call.clone(), Box::new(move |end| drop(sender.try_send(Ok(end)))));
         match receiver.recv() {
-            Ok(Ok(end)) => self.reader().read_responses(&call, &[request], end).responses.remove(0),
+            Ok(Ok(end)) => {
+                AnswerReader::of_settings(&self.settings).read_responses(&call, &[request], end).responses.remove(0)
+            }
             Ok(Err(message)) => Response::failure(FailureKind::Unavailable, message),
             Err(_) => Response::failure(FailureKind::Unavailable, "the endpoint has an earlier fault"),
         }

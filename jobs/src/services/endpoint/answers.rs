@@ -2,8 +2,8 @@
 
 use super::calls::{PreparedCall, SCORED_TEMPERATURE};
 use hopeval_endpoint::{
-    AttemptGuard, CallAnswer, CallEnd, CallFailure, CallVerdict, FailureKind as CallFailureKind, FinishReason,
-    GeneratedChoice, PriceSettings, TokenUsage,
+    AttemptGuard, CallAnswer, CallEnd, CallFailure, CallVerdict, EndpointSettings, FailureKind as CallFailureKind,
+    FinishReason, GeneratedChoice, PriceSettings, TokenUsage,
 };
 use hopeval_methods::response::{CallFacts, FinishReason as GenerationEnd, Generation, MoneyAmount, TargetScores};
 use hopeval_methods::{Answer, AnswerWork, FailureKind, Request, RequestKind, Response};
@@ -24,10 +24,15 @@ pub(super) struct CallResponses {
 #[derive(Clone)]
 pub(super) struct AnswerReader {
     /// The service's prices.
-    pub(super) price: Option<PriceSettings>,
+    price: Option<PriceSettings>,
 }
 
 impl AnswerReader {
+    /// The reader for a service with these settings.
+    pub(super) fn of_settings(settings: &EndpointSettings) -> Self {
+        Self { price: settings.price.clone() }
+    }
+
     /// Reads the end of a call for its requests: one, or several draws of one payload.
     pub(super) fn read_responses(&self, call: &PreparedCall, requests: &[&Request], end: CallEnd) -> CallResponses {
         let CallEnd { verdict, attempts, usage, answers, model, system_fingerprint, queue_us, service_us, guard } = end;

@@ -1,6 +1,6 @@
 //! The call for a request, or its refusal before anything is sent.
 
-use super::EndpointService;
+use super::open::EndpointService;
 use crate::services::corpus::content_text;
 use crate::services::service::refuse_kind;
 use hopeval_corpus::Corpus;

@@ -1,6 +1,6 @@
 //! Responses for plans: counted prompts, an invented answer, no call.
 
-use super::EndpointService;
+use super::open::EndpointService;
 use super::rough::count_tokens;
 use hopeval_corpus::Corpus;
 use hopeval_endpoint::{ChatMessage, EndpointCall, PromptInput};

@@ -1,6 +1,6 @@
 //! Prompts for an endpoint: the protocol's parts, with their texts, within the budget, as messages or as one text.
 
-use super::EndpointService;
+use super::open::EndpointService;
 use super::rough::assemble_roughly;
 use crate::services::corpus::content_text;
 use hopeval_corpus::Corpus;

@@ -1,7 +1,8 @@
 //! The owner's thread: makes calls of waiting requests, and never waits for them.
 
-use super::EndpointService;
+use super::answers::AnswerReader;
 use super::calls::PreparedCall;
+use super::open::EndpointService;
 use crate::error::JobError;
 use crate::fault::RunFault;
 use crate::services::thread::{ServiceTask, ServiceThread, task_answer, wait_for_exit};
@@ -86,7 +87,7 @@ fn send_call(
             wait_for_exit(tasks)
         }
     };
-    let (delivery, reader) = (AnswerDelivery::of_thread(thread), service.reader());
+    let (delivery, reader) = (AnswerDelivery::of_thread(thread), AnswerReader::of_settings(&service.settings));
     let body = call.call.clone();
     endpoint.call(
         body,
