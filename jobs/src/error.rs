@@ -501,8 +501,8 @@ impl JobError {
         (failure.kind == FailureKind::DeviceLost).then_some(Self::DeviceLost { service, reason })
     }
 
-    /// Whether an endpoint refuses every call until a person mends its key, its quota or its model's name. The run can be
-    /// resumed then.
+    /// Whether an endpoint refuses every call until a person mends its key, its quota or its model's name. The run can
+    /// be resumed then.
     pub fn needs_mending(&self) -> bool {
         match self {
             Self::EndpointFault { source, .. } => !source.may_pass(),

@@ -126,8 +126,8 @@ fn print_report(report: &ProbeReport) {
     let fingerprint = report.system_fingerprint.clone().unwrap_or_else(unknown);
     let (read, written) = report.tokens;
     print::line(&format!(
-        "answers as {answered}, fingerprint {fingerprint}, context {context} tokens; the probe cost {} requests, {read} \
-         tokens read, {written} written",
+        "answers as {answered}, fingerprint {fingerprint}, context {context} tokens; the probe cost {} requests, \
+         {read} tokens read and {written} written",
         report.requests
     ));
     let promise = |promised| match promised {

@@ -6,8 +6,8 @@
 //!      +-- requests of one payload with several draws become one call              answers: responses --> tickets
 //! ```
 //!
-//! All requests for an endpoint go to one worker ([`super::key::request_bucket`]), so a run has one owner of its limits,
-//! its prices and its key. The owner is a worker of process 0: other processes need no key.
+//! All requests for an endpoint go to one worker ([`super::key::request_bucket`]), so a run has one owner of its
+//! limits, its prices and its key. The owner is a worker of process 0: other processes need no key.
 //!
 //! | module | content |
 //! | --- | --- |
@@ -18,8 +18,9 @@
 //! | `serve` | the owner's thread |
 //! | `estimate` | responses for plans: they cost nothing |
 //!
-//! A fault of the endpoint is no answer: it ends the run ([`crate::JobError::EndpointFault`]), and nothing is journalled
-//! for it. A failure of one call depends on the server's settings, which no fingerprint knows, so it holds for its run.
+//! A fault of the endpoint is no answer: it ends the run ([`crate::JobError::EndpointFault`]), and nothing is
+//! journalled for it. A failure of one call depends on the server's settings, which no fingerprint knows, so it holds
+//! for its run.
 
 mod answers;
 mod calls;

@@ -33,12 +33,12 @@ pub(crate) fn key_under(fingerprint: Option<&[u8; 32]>, request: &Request, paylo
     RequestKey(*hasher.finalize().as_bytes())
 }
 
-/// The bucket of all requests to services with one owner. Its worker is the first one of process 0, with any number of
-/// workers.
+/// The bucket of all requests to services with one owner. Its worker is the first one of process 0, with any number
+/// of workers.
 const OWNERS_BUCKET: u16 = 0;
 
-/// The bucket of a request: that of its service's owner, or by its first passage if requests for it should meet, else by
-/// its key.
+/// The bucket of a request: that of its service's owner, or by its first passage if requests for it should meet, else
+/// by its key.
 pub fn request_bucket(request: &Request, key: &RequestKey, catalogue: &Catalogue) -> u16 {
     if catalogue.info(&request.service).is_some_and(|info| info.has_one_owner) {
         return OWNERS_BUCKET;

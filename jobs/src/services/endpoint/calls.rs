@@ -13,8 +13,8 @@ use hopeval_methods::{Failure, FailureKind, Prompt, PromptPart, PromptReport, Re
 /// The only temperature of an endpoint's log-probabilities.
 pub(super) const SCORED_TEMPERATURE: f64 = 1.0;
 
-/// The words around an entailment's texts, and the word whose probability is the answer, as the model of Honovich et al.
-/// 2022 (TRUE) was trained: `t5_xxl_true_nli_mixture`.
+/// The words around an entailment's texts, and the word whose probability is the answer, as the model of Honovich et
+/// al. 2022 (TRUE) was trained: `t5_xxl_true_nli_mixture`.
 const ENTAILMENT: (&str, &str, &str) = ("premise: ", " hypothesis: ", "1");
 
 /// A call, with what is known of it before its answer.
