@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | [`tokenise`] | text to ids and back; word by word, pairs, special tokens by role |
 //! | [`prompt`] | prompts in parts, put together within a budget |
+//! | [`chat_template`], [`chat_prompt`] | messages in a checkpoint's own form; parts as messages, within a budget |
 //! | [`model`] | interface of an architecture: [`Encoder`], [`Decoder`], [`EncoderDecoder`] |
 //! | [`weights`] | tensors of a checkpoint, checked against the configuration and made usable on a device |
 //! | [`architectures`] | each architecture, once, over `hopeval_device::Device` |
@@ -26,6 +27,8 @@
 
 pub mod architectures;
 pub mod blocks;
+pub mod chat_prompt;
+pub mod chat_template;
 pub mod config;
 pub mod devices;
 pub mod encode;
