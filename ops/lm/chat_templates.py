@@ -207,6 +207,11 @@ def main():
     cases = []
     for name, parts in itertools.product(TEMPLATES, chats()):
         cases.append({"template": name, "parts": parts, "expected": expected(tokenizer, TEMPLATES[name], parts, {})})
+    # Its thoughts are left out before the mark is found: nothing to continue.
+    thoughts = [["user", "Who?"], ["assistant", "<think>Ada, or Bruno?</think> Ada"]]
+    for parts in (thoughts, [*thoughts, ["assistant", " and"]], [["user", "Who?"], ["assistant", "<think>Ada"]]):
+        given = expected(tokenizer, TEMPLATES["thoughtless"], parts, {})
+        cases.append({"template": "thoughtless", "parts": parts, "expected": given})
     variables = {"enable_thinking": False}
     parts = [["user", "Who?"]]
     given = expected(tokenizer, TEMPLATES["features"], parts, variables)

@@ -207,8 +207,7 @@ impl ChatTemplate {
 
     fn render_whole(&self, messages: &[ChatMessage], add_generation_prompt: bool) -> Result<String, ChatError> {
         let message = |message: &ChatMessage| {
-            let fields = [("role", message.role.name()), ("content", &message.content)];
-            TemplateValue::from_iter(fields)
+            TemplateValue::from_pairs([("role", message.role.name()), ("content", &message.content)])
         };
         let (none, messages) = (TemplateValue::from(()), messages.iter().map(message).collect());
         let given = [messages, none.clone(), none, TemplateValue::from(add_generation_prompt)];

@@ -68,7 +68,7 @@ fn prompt(texts: &[String]) -> Prompt {
 fn prompts_without_overflow_are_those_of_transformers() {
     let tokenizer = Tokenizer::open(&folder()).unwrap();
     let ChatCases { templates, cases } = cases();
-    assert!(cases.len() > 100 && cases.iter().filter(|case| case.expected.is_none()).count() > 10);
+    assert!(cases.len() > 100 && cases.iter().filter(|case| case.expected.is_none()).count() >= 7);
     for ChatCase { template: name, parts, variables, expected } in cases {
         let template = template(&templates[&name], &variables).unwrap();
         let roles: Vec<ChatRole> = parts.iter().map(|(name, _)| role(name)).collect();

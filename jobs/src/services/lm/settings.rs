@@ -33,7 +33,7 @@ pub struct LmSettings {
     /// Tokens in the key/value cache (generation).
     #[serde(default)]
     pub cache_tokens: Option<usize>,
-    /// `score`, `generate`: the form of prompts. Unwritten when plain: fingerprints are those of before there were chats.
+    /// `score`, `generate`: the form of prompts. Unwritten if plain: as in fingerprints of before chats.
     #[serde(default, skip_serializing_if = "PromptForm::is_plain")]
     pub prompt: PromptForm,
     /// `prompt = "chat"`: variables of the checkpoint's template, by name.
