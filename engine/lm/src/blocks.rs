@@ -43,6 +43,28 @@ impl BlockAllocator {
         Some(RowBlock { start, rows })
     }
 
+    /// Takes `rows` rows: neighbours if there are as many, else several blocks. `None` if there are not enough in all.
+    pub fn take_parts(&mut self, rows: u32) -> Option<Vec<RowBlock>> {
+        if let Some(block) = self.take(rows) {
+            return Some(vec![block]);
+        }
+        if self.free.values().sum::<u32>() < rows {
+            return None;
+        }
+        let (mut parts, mut left) = (Vec::new(), rows);
+        while left > 0 {
+            let (&start, &found) = self.free.iter().max_by_key(|(_, found)| **found)?;
+            let taken = found.min(left);
+            self.free.remove(&start);
+            if found > taken {
+                self.free.insert(start + taken, found - taken);
+            }
+            parts.push(RowBlock { start, rows: taken });
+            left -= taken;
+        }
+        Some(parts)
+    }
+
     /// Gives rows back.
     pub fn give_back(&mut self, RowBlock { mut start, mut rows }: RowBlock) {
         if rows == 0 {
