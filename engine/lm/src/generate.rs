@@ -12,7 +12,7 @@
 //! A step takes all sequences at once. If memory runs out, it takes half as many at a time, and after many good steps
 //! more again. A sequence ends only if memory runs out for it alone.
 
-use crate::blocks::{BlockAllocator, RowBlock};
+use crate::blocks::{BlockAllocator, RowBlock, first_rows, row_at};
 use crate::model::{CacheSlots, Decoder, EncoderDecoder, EncoderMemory, KeyValueCache, LmHead, PackedBatch};
 use crate::prefix_cache::{NodeId, PrefixCache, PrefixPath};
 use crate::request::{FinishReason, GenerateRequest, GenerateResult, TokenIds};
@@ -69,7 +69,7 @@ impl<D: Device> std::fmt::Debug for Generator<D> {
 struct AdmittedRequest {
     /// Its index in the input.
     nth: usize,
-    own: RowBlock,
+    own: Vec<RowBlock>,
     /// Of decoders: its prompt without the last token.
     prefix: PrefixPath,
 }
@@ -88,7 +88,7 @@ struct ActiveSequence {
     cross_span: (u32, u32),
     /// The position of the token in its first own row.
     offset: u32,
-    own: RowBlock,
+    own: Vec<RowBlock>,
     filled: u32,
     /// The next token to read.
     last: u32,
@@ -245,7 +245,7 @@ impl<D: Device> Generator<D> {
         &mut self,
         requests: &[(u64, GenerateRequest)],
         oldest: usize,
-        mut reserve: impl FnMut(&mut Self, &GenerateRequest) -> Option<(RowBlock, PrefixPath)>,
+        mut reserve: impl FnMut(&mut Self, &GenerateRequest) -> Option<(Vec<RowBlock>, PrefixPath)>,
     ) -> Vec<AdmittedRequest> {
         let mut admitted: Vec<AdmittedRequest> = Vec::new();
         let others = (0..requests.len()).filter(|n| *n != oldest);
@@ -266,10 +266,10 @@ impl<D: Device> Generator<D> {
         &mut self,
         request: &GenerateRequest,
         fresh: &mut BTreeSet<NodeId>,
-    ) -> Option<(RowBlock, PrefixPath)> {
+    ) -> Option<(Vec<RowBlock>, PrefixPath)> {
         let prefix = &request.prompt[..request.prompt.len() - 1];
         let path = self.prefixes.enter(&mut self.blocks, prefix, fresh)?;
-        let own = self.prefixes.take_block(&mut self.blocks, request.max_tokens as u32);
+        let own = self.prefixes.take_rows(&mut self.blocks, request.max_tokens as u32);
         if own.is_none() {
             self.prefixes.undo(&mut self.blocks, path, fresh);
         }
@@ -281,14 +281,14 @@ impl<D: Device> Generator<D> {
         &mut self,
         request: &GenerateRequest,
         prompts: &mut u32,
-    ) -> Option<(RowBlock, PrefixPath)> {
+    ) -> Option<(Vec<RowBlock>, PrefixPath)> {
         let own = self.blocks.take(request.max_tokens as u32)?;
         let wanted = *prompts + request.prompt.len() as u32;
         match self.cross_blocks.take(wanted) {
             Some(block) => {
                 self.cross_blocks.give_back(block);
                 *prompts = wanted;
-                Some((own, PrefixPath { end: None }))
+                Some((vec![own], PrefixPath { end: None }))
             }
             None => {
                 self.blocks.give_back(own);
@@ -322,7 +322,8 @@ impl<D: Device> Generator<D> {
             let prompt_spans = self.prefixes.spans(prefix);
             let offset = request.prompt.len() as u32 - 1;
             let last = &request.prompt[offset as usize..];
-            rows.push(last, offset..offset + 1, &[own.start], prompt_spans.iter().copied().chain([(own.start, 1)]));
+            let row = row_at(&own, 0);
+            rows.push(last, offset..offset + 1, &[row], prompt_spans.iter().copied().chain([(row, 1)]));
             begun.push(ActiveSequence {
                 tag,
                 request,
@@ -375,7 +376,7 @@ impl<D: Device> Generator<D> {
         let (block, spans) = match projected {
             Ok(projected) => projected,
             Err(error) => {
-                admitted.into_iter().for_each(|one| self.blocks.give_back(one.own));
+                admitted.into_iter().flat_map(|one| one.own).for_each(|block| self.blocks.give_back(block));
                 return Err(error);
             }
         };
@@ -470,13 +471,13 @@ impl<D: Device> Generator<D> {
         let mut packing = Packing::new();
         let mut cross = Packing::new();
         for sequence in sequences {
-            let own = (sequence.own.start, sequence.filled + 1);
-            packing.push(1, sequence.prompt_spans.iter().copied().chain([own]));
+            let own = first_rows(&sequence.own, sequence.filled + 1);
+            packing.push(1, sequence.prompt_spans.iter().copied().chain(own));
             cross.push(1, [sequence.cross_span]);
         }
         let ids = sequences.iter().map(|s| s.last).collect::<Vec<_>>();
         let positions = sequences.iter().map(|s| s.offset + s.filled).collect::<Vec<_>>();
-        let rows = sequences.iter().map(|s| s.own.start + s.filled).collect::<Vec<_>>();
+        let rows = sequences.iter().map(|s| row_at(&s.own, s.filled)).collect::<Vec<_>>();
         let batch = PackedBatch { ids: &ids, positions: &positions, type_ids: &[], packing: &packing };
         let slots = Some(CacheSlots { cache: &mut self.cache, rows: &rows });
         let hidden = match model {
@@ -518,7 +519,7 @@ impl<D: Device> Generator<D> {
     }
 
     fn release_sequence(&mut self, sequence: ActiveSequence) {
-        self.blocks.give_back(sequence.own);
+        sequence.own.into_iter().for_each(|block| self.blocks.give_back(block));
         self.prefixes.release(&mut self.blocks, sequence.prefix);
         if let Some(cross) = sequence.cross.and_then(Arc::into_inner) {
             self.cross_blocks.give_back(cross);

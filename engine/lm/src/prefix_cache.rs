@@ -153,18 +153,6 @@ impl PrefixCache {
         }
     }
 
-    /// `rows` neighbouring rows outside the tree; kept paths make room.
-    pub(crate) fn take_block(&mut self, blocks: &mut BlockAllocator, rows: u32) -> Option<RowBlock> {
-        loop {
-            if let Some(block) = blocks.take(rows) {
-                return Some(block);
-            }
-            if !self.evict(blocks) {
-                return None;
-            }
-        }
-    }
-
     /// The rows of a path, in order.
     pub(crate) fn spans(&self, path: PrefixPath) -> Vec<(u32, u32)> {
         let mut nodes = Vec::new();
@@ -250,8 +238,9 @@ impl PrefixCache {
         head
     }
 
-    /// Rows of the tree need not be neighbours.
-    fn take_rows(&mut self, blocks: &mut BlockAllocator, rows: u32) -> Option<Vec<RowBlock>> {
+    /// `rows` rows for the tree, or outside it; kept paths make room. They need not be neighbours: what is held may lie
+    /// anywhere.
+    pub(crate) fn take_rows(&mut self, blocks: &mut BlockAllocator, rows: u32) -> Option<Vec<RowBlock>> {
         loop {
             if let Some(found) = blocks.take_parts(rows) {
                 return Some(found);
@@ -367,13 +356,13 @@ mod tests {
         assert_eq!(computed, 1);
         simulated.check(second, &[1, 2, 3, 9]);
         // Of 24 rows 18 are somebody's, 4 are of the path that is held; only the end of the first path can leave.
-        let block = simulated.cache.take_block(&mut simulated.blocks, ROWS - 6).unwrap();
+        let block = simulated.cache.take_rows(&mut simulated.blocks, ROWS - 6).unwrap();
         let (third, computed) = simulated.enter(&[7, 8]).unwrap();
         assert_eq!(computed, 2);
         assert!(simulated.enter(&[6]).is_none());
         simulated.check(second, &[1, 2, 3, 9]);
         simulated.check(third, &[7, 8]);
-        simulated.blocks.give_back(block);
+        block.into_iter().for_each(|block| simulated.blocks.give_back(block));
         simulated.cache.release(&mut simulated.blocks, second);
         assert_eq!(simulated.enter(&[1, 2, 3, 9]).unwrap().1, 0);
         assert_eq!(simulated.enter(&[1, 2, 3, 4, 5]).unwrap().1, 2, "its end had left");
@@ -412,7 +401,7 @@ mod tests {
                         kept => {
                             own.extend(kept);
                             let rows = tokens.len() as u32;
-                            own.extend(simulated.cache.take_block(&mut simulated.blocks, rows));
+                            own.extend(simulated.cache.take_rows(&mut simulated.blocks, rows).into_iter().flatten());
                         }
                     },
                     _ => {
@@ -431,7 +420,7 @@ mod tests {
             }
             held.into_iter().for_each(|(path, _)| simulated.cache.release(&mut simulated.blocks, path));
             own.into_iter().for_each(|block| simulated.blocks.give_back(block));
-            prop_assert!(simulated.cache.take_block(&mut simulated.blocks, ROWS).is_some(), "all rows come back");
+            prop_assert!(simulated.cache.take_rows(&mut simulated.blocks, ROWS).is_some(), "all rows come back");
         }
 
         /// An admission whose pass failed leaves no trace.
