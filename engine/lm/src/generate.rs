@@ -410,7 +410,7 @@ impl<D: Device> Generator<D> {
         model: &dyn EncoderDecoder<D>,
         pool: &mut StatesPool<D>,
         prompts: &BTreeSet<&'p TokenIds>,
-    ) -> Result<(RowBlock, BTreeMap<&'p TokenIds, (u32, u32)>), DeviceError> {
+    ) -> Result<ProjectedPrompts<'p>, DeviceError> {
         let encoded = score::encode_prompts(device, model, pool, prompts)?;
         let projected = model.project(device, &encoded.states)?;
         let rows = device.shape(&encoded.states).0 as u32;
@@ -526,6 +526,9 @@ impl<D: Device> Generator<D> {
         }
     }
 }
+
+/// The cache rows of several prompts' projected states, and each prompt's rows among them.
+type ProjectedPrompts<'p> = (RowBlock, BTreeMap<&'p TokenIds, (u32, u32)>);
 
 /// The rows of an admission's pass.
 #[derive(Debug)]
