@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The settings of a language model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,9 +37,9 @@ pub struct LmSettings {
     /// `score`, `generate`: the form of prompts. Unwritten if plain: as in fingerprints of before chats.
     #[serde(default, skip_serializing_if = "PromptForm::is_plain")]
     pub prompt: PromptForm,
-    /// `prompt = "chat"`: variables of the checkpoint's template, by name.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub chat_variables: BTreeMap<String, ChatVariable>,
+    /// `prompt = "chat"`: variables of the checkpoint's template, by name. Shared, for most services have none.
+    #[serde(default, skip_serializing_if = "no_variables")]
+    pub chat_variables: Arc<BTreeMap<String, ChatVariable>>,
     /// `score`: whether an encoder-decoder's target ends in a scored end token.
     #[serde(default = "yes")]
     pub target_eos: bool,
@@ -134,6 +135,10 @@ impl PoolingName {
             Self::Cls => EncoderOutput::First,
         }
     }
+}
+
+fn no_variables(variables: &BTreeMap<String, ChatVariable>) -> bool {
+    variables.is_empty()
 }
 
 fn yes() -> bool {
