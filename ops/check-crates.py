@@ -157,6 +157,7 @@ UNSAFE = {
     "engine/device/src/cpu/kernel_avx2.rs": "AVX2",
     "engine/device/src/cpu/kernel_avx512.rs": "AVX-512",
     "engine/device/src/cpu/log_probs.rs": "one result, written by several threads",
+    "engine/device/src/cpu/next_tokens.rs": "parts and kept logits, written by several threads",
     "engine/device/src/cpu/memory.rs": "aligned storage, seen as numbers",
     "engine/device/src/cpu/pack.rs": "AVX2 and F16C",
     "engine/device/src/cpu/simd.rs": "AVX2 and AVX-512",

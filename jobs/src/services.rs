@@ -6,6 +6,7 @@
 //! | [`corpus`] | look-ups in the mapped corpus of every job; passages as text |
 //! | [`fragments`] | the texts that requests name by their digests |
 //! | the kinds | one file each, listed in the table at the end of this file |
+//! | `engine_prompt` | prompts in the engine's types |
 //! | `sparse` | the common part of [`bm25`] and [`tfidf`]: an index of words |
 //! | [`models`] | finds language models by name |
 //! | `conformance` | the rules for every kind, as a test |
@@ -26,6 +27,7 @@ pub mod catalogue;
 mod conformance;
 pub mod corpus;
 pub mod dispatcher;
+mod engine_prompt;
 pub mod fragments;
 mod journal_reader;
 pub mod journal_sums;

@@ -6,6 +6,7 @@
 //!   attention   queries over spans of keys
 //!   embed, norm, gate, rotary, rows      operations on rows
 //!   gemm        products: blocks, tasks, threads; their inner loops in kernel_avx512 and kernel_avx2
+//!   log_probs, next_tokens      products with the vocabulary, of which little is kept
 //!   pack        weights of any type and layout as products read them; interleave: activations
 //!   epilogue    the last step of a product, before it leaves the cache
 //!   tensor      tensors, matrices (mapped, and packed from their first product on), vectors
@@ -33,6 +34,7 @@ mod kernel_avx512;
 mod log_probs;
 mod math;
 mod memory;
+mod next_tokens;
 mod norm;
 mod pack;
 mod rotary;

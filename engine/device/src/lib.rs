@@ -18,6 +18,7 @@ pub mod error;
 pub mod host;
 pub mod layout;
 pub mod reference;
+pub mod sampling;
 pub mod seam;
 
 pub use cpu::Cpu;
@@ -26,7 +27,8 @@ pub use error::DeviceError;
 pub use host::{Dtype, HostTensor};
 pub use layout::{DistanceBuckets, Packing, TensorColumns};
 pub use reference::Reference;
+pub use sampling::{ChosenToken, TokenRule, UnusableLogits};
 pub use seam::{
     Activation, Attention, AttentionBias, AttentionMask, Device, DeviceIdentity, DisentangledBias, Epilogue, LogProbs,
-    Norm, RotaryAngles, RotaryStyle, TableLookup, WeightLayout,
+    NextToken, Norm, RotaryAngles, RotaryStyle, TableLookup, WeightLayout,
 };

@@ -11,6 +11,7 @@
 //! * **Memory.** Exhausted memory is [`DeviceError::OutOfMemory`], and leaves the device usable.
 //! * Every implementation passes [`crate::conformance`].
 
+use crate::sampling::{ChosenToken, TokenRule, UnusableLogits, choose_token};
 use crate::{DeviceEnergy, DeviceError, DistanceBuckets, HostTensor, Packing, TensorColumns};
 use std::time::{Duration, Instant};
 
@@ -220,6 +221,9 @@ pub struct LogProbs {
     pub log_sum_exps: Vec<f32>,
 }
 
+/// The next token of a row, unless its logits have no probabilities.
+pub type NextToken = Result<ChosenToken, UnusableLogits>;
+
 /// Operations on packed tensors; see the module's contract.
 pub trait Device: Send + Sync + 'static {
     /// Activations `[rows, columns]`.
@@ -408,4 +412,24 @@ pub trait Device: Send + Sync + 'static {
         targets: &[u32],
         temperatures: &[f32],
     ) -> Result<LogProbs, DeviceError>;
+
+    /// The next token of each row, by its own rule, from logits `scale * x · weightᵀ + bias`. A device should neither
+    /// keep all logits nor hand them out. The token is that of [`choose_token`] for the logits of
+    /// [`project`](Self::project); the last bits of its log-probability are the device's.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`], [`DeviceError::Lost`].
+    fn next_tokens(
+        &self,
+        x: &Self::Tensor,
+        weight: &Self::Matrix,
+        bias: Option<&Self::Vector>,
+        scale: f32,
+        rules: &[TokenRule],
+    ) -> Result<Vec<NextToken>, DeviceError> {
+        assert_eq!(self.shape(x).0, rules.len(), "a rule for each row; this is a bug");
+        let logits = self.project(x, weight, bias, scale)?;
+        let rows = logits.chunks_exact((logits.len() / rules.len().max(1)).max(1));
+        Ok(rows.zip(rules).map(|(logits, rule)| choose_token(logits, rule)).collect())
+    }
 }

@@ -43,6 +43,28 @@ impl BlockAllocator {
         Some(RowBlock { start, rows })
     }
 
+    /// Takes `rows` rows: neighbours if there are as many, else several blocks. `None` if there are not enough in all.
+    pub fn take_parts(&mut self, rows: u32) -> Option<Vec<RowBlock>> {
+        if let Some(block) = self.take(rows) {
+            return Some(vec![block]);
+        }
+        if self.free.values().sum::<u32>() < rows {
+            return None;
+        }
+        let (mut parts, mut left) = (Vec::new(), rows);
+        while left > 0 {
+            let (&start, &found) = self.free.iter().max_by_key(|(_, found)| **found)?;
+            let taken = found.min(left);
+            self.free.remove(&start);
+            if found > taken {
+                self.free.insert(start + taken, found - taken);
+            }
+            parts.push(RowBlock { start, rows: taken });
+            left -= taken;
+        }
+        Some(parts)
+    }
+
     /// Gives rows back.
     pub fn give_back(&mut self, RowBlock { mut start, mut rows }: RowBlock) {
         if rows == 0 {
@@ -61,10 +83,49 @@ impl BlockAllocator {
     }
 }
 
+/// Row number `nth` of several blocks, one after the other.
+pub fn row_at(blocks: &[RowBlock], nth: u32) -> u32 {
+    let mut left = nth;
+    for block in blocks {
+        if left < block.rows {
+            return block.start + left;
+        }
+        left -= block.rows;
+    }
+    panic!("row {nth} of fewer; this is a bug")
+}
+
+/// The first `count` rows of several blocks, as spans of keys.
+pub fn first_rows(blocks: &[RowBlock], count: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
+    blocks.iter().scan(count, |left, block| {
+        let rows = block.rows.min(*left);
+        *left -= rows;
+        (rows > 0).then_some((block.start, rows))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn rows_of_several_blocks_are_counted_through() {
+        let blocks = [RowBlock { start: 7, rows: 2 }, RowBlock { start: 1, rows: 3 }];
+        assert_eq!((0..5).map(|nth| row_at(&blocks, nth)).collect::<Vec<_>>(), [7, 8, 1, 2, 3]);
+        assert_eq!(first_rows(&blocks, 2).collect::<Vec<_>>(), [(7, 2)]);
+        assert_eq!(first_rows(&blocks, 4).collect::<Vec<_>>(), [(7, 2), (1, 2)]);
+    }
+
+    #[test]
+    fn parts_take_what_is_free_anywhere() {
+        let mut blocks = BlockAllocator::new(6);
+        let taken: Vec<RowBlock> = (0..3).map(|_| blocks.take(2).unwrap()).collect();
+        blocks.give_back(taken[0]);
+        blocks.give_back(taken[2]);
+        assert_eq!((blocks.take(3), blocks.take_parts(5)), (None, None));
+        assert_eq!(blocks.take_parts(3).unwrap().iter().map(|block| block.rows).sum::<u32>(), 3);
+    }
 
     proptest! {
         #[test]

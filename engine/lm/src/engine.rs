@@ -28,9 +28,9 @@ pub struct EngineOptions {
     /// Tokens in a batch at most.
     pub batch_tokens: usize,
     /// Tokens of the encoder states to keep (encoder-decoders); at least a batch. With 0, the states are dropped after
-    /// each batch.
+    /// each batch, and so are the prompts of decoders in the key/value cache.
     pub states_tokens: usize,
-    /// Tokens in the key/value cache (generation).
+    /// Tokens in the key/value cache (generation): of open sequences, and of kept prompts where there is room.
     pub cache_tokens: usize,
     /// Whether equal requests merge and prefixes are shared; off only to measure the gain.
     pub share: bool,

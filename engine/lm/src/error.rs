@@ -1,5 +1,6 @@
 //! Errors of the engine.
 
+use crate::chat_template::ChatError;
 use crate::heads::HeadKind;
 use crate::tokenise::TokeniseError;
 use hopeval_checkpoint::CheckpointError;
@@ -38,6 +39,9 @@ pub enum LmError {
     /// The tokenizer is not usable.
     #[error(transparent)]
     Tokenise(#[from] TokeniseError),
+    /// The chat template is not usable.
+    #[error(transparent)]
+    Chat(#[from] ChatError),
     /// The engine's thread could not be started.
     #[error("cannot start the engine's thread")]
     Thread(#[source] std::io::Error),

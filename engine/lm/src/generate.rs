@@ -1,29 +1,30 @@
 //! Generates continuations with a key/value cache: prompts join between steps, finished sequences leave at once.
 //!
 //! ```text
-//!   waiting --admit--> prefill (one admission's prompts are a forest) --> active --step--> one token each --> finished
+//!   waiting --admit--> prefill (what no prompt before it had) --> active --step--> one token each --> finished
 //! ```
 //!
-//! The keys of a sequence are the rows of its prompt, possibly shared with others of the same admission, and its own
-//! rows. For encoder-decoders a second cache holds the projected keys and values of encoder states, likewise shared by
-//! equal prompts.
+//! The keys of a decoder's sequence are rows of its prompt, but for the prompt's last token, and rows of its own. The
+//! prompts' rows are a tree that outlives its sequences (`prefix_cache`): a few-shot prefix is computed once,
+//! for all batches. The last token is always computed, for its state gives the first new one. For encoder-decoders a
+//! second cache holds the projected keys and values of encoder states, shared by equal prompts of an admission.
 //!
 //! A step takes all sequences at once. If memory runs out, it takes half as many at a time, and after many good steps
 //! more again. A sequence ends only if memory runs out for it alone.
 
-use crate::blocks::{BlockAllocator, RowBlock};
+use crate::blocks::{BlockAllocator, RowBlock, first_rows, row_at};
 use crate::model::{CacheSlots, Decoder, EncoderDecoder, EncoderMemory, KeyValueCache, LmHead, PackedBatch};
-use crate::prefix::PrefixForest;
+use crate::prefix_cache::{NodeId, PrefixCache, PrefixPath};
 use crate::request::{FinishReason, GenerateRequest, GenerateResult, TokenIds};
-use crate::sample::{ChosenToken, UnusableLogits, choose};
+use crate::sample::rule_at;
 use crate::score;
 use crate::states_pool::StatesPool;
-use hopeval_device::{Device, DeviceError, Packing, TensorColumns};
+use crate::stop::StopSearch;
+use hopeval_device::{ChosenToken, Device, DeviceError, NextToken, Packing, TensorColumns, TokenRule, UnusableLogits};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Turns token ids into text, for stop strings.
-pub type Detokeniser = dyn Fn(&[u32]) -> String + Send + Sync;
+pub use crate::stop::{Detokeniser, cut_at_stop};
 
 /// A model with continuations.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +48,8 @@ impl<D: Device> GenerativeModel<'_, D> {
 pub struct Generator<D: Device> {
     cache: KeyValueCache<D>,
     blocks: BlockAllocator,
+    /// Prompts of decoders.
+    prefixes: PrefixCache,
     /// Keys and values of encoder states; no rows for decoders.
     cross: KeyValueCache<D>,
     cross_blocks: BlockAllocator,
@@ -61,30 +64,37 @@ impl<D: Device> std::fmt::Debug for Generator<D> {
     }
 }
 
-/// Rows shared by the sequences of one admission.
+/// A request that fits the caches, and what was reserved for it.
 #[derive(Debug)]
-struct SharedRows {
-    own: RowBlock,
-    cross: RowBlock,
+struct AdmittedRequest {
+    /// Its index in the input.
+    nth: usize,
+    own: Vec<RowBlock>,
+    /// Of decoders: its prompt without the last token.
+    prefix: PrefixPath,
 }
 
 #[derive(Debug)]
 struct ActiveSequence {
     tag: u64,
     request: GenerateRequest,
-    shared: Arc<SharedRows>,
-    /// Key rows of the prompt (decoders), in order.
+    /// Its path in the tree of prompts (decoders).
+    prefix: PrefixPath,
+    /// Rows of encoder states, shared by the sequences of one admission.
+    cross: Option<Arc<RowBlock>>,
+    /// Key rows of that path, in order.
     prompt_spans: Vec<(u32, u32)>,
     /// Key rows of the encoder's states.
     cross_span: (u32, u32),
-    /// Tokens before the first generated one, counted as positions.
+    /// The position of the token in its first own row.
     offset: u32,
-    own: RowBlock,
+    own: Vec<RowBlock>,
     filled: u32,
     /// The next token to read.
     last: u32,
     ids: Vec<u32>,
     log_probs: Vec<f32>,
+    stop: StopSearch,
 }
 
 /// A finished sequence: its tag and its result.
@@ -143,11 +153,11 @@ impl SequenceLimit {
 }
 
 impl<D: Device> Generator<D> {
-    /// Reserves caches of `rows` tokens.
+    /// Reserves caches of `rows` tokens. With `keeps`, rows of prompts stay for later ones while there is room.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
-    pub fn new(device: &D, model: &GenerativeModel<'_, D>, rows: u32) -> Result<Self, DeviceError> {
+    pub fn new(device: &D, model: &GenerativeModel<'_, D>, rows: u32, keeps: bool) -> Result<Self, DeviceError> {
         let (sizes, cross_rows) = match model {
             GenerativeModel::Decoder(model) => (model.sizes(), 0),
             GenerativeModel::EncoderDecoder(model) => (model.sizes(), rows),
@@ -155,6 +165,7 @@ impl<D: Device> Generator<D> {
         Ok(Self {
             cache: KeyValueCache::reserve(device, sizes.layers, rows as usize, sizes.kv_width)?,
             blocks: BlockAllocator::new(rows),
+            prefixes: PrefixCache::new(keeps),
             cross: KeyValueCache::reserve(device, sizes.layers, cross_rows as usize, sizes.kv_width)?,
             cross_blocks: BlockAllocator::new(cross_rows),
             active: Vec::new(),
@@ -203,113 +214,149 @@ impl<D: Device> Generator<D> {
         requests: &[(u64, GenerateRequest)],
         oldest: usize,
     ) -> Result<AdmissionResult, DeviceError> {
-        let (taken, owns) = self.reserve_own(requests, oldest, matches!(model, GenerativeModel::EncoderDecoder(_)));
-        let given_back = owns.clone();
-        let begun = taken.iter().map(|n| &requests[*n]).collect::<Vec<_>>();
-        let outcome = match (model, pool) {
-            (GenerativeModel::Decoder(model), _) => self.prefill(device, *model, detokenise, &begun, owns),
+        match (model, pool) {
+            (GenerativeModel::Decoder(model), _) => {
+                let mut fresh = BTreeSet::new();
+                let admitted = self.admit_fitting(requests, oldest, |generator, request| {
+                    generator.reserve_decoder(request, &mut fresh)
+                });
+                let taken = admitted.iter().map(|one| one.nth).collect();
+                let finished = self.prefill(device, *model, detokenise, requests, admitted, &fresh)?;
+                Ok(AdmissionResult { taken, finished })
+            }
             (GenerativeModel::EncoderDecoder(model), Some(pool)) => {
-                self.encode_prompts(device, *model, pool, &begun, owns).map(|()| Vec::new())
+                // The prompts of an admission, unshared, must fit. Sharing only leaves more room.
+                let mut prompts = 0;
+                let admitted = self.admit_fitting(requests, oldest, |generator, request| {
+                    generator.reserve_encoder_decoder(request, &mut prompts)
+                });
+                let taken = admitted.iter().map(|one| one.nth).collect();
+                self.encode_prompts(device, *model, pool, requests, admitted)?;
+                Ok(AdmissionResult { taken, finished: Vec::new() })
             }
             (GenerativeModel::EncoderDecoder(_), None) => {
                 panic!("an encoder-decoder has a pool of states; this is a bug")
             }
-        };
-        if outcome.is_err() {
-            given_back.into_iter().for_each(|block| self.blocks.give_back(block));
         }
-        Ok(AdmissionResult { taken, finished: outcome? })
     }
 
-    /// Chooses the requests that fit, the oldest first, and reserves blocks for their continuations. Leaves room for
-    /// their prompts.
-    fn reserve_own(
+    /// The requests that `reserve` finds room for, the oldest first; in the order of the input.
+    fn admit_fitting(
         &mut self,
         requests: &[(u64, GenerateRequest)],
         oldest: usize,
-        cross: bool,
-    ) -> (Vec<usize>, Vec<RowBlock>) {
-        let mut found: Vec<(usize, RowBlock)> = Vec::new();
-        // The prompts of an admission, unshared, must fit as well. Sharing only leaves more room.
-        let mut prompts = 0;
+        mut reserve: impl FnMut(&mut Self, &GenerateRequest) -> Option<(Vec<RowBlock>, PrefixPath)>,
+    ) -> Vec<AdmittedRequest> {
+        let mut admitted: Vec<AdmittedRequest> = Vec::new();
         let others = (0..requests.len()).filter(|n| *n != oldest);
-        for n in std::iter::once(oldest).chain(others).take(requests.len()) {
-            let request = &requests[n].1;
-            let Some(own) = self.blocks.take(request.max_tokens as u32) else {
-                if n == oldest { break } else { continue }
-            };
-            let wanted = prompts + request.prompt.len() as u32;
-            let blocks = if cross { &mut self.cross_blocks } else { &mut self.blocks };
-            match blocks.take(wanted) {
-                Some(block) => {
-                    blocks.give_back(block);
-                    prompts = wanted;
-                    found.push((n, own));
-                }
-                None => {
-                    self.blocks.give_back(own);
-                    if n == oldest {
-                        break;
-                    }
-                }
+        for nth in std::iter::once(oldest).chain(others).take(requests.len()) {
+            match reserve(self, &requests[nth].1) {
+                Some((own, prefix)) => admitted.push(AdmittedRequest { nth, own, prefix }),
+                None if nth == oldest => break,
+                None => {}
             }
         }
-        found.sort_by_key(|(n, _)| *n);
-        found.into_iter().unzip()
+        admitted.sort_by_key(|one| one.nth);
+        admitted
     }
 
-    /// Reads the prompts of decoders and chooses the first tokens.
+    /// Rows of a decoder's prompt and continuation. The last token of the prompt has the first own row; the last
+    /// generated one is never read and needs none.
+    fn reserve_decoder(
+        &mut self,
+        request: &GenerateRequest,
+        fresh: &mut BTreeSet<NodeId>,
+    ) -> Option<(Vec<RowBlock>, PrefixPath)> {
+        let prefix = &request.prompt[..request.prompt.len() - 1];
+        let path = self.prefixes.enter(&mut self.blocks, prefix, fresh)?;
+        let own = self.prefixes.take_rows(&mut self.blocks, request.max_tokens as u32);
+        if own.is_none() {
+            self.prefixes.undo(&mut self.blocks, path, fresh);
+        }
+        own.map(|own| (own, path))
+    }
+
+    /// Rows of a continuation, if there is room for the encoder states, too, beside those of `prompts` other tokens.
+    fn reserve_encoder_decoder(
+        &mut self,
+        request: &GenerateRequest,
+        prompts: &mut u32,
+    ) -> Option<(Vec<RowBlock>, PrefixPath)> {
+        let own = self.blocks.take(request.max_tokens as u32)?;
+        let wanted = *prompts + request.prompt.len() as u32;
+        match self.cross_blocks.take(wanted) {
+            Some(block) => {
+                self.cross_blocks.give_back(block);
+                *prompts = wanted;
+                Some((vec![own], PrefixPath { end: None }))
+            }
+            None => {
+                self.blocks.give_back(own);
+                None
+            }
+        }
+    }
+
+    /// Reads the prompts of decoders, as far as the cache lacks them, and chooses the first tokens.
     fn prefill(
         &mut self,
         device: &D,
         model: &dyn Decoder<D>,
         detokenise: Option<&Detokeniser>,
-        requests: &[&(u64, GenerateRequest)],
-        owns: Vec<RowBlock>,
+        requests: &[(u64, GenerateRequest)],
+        admitted: Vec<AdmittedRequest>,
+        fresh: &BTreeSet<NodeId>,
     ) -> Result<Vec<FinishedSequence>, DeviceError> {
-        if requests.is_empty() {
+        if admitted.is_empty() {
             return Ok(Vec::new());
         }
-        let forest = PrefixForest::from_sequences(&requests.iter().map(|(_, r)| &r.prompt[..]).collect::<Vec<_>>());
-        let rows = forest.ids.len() as u32;
-        let own = self.blocks.take(rows).expect("room was found for unshared prompts; this is a bug");
-        let shifted = |&(start, rows): &(u32, u32)| (start + own.start, rows);
-        let packing = Packing { spans: forest.packing.spans.iter().map(shifted).collect(), ..forest.packing.clone() };
-        let batch = PackedBatch { ids: &forest.ids, positions: &forest.positions, type_ids: &[], packing: &packing };
-        let slots = (own.start..own.start + rows).collect::<Vec<_>>();
-        let slots = CacheSlots { cache: &mut self.cache, rows: &slots };
-        let chosen = model.forward(device, &batch, Some(slots)).and_then(|hidden| {
-            let last = forest.rows.iter().map(|rows| *rows.last().expect("a prompt has tokens; this is a bug"));
-            let hidden = device.gather(&hidden, &last.collect::<Vec<_>>())?;
-            read_logits(device, model.head(), &hidden)
-        });
-        let logits = match chosen {
-            Ok(logits) => logits,
-            Err(error) => {
-                self.blocks.give_back(own);
-                return Err(error);
-            }
-        };
-        self.computed_tokens += u64::from(rows);
-        let shared = Arc::new(SharedRows { own, cross: RowBlock { start: 0, rows: 0 } });
-        let mut begun = Vec::with_capacity(requests.len());
-        for (((tag, request), rows), own) in requests.iter().zip(&forest.rows).zip(owns) {
+        let mut rows = PrefillRows::default();
+        for run in fresh.iter().map(|id| self.prefixes.fresh_run(*id)) {
+            let positions = run.start..run.start + run.tokens.len() as u32;
+            rows.push(&run.tokens, positions, &run.rows, run.spans.iter().copied());
+        }
+        let first = rows.ids.len() as u32;
+        let mut begun = Vec::with_capacity(admitted.len());
+        for AdmittedRequest { nth, own, prefix } in admitted {
+            let (tag, request) = requests[nth].clone();
+            let prompt_spans = self.prefixes.spans(prefix);
+            let offset = request.prompt.len() as u32 - 1;
+            let last = &request.prompt[offset as usize..];
+            let row = row_at(&own, 0);
+            rows.push(last, offset..offset + 1, &[row], prompt_spans.iter().copied().chain([(row, 1)]));
             begun.push(ActiveSequence {
-                tag: *tag,
-                request: request.clone(),
-                shared: shared.clone(),
-                prompt_spans: row_runs(rows).map(|(start, n)| (start + shared.own.start, n)).collect(),
+                tag,
+                request,
+                prefix,
+                cross: None,
+                prompt_spans,
                 cross_span: (0, 0),
-                offset: request.prompt.len() as u32,
+                offset,
                 own,
-                filled: 0,
+                filled: 1,
                 last: 0,
                 ids: Vec::new(),
                 log_probs: Vec::new(),
+                stop: StopSearch::default(),
             });
         }
-        drop(shared);
-        Ok(self.advance_sequences(begun, &logits, detokenise))
+        let slots = CacheSlots { cache: &mut self.cache, rows: &rows.slots };
+        let batch = PackedBatch { ids: &rows.ids, positions: &rows.positions, type_ids: &[], packing: &rows.packing };
+        let chosen = model.forward(device, &batch, Some(slots)).and_then(|hidden| {
+            let hidden = device.gather(&hidden, &(first..rows.ids.len() as u32).collect::<Vec<_>>())?;
+            choose_next(device, model.head(), &hidden, &begun)
+        });
+        match chosen {
+            Ok(chosen) => {
+                self.computed_tokens += rows.ids.len() as u64;
+                Ok(self.advance_sequences(begun, chosen, detokenise))
+            }
+            Err(error) => {
+                begun.into_iter().for_each(|sequence| self.release_sequence(sequence));
+                self.prefixes.forget(&mut self.blocks, fresh);
+                Err(error)
+            }
+        }
     }
 
     /// Encodes the prompts of encoder-decoders and projects their states.
@@ -318,14 +365,53 @@ impl<D: Device> Generator<D> {
         device: &D,
         model: &dyn EncoderDecoder<D>,
         pool: &mut StatesPool<D>,
-        requests: &[&(u64, GenerateRequest)],
-        owns: Vec<RowBlock>,
+        requests: &[(u64, GenerateRequest)],
+        admitted: Vec<AdmittedRequest>,
     ) -> Result<(), DeviceError> {
-        if requests.is_empty() {
+        if admitted.is_empty() {
             return Ok(());
         }
-        let prompts = requests.iter().map(|(_, r)| &r.prompt).collect::<BTreeSet<&TokenIds>>();
-        let encoded = score::encode_prompts(device, model, pool, &prompts)?;
+        let prompts = admitted.iter().map(|one| &requests[one.nth].1.prompt).collect::<BTreeSet<&TokenIds>>();
+        let projected = self.project_prompts(device, model, pool, &prompts);
+        let (block, spans) = match projected {
+            Ok(projected) => projected,
+            Err(error) => {
+                admitted.into_iter().flat_map(|one| one.own).for_each(|block| self.blocks.give_back(block));
+                return Err(error);
+            }
+        };
+        let cross = Arc::new(block);
+        for AdmittedRequest { nth, own, prefix } in admitted {
+            let (tag, request) = requests[nth].clone();
+            let (start, n) = spans[&request.prompt];
+            self.active.push(ActiveSequence {
+                tag,
+                request,
+                prefix,
+                cross: Some(Arc::clone(&cross)),
+                prompt_spans: Vec::new(),
+                cross_span: (block.start + start, n),
+                offset: 0,
+                own,
+                filled: 0,
+                last: model.decoder_start(),
+                ids: Vec::new(),
+                log_probs: Vec::new(),
+                stop: StopSearch::default(),
+            });
+        }
+        Ok(())
+    }
+
+    /// The cache rows of the prompts' projected states, and each prompt's rows among them.
+    fn project_prompts<'p>(
+        &mut self,
+        device: &D,
+        model: &dyn EncoderDecoder<D>,
+        pool: &mut StatesPool<D>,
+        prompts: &BTreeSet<&'p TokenIds>,
+    ) -> Result<ProjectedPrompts<'p>, DeviceError> {
+        let encoded = score::encode_prompts(device, model, pool, prompts)?;
         let projected = model.project(device, &encoded.states)?;
         let rows = device.shape(&encoded.states).0 as u32;
         let block = self.cross_blocks.take(rows).expect("room was found for unshared prompts; this is a bug");
@@ -340,25 +426,7 @@ impl<D: Device> Generator<D> {
             return Err(error);
         }
         self.computed_tokens += encoded.computed;
-        let spans: BTreeMap<&TokenIds, (u32, u32)> = encoded.spans;
-        let shared = Arc::new(SharedRows { own: RowBlock { start: 0, rows: 0 }, cross: block });
-        for ((tag, request), own) in requests.iter().zip(owns) {
-            let (start, n) = spans[&request.prompt];
-            self.active.push(ActiveSequence {
-                tag: *tag,
-                request: request.clone(),
-                shared: shared.clone(),
-                prompt_spans: Vec::new(),
-                cross_span: (block.start + start, n),
-                offset: 0,
-                own,
-                filled: 0,
-                last: model.decoder_start(),
-                ids: Vec::new(),
-                log_probs: Vec::new(),
-            });
-        }
-        Ok(())
+        Ok((block, encoded.spans))
     }
 
     /// Adds a token to every active sequence, in as few passes as memory allows.
@@ -367,21 +435,21 @@ impl<D: Device> Generator<D> {
         let mut waiting = std::mem::take(&mut self.active);
         while !waiting.is_empty() {
             let count = waiting.len().min(self.limit.most);
-            let logits = self.run_pass(device, model, &waiting[..count]);
+            let chosen = self.run_pass(device, model, &waiting[..count]);
             stepped.passes += 1;
-            if count > 1 && matches!(logits, Err(DeviceError::OutOfMemory { .. })) {
+            if count > 1 && matches!(chosen, Err(DeviceError::OutOfMemory { .. })) {
                 self.limit.halve(count);
                 stepped.halved += 1;
                 continue;
             }
             let rest = waiting.split_off(count);
             let mut moved = std::mem::replace(&mut waiting, rest);
-            match logits {
-                Ok(logits) => {
+            match chosen {
+                Ok(chosen) => {
                     self.limit.went_well();
                     self.computed_tokens += count as u64;
                     moved.iter_mut().for_each(|sequence| sequence.filled += 1);
-                    stepped.finished.extend(self.advance_sequences(moved, &logits, detokenise));
+                    stepped.finished.extend(self.advance_sequences(moved, chosen, detokenise));
                 }
                 Err(error) => {
                     stepped.failed.push((moved.iter().map(|sequence| sequence.tag).collect(), error));
@@ -392,24 +460,24 @@ impl<D: Device> Generator<D> {
         stepped
     }
 
-    /// The logits of the next token of each sequence. Fills a row of the cache for each; a repeated pass fills it
+    /// The next token of each sequence. Fills a row of the cache for each; a repeated pass fills it
     /// again.
     fn run_pass(
         &mut self,
         device: &D,
         model: &GenerativeModel<'_, D>,
         sequences: &[ActiveSequence],
-    ) -> Result<Vec<f32>, DeviceError> {
+    ) -> Result<Vec<NextToken>, DeviceError> {
         let mut packing = Packing::new();
         let mut cross = Packing::new();
         for sequence in sequences {
-            let own = (sequence.own.start, sequence.filled + 1);
-            packing.push(1, sequence.prompt_spans.iter().copied().chain([own]));
+            let own = first_rows(&sequence.own, sequence.filled + 1);
+            packing.push(1, sequence.prompt_spans.iter().copied().chain(own));
             cross.push(1, [sequence.cross_span]);
         }
         let ids = sequences.iter().map(|s| s.last).collect::<Vec<_>>();
         let positions = sequences.iter().map(|s| s.offset + s.filled).collect::<Vec<_>>();
-        let rows = sequences.iter().map(|s| s.own.start + s.filled).collect::<Vec<_>>();
+        let rows = sequences.iter().map(|s| row_at(&s.own, s.filled)).collect::<Vec<_>>();
         let batch = PackedBatch { ids: &ids, positions: &positions, type_ids: &[], packing: &packing };
         let slots = Some(CacheSlots { cache: &mut self.cache, rows: &rows });
         let hidden = match model {
@@ -418,20 +486,19 @@ impl<D: Device> Generator<D> {
                 model.decode(device, &batch, EncoderMemory::Projected(&self.cross), &cross, slots)?
             }
         };
-        read_logits(device, model.head(), &hidden)
+        choose_next(device, model.head(), &hidden, sequences)
     }
 
-    /// Chooses a token for each of `moved`. Unfinished sequences become active, finished ones are returned.
+    /// Appends its chosen token to each of `moved`. Unfinished sequences become active, finished ones are returned.
     fn advance_sequences(
         &mut self,
         moved: Vec<ActiveSequence>,
-        logits: &[f32],
+        chosen: Vec<NextToken>,
         detokenise: Option<&Detokeniser>,
     ) -> Vec<FinishedSequence> {
-        let vocabulary = logits.len() / moved.len();
         let mut finished = Vec::new();
-        for (mut sequence, logits) in moved.into_iter().zip(logits.chunks_exact(vocabulary)) {
-            let ended = match choose(logits, &sequence.request.sampling, sequence.ids.len()) {
+        for (mut sequence, chosen) in moved.into_iter().zip(chosen) {
+            let ended = match chosen {
                 Ok(chosen) => take_token(&mut sequence, chosen, detokenise).map(Ok),
                 Err(error) => Some(Err(error)),
             };
@@ -452,12 +519,59 @@ impl<D: Device> Generator<D> {
     }
 
     fn release_sequence(&mut self, sequence: ActiveSequence) {
-        self.blocks.give_back(sequence.own);
-        if let Ok(shared) = Arc::try_unwrap(sequence.shared) {
-            self.blocks.give_back(shared.own);
-            self.cross_blocks.give_back(shared.cross);
+        sequence.own.into_iter().for_each(|block| self.blocks.give_back(block));
+        self.prefixes.release(&mut self.blocks, sequence.prefix);
+        if let Some(cross) = sequence.cross.and_then(Arc::into_inner) {
+            self.cross_blocks.give_back(cross);
         }
     }
+}
+
+/// The cache rows of several prompts' projected states, and each prompt's rows among them.
+type ProjectedPrompts<'p> = (RowBlock, BTreeMap<&'p TokenIds, (u32, u32)>);
+
+/// The rows of an admission's pass.
+#[derive(Debug)]
+struct PrefillRows {
+    ids: Vec<u32>,
+    positions: Vec<u32>,
+    /// The cache row of each.
+    slots: Vec<u32>,
+    packing: Packing,
+}
+
+impl Default for PrefillRows {
+    fn default() -> Self {
+        Self { ids: Vec::new(), positions: Vec::new(), slots: Vec::new(), packing: Packing::new() }
+    }
+}
+
+impl PrefillRows {
+    /// Adds neighbouring tokens of a prompt, which attend to `spans` of the cache.
+    fn push(
+        &mut self,
+        ids: &[u32],
+        positions: std::ops::Range<u32>,
+        slots: &[u32],
+        spans: impl IntoIterator<Item = (u32, u32)>,
+    ) {
+        self.ids.extend(ids);
+        self.positions.extend(positions);
+        self.slots.extend(slots);
+        self.packing.push(ids.len(), spans);
+    }
+}
+
+/// The next token of each of `sequences`, whose states are the rows of `hidden`.
+fn choose_next<D: Device>(
+    device: &D,
+    head: &LmHead<D>,
+    hidden: &D::Tensor,
+    sequences: &[ActiveSequence],
+) -> Result<Vec<NextToken>, DeviceError> {
+    let rule = |sequence: &ActiveSequence| rule_at(&sequence.request.sampling, sequence.ids.len());
+    let rules: Vec<TokenRule> = sequences.iter().map(rule).collect();
+    device.next_tokens(hidden, &head.weight, head.bias.as_ref(), head.scale, &rules)
 }
 
 /// Appends a token. Returns the reason if it ended the sequence.
@@ -472,26 +586,10 @@ fn take_token(
     sequence.last = id;
     sequence.ids.push(id);
     sequence.log_probs.push(log_prob);
-    if let (Some(detokenise), false) = (detokenise, sequence.request.stop.is_empty())
-        && cut_at_stop(&detokenise(&sequence.ids), &sequence.request.stop).1
+    if let Some(detokenise) = detokenise
+        && sequence.stop.has_stopped(&sequence.ids, &sequence.request.stop, detokenise)
     {
         return Some(FinishReason::Stop);
     }
     (sequence.ids.len() >= sequence.request.max_tokens).then_some(FinishReason::Length)
-}
-
-/// Logits of every row, on the host.
-fn read_logits<D: Device>(device: &D, head: &LmHead<D>, hidden: &D::Tensor) -> Result<Vec<f32>, DeviceError> {
-    device.project(hidden, &head.weight, head.bias.as_ref(), head.scale)
-}
-
-/// Groups rows into runs of neighbours: `(first, count)`.
-fn row_runs(rows: &[u32]) -> impl Iterator<Item = (u32, u32)> + '_ {
-    rows.chunk_by(|a, b| a + 1 == *b).map(|run| (run[0], run.len() as u32))
-}
-
-/// The text before the first of the stop strings, and whether there was one.
-pub fn cut_at_stop<'a>(text: &'a str, stop: &[String]) -> (&'a str, bool) {
-    let first = stop.iter().filter(|s| !s.is_empty()).filter_map(|s| text.find(s.as_str())).min();
-    first.map_or((text, false), |at| (&text[..at], true))
 }

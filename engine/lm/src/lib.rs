@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | [`tokenise`] | text to ids and back; word by word, pairs, special tokens by role |
 //! | [`prompt`] | prompts in parts, put together within a budget |
+//! | [`chat_template`], [`chat_prompt`] | messages in a checkpoint's own form; parts as messages, within a budget |
 //! | [`model`] | interface of an architecture: [`Encoder`], [`Decoder`], [`EncoderDecoder`] |
 //! | [`weights`] | tensors of a checkpoint, checked against the configuration and made usable on a device |
 //! | [`architectures`] | each architecture, once, over `hopeval_device::Device` |
@@ -16,7 +17,8 @@
 //! | [`engine`] | a thread with a device and a model: queue in, completions out |
 //! | [`pack`] | batches under a token budget, without I/O |
 //! | [`prefix`], [`states_pool`] | shared work: prefixes and encoder states, computed once |
-//! | [`score`], [`encode`], [`generate`], [`sample`] | batches of each sort; choosing a token |
+//! | [`score`], [`encode`], [`generate`] | batches of each sort |
+//! | [`sample`], [`stop`] | the rule for a next token; stop strings in a growing text |
 //! | [`devices`] | devices by name: the one place with a list of them |
 //! | [`session`], [`lines`] | a folder opened whole; JSON Lines in, JSON Lines out |
 //! | [`self_check`] | the same requests in other batches, compared bit by bit |
@@ -26,6 +28,8 @@
 
 pub mod architectures;
 pub mod blocks;
+pub mod chat_prompt;
+pub mod chat_template;
 pub mod config;
 pub mod devices;
 pub mod encode;
@@ -38,6 +42,7 @@ pub mod loaded_model;
 pub mod model;
 pub mod pack;
 pub mod prefix;
+mod prefix_cache;
 pub mod prompt;
 pub mod request;
 pub mod sample;
@@ -45,6 +50,7 @@ pub mod score;
 pub mod self_check;
 pub mod session;
 pub mod states_pool;
+pub mod stop;
 pub mod tokenise;
 pub mod weights;
 

@@ -8,7 +8,9 @@ mod cuda;
 use hopeval_device::{Cpu, Device, Reference};
 use hopeval_lm::engine::{Completion, EngineOptions, Refusal};
 use hopeval_lm::lines::{self, SamplingOptions, Task};
-use hopeval_lm::request::{Answer, EncodeRequest, EncoderOutput, GenerateRequest, Request, Sampling, ScoreRequest};
+use hopeval_lm::request::{
+    Answer, EncodeRequest, EncoderOutput, FinishReason, GenerateRequest, Request, Sampling, ScoreRequest,
+};
 use hopeval_lm::self_check;
 use hopeval_lm::session::Session;
 use serde_json::Value;
@@ -431,6 +433,35 @@ fn a_line_that_is_no_text_is_an_error_in_its_place() {
     let output = String::from_utf8(output).unwrap();
     let starts = output.lines().map(|line| &line[..8]).collect::<Vec<_>>();
     assert_eq!(starts, ["{\"id\":1,", "{\"id\":nu", "{\"id\":2,"]);
+}
+
+/// As transformers' `generate` with this `eos_token_id`: it leaves off at the first one.
+#[test]
+fn a_continuation_ends_before_the_first_end_token() {
+    for name in ["gpt2", "llama", "t5-v1.0", "t5-v1.1", "t5-flan-f16", "t5-flan-bf16"] {
+        let session = open(name, cpu(), EngineOptions::default());
+        if name.starts_with("t5") {
+            assert_eq!(session.ends, [1], "{name}: its configuration's");
+        }
+        for expected in expected(name)["generations"].as_array().unwrap() {
+            let (prompt, whole) = (ids(&expected["prompt_ids"]), ids(&expected["ids"]));
+            for at in [0, 7, 40] {
+                let end = whole[at];
+                let first = whole.iter().position(|id| *id == end).unwrap();
+                let request = Request::Generate(GenerateRequest {
+                    prompt: prompt.clone().into(),
+                    max_tokens: whole.len(),
+                    sampling: Sampling::Greedy,
+                    stop: Vec::new(),
+                    ends: vec![9999, end],
+                });
+                let Answer::Generated(made) = answers(session.engine.ask([request])).remove(0) else {
+                    panic!("no continuation")
+                };
+                assert_eq!((made.ids, made.finish), (whole[..first].to_vec(), FinishReason::End), "{name}, {end}");
+            }
+        }
+    }
 }
 
 #[test]

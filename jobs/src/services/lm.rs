@@ -27,7 +27,7 @@ mod serve;
 mod settings;
 
 pub use hopeval_lm::devices::DeviceName;
-pub use settings::{LabelScope, LmSettings, PoolingName};
+pub use settings::{LabelScope, LmSettings, PoolingName, PromptForm};
 
 use self::model::Model;
 use super::fragments::FragmentTexts;
@@ -219,12 +219,13 @@ impl Service for LmService {
 
 #[cfg(test)]
 mod tests {
+    use super::{FailureKind, JobError, LmService, LmSettings, Request, Response};
     use crate::services::conformance::{Effect, ServiceKind, check_answers, check_kind, settings, tiny_model};
     use hopeval_methods::request::{
         EmbedPayload, EmbedRole, EntailPayload, FilterPayload, GeneratePayload, LabelPayload, ReadPayload,
         RerankPayload, Sampling, ScorePayload, TextFormat,
     };
-    use hopeval_methods::{Content, Prompt, RequestPayload};
+    use hopeval_methods::{ChatRole, Content, OverflowRule, Prompt, PromptPart, RequestPayload};
     use std::path::Path;
 
     fn of_model(model: &str, more: &str, asks: Vec<RequestPayload>, dir: &Path) -> ServiceKind {
@@ -253,9 +254,12 @@ mod tests {
     fn lm_conforms() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let elsewhere = tempfile::tempdir().expect("a temporary folder");
-        let mut kind = of_model("bert", "", vec![embed("bridges of Ghent"), embed("near Corin")], dir.path());
+        let asks = vec![generate(Sampling::Greedy)];
+        let mut kind = of_model("gpt2", "", asks, dir.path());
+        let template = "{% for message in messages %}{{ message.content }}{% endfor %}";
+        std::fs::write(dir.path().join("gpt2/chat_template.jinja"), template).expect("a template");
         // Place and speed of the model. The same checkpoint in another folder is the same model.
-        let same_model = format!("model = {:?}", tiny_model("bert", elsewhere.path()));
+        let same_model = format!("model = {:?}", tiny_model("gpt2", elsewhere.path()));
         let speed = ["threads = 2", "device = \"cpu\"", "batch_tokens = 64", "states_tokens = 9", "cache_tokens = 9"];
         kind.settings = settings(Effect::None, &speed);
         kind.settings.extend(settings(Effect::None, &[&same_model]));
@@ -283,6 +287,8 @@ mod tests {
                 "read_tokens = 60",
                 "question_tokens = 9",
                 "seed = 4",
+                "prompt = \"chat\"",
+                "chat_variables = { a = 1 }\nprompt = \"chat\"",
             ],
         ));
         check_kind(&kind);
@@ -308,6 +314,7 @@ mod tests {
             spans: 2,
         };
         for (model, more, asks) in [
+            ("bert", "", vec![embed("bridges of Ghent"), embed("near Corin")]),
             ("t5-v1.1", "", vec![score().into(), generate(Sampling::Greedy)]),
             ("gpt2", "seed = 3", vec![score().into(), generate(Sampling::Greedy), generate(sampled)]),
             ("efficientrag-labeler", "label_tokens = 60", vec![label.into()]),
@@ -318,5 +325,45 @@ mod tests {
         ] {
             check_answers(&of_model(model, more, asks, dir.path()));
         }
+    }
+
+    /// Opens gpt2's fixture with a chat template, and asks it.
+    fn chat_answer(template: Option<&str>, prompt: Prompt) -> Result<Response, JobError> {
+        let (dir, cache) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+        let model = tiny_model("gpt2", dir.path());
+        if let Some(template) = template {
+            std::fs::write(model.join("chat_template.jinja"), template).expect("a template");
+        }
+        let settings: LmSettings =
+            toml::from_str(&format!("model = {model:?}\nthreads = 1\nprompt = \"chat\"")).expect("settings");
+        let corpus = crate::services::conformance::corpus(dir.path());
+        let service = LmService::new("chat", settings, 1, cache.path());
+        let (stop, sampling, format) = (Vec::new(), Sampling::Greedy, TextFormat::Text);
+        let ask = GeneratePayload { prompt, max_tokens: 4, stop, sampling, format, logprobs: false }.into();
+        Ok(service.model()?.answer(&corpus, &Request::new(&"chat".into(), ask)))
+    }
+
+    #[test]
+    fn chats_are_rendered_counted_and_refused_with_the_template_s_words() {
+        let part = |role, words: &str| PromptPart { role, ..PromptPart::text(words) };
+        let parts = vec![part(ChatRole::System, "Be short."), part(ChatRole::User, "Who?")];
+        let asked = |overflow| Prompt { parts: parts.clone(), overflow, ..Prompt::default() };
+        let marked = "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}[assistant]";
+        let answered = chat_answer(Some(marked), asked(Vec::new())).expect("a model");
+        let tokens = answered.prompt.expect("a report").tokens;
+        // As many as of the text that the template writes; GPT-2 has no special tokens around it.
+        let plain = chat_answer(Some("[system] Be short.\n[user] Who?\n[assistant]"), asked(Vec::new()));
+        assert_eq!(tokens, plain.expect("a model").prompt.expect("a report").tokens);
+        assert!(answered.result.is_ok());
+        let drop = OverflowRule::Drop { part: 0 };
+        let fitting = Prompt { budget: Some(tokens - 1), ..asked(vec![drop]) };
+        let report = chat_answer(Some(marked), fitting).expect("a model").prompt.expect("a report");
+        assert_eq!(report.dropped, [0]);
+        let refusing = "{{ raise_exception('no system here') }}";
+        let refused = chat_answer(Some(refusing), asked(Vec::new())).expect("a model").result.unwrap_err();
+        assert_eq!(refused.kind, FailureKind::Refused);
+        assert!(refused.message.contains("no system here"), "{}", refused.message);
+        let Err(JobError::Model { source, .. }) = chat_answer(None, asked(Vec::new())) else { panic!("no template") };
+        assert!(source.to_string().contains("no chat template"), "{source}");
     }
 }

@@ -2,11 +2,11 @@
 
 use crate::cpu::clocks::ThreadClocks;
 use crate::cpu::{
-    Cpu, Tensor, WeightMatrix, WeightVector, attention, embed, gate, gemm, log_probs, norm, rotary, rows,
+    Cpu, Tensor, WeightMatrix, WeightVector, attention, embed, gate, gemm, log_probs, next_tokens, norm, rotary, rows,
 };
 use crate::{
-    Activation, Attention, Device, DeviceError, DeviceIdentity, Epilogue, HostTensor, LogProbs, Norm, RotaryAngles,
-    TableLookup, TensorColumns, WeightLayout,
+    Activation, Attention, Device, DeviceError, DeviceIdentity, Epilogue, HostTensor, LogProbs, NextToken, Norm,
+    RotaryAngles, TableLookup, TensorColumns, TokenRule, WeightLayout,
 };
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -135,5 +135,16 @@ impl Device for Cpu {
         temperatures: &[f32],
     ) -> Result<LogProbs, DeviceError> {
         log_probs::log_probs(self, x, weight, bias, scale, targets, temperatures)
+    }
+
+    fn next_tokens(
+        &self,
+        x: &Tensor,
+        weight: &WeightMatrix,
+        bias: Option<&WeightVector>,
+        scale: f32,
+        rules: &[TokenRule],
+    ) -> Result<Vec<NextToken>, DeviceError> {
+        next_tokens::next_tokens(self, x, weight, bias, scale, rules)
     }
 }

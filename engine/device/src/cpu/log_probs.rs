@@ -7,14 +7,13 @@
 //! The tiles depend on the vocabulary alone, and so does the order within them: batch-invariant, as is the product.
 
 use crate::cpu::gemm::{self, ProductTask, SharedResult, WeightPanels};
-use crate::cpu::memory::AlignedBuffer;
 use crate::cpu::simd::{Simd, SimdKernel};
 use crate::cpu::{Cpu, Tensor, WeightMatrix, WeightVector, math};
 use crate::{DeviceError, LogProbs};
 use std::ops::Range;
 
 /// Columns of a tile: a multiple of every panel's width.
-const TILE: usize = 512;
+pub(super) const TILE: usize = 512;
 
 /// See [`crate::Device::log_probs`].
 pub(super) fn log_probs(
@@ -27,8 +26,6 @@ pub(super) fn log_probs(
     temperatures: &[f32],
 ) -> Result<LogProbs, DeviceError> {
     let (rows, entries) = (x.rows(), weight.rows());
-    assert!(x.columns() == weight.columns() && x.columns() > 0, "inner sizes of a product; this is a bug");
-    assert!(bias.is_none_or(|bias| bias.len() == entries), "a bias for each entry; this is a bug");
     assert!(targets.len() == rows && targets.iter().all(|id| (*id as usize) < entries), "targets; this is a bug");
     assert!(temperatures.iter().all(|t| *t > 0.0 && t.is_finite()), "temperatures above 0; this is a bug");
     let inverse = temperatures.iter().map(|t| 1.0 / t).collect::<Vec<_>>();
@@ -36,17 +33,56 @@ pub(super) fn log_probs(
     let each = 1 + inverse.len();
     let mut target_logits = vec![0.0; rows];
     let mut parts = cpu.memory.take(rows * tiles * each)?;
-    let head = VocabularyHead {
-        cpu,
-        x,
-        entries,
-        bias: bias.map(|bias| &**bias),
-        scale,
-        targets,
-        inverse: &inverse,
-        logits: SharedResult::new(&mut target_logits, rows, 1),
-        parts: SharedResult::new(parts.as_mut_slice(), rows, tiles * each),
+    {
+        let logits_of = SharedResult::new(&mut target_logits, rows, 1);
+        let parts = SharedResult::new(parts.as_mut_slice(), rows, tiles * each);
+        each_tile(cpu, x, weight, bias, |LogitsTile { row, start, count, logits, bias }: LogitsTile<'_>| {
+            // SAFETY: there is one task for a row and a tile.
+            let out = unsafe { parts.row_part(row, start / TILE * each..(start / TILE + 1) * each) };
+            cpu.run(SumLogits { logits, count, scale, bias, inverse: &inverse, out });
+            let target = (targets[row] as usize).wrapping_sub(start);
+            if target < count {
+                // SAFETY: the target is in one tile.
+                let to = unsafe { logits_of.row_part(row, 0..1) };
+                to[0] = logits[target];
+            }
+        })?;
+    }
+    let rows = parts.as_slice()[..rows * tiles * each].chunks_exact((tiles * each).max(1));
+    let sums = |tiles: &[f32]| {
+        let one = |(index, t): (usize, &f32)| join_parts(tiles, each, index, f64::from(*t));
+        temperatures.iter().enumerate().map(one).collect::<Vec<_>>()
     };
+    let log_sum_exps = rows.flat_map(sums).collect();
+    Ok(LogProbs { target_logits, log_sum_exps })
+}
+
+/// A row's products with a tile of the vocabulary.
+pub(super) struct LogitsTile<'a> {
+    /// The row.
+    pub(super) row: usize,
+    /// The first entry of the vocabulary.
+    pub(super) start: usize,
+    /// The number of entries.
+    pub(super) count: usize,
+    /// [`TILE`] products, of which `count` are of entries.
+    pub(super) logits: &'a mut [f32],
+    /// Of the entries.
+    pub(super) bias: Option<&'a [f32]>,
+}
+
+/// Multiplies each row with each tile of the vocabulary, and gives each once to `take`, on all threads.
+pub(super) fn each_tile(
+    cpu: &Cpu,
+    x: &Tensor,
+    weight: &WeightMatrix,
+    bias: Option<&WeightVector>,
+    take: impl Fn(LogitsTile<'_>) + Sync + Send,
+) -> Result<(), DeviceError> {
+    let (rows, entries) = (x.rows(), weight.rows());
+    assert!(x.columns() == weight.columns() && x.columns() > 0, "inner sizes of a product; this is a bug");
+    assert!(bias.is_none_or(|bias| bias.len() == entries), "a bias for each entry; this is a bug");
+    let head = VocabularyHead { cpu, x, entries, bias: bias.map(|bias| &**bias), take };
     let per_tile = TILE / cpu.isa.panel_width();
     gemm::each_chunk(cpu, weight, rows, per_tile, |weights, panels| {
         let row_tasks = rows.div_ceil(gemm::ROWS);
@@ -55,32 +91,28 @@ pub(super) fn log_probs(
             let (which, tile) = (task % row_tasks, task / row_tasks);
             let some = which * rows / row_tasks..(which + 1) * rows / row_tasks;
             let first = panels.start + tile * per_tile;
-            head.sum_tile(weights, some, first..panels.end.min(first + per_tile))
+            head.take_tile(weights, some, first..panels.end.min(first + per_tile))
         })
-    })?;
-    let log_sum_exps = join_tiles(&parts, rows, tiles, temperatures);
-    Ok(LogProbs { target_logits, log_sum_exps })
+    })
 }
 
-/// The inputs of all tasks, and their outputs.
-struct VocabularyHead<'a> {
+/// The inputs of all tasks, and the taker of their products.
+struct VocabularyHead<'a, F> {
     cpu: &'a Cpu,
     x: &'a Tensor,
     entries: usize,
     bias: Option<&'a [f32]>,
-    scale: f32,
-    targets: &'a [u32],
-    /// Of the temperatures.
-    inverse: &'a [f32],
-    /// `[rows, 1]`: of the targets.
-    logits: SharedResult<'a>,
-    /// `[rows, tiles * (1 + temperatures)]`: a tile's greatest logit, and its sums.
-    parts: SharedResult<'a>,
+    take: F,
 }
 
-impl VocabularyHead<'_> {
-    /// One task: the logits of `rows` for one tile's panels.
-    fn sum_tile(&self, weights: WeightPanels<'_>, rows: Range<usize>, panels: Range<usize>) -> Result<(), DeviceError> {
+impl<F: Fn(LogitsTile<'_>)> VocabularyHead<'_, F> {
+    /// One task: the products of `rows` with one tile's panels.
+    fn take_tile(
+        &self,
+        weights: WeightPanels<'_>,
+        rows: Range<usize>,
+        panels: Range<usize>,
+    ) -> Result<(), DeviceError> {
         let inputs = self.x.columns();
         let start = panels.start * self.cpu.isa.panel_width();
         let count = TILE.min(self.entries - start);
@@ -88,35 +120,27 @@ impl VocabularyHead<'_> {
         let x = &self.x.values()[rows.start * inputs..rows.end * inputs];
         let to = SharedResult::new(logits.as_mut_slice(), rows.len(), TILE);
         let task = ProductTask { x, inputs, outputs: self.entries, panels };
-        // SAFETY: the logits are this task's own.
+        // SAFETY: the products are this task's own.
         unsafe { task.run_task(self.cpu, weights, to, (0, 0), &())? };
         let bias = self.bias.map(|bias| &bias[start..start + count]);
-        let each = 1 + self.inverse.len();
         for (row, logits) in rows.zip(logits.as_mut_slice().chunks_exact_mut(TILE)) {
-            // SAFETY: there is one task for a row and a tile.
-            let out = unsafe { self.parts.row_part(row, start / TILE * each..(start / TILE + 1) * each) };
-            self.cpu.run(SumLogits { logits, count, scale: self.scale, bias, inverse: self.inverse, out });
-            let target = (self.targets[row] as usize).wrapping_sub(start);
-            if target < count {
-                // SAFETY: the target is in one tile.
-                let to = unsafe { self.logits.row_part(row, 0..1) };
-                to[0] = logits[target];
-            }
+            (self.take)(LogitsTile { row, start, count, logits, bias });
         }
         Ok(())
     }
 }
 
 /// Turns products into logits and sums them up.
-struct SumLogits<'a> {
-    /// [`TILE`] products, of which `count` are entries of the vocabulary.
-    logits: &'a mut [f32],
-    count: usize,
-    scale: f32,
-    bias: Option<&'a [f32]>,
-    inverse: &'a [f32],
+pub(super) struct SumLogits<'a> {
+    /// [`TILE`] products, of which `count` are entries of the vocabulary; they become logits.
+    pub(super) logits: &'a mut [f32],
+    pub(super) count: usize,
+    pub(super) scale: f32,
+    pub(super) bias: Option<&'a [f32]>,
+    /// Of the temperatures.
+    pub(super) inverse: &'a [f32],
     /// The greatest logit, then a sum for each temperature: NaN if any logit is NaN.
-    out: &'a mut [f32],
+    pub(super) out: &'a mut [f32],
 }
 
 impl SimdKernel for SumLogits<'_> {
@@ -169,19 +193,15 @@ impl SimdKernel for SumLogits<'_> {
     }
 }
 
-/// `[rows, temperatures]`: `log Σ exp(logit / T)` from the tiles' parts.
-fn join_tiles(parts: &AlignedBuffer, rows: usize, tiles: usize, temperatures: &[f32]) -> Vec<f32> {
-    let each = 1 + temperatures.len();
-    let one = |tiles: &[f32], index: usize, temperature: f64| {
-        let highest = tiles.chunks_exact(each).map(|tile| tile[0]).fold(f32::NEG_INFINITY, f32::max);
-        if highest == f32::NEG_INFINITY && tiles.chunks_exact(each).all(|tile| tile[1 + index] == 0.0) {
-            return highest;
-        }
-        let part =
-            |tile: &[f32]| f64::from(tile[1 + index]) * ((f64::from(tile[0]) - f64::from(highest)) / temperature).exp();
-        let total = tiles.chunks_exact(each).map(part).sum::<f64>();
-        (f64::from(highest) / temperature + total.ln()) as f32
-    };
-    let rows = parts.as_slice()[..rows * tiles * each].chunks_exact((tiles * each).max(1));
-    rows.flat_map(|tiles| temperatures.iter().enumerate().map(move |(i, t)| one(tiles, i, f64::from(*t)))).collect()
+/// `log Σ exp(logit / T)` of a row from its tiles' parts of `each` numbers: the greatest logit, then the sums, of which
+/// the one at `index` is of temperature `T`.
+pub(super) fn join_parts(tiles: &[f32], each: usize, index: usize, temperature: f64) -> f32 {
+    let highest = tiles.chunks_exact(each).map(|tile| tile[0]).fold(f32::NEG_INFINITY, f32::max);
+    if highest == f32::NEG_INFINITY && tiles.chunks_exact(each).all(|tile| tile[1 + index] == 0.0) {
+        return highest;
+    }
+    let part =
+        |tile: &[f32]| f64::from(tile[1 + index]) * ((f64::from(tile[0]) - f64::from(highest)) / temperature).exp();
+    let total = tiles.chunks_exact(each).map(part).sum::<f64>();
+    (f64::from(highest) / temperature + total.ln()) as f32
 }

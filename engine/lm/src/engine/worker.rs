@@ -239,7 +239,9 @@ impl<'a, D: Device> EngineWorker<'a, D> {
         }
         if self.generator.is_none() {
             let rows = self.options.cache_tokens as u32;
-            self.generator = Some(Generator::new(self.device, model, rows)?);
+            // As encoder states are: nothing of other requests where requests are timed one by one.
+            let keeps = self.options.share && self.options.states_tokens > 0;
+            self.generator = Some(Generator::new(self.device, model, rows, keeps)?);
         }
         Ok(())
     }

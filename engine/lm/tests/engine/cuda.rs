@@ -194,7 +194,7 @@ fn a_prompt_that_is_admitted_was_waited_for() {
             LoadedModel::Encoder(_) => unreachable!(),
         };
         let mut pool = StatesPool::reserve(&device, 40, loaded.sizes().hidden).unwrap();
-        let mut generator = Generator::new(&device, &model, 40).unwrap();
+        let mut generator = Generator::new(&device, &model, 40, true).unwrap();
         let (prompt, sampling) = ([3, 5, 8, 13].as_slice().into(), Sampling::Greedy);
         let request = GenerateRequest { prompt, max_tokens: 4, sampling, stop: vec![], ends: vec![] };
         let admitted = generator.admit(&device, &model, Some(&mut pool), None, &[(1, request)], 0).unwrap();

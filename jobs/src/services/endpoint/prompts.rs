@@ -2,11 +2,11 @@
 
 use super::open::EndpointService;
 use super::rough::assemble_roughly;
-use crate::services::corpus::content_text;
+use crate::services::engine_prompt::{engine_prompt, prompt_failure, prompt_report};
 use hopeval_corpus::Corpus;
 use hopeval_endpoint::{ApiStyle, ChatMessage, ChatRole, PromptInput};
-use hopeval_lm::prompt::{self as engine, PromptError, assemble};
-use hopeval_methods::{Failure, FailureKind, LengthLimit, OverflowRule, Prompt, PromptReport, prompt};
+use hopeval_lm::prompt::{self as engine, assemble};
+use hopeval_methods::{Failure, Prompt, PromptReport, prompt};
 
 /// A prompt put together.
 pub(super) struct EndpointPrompt {
@@ -23,7 +23,7 @@ impl EndpointService {
     /// template are not counted: no tokenizer here knows them.
     ///
     /// # Errors
-    /// [`FailureKind::ContextOverflow`], [`FailureKind::Refused`].
+    /// As [`engine_prompt`] and [`prompt_failure`].
     pub(super) fn assemble_prompt(
         &self,
         corpus: &Corpus,
@@ -31,24 +31,7 @@ impl EndpointService {
         reserved: usize,
         special: bool,
     ) -> Result<EndpointPrompt, Failure> {
-        let parts = prompt.parts.iter().map(|part| {
-            let text = content_text(corpus, &self.fragments, &part.content)?.into_owned();
-            Ok(engine::PromptPart { text, truncate: part.truncate.map(engine_limit) })
-        });
-        let parts = parts.collect::<Result<Vec<_>, Failure>>()?;
-        let overflow = prompt.overflow.iter().map(|rule| match *rule {
-            OverflowRule::Drop { part } => engine::OverflowRule::drop_part(part as usize),
-            OverflowRule::DropParts { first, count } => {
-                engine::OverflowRule::Drop { first: first as usize, count: count as usize }
-            }
-            OverflowRule::Cut { part, to } => engine::OverflowRule::Cut { part: part as usize, to: engine_limit(to) },
-        });
-        let prompt = engine::Prompt {
-            parts,
-            budget: prompt.budget.map(|budget| budget as usize),
-            overflow: overflow.collect(),
-            count_parts: prompt.count_parts,
-        };
+        let prompt = engine_prompt(corpus, &self.fragments, prompt)?;
         let most = self.settings.context_tokens.map(|context| (context as usize).saturating_sub(reserved));
         let assembled = match self.open_tokenizer() {
             Some(tokenizer) => assemble(tokenizer, &prompt, most, special),
@@ -81,28 +64,4 @@ impl EndpointService {
             }
         }
     }
-}
-
-fn engine_limit(limit: LengthLimit) -> engine::LengthLimit {
-    match limit {
-        LengthLimit::Tokens(tokens) => engine::LengthLimit::Tokens(tokens as usize),
-        LengthLimit::Words(words) => engine::LengthLimit::Words(words as usize),
-    }
-}
-
-fn prompt_report(report: &engine::PromptReport) -> PromptReport {
-    PromptReport {
-        tokens: report.tokens as u32,
-        dropped: report.dropped.iter().map(|&part| part as u32).collect(),
-        cut: report.cut.iter().map(|&(part, lost)| (part as u32, lost as u32)).collect(),
-        part_tokens: report.part_tokens.iter().map(|&tokens| tokens as u32).collect(),
-    }
-}
-
-fn prompt_failure(error: &PromptError) -> Failure {
-    let kind = match error {
-        PromptError::TooLong { .. } => FailureKind::ContextOverflow,
-        PromptError::NoPart { .. } | PromptError::Tokenise(_) => FailureKind::Refused,
-    };
-    Failure { kind, message: error.to_string() }
 }

@@ -1,5 +1,5 @@
-//! `Generate`: a continuation by a local language model. It cannot guarantee a format. Roles are not marked, because
-//! these are completion models.
+//! `Generate`: a continuation by a local language model. It cannot guarantee a format. Roles are marked by the
+//! checkpoint's chat template with `prompt = "chat"`, else not at all, as completion models want it.
 
 use super::model::{Model, PreparedRequest, unexpected_answer};
 use hopeval_corpus::Corpus;
@@ -28,7 +28,7 @@ impl Model {
             ModelFamily::Decoder => positions.map(|positions| (positions + 1).saturating_sub(new)),
             _ => positions,
         };
-        let prompt = self.assemble_prompt(corpus, &asked.prompt, most, true)?;
+        let prompt = self.assemble_input(corpus, &asked.prompt, most)?;
         let sampling = match asked.sampling {
             Sampling::Greedy => engine::Sampling::Greedy,
             Sampling::Server => return Err(refused("no sampling of its own: name one")),

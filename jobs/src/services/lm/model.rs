@@ -1,13 +1,14 @@
 //! A language model at work: turns a request into engine requests, and the engine's answers into a response.
 
 use super::entailment::entailment_position;
-use super::settings::LmSettings;
+use super::settings::{LmSettings, PromptForm};
 use crate::services::fragments::FragmentTexts;
 use crate::services::service::refuse_kind;
 use hopeval_checkpoint::Checkpoint;
 use hopeval_corpus::Corpus;
 use hopeval_lm::LmError;
 use hopeval_lm::architectures::ModelFamily;
+use hopeval_lm::chat_template::ChatTemplate;
 use hopeval_lm::engine::{Completion, Refusal};
 use hopeval_lm::request as engine;
 use hopeval_lm::session::Session;
@@ -26,6 +27,8 @@ const VERSION: &str = "lm 1";
 pub struct Model {
     pub(super) session: Session,
     pub(super) tokenizer: Arc<Tokenizer>,
+    /// With `prompt = "chat"`.
+    pub(super) chat: Option<ChatTemplate>,
     pub(super) settings: LmSettings,
     /// Texts for prompts.
     pub(super) fragments: FragmentTexts,
@@ -44,13 +47,18 @@ impl Model {
             None => Arc::new(Tokenizer::open(folder)?),
         };
         let checkpoint = Checkpoint::open(folder)?;
-        let parts = [
+        let chat = match settings.prompt {
+            PromptForm::Plain => None,
+            PromptForm::Chat => Some(ChatTemplate::open(folder, &settings.chat_variables)?),
+        };
+        let mut parts = vec![
             VERSION.to_owned(),
             checkpoint.weights_digest().to_owned(),
             checkpoint.tokenizer_digest()?.unwrap_or_default(),
             session.engine.identity().numerics.clone(),
             format!("{:?}", session.ends),
         ];
+        parts.extend(chat.as_ref().map(|chat| chat.source().to_owned()));
         let parts = parts.join("\n");
         let digest =
             |behaviour: String| blake3::hash([&parts, "\n", &behaviour].concat().as_bytes()).to_hex().to_string();
@@ -59,7 +67,7 @@ impl Model {
         let shapes = checkpoint.names().filter_map(|name| Some(&checkpoint.get(name)?.shape));
         let parameters = shapes.map(|shape| shape.iter().map(|&n| n as u64).product::<u64>()).sum();
         let (settings, fragments) = (settings.clone(), FragmentTexts::default());
-        Ok(Self { session, tokenizer, settings, fragments, answers, digest, vectors_digest, parameters })
+        Ok(Self { session, tokenizer, chat, settings, fragments, answers, digest, vectors_digest, parameters })
     }
 
     /// The kinds of requests this model answers.

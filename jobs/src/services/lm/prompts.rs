@@ -1,10 +1,13 @@
-//! Prompts: the protocol's parts, with the texts of their passages, assembled by the engine's rules.
+//! Prompts: the protocol's parts, assembled by the engine's rules: as plain text, or as a chat.
 
 use super::model::Model;
 use crate::services::corpus::content_text;
+use crate::services::engine_prompt::{engine_prompt, prompt_failure, prompt_report};
 use hopeval_corpus::Corpus;
-use hopeval_lm::prompt::{self as engine, PromptError, assemble};
-use hopeval_methods::{Content, Failure, FailureKind, LengthLimit, OverflowRule, Prompt, PromptReport};
+use hopeval_lm::chat_prompt::{ChatPromptError, assemble_chat};
+use hopeval_lm::chat_template::ChatRole as EngineRole;
+use hopeval_lm::prompt::{self as engine, assemble};
+use hopeval_methods::{ChatRole, Content, Failure, FailureKind, Prompt, PromptReport};
 use std::borrow::Cow;
 
 /// A prompt ready for the model.
@@ -37,51 +40,44 @@ impl Model {
         most: Option<usize>,
         special: bool,
     ) -> Result<ModelPrompt, Failure> {
-        let parts = prompt.parts.iter().map(|part| {
-            let text = self.content_text(corpus, &part.content)?.into_owned();
-            Ok(engine::PromptPart { text, truncate: part.truncate.map(engine_limit) })
-        });
-        let parts = parts.collect::<Result<Vec<_>, Failure>>()?;
-        let overflow = prompt.overflow.iter().map(|rule| match *rule {
-            OverflowRule::Drop { part } => engine::OverflowRule::drop_part(part as usize),
-            OverflowRule::DropParts { first, count } => {
-                engine::OverflowRule::Drop { first: first as usize, count: count as usize }
-            }
-            OverflowRule::Cut { part, to } => engine::OverflowRule::Cut { part: part as usize, to: engine_limit(to) },
-        });
-        let prompt = engine::Prompt {
-            parts,
-            budget: prompt.budget.map(|budget| budget as usize),
-            overflow: overflow.collect(),
-            count_parts: prompt.count_parts,
-        };
+        let prompt = engine_prompt(corpus, &self.fragments, prompt)?;
         let assembled = assemble(&self.tokenizer, &prompt, most, special).map_err(|error| prompt_failure(&error))?;
-        Ok(ModelPrompt { ids: assembled.ids, texts: assembled.texts, report: prompt_report(&assembled.report) })
+        Ok(model_prompt(assembled))
+    }
+
+    /// Assembles what a language model reads before it answers: special tokens around the whole, or a chat.
+    ///
+    /// # Errors
+    /// As [`assemble_prompt`](Self::assemble_prompt); [`FailureKind::Refused`] if the chat template refuses it.
+    pub(super) fn assemble_input(
+        &self,
+        corpus: &Corpus,
+        prompt: &Prompt,
+        most: Option<usize>,
+    ) -> Result<ModelPrompt, Failure> {
+        let Some(template) = &self.chat else { return self.assemble_prompt(corpus, prompt, most, true) };
+        let roles: Vec<EngineRole> = prompt.parts.iter().map(|part| engine_role(part.role)).collect();
+        let prompt = engine_prompt(corpus, &self.fragments, prompt)?;
+        let assembled =
+            assemble_chat(&self.tokenizer, template, &prompt, &roles, most).map_err(|error| match error {
+                ChatPromptError::Prompt(error) => prompt_failure(&error),
+                // The template is part of the fingerprint: it would refuse the prompt again.
+                ChatPromptError::Chat(error) => Failure { kind: FailureKind::Refused, message: error.to_string() },
+            })?;
+        Ok(model_prompt(assembled))
     }
 }
 
-fn engine_limit(limit: LengthLimit) -> engine::LengthLimit {
-    match limit {
-        LengthLimit::Tokens(tokens) => engine::LengthLimit::Tokens(tokens as usize),
-        LengthLimit::Words(words) => engine::LengthLimit::Words(words as usize),
-    }
+fn model_prompt(assembled: engine::AssembledPrompt) -> ModelPrompt {
+    ModelPrompt { ids: assembled.ids, texts: assembled.texts, report: prompt_report(&assembled.report) }
 }
 
-fn prompt_report(report: &engine::PromptReport) -> PromptReport {
-    PromptReport {
-        tokens: report.tokens as u32,
-        dropped: report.dropped.iter().map(|&part| part as u32).collect(),
-        cut: report.cut.iter().map(|&(part, lost)| (part as u32, lost as u32)).collect(),
-        part_tokens: report.part_tokens.iter().map(|&tokens| tokens as u32).collect(),
+fn engine_role(role: ChatRole) -> EngineRole {
+    match role {
+        ChatRole::System => EngineRole::System,
+        ChatRole::User => EngineRole::User,
+        ChatRole::Assistant => EngineRole::Assistant,
     }
-}
-
-fn prompt_failure(error: &PromptError) -> Failure {
-    let kind = match error {
-        PromptError::TooLong { .. } => FailureKind::ContextOverflow,
-        PromptError::NoPart { .. } | PromptError::Tokenise(_) => FailureKind::Refused,
-    };
-    Failure { kind, message: error.to_string() }
 }
 
 /// A refusal, because the tokenizer would fail again: its files are part of the fingerprint.

@@ -11,9 +11,9 @@ use hopeval_methods::response::TargetScores;
 use hopeval_methods::{Answer, Failure};
 
 impl Model {
-    /// A prompt has the tokenizer's special tokens around it, a target has no special tokens. They are joined
-    /// unchanged, but an encoder-decoder's target ends in a scored end token if the settings ask for it. The report is
-    /// the prompt's.
+    /// A prompt has the tokenizer's special tokens around it or is a chat, a target has no special tokens. They are
+    /// joined unchanged, but an encoder-decoder's target ends in a scored end token if the settings ask for it. The
+    /// report is the prompt's.
     pub(super) fn score(&self, corpus: &Corpus, asked: &ScorePayload) -> Result<PreparedRequest, Failure> {
         let mut target = self.assemble_prompt(corpus, &asked.target, None, false)?.ids;
         let ends = self.settings.target_eos && self.session.family == ModelFamily::EncoderDecoder;
@@ -26,7 +26,7 @@ impl Model {
             ModelFamily::Decoder => positions.map(|positions| (positions + 1).saturating_sub(target.len())),
             _ => positions,
         };
-        let prompt = self.assemble_prompt(corpus, &asked.prompt, most, true)?;
+        let prompt = self.assemble_input(corpus, &asked.prompt, most)?;
         let temperatures = asked.temperatures.clone();
         let request = engine::ScoreRequest {
             prompt: prompt.ids.into(),

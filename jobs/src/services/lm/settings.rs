@@ -2,6 +2,7 @@
 
 use crate::bad_value::{BadValue, ensure};
 use crate::services::models;
+use hopeval_lm::chat_template::{ChatVariable, GIVEN_NAMES};
 use hopeval_lm::devices::DeviceName;
 use hopeval_lm::engine::EngineOptions;
 use hopeval_lm::request::EncoderOutput;
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The settings of a language model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,6 +34,12 @@ pub struct LmSettings {
     /// Tokens in the key/value cache (generation).
     #[serde(default)]
     pub cache_tokens: Option<usize>,
+    /// `score`, `generate`: the form of prompts. Unwritten if plain: as in fingerprints of before chats.
+    #[serde(default, skip_serializing_if = "PromptForm::is_plain")]
+    pub prompt: PromptForm,
+    /// `prompt = "chat"`: variables of the checkpoint's template, by name. Shared, for most services have none.
+    #[serde(default, skip_serializing_if = "no_variables")]
+    pub chat_variables: Arc<BTreeMap<String, ChatVariable>>,
     /// `score`: whether an encoder-decoder's target ends in a scored end token.
     #[serde(default = "yes")]
     pub target_eos: bool,
@@ -79,6 +87,24 @@ pub struct LmSettings {
     pub seed: u64,
 }
 
+/// The form of a language model's prompts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PromptForm {
+    /// The parts' texts one after the other, for completion models.
+    #[default]
+    Plain,
+    /// Messages, as the checkpoint's chat template writes them.
+    Chat,
+}
+
+impl PromptForm {
+    /// Whether roles are ignored.
+    pub fn is_plain(&self) -> bool {
+        *self == Self::Plain
+    }
+}
+
 /// The scope of information among the tokens with the label "keep".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -109,6 +135,10 @@ impl PoolingName {
             Self::Cls => EncoderOutput::First,
         }
     }
+}
+
+fn no_variables(variables: &BTreeMap<String, ChatVariable>) -> bool {
+    variables.is_empty()
 }
 
 fn yes() -> bool {
@@ -213,6 +243,14 @@ impl LmSettings {
     /// The first such value.
     pub(super) fn check_values(&self) -> Result<(), BadValue> {
         ensure(!self.model.is_empty(), || BadValue::new("model", "nothing", "a folder, ORG/NAME or hopeval:NAME"))?;
+        ensure(self.chat_variables.is_empty() || self.prompt == PromptForm::Chat, || {
+            BadValue::new("chat_variables", "variables for prompt = \"plain\"", "only beside prompt = \"chat\"")
+        })?;
+        for given in GIVEN_NAMES {
+            let allowed = "other names than messages, tools, documents and add_generation_prompt";
+            let free = !self.chat_variables.contains_key(given);
+            ensure(free, || BadValue::new("chat_variables", given, allowed))?;
+        }
         ensure(self.threads != Some(0), || BadValue::new("threads", "0", "at least 1"))?;
         let tokens = [
             ("batch_tokens", self.batch_tokens.unwrap_or(1), 1),
@@ -272,7 +310,22 @@ mod tests {
     }
 
     #[test]
+    fn plain_prompts_are_not_written_and_chats_are() {
+        let plain = settings("").behaviour();
+        assert!(!plain.contains("chat") && !plain.contains("\"prompt\""), "{plain}");
+        assert_eq!(settings("prompt = \"plain\"").behaviour(), plain);
+        let chat = settings("prompt = \"chat\"");
+        assert_ne!(chat.behaviour(), plain);
+        let quiet = settings("prompt = \"chat\"\nchat_variables = { enable_thinking = false, date = \"1 May\" }");
+        assert_eq!(quiet.check_values(), Ok(()));
+        assert_ne!(quiet.behaviour(), chat.behaviour());
+    }
+
+    #[test]
     fn what_makes_no_sense_is_named() {
+        assert_eq!(settings("chat_variables = { a = 1 }").check_values().unwrap_err().key, "chat_variables");
+        let given = settings("prompt = \"chat\"\nchat_variables = { tools = 1 }").check_values().unwrap_err();
+        assert_eq!((given.key.as_str(), given.found.as_str()), ("chat_variables", "tools"));
         assert_eq!(settings("").check_values(), Ok(()));
         assert_eq!(settings("threads = 0").check_values().unwrap_err().key, "threads");
         let few = settings("label_tokens = 3").check_values().unwrap_err();

@@ -1,0 +1,62 @@
+//! Prompts of the protocol as the engine assembles them: parts with the texts of their passages and fragments.
+
+use super::corpus::content_text;
+use super::fragments::FragmentTexts;
+use hopeval_corpus::Corpus;
+use hopeval_lm::prompt::{self as engine, PromptError};
+use hopeval_methods::{Failure, FailureKind, LengthLimit, OverflowRule, Prompt, PromptReport};
+
+/// The prompt with all texts looked up.
+///
+/// # Errors
+/// As [`content_text`].
+pub(super) fn engine_prompt(
+    corpus: &Corpus,
+    fragments: &FragmentTexts,
+    prompt: &Prompt,
+) -> Result<engine::Prompt, Failure> {
+    let parts = prompt.parts.iter().map(|part| {
+        let text = content_text(corpus, fragments, &part.content)?.into_owned();
+        Ok(engine::PromptPart { text, truncate: part.truncate.map(engine_limit) })
+    });
+    let parts = parts.collect::<Result<Vec<_>, Failure>>()?;
+    let overflow = prompt.overflow.iter().map(|rule| match *rule {
+        OverflowRule::Drop { part } => engine::OverflowRule::drop_part(part as usize),
+        OverflowRule::DropParts { first, count } => {
+            engine::OverflowRule::Drop { first: first as usize, count: count as usize }
+        }
+        OverflowRule::Cut { part, to } => engine::OverflowRule::Cut { part: part as usize, to: engine_limit(to) },
+    });
+    Ok(engine::Prompt {
+        parts,
+        budget: prompt.budget.map(|budget| budget as usize),
+        overflow: overflow.collect(),
+        count_parts: prompt.count_parts,
+    })
+}
+
+fn engine_limit(limit: LengthLimit) -> engine::LengthLimit {
+    match limit {
+        LengthLimit::Tokens(tokens) => engine::LengthLimit::Tokens(tokens as usize),
+        LengthLimit::Words(words) => engine::LengthLimit::Words(words as usize),
+    }
+}
+
+/// The engine's report in the protocol's type.
+pub(super) fn prompt_report(report: &engine::PromptReport) -> PromptReport {
+    PromptReport {
+        tokens: report.tokens as u32,
+        dropped: report.dropped.iter().map(|&part| part as u32).collect(),
+        cut: report.cut.iter().map(|&(part, lost)| (part as u32, lost as u32)).collect(),
+        part_tokens: report.part_tokens.iter().map(|&tokens| tokens as u32).collect(),
+    }
+}
+
+/// The failure of a request whose prompt cannot be put together.
+pub(super) fn prompt_failure(error: &PromptError) -> Failure {
+    let kind = match error {
+        PromptError::TooLong { .. } => FailureKind::ContextOverflow,
+        PromptError::NoPart { .. } | PromptError::Tokenise(_) => FailureKind::Refused,
+    };
+    Failure { kind, message: error.to_string() }
+}
