@@ -7,7 +7,7 @@ use crate::store::{Store, StoreError};
 use bytes::Bytes;
 
 /// The shared journal in figures.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct JournalSummary {
     /// Readable segments.
     pub segments: u64,
@@ -15,8 +15,8 @@ pub struct JournalSummary {
     pub entries: u64,
     /// Their size in bytes.
     pub bytes: u64,
-    /// Corrupt segments. The other figures exclude them.
-    pub damaged: u64,
+    /// An error for each corrupt segment. The other figures exclude them.
+    pub damaged: Vec<String>,
 }
 
 /// Adds up the directories of all segments of the shared journal.
@@ -32,7 +32,7 @@ pub fn journal_summary(store: &Store) -> Result<JournalSummary, JournalError> {
                 summary.entries += footer.rows;
                 summary.bytes += size;
             }
-            Err(JournalError::Corrupt { .. }) => summary.damaged += 1,
+            Err(error @ JournalError::Corrupt { .. }) => summary.damaged.push(error.to_string()),
             Err(JournalError::Store(StoreError::NotFound { .. })) => {}
             Err(error) => return Err(error),
         }
