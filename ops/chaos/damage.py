@@ -116,7 +116,7 @@ PLACES = ["--store", "store", "--cache", "cache"]
 TABLES = [*stored_runs.FIGURES, "passages", "configurations"]
 FAILURES = ["silent", "panic", "hang", "obscure"]
 CLASSES = ["found", "told", "harmless", *FAILURES]
-WAYS = ["bit", "bit", "truncation", "bit", "zeroes", "bit", "appended", "bit", "truncation", "zeroes", "bit", "appended"]
+WAYS = ["bit", "bit", "bit", "truncation", "zeroes", "appended"]
 KINDS = [
     (r"store/runs/.*/log/", "log record"), (r"store/runs/.*/outcomes/", "outcome part"),
     (r"store/runs/.*/tables/", "final table"), (r"store/runs/.*/final/", "copy in final/"),
@@ -308,9 +308,10 @@ def damages(specimen, per_file, seed):
         # Runs of the search are read by nobody: their segments and the selection are.
         if name.startswith("store/runs/") and f"/{specimen.run}/" not in name or size == 0:
             continue
-        for number in range(per_file):
+        # Each specimen has the same cache.
+        for number in range(per_file if name.startswith("store/") else -(-per_file // 3)):
             choice = random.Random(f"{seed} {specimen.name} {kind_of(name)} {name} {number}")
-            way = WAYS[number % len(WAYS)]
+            way = choice.choice(WAYS)
             yield {"specimen": specimen.name, "file": name, "number": number, "seed": seed} | \
                 {"way": way} | choose(choice, way, size)
 

@@ -123,8 +123,8 @@ chunk = 2
 in_flight = 1
 """,
 }
-# Files of a cache that a job needs before its first question: (folder, number).
-INPUTS = {"retrieval": {"worlds": 1, "corpora": 1, "indexes": 2}, "models": {"worlds": 1, "corpora": 1, "indexes": 3}}
+# What a job needs in the cache before its first question.
+INPUTS = ["worlds", "corpora", "indexes"]
 RESUMABLE = 75
 STALL_BOUND = "2"
 # The bound, the supervisor's patience with the others, and an allowance for a busy machine.
@@ -223,7 +223,7 @@ class Place:
             self.store = BucketStore(server.url, "bucket", f"round-{number}-{context.stamp}")
             self.environment = environment(**server.environment)
         self.cache = self.folder / "cache"
-        self.reference, self.whole = context.references[kind]
+        self.reference, self.whole, self.inputs = context.references[kind]
         kept = [] if cold == "all" else ["worlds", "corpora", "models"] if cold == "indexes" else None
         warm = context.folder / f"reference-{kind}" / "cache"
         if kept is None:
@@ -233,15 +233,8 @@ class Place:
                 shutil.copytree(warm / name, self.cache / name, copy_function=os.link)
 
     def inputs_missing(self):
-        for folder, number in INPUTS[self.kind].items():
-            try:
-                there = [name for name in os.listdir(self.cache / folder)
-                         if not name.startswith(".") and (folder != "indexes" or name.endswith(".idx"))]
-            except FileNotFoundError:
-                there = []
-            if len(there) < number:
-                return True
-        return False
+        """Whether something is missing in the cache that the reference's has. Unfinished files have other names."""
+        return not all((self.cache / name).exists() for name in self.inputs)
 
     def run(self):
         """The run's id, once it is ordered. A maker that is killed before leaves at most a folder without a run."""
@@ -598,7 +591,7 @@ def report(rows):
 
 
 def refer(context, kind):
-    """Runs a job undisturbed: its figures, and the number of its outcomes."""
+    """Runs a job undisturbed: its figures, the number of its outcomes, and the inputs in its cache."""
     folder = context.folder / f"reference-{kind}"
     if not (folder / "ready").exists():
         shutil.rmtree(folder, ignore_errors=True)
@@ -614,7 +607,10 @@ def refer(context, kind):
     state = RunState(store, run)
     if not state.finished:
         sys.exit(f"the reference in {folder} is not finished")
-    return figures(store, run), state.outcomes
+    cache = folder / "cache"
+    inputs = [path.relative_to(cache) for name in INPUTS for path in (cache / name).iterdir()
+              if not path.name.startswith(".")]
+    return figures(store, run), state.outcomes, inputs
 
 
 def main():
