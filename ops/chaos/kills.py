@@ -539,6 +539,9 @@ def plan_round(choice, tally, kind, where, arguments):
         fault = "kill"
         if choice.random() < 0.22:
             fault = choice.choice(["zombie", "zombie", "zombie", "stall", "concurrent"])
+        # moto serves one request at a time, and would wait for a stopped client for ever.
+        if where == "moto" and fault in ("zombie", "stall"):
+            fault = "kill"
         if fault == "stall" and aim in ("index", "making") or fault == "concurrent" and aim in ("index", "making"):
             fault = "zombie"
         plan.append((fault, aim))

@@ -65,7 +65,8 @@ UNSIGNED = {"Authorization": "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-
 def ask(url, method="GET"):
     """An open answer of a test server."""
     body = None if method == "GET" else b""
-    return urllib.request.urlopen(urllib.request.Request(url, method=method, data=body, headers=UNSIGNED))
+    return urllib.request.urlopen(urllib.request.Request(url, method=method, data=body, headers=UNSIGNED),
+                                  timeout=60)
 
 
 class BucketStore:
