@@ -538,7 +538,7 @@ def plan_round(choice, tally, kind, where, arguments):
     for aim in aims:
         fault = "kill"
         if choice.random() < 0.22:
-            fault = choice.choice(["zombie", "zombie", "zombie", "stall", "concurrent"])
+            fault = choice.choice(["zombie", "zombie", "stall", "concurrent", "concurrent"])
         # moto serves one request at a time, and would wait for a stopped client for ever.
         if where == "moto" and fault in ("zombie", "stall"):
             fault = "kill"
