@@ -205,8 +205,8 @@ impl ChildProcesses {
             }
             let done = ChildEnd::Code(exit::DONE.into());
             let mut ended = self.children.iter().enumerate().filter_map(|(process, c)| Some((process, c.end?)));
-            // Process 0 leaves last. Processes still there then have missed its goodbye, or are stopped. The others leave
-            // at its goodbye, so it follows them soon, or was stopped in between.
+            // Process 0 leaves last. Processes still there then have missed its goodbye, or are stopped. The others
+            // leave at its goodbye, so it follows them soon, or was stopped in between.
             let alone = self.children.len() > 1 && self.children.iter().skip(1).all(|child| child.end.is_some());
             if first_loss.is_none() && (alone || ended.any(|(process, end)| process == 0 || end != done)) {
                 first_loss = Some(Instant::now());

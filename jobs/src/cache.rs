@@ -24,8 +24,8 @@ impl Cache {
         Self { root, verified: None }
     }
 
-    /// The same cache for computing figures: every byte of a corpus and of an index is checked once before its first use. Opening alone
-    /// checks header and tables, enough for showing a run.
+    /// The same cache for computing figures: every byte of a corpus and of an index is checked once before its first
+    /// use. Opening alone checks header and tables, enough for showing a run.
     pub fn verifying(self) -> Self {
         Self { verified: Some(Arc::default()), ..self }
     }

@@ -176,7 +176,8 @@ class Specimen:
     def __init__(self, name, folder):
         self.name, self.folder = name, folder
         about = json.loads((folder / "about.json").read_text())
-        self.run, self.question, self.files, self.state = about["run"], about["question"], about["files"], about["state"]
+        self.run, self.question = about["run"], about["question"]
+        self.files, self.state = about["files"], about["state"]
 
     def check(self):
         """Asserts that nothing of it has changed, and that its run is in the state of its name."""
@@ -454,7 +455,7 @@ def references(commands, specimens, folder):
             shutil.rmtree(place)
         for name, (code, answer, said) in twice[0].items():
             if twice[1][name][:2] != (code, answer) or code != 0:
-                sys.exit(f"{name} over a sound copy of `{specimen.name}`: {code}, not reproducible or no success: {said}")
+                sys.exit(f"{name} over a sound copy of `{specimen.name}`: {code}, or not reproducible: {said}")
         whole[specimen.name] = twice[0]
     # A run that was interrupted ends as one that was not, with the same edit.
     ends = [tuple(whole[name]["resume"][1][table] for table in TABLES) for name in ("finished", "unfinished")]

@@ -6,13 +6,13 @@ A round is one run. Each of its generations has 1 to 4 processes, and meets one 
 | ---------- | ------------------------------------------------------------------------------------------------- |
 | kill       | SIGKILL to one process or to the supervisor, in some phase                                        |
 | stall      | SIGSTOP to one process of several; the others must notice within `--stall-bound`                  |
-| zombie     | SIGSTOP to all; another `resume` runs elsewhere, perhaps to the end; then SIGCONT, and all must end |
+| zombie     | SIGSTOP to all; another `resume` runs, perhaps to the end; then SIGCONT, and all must end          |
 | concurrent | two or three `resume` at once; in some, one of them is killed                                     |
 
 Then the run is resumed to its end. It must have the outcomes, scores and measures of an undisturbed run to the byte,
 `hopeval store verify` must find nothing, no process may be left, no generation may outlast `--deadline` seconds, and no
-staging file or order of a writer older than the fence may be left. A process killed before the order was stored has made
-no run, and what its folder holds is only counted (`orphans`).
+staging file or order of a writer older than the fence may be left. A process killed before the order was stored has
+made no run, and what its folder holds is only counted (`orphans`).
 
 The phase of a fault is what the store and the cache show when the process is dead or stopped, not what was aimed at:
 
@@ -579,17 +579,18 @@ def report(rows):
         faults = [fault for row in chosen for fault in row["faults"]]
         killed = sum(fault["signals"] for fault in faults if fault["fault"] in ("kill", "concurrent"))
         stopped = sum(fault["signals"] for fault in faults if fault["fault"] not in ("kill", "concurrent"))
-        print(f"| {kind} | {store} | {len(chosen)} | {sum(row['generations'] for row in chosen)} | {killed} | {stopped} "
-              f"| {sum(row['identical'] and row['verified'] for row in chosen)} | {sum(row['stuck'] for row in chosen)} "
-              f"| {sum(len(row['leftovers']) for row in chosen)} "
-              f"| {sum(bool(fault.get('wrong')) for fault in faults) + sum(bool(row['left']) for row in chosen)} |")
+        cells = [kind, store, len(chosen), sum(row["generations"] for row in chosen), killed, stopped,
+                 sum(row["identical"] and row["verified"] for row in chosen), sum(row["stuck"] for row in chosen),
+                 sum(len(row["leftovers"]) for row in chosen),
+                 sum(bool(fault.get("wrong")) for fault in faults) + sum(bool(row["left"]) for row in chosen)]
+        print(f"| {' | '.join(map(str, cells))} |")
     faults = [fault for row in rows for fault in row["faults"]]
     zombies = [fault for fault in faults if fault["fault"] == "zombie" and fault["signals"]]
     together = [fault for fault in faults if fault["fault"] == "concurrent"]
     stalls = [fault for fault in faults if fault["fault"] == "stall" and fault["signals"]]
     slowest = max((fault["noticed_s"] for fault in stalls), default=0)
     print(f"\n{len(zombies)} zombies awakened, {sum(fault['code'] == RESUMABLE for fault in zombies)} ended with 75; "
-          f"{len(together)} times several `resume` at once; {len(stalls)} stalls noticed, the slowest after {slowest} s; "
+          f"{len(together)} times several `resume` at once; {len(stalls)} stalls, the slowest noticed after {slowest} s; "
           f"{sum(len(row['orphans']) for row in rows)} files in folders without a run")
 
 

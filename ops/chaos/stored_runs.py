@@ -1,4 +1,4 @@
-"""Reads runs of a store beside hopeval: listings, commit logs, the state of a run. Shared by the scripts of this folder.
+"""Reads runs of a store beside hopeval: listings, commit logs, the state of a run. The scripts of this folder share it.
 
 The rules are those of `results/src/layout.rs` and of "Why a run can be killed at any time" in ARCHITECTURE.md: a record
 of a lower generation than the last fence before it is void; the last `Final` record behind the last edit of gold is

@@ -137,7 +137,8 @@ fn the_digest_is_taken_once_and_again_when_a_file_changes() {
     let side = dir.path().join(hopeval_checkpoint::digest::SIDE_FILE);
     let text = std::fs::read_to_string(&side).expect("remembered");
     assert!(text.contains(&first));
-    // The changed side file shows whether it is believed. Damage is not; without a check, as in earlier versions, it is.
+    // The changed side file shows whether it is believed. Damage is not; a file without a check, of an earlier version,
+    // is.
     std::fs::write(&side, text.replace(&first, "remembered")).expect("written");
     assert_eq!(digest(), first);
     let mut unchecked: serde_json::Value = serde_json::from_str(&text).expect("JSON");

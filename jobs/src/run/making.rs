@@ -87,7 +87,8 @@ pub fn find_resumable(store: &Store, name: &str) -> Result<String, RunError> {
 mod tests {
     use super::*;
 
-    const JOB: &str = "name = \"a\"\n[dataset.world]\nquestions = 5\npassages = 400\n[method.oracle]\nkind = \"oracle\"\n";
+    const JOB: &str =
+        "name = \"a\"\n[dataset.world]\nquestions = 5\npassages = 400\n[method.oracle]\nkind = \"oracle\"\n";
 
     fn order() -> MakingOrder {
         let job = Job::parse(JOB, std::path::Path::new("job.toml"), &[]).unwrap();
