@@ -590,7 +590,7 @@ def report(rows):
     stalls = [fault for fault in faults if fault["fault"] == "stall" and fault["signals"]]
     slowest = max((fault["noticed_s"] for fault in stalls), default=0)
     print(f"\n{len(zombies)} zombies awakened, {sum(fault['code'] == RESUMABLE for fault in zombies)} ended with 75; "
-          f"{len(together)} times several `resume` at once; {len(stalls)} stalls, the slowest noticed after {slowest} s; "
+          f"{len(together)} times several `resume` at once; {len(stalls)} stalls noticed, the last after {slowest} s; "
           f"{sum(len(row['orphans']) for row in rows)} files in folders without a run")
 
 
