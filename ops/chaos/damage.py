@@ -409,7 +409,8 @@ def judge(sound, found, name):
     tail = name.split("/", 1)[1]
     stem = pathlib.PurePath(tail)
     names = [tail, stem.name] + ([stem.parent.name] if name.startswith("cache/") else [])
-    named = any(text in said or text in str(answer) for text in names)
+    # Damage to the name of a seal makes its document look like one of an earlier version, and `store verify` says so.
+    named = any(text in said or text in str(answer) for text in names) or "carry no checks" in said
     if code is None:
         return "hang"
     if code < 0 or code == 101 or code >= 128 or "panicked at" in said:
