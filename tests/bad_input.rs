@@ -560,6 +560,12 @@ fn a_corrupt_corpus_says_what_to_do() {
     let good = std::fs::read(&passages).unwrap();
     std::fs::write(&passages, &good[..100]).unwrap();
     refused(&run(&mut bench.command(&["run", "job.toml"])), &["cannot open the corpus", "passages.arrow", "truncated"]);
+    // A letter of a text: nothing but a digest tells it from another text.
+    let mut other = good.clone();
+    let town = other.windows(6).position(|window| window == b"Town 1").unwrap();
+    other[town] ^= 1;
+    std::fs::write(&passages, other).unwrap();
+    refused(&run(&mut bench.command(&["run", "job.toml"])), &["passages.arrow", "corpus.json states"]);
     std::fs::write(&passages, good).unwrap();
     bench.is_as_it_was();
 }

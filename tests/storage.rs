@@ -110,6 +110,21 @@ fn faults_that_do_not_pass_in_time_are_resumable_on_every_path() {
     }
 }
 
+/// The order to make the run stays in the store, so that 75 is true.
+#[test]
+fn a_run_that_could_not_be_made_in_time_is_resumable() {
+    let server = FaultyServer::start();
+    let dir = tempfile::tempdir().unwrap();
+    let reference = figures(&succeed(&mut run_job(&server, dir.path(), "60")));
+    for path in ["questions.parquet", "run.json"] {
+        server.order(&format!("500&method=PUT&path={path}"));
+        assert_ends(&run(&mut run_job(&server, dir.path(), "0")), 75, &["500"]);
+        assert!(server.order("none") > 0, "{path}: no request met it");
+        let out = succeed(&mut server.hopeval(dir.path(), &["resume", "latest", "--json"]));
+        assert_eq!(figures(&out), reference, "{path}");
+    }
+}
+
 #[test]
 fn a_server_that_ignores_the_condition_is_refused_by_name() {
     let server = FaultyServer::start();

@@ -20,7 +20,7 @@ use crate::signals::Signals;
 /// Pause between two looks at the children.
 const LOOK: Duration = Duration::from_millis(15);
 
-/// Time left to the other children after a child failed or process 0 ended.
+/// Time left to the other children after a child failed or process 0 ended, and to process 0 after all others ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GracePeriods {
     /// Time to notice by themselves and to leave; then they get SIGTERM.
@@ -205,8 +205,10 @@ impl ChildProcesses {
             }
             let done = ChildEnd::Code(exit::DONE.into());
             let mut ended = self.children.iter().enumerate().filter_map(|(process, c)| Some((process, c.end?)));
-            // Process 0 leaves last. Processes still there then have missed its goodbye, or are stopped.
-            if first_loss.is_none() && ended.any(|(process, end)| process == 0 || end != done) {
+            // Process 0 leaves last. Processes still there then have missed its goodbye, or are stopped. The others
+            // leave at its goodbye, so it follows them soon, or was stopped in between.
+            let alone = self.children.len() > 1 && self.children.iter().skip(1).all(|child| child.end.is_some());
+            if first_loss.is_none() && (alone || ended.any(|(process, end)| process == 0 || end != done)) {
                 first_loss = Some(Instant::now());
             }
             let waited = first_loss.map_or(Duration::ZERO, |at| at.elapsed());

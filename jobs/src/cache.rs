@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Clone, Debug)]
 pub struct Cache {
     root: PathBuf,
-    /// Indexes already read whole and found good; `None` if indexes are trusted.
+    /// Corpora and indexes already read whole and found good; `None` if they are trusted.
     verified: Option<Arc<Mutex<BTreeSet<PathBuf>>>>,
 }
 
@@ -24,21 +24,17 @@ impl Cache {
         Self { root, verified: None }
     }
 
-    /// The same cache for computing figures: every byte of an index is checked once before its first use. Opening alone
-    /// checks header and tables, enough for showing a run.
+    /// The same cache for computing figures: every byte of a corpus and of an index is checked once before its first
+    /// use. Opening alone checks header and tables, enough for showing a run.
     pub fn verifying(self) -> Self {
         Self { verified: Some(Arc::default()), ..self }
     }
 
-    /// Calls `verify` once for the index at `path`, and never if indexes are trusted.
+    /// Calls `verify` once for the corpus or the index at `path`, and never if they are trusted.
     ///
     /// # Errors
     /// The error of `verify`.
-    pub(crate) fn verify_once(
-        &self,
-        path: &Path,
-        verify: impl FnOnce() -> Result<(), hopeval_index::IndexError>,
-    ) -> Result<(), hopeval_index::IndexError> {
+    pub(crate) fn verify_once<E>(&self, path: &Path, verify: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         let Some(verified) = &self.verified else { return Ok(()) };
         let mut verified = verified.lock().unwrap_or_else(PoisonError::into_inner);
         if !verified.contains(path) {

@@ -3,7 +3,7 @@
 use hopeval_device::DeviceError;
 use hopeval_lm::LmError;
 use hopeval_methods::{Failure, FailureKind};
-use hopeval_results::{JournalError, LogError, RunError, StoreError, TableError};
+use hopeval_results::{FileRemedy, JournalError, LogError, RunError, Store, StoreError, TableError};
 use std::path::PathBuf;
 
 /// Errors of loading, preparing, running and finishing a job.
@@ -277,6 +277,31 @@ pub enum JobError {
         #[source]
         source: serde_json::Error,
     },
+    /// A stored JSON document is damaged, or another version wrote it.
+    #[error("`{path}` is damaged, or of another version\nhint: {hint}")]
+    Malformed {
+        /// The document.
+        path: String,
+        /// The way to get it back.
+        hint: &'static str,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A file of a generated world in the cache is not the one that was written.
+    #[error(
+        "`{}` is damaged: its BLAKE3 digest is {found}, and {expected} was written\n\
+         hint: remove the world's folder; the same world is generated again",
+        path.display()
+    )]
+    DamagedWorld {
+        /// The file.
+        path: PathBuf,
+        /// Its digest.
+        found: String,
+        /// The digest when it was written.
+        expected: String,
+    },
     /// The corpus or an index on this machine is not the run's.
     #[error("{what} differs from the run's: found {found}, the run has {expected}")]
     Differs {
@@ -480,6 +505,11 @@ impl JobError {
     /// Whether another process has taken over the run, so this process is no longer needed.
     pub fn is_superseded(&self) -> bool {
         matches!(self, Self::Over { .. } | Self::Log(LogError::Superseded { .. } | LogError::Conflict { .. }))
+    }
+
+    /// The error of the stored document `name`, which cannot be read.
+    pub(crate) fn malformed(store: &Store, name: &str, remedy: FileRemedy, source: serde_json::Error) -> Self {
+        Self::Malformed { path: store.full_name(name), hint: remedy.hint(), source }
     }
 
     /// The underlying failure of the store, if any.

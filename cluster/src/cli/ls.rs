@@ -76,9 +76,12 @@ pub(crate) fn list_runs(places: &PlaceArguments, arguments: LsArguments) -> Resu
     let runs = parallel::map(&hopeval_results::run::list_runs(&store)?, listed);
     let journal = hopeval_results::journal::journal_summary(&store)?;
     let (segments, entries, bytes) = (journal.segments, journal.entries, journal.bytes);
+    for error in &journal.damaged {
+        print::note(&format!("warning: {error}; its answers are computed again"));
+    }
     if arguments.json {
         let runs: Vec<Value> = runs.iter().map(ListedRun::document).collect();
-        let journal = json!({"segments": segments, "entries": entries, "bytes": bytes});
+        let journal = json!({"segments": segments, "entries": entries, "bytes": bytes, "damaged": journal.damaged});
         print::line(&json!({"runs": runs, "journal": journal}).to_string());
         return Ok(exit::DONE);
     }

@@ -7,7 +7,6 @@ use crate::stages::CommandStages;
 use anyhow::Result;
 use clap::Args;
 use hopeval_cluster::signals::DrainNotice;
-use hopeval_jobs::places::Places;
 use hopeval_jobs::run::make::make_ordered;
 use hopeval_jobs::run::making::find_resumable;
 
@@ -28,8 +27,7 @@ pub(crate) struct ResumeArguments {
 
 pub(crate) fn resume(places: &PlaceArguments, arguments: ResumeArguments) -> Result<u8> {
     arguments.mesh.check_options()?;
-    let opened = places.open_existing()?;
-    let opened = Places { cache: opened.cache.verifying(), ..opened };
+    let opened = places.open_existing_to_compute()?;
     let run = find_resumable(&opened.store, &arguments.run)?;
     let interrupts = Interrupts::install(if arguments.quiet { DrainNotice::Silent } else { DrainNotice::Print })?;
     interrupts.end_patience(&opened.store);

@@ -40,7 +40,7 @@ pub(crate) fn show(places: &PlaceArguments, arguments: ShowArguments) -> Result<
 
 /// Opens a run to drive its questions again, which needs its corpus, and says first what is built for it.
 fn open_for_transcripts(places: &PlaceArguments, run: &str) -> Result<OpenRun> {
-    let places = places.open_existing()?;
+    let places = places.open_existing_to_compute()?;
     let run = hopeval_results::run::resolve_run(&places.store, run)?;
     if let Some(sources) = missing_corpus(&places, &run)? {
         let cache = places.cache.root().display();

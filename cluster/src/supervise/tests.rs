@@ -63,6 +63,17 @@ fn who_is_stopped_when_process_0_is_done_is_not_waited_for() {
 }
 
 #[test]
+fn process_0_stopped_after_its_goodbye_is_not_waited_for() {
+    let ending = run(&["kill -STOP $$; sleep 60", "exit 0", "exit 0"], quick());
+    assert!(matches!(ending.children[0], ChildEnd::Forced(_)), "{:?}", ending.children[0]);
+    assert_eq!(ending.children[1..], [ChildEnd::Code(0); 2]);
+    assert_eq!(ending.code(), exit::RESUMABLE);
+    // It has time to leave by itself.
+    let grace = GracePeriods { notice: Duration::from_secs(20), terminate: Duration::from_secs(20) };
+    assert_eq!(run(&["sleep 0.2", "exit 0"], grace).code(), exit::DONE);
+}
+
+#[test]
 fn a_drain_is_passed_on_once_to_each_child() {
     let signals = Signals::default();
     signals.drain();

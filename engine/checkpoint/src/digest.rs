@@ -49,6 +49,17 @@ struct StoredDigest {
     recipe: String,
     files: BTreeMap<String, FileStamp>,
     weights: String,
+    /// BLAKE3 of the rest. Files of earlier versions have none.
+    #[serde(default)]
+    check: Option<String>,
+}
+
+impl StoredDigest {
+    /// The digest of everything but itself.
+    fn own_check(&self) -> String {
+        let rest = serde_json::to_vec(&(&self.recipe, &self.files, &self.weights));
+        blake3::hash(&rest.expect("names and numbers; this is a bug")).to_hex().to_string()
+    }
 }
 
 impl DigestCache {
@@ -63,13 +74,15 @@ impl DigestCache {
     pub(crate) fn read_digest(&self) -> Option<String> {
         let text = std::fs::read(&self.path).ok()?;
         let stored: StoredDigest = serde_json::from_slice(&text).ok()?;
-        (stored.recipe == RECIPE && stored.files == self.present).then_some(stored.weights)
+        let whole = stored.check.as_ref().is_none_or(|check| *check == stored.own_check());
+        (whole && stored.recipe == RECIPE && stored.files == self.present).then_some(stored.weights)
     }
 
     /// Writes the digest down. If the folder is not writable, the weights are read again next time.
     pub(crate) fn write_digest(&self, weights: &str) {
-        let stored =
-            StoredDigest { recipe: RECIPE.to_owned(), files: self.present.clone(), weights: weights.to_owned() };
+        let (recipe, files) = (RECIPE.to_owned(), self.present.clone());
+        let mut stored = StoredDigest { recipe, files, weights: weights.to_owned(), check: None };
+        stored.check = Some(stored.own_check());
         let text = serde_json::to_vec_pretty(&stored).expect("names and numbers; this is a bug");
         // Several processes may do this at once: each writes its own file, and the last rename wins.
         let own = self.path.with_extension(format!("json.{}", std::process::id()));

@@ -137,8 +137,14 @@ fn the_digest_is_taken_once_and_again_when_a_file_changes() {
     let side = dir.path().join(hopeval_checkpoint::digest::SIDE_FILE);
     let text = std::fs::read_to_string(&side).expect("remembered");
     assert!(text.contains(&first));
-    // The changed side file shows whether it is believed.
+    // The changed side file shows whether it is believed. Damage is not; a file without a check, of an earlier version,
+    // is.
     std::fs::write(&side, text.replace(&first, "remembered")).expect("written");
+    assert_eq!(digest(), first);
+    let mut unchecked: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    unchecked["weights"] = "remembered".into();
+    assert!(unchecked.as_object_mut().expect("an object").remove("check").is_some());
+    std::fs::write(&side, unchecked.to_string()).expect("written");
     assert_eq!(digest(), "remembered");
     write(&path, &[("a", Dtype::F32, &[1], &[1; 4]), ("b", Dtype::F32, &[1], &[3; 4]), ("c", Dtype::F32, &[0], &[])]);
     let second = digest();

@@ -156,7 +156,7 @@ const LONG: &str = "The bridge of Arlen, built by Ada, is near Istria. The castl
 fn dropped_parts_leave_no_message_and_cut_ones_no_more_than_needed() {
     let parts = [(ChatRole::User, "One. "), (ChatRole::Assistant, LONG), (ChatRole::User, "Two?")];
     let whole = assembled(999, Vec::new(), &parts).unwrap().report.tokens;
-    let without = assembled(whole - 1, vec![OverflowRule::Drop { part: 1 }], &parts).unwrap();
+    let without = assembled(whole - 1, vec![OverflowRule::drop_part(1)], &parts).unwrap();
     let joined = assembled(999, Vec::new(), &[(ChatRole::User, "One. Two?")]).unwrap();
     assert_eq!((without.ids, without.report.dropped), (joined.ids, vec![1]));
     let rule = OverflowRule::Cut { part: 1, to: LengthLimit::Words(3) };
@@ -171,7 +171,7 @@ fn dropped_parts_leave_no_message_and_cut_ones_no_more_than_needed() {
     };
     let least = assembled(tokens, vec![rule], &parts).unwrap();
     assert_eq!(least.texts[1], "The bridge of");
-    let none = assembled(9, vec![OverflowRule::Drop { part: 3 }], &parts).unwrap_err();
+    let none = assembled(9, vec![OverflowRule::drop_part(3)], &parts).unwrap_err();
     assert!(matches!(none, ChatPromptError::Prompt(PromptError::NoPart { part: 3, parts: 3 })));
 }
 
@@ -190,7 +190,7 @@ proptest! {
         let texts = [LONG, "Naïve café: ½ €5 日本 🙂", " ", "  Two  spaces\n"];
         let parts: Vec<_> = (0..4).map(|n| (names[roles[n]], texts[(n + odd) % 4])).collect();
         let rule = |&(part, drop, to): &(usize, bool, usize)| match drop {
-            true => OverflowRule::Drop { part },
+            true => OverflowRule::drop_part(part),
             false => OverflowRule::Cut { part, to: LengthLimit::Tokens(to) },
         };
         match assembled(budget, rules.iter().map(rule).collect(), &parts) {

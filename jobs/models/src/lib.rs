@@ -59,7 +59,7 @@ pub fn digest(name: &str) -> Result<String, ModelsError> {
 /// Writes a model's folder below `cache_dir`, unless it already exists, and returns its path.
 ///
 /// Several processes may do so at once. Each writes to a temporary folder and renames it, and the first one wins. A
-/// folder with a missing file, or with a file of another length, is written again.
+/// folder with a missing file, or with a file of another content, is written again.
 ///
 /// # Errors
 /// [`ModelsError::Unknown`]; [`ModelsError::Write`], naming the file.
@@ -96,9 +96,10 @@ fn find_model(name: &str) -> Result<&'static Model, ModelsError> {
 /// Names and contents of a folder.
 type FolderFiles<'a> = [(&'static str, Cow<'a, [u8]>)];
 
-/// Whether all files exist with their length.
+/// Whether all files exist with their content. The digest of weights is remembered by size and time, so a damage that
+/// changes neither would go unnoticed later.
 fn is_whole(place: &Path, files: &FolderFiles<'_>) -> bool {
-    files.iter().all(|(name, bytes)| fs::metadata(place.join(name)).is_ok_and(|file| file.len() == bytes.len() as u64))
+    files.iter().all(|(name, bytes)| fs::read(place.join(name)).is_ok_and(|found| found == **bytes))
 }
 
 impl Model {

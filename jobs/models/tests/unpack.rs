@@ -33,6 +33,15 @@ fn a_folder_that_is_not_whole_is_written_anew() {
     assert_eq!(unpack(name, cache.path()).unwrap(), place);
     assert_eq!(fs::read(place.join("config.json")).unwrap(), whole);
     assert!(place.join("tokenizer.json").exists());
+    // One bit of the weights, as a damaged disk changes it: neither the length nor the time tells.
+    let weights = place.join("model.safetensors");
+    let (whole, written) = (fs::read(&weights).unwrap(), fs::metadata(&weights).unwrap().modified().unwrap());
+    let mut damaged = whole.clone();
+    damaged[whole.len() / 2] ^= 1;
+    fs::write(&weights, damaged).unwrap();
+    fs::File::options().write(true).open(&weights).unwrap().set_modified(written).unwrap();
+    unpack(name, cache.path()).unwrap();
+    assert!(fs::read(&weights).unwrap() == whole);
 }
 
 #[test]

@@ -74,13 +74,14 @@ impl Selection {
     /// # Errors
     /// The store; a record of another version.
     pub fn find(store: &Store, name: &str) -> Result<Option<Self>, JobError> {
-        let bytes = match store.get(&layout::selection_record(name)) {
+        let object = layout::selection_record(name);
+        let bytes = match store.get(&object) {
             Err(StoreError::NotFound { .. }) => return Ok(None),
             bytes => bytes?,
         };
-        let bytes = seal::remove_seal(store, &layout::selection_record(name), &bytes, FileRemedy::Tune)?.json;
-        let foreign = |source| JobError::Stored { what: "the record", run: format!("selection {name}"), source };
-        Ok(Some(serde_json::from_slice(&bytes).map_err(foreign)?))
+        let bytes = seal::remove_seal(store, &object, &bytes, FileRemedy::Tune)?.json;
+        let malformed = |source| JobError::malformed(store, &object, FileRemedy::Tune, source);
+        Ok(Some(serde_json::from_slice(&bytes).map_err(malformed)?))
     }
 
     /// The selection `name`.

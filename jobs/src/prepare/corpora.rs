@@ -32,7 +32,13 @@ impl Cache {
         if !dir.join("corpus.json").is_file() {
             return Ok(None);
         }
-        Ok(Some(Arc::new(Corpus::open(&dir)?)))
+        self.open_corpus(&dir).map(Some)
+    }
+
+    fn open_corpus(&self, dir: &Path) -> Result<Arc<Corpus>, JobError> {
+        let corpus = Corpus::open(dir)?;
+        self.verify_once(dir, || corpus.verify_files())?;
+        Ok(Arc::new(corpus))
     }
 
     /// The job's corpus, built if it is missing, and its key in the cache. The key is `None` if the job names the
@@ -50,7 +56,7 @@ impl Cache {
         if let [path] = job.corpus.source.paths()
             && path.join("corpus.json").is_file()
         {
-            return Ok((Arc::new(Corpus::open(path)?), None));
+            return Ok((self.open_corpus(path)?, None));
         }
         let settings = CorpusSettings {
             name: job.name.clone(),
@@ -66,7 +72,7 @@ impl Cache {
         if !dir.join("corpus.json").is_file() {
             build_corpus(&dir, settings, sources, job, set_aside, report)?;
         }
-        Ok((Arc::new(Corpus::open(&dir)?), Some(key)))
+        Ok((self.open_corpus(&dir)?, Some(key)))
     }
 }
 

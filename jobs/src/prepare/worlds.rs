@@ -1,21 +1,33 @@
 //! Generated worlds as datasets: written into the cache on first use, and named by their settings.
+//!
+//! A world's folder has the digests of its files (`digests.json`), which are compared before a world is used: a damaged
+//! question would be another question.
 
 use crate::cache::{Cache, ProgressReporter};
 use crate::error::JobError;
 use crate::job::file::Job;
 use crate::job::paths::OneOrMany;
 use crate::job::world::WorldEntry;
+use crate::prepare::corpora::digest_path;
 use hopeval_datasets::Format;
 use hopeval_world::{WorldSettings, WorldSplit, generate_world};
+use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Version of the generator. It rises when the same settings give another world.
 const GENERATOR: &str = "w2";
+
+/// The file with the digests of a world's files.
+const DIGESTS: &str = "digests.json";
+
+/// A world's files.
+const FILES: [&str; 2] = ["corpus.jsonl", "questions.jsonl"];
 
 impl Cache {
     /// Makes the job's world, if it has one and it is missing, and points the job to its files.
     ///
     /// # Errors
-    /// Impossible sizes, a full disk.
+    /// Impossible sizes, a full disk, a damaged file.
     pub fn prepare_world(&self, job: &mut Job, report: ProgressReporter<'_>) -> Result<(), JobError> {
         let Some(entry) = &job.dataset.world else { return Ok(()) };
         let split: WorldSplit = entry.split.parse()?;
@@ -25,6 +37,7 @@ impl Cache {
         if !dir.is_dir() {
             let aside = self.ensure_folder("worlds")?.join(format!(".{name}.{}", std::process::id()));
             generate_world(&settings, &aside, |progress| report(&format!("world {}", progress.stage), progress.done))?;
+            write_digests(&aside)?;
             let moved = std::fs::rename(&aside, &dir);
             // Another process may have made the same world meanwhile, with the same bytes.
             if moved.is_err() && dir.is_dir() {
@@ -37,6 +50,7 @@ impl Cache {
                 })?;
             }
         }
+        compare_digests(&dir)?;
         job.dataset.format = Some(Format::World);
         job.dataset.questions = OneOrMany::One(dir.join("questions.jsonl"));
         if job.corpus.source.paths().is_empty() {
@@ -49,4 +63,56 @@ impl Cache {
 /// The name of a world's folder in the cache.
 pub fn world_name(entry: &WorldEntry) -> String {
     format!("{}-{}-q{}-p{}-s{}", GENERATOR, entry.split, entry.questions, entry.passages, entry.seed)
+}
+
+/// Writes the digests of the files in `dir`.
+fn write_digests(dir: &Path) -> Result<(), JobError> {
+    let digests = FILES.map(|name| Ok((name, digest_path(&dir.join(name))?)));
+    let digests = digests.into_iter().collect::<Result<BTreeMap<_, _>, JobError>>()?;
+    let path = dir.join(DIGESTS);
+    let failed = |source| JobError::Io { path: path.clone(), operation: "cannot write", source };
+    let text = serde_json::to_vec_pretty(&digests).map_err(|error| failed(error.into()))?;
+    std::fs::write(&path, text).map_err(failed)
+}
+
+/// Compares the files in `dir` with their digests. Worlds of earlier versions have none.
+fn compare_digests(dir: &Path) -> Result<(), JobError> {
+    let path = dir.join(DIGESTS);
+    let failed = |source| JobError::Io { path: path.clone(), operation: "cannot read", source };
+    let text = match std::fs::read(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        text => text.map_err(failed)?,
+    };
+    let digests: BTreeMap<String, String> = serde_json::from_slice(&text).map_err(|error| failed(error.into()))?;
+    for name in FILES {
+        let (path, expected) = (dir.join(name), digests.get(name).cloned().unwrap_or_default());
+        let found = digest_path(&path)?;
+        if found != expected {
+            return Err(JobError::DamagedWorld { path, found, expected });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_world_is_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::new(dir.path().to_owned());
+        let text = "name = \"a\"\n[dataset.world]\nquestions = 5\npassages = 400\n[method.oracle]\nkind = \"oracle\"\n";
+        let mut job = Job::parse(text, Path::new("job.toml"), &[]).unwrap();
+        cache.prepare_world(&mut job, &|_, _| ()).unwrap();
+        let questions = job.dataset.questions.paths()[0].clone();
+        let mut bytes = std::fs::read(&questions).unwrap();
+        bytes[100] ^= 1;
+        std::fs::write(&questions, &bytes).unwrap();
+        let error = cache.prepare_world(&mut job, &|_, _| ()).unwrap_err();
+        assert!(matches!(&error, JobError::DamagedWorld { path, .. } if *path == questions), "{error:?}");
+        // Worlds of earlier versions have no digests.
+        std::fs::remove_file(questions.with_file_name(DIGESTS)).unwrap();
+        cache.prepare_world(&mut job, &|_, _| ()).unwrap();
+    }
 }

@@ -27,7 +27,8 @@ impl LiveTable {
     /// # Errors
     /// An error of the store.
     pub fn store(&self, store: &Store, run: &str) -> Result<(), JobError> {
-        let bytes = serde_json::to_vec(self).map_err(|source| unreadable(run, source))?;
+        let unwritable = |source| JobError::Stored { what: "the live table", run: run.to_owned(), source };
+        let bytes = serde_json::to_vec(self).map_err(unwritable)?;
         Ok(store.put(&live_object(run), seal::add_seal(&bytes).into())?)
     }
 
@@ -42,12 +43,9 @@ impl LiveTable {
             bytes => bytes?,
         };
         let bytes = seal::remove_seal(store, &name, &bytes, FileRemedy::Restore)?.json;
-        serde_json::from_slice(&bytes).map(Some).map_err(|source| unreadable(run, source))
+        let malformed = |source| JobError::malformed(store, &name, FileRemedy::Restore, source);
+        serde_json::from_slice(&bytes).map(Some).map_err(malformed)
     }
-}
-
-fn unreadable(run: &str, source: serde_json::Error) -> JobError {
-    JobError::Stored { what: "the live table", run: run.to_owned(), source }
 }
 
 /// Name of the live table's object.

@@ -40,7 +40,8 @@ pub type NameCheck<'a> = &'a dyn Fn(&RunNames) -> Result<(), String>;
 /// Makes a run of `job`, unless `check` refuses its names, and returns its id.
 ///
 /// # Errors
-/// Faults of the job, its files, its names or the store. Nothing of the run is left then.
+/// Faults of the job, its files, its names or the store. Nothing of the run is left then; after an error that may pass,
+/// the order to make it is.
 pub fn make_run(
     job: &Job,
     places: &Places,
@@ -106,6 +107,8 @@ impl RunInput {
                 places.store.delete(&layout::making_order(&order.run))?;
                 Ok(order.run.clone())
             }
+            // The order stays: `resume` makes the run once the storage answers.
+            Err(error) if error.is_transient() => Err(error),
             Err(error) => {
                 if let Err(error) = order.withdraw(&places.store) {
                     tracing::warn!(%error, "cannot remove what is left of a run that was not made");

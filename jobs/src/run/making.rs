@@ -43,17 +43,24 @@ impl MakingOrder {
             bytes => bytes?,
         };
         let json = seal::remove_seal(store, &name, &bytes, FileRemedy::Restore)?.json;
-        let unreadable = |source| JobError::Stored { what: "the order", run: run.to_owned(), source };
-        serde_json::from_slice(&json).map(Some).map_err(unreadable)
+        let malformed = |source| JobError::malformed(store, &name, FileRemedy::Restore, source);
+        serde_json::from_slice(&json).map(Some).map_err(malformed)
     }
 
-    /// Removes everything of a run that cannot be made: nobody has seen it.
+    /// Removes everything of a run that cannot be made: nobody has seen it. Nothing is removed of a run that has a
+    /// record: while this process was stopped, `resume` made the run from the order, and may have finished it.
     pub(super) fn withdraw(&self, store: &Store) -> Result<(), StoreError> {
-        let order = layout::making_order(&self.run);
+        let (order, record) = (layout::making_order(&self.run), layout::run_record(&self.run));
         for (name, _) in store.list(&layout::run_folder(&self.run))? {
+            if store.exists(&record)? {
+                return Ok(());
+            }
             if name != order {
                 store.delete(&name)?;
             }
+        }
+        if store.exists(&record)? {
+            return Ok(());
         }
         store.delete(&order)?;
         if let Some(root) = store.local_path() {
@@ -74,4 +81,42 @@ pub fn find_resumable(store: &Store, name: &str) -> Result<String, RunError> {
     find_run(store, name, &|run| {
         Ok(store.exists(&layout::run_record(run))? || store.exists(&layout::making_order(run))?)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JOB: &str =
+        "name = \"a\"\n[dataset.world]\nquestions = 5\npassages = 400\n[method.oracle]\nkind = \"oracle\"\n";
+
+    fn order() -> MakingOrder {
+        let job = Job::parse(JOB, std::path::Path::new("job.toml"), &[]).unwrap();
+        MakingOrder { run: "r".to_owned(), created_ms: 1, job, quarantine: None }
+    }
+
+    fn files(store: &Store) -> Vec<String> {
+        store.list("runs").unwrap().into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn what_is_written_of_a_run_without_record_is_withdrawn() {
+        let store = Store::open("memory:").unwrap();
+        order().store(&store).unwrap();
+        store.put(&layout::questions_table("r"), "rows".into()).unwrap();
+        order().withdraw(&store).unwrap();
+        assert_eq!(files(&store), [""; 0]);
+    }
+
+    /// The maker was stopped, `resume` made the run and removed the order, and then the maker's put failed.
+    #[test]
+    fn a_run_that_another_process_made_is_not_withdrawn() {
+        let store = Store::open("memory:").unwrap();
+        let made = [layout::log_record("r", 0), layout::questions_table("r"), layout::run_record("r")];
+        for name in &made {
+            store.put(name, "x".into()).unwrap();
+        }
+        order().withdraw(&store).unwrap();
+        assert_eq!(files(&store), made);
+    }
 }

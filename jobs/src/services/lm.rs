@@ -339,7 +339,7 @@ mod tests {
         let corpus = crate::services::conformance::corpus(dir.path());
         let service = LmService::new("chat", settings, 1, cache.path());
         let (stop, sampling, format) = (Vec::new(), Sampling::Greedy, TextFormat::Text);
-        let ask = GeneratePayload { prompt, max_tokens: 4, stop, sampling, format, logprobs: false }.into();
+        let ask = GeneratePayload { prompt, max_tokens: 4, stop, sampling, format, logprobs: false };
         Ok(service.model()?.answer(&corpus, &Request::new(&"chat".into(), ask)))
     }
 

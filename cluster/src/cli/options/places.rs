@@ -47,15 +47,22 @@ impl PlaceArguments {
         Ok(self.with_store(Store::open_existing(&self.store, self.patience())?))
     }
 
-    /// As [`PlaceArguments::open`], for commands that compute figures: every index is read before it is trusted.
+    /// As [`PlaceArguments::open`], for commands that compute figures: corpora and indexes are read before they are
+    /// trusted.
     pub(crate) fn open_to_compute(&self) -> Result<Places> {
         let places = self.open()?;
         Ok(Places { cache: places.cache.verifying(), ..places })
     }
 
-    /// Opens a run of the store: by its id, or the beginning of it, or `latest`.
-    pub(crate) fn open_run(&self, run: &str) -> Result<OpenRun> {
+    /// As [`PlaceArguments::open_existing`], for commands that compute something from corpora and indexes.
+    pub(crate) fn open_existing_to_compute(&self) -> Result<Places> {
         let places = self.open_existing()?;
+        Ok(Places { cache: places.cache.verifying(), ..places })
+    }
+
+    /// Opens a run of the store to compute something: by its id, or the beginning of it, or `latest`.
+    pub(crate) fn open_run(&self, run: &str) -> Result<OpenRun> {
+        let places = self.open_existing_to_compute()?;
         let run = hopeval_results::run::resolve_run(&places.store, run)?;
         Ok(OpenRun::open(&places, &run, &|_, _| ())?)
     }
