@@ -11,7 +11,10 @@ pub struct CallEnd {
     pub attempts: u32,
     /// Tokens of all answers that were used; several answers add up where choices were asked again.
     pub usage: TokenUsage,
-    /// Answers of the server that this usage counts: requests to pay.
+    /// Tokens of the verdict's answer alone: its prompt once, and what was written of it. Alike however often it was
+    /// asked for.
+    pub answer_usage: TokenUsage,
+    /// Answers of the server that `usage` counts: requests to pay.
     pub answers: u32,
     /// The model by the server's own account, if it gave one.
     pub model: Option<String>,
@@ -27,12 +30,23 @@ pub struct CallEnd {
 
 impl fmt::Debug for CallEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { verdict, attempts, usage, answers, model, system_fingerprint, queue_us, service_us, guard: _ } =
-            self;
+        let Self {
+            verdict,
+            attempts,
+            usage,
+            answer_usage,
+            answers,
+            model,
+            system_fingerprint,
+            queue_us,
+            service_us,
+            guard: _,
+        } = self;
         f.debug_struct("CallEnd")
             .field("verdict", verdict)
             .field("attempts", attempts)
             .field("usage", usage)
+            .field("answer_usage", answer_usage)
             .field("answers", answers)
             .field("model", model)
             .field("system_fingerprint", system_fingerprint)

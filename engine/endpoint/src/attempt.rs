@@ -283,10 +283,11 @@ impl CallProgress {
         if answer.is_none() && result.facts.usage.is_none() {
             return None;
         }
-        let (mut written, mut whole) = (0, None);
+        let (mut written, mut whole, mut used) = (0, None, false);
         match answer {
             Some(PartAnswer::Choices(mut choices)) => {
                 choices.truncate(ask as usize);
+                used = !choices.is_empty();
                 if choices.len() < ask as usize {
                     result.cause = AttemptCause::FewerChoices;
                 }
@@ -299,12 +300,18 @@ impl CallProgress {
                     whole = Some(CallAnswer::Generated(std::mem::take(&mut self.choices)));
                 }
             }
-            Some(PartAnswer::Whole(answer)) => whole = Some(answer),
+            Some(PartAnswer::Whole(answer)) => (whole, used) = (Some(answer), true),
             None => {}
         }
         let rule = TokenUsage { prompt: self.prompt_tokens(), completion: written, ..TokenUsage::default() };
         let usage = *result.facts.usage.get_or_insert(rule);
         self.end.usage += usage;
+        if used {
+            // The prompt of a further part of the answer is the same prompt.
+            let prompt = self.end.answer_usage.prompt.max(usage.prompt);
+            self.end.answer_usage += usage;
+            self.end.answer_usage.prompt = prompt;
+        }
         self.end.answers += 1;
         let facts = &mut result.facts;
         shared.usage.count_answer(usage, facts.model.as_deref(), facts.system_fingerprint.as_deref());
@@ -401,6 +408,7 @@ fn empty_end() -> CallEnd {
         verdict: failed(FailureKind::Unavailable, String::new()),
         attempts: 0,
         usage: TokenUsage::default(),
+        answer_usage: TokenUsage::default(),
         answers: 0,
         model: None,
         system_fingerprint: None,

@@ -46,6 +46,7 @@ fn missing_choices_are_asked_for() {
     let CallVerdict::Answered(CallAnswer::Generated(choices)) = &end.verdict else { panic!("{end:?}") };
     assert_eq!(choices.iter().map(|choice| choice.text.as_str()).collect::<Vec<_>>(), ["c0", "c1", "c2"]);
     assert_eq!((end.attempts, end.answers, end.usage.prompt, end.usage.completion), (3, 3, 21, 9));
+    assert_eq!((end.answer_usage.prompt, end.answer_usage.completion), (7, 9), "one prompt, three texts");
     let tails: Vec<String> =
         server.requests().iter().map(|request| request.body.split("],").nth(1).unwrap().to_owned()).collect();
     assert_eq!(tails, [r#""n":3,"seed":40}"#, r#""n":2,"seed":41}"#, r#""seed":42}"#]);

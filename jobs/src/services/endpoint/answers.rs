@@ -35,7 +35,18 @@ impl AnswerReader {
 
     /// Reads the end of a call for its requests: one, or several draws of one payload.
     pub(super) fn read_responses(&self, call: &PreparedCall, requests: &[&Request], end: CallEnd) -> CallResponses {
-        let CallEnd { verdict, attempts, usage, answers, model, system_fingerprint, queue_us, service_us, guard } = end;
+        let CallEnd {
+            verdict,
+            attempts,
+            usage,
+            answer_usage,
+            answers,
+            model,
+            system_fingerprint,
+            queue_us,
+            service_us,
+            guard,
+        } = end;
         let facts = |share: usize| CallFacts {
             attempts: nth_share(u64::from(attempts), share, requests.len()) as u32,
             tokens_measured: usage.measured,
@@ -50,7 +61,7 @@ impl AnswerReader {
         };
         let read = |(share, request): (usize, &&Request), answer: Result<Answer, CallFailure>| {
             let response = match answer {
-                Ok(answer) => Response::answer(answer, own_work(request, &usage, share, requests.len())),
+                Ok(answer) => Response::answer(answer, own_work(request, &answer_usage, share, requests.len())),
                 Err(failure) => call_failure(failure),
             };
             Response { facts: Some(Box::new(facts(share))), prompt: call.report.clone(), ..response }
