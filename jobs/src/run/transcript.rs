@@ -37,7 +37,9 @@ pub fn transcript(run: &OpenRun, configuration: u32, question: &QuestionRow) -> 
     let journalled = catalogue.needs_models(method).then(|| JournalledAnswers::open(run)).transpose()?;
     let mut answer = |request: &hopeval_methods::Request| {
         let found = journalled.as_ref().and_then(|answers| answers.answer(request));
-        let mut response = found.unwrap_or_else(|| catalogue.answer(request));
+        // A paid answer that is not there is missing: looking at a run costs nothing.
+        let paid = catalogue.info(&request.service).is_some_and(|info| info.paid);
+        let mut response = found.or_else(|| (!paid).then(|| catalogue.answer(request)))?;
         if request.wants_text() {
             read_texts(&catalogue.corpus, &mut response);
         }

@@ -127,3 +127,72 @@ impl Service for EndpointService {
         self.estimate_response(corpus, request)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::services::conformance::{Effect, ServiceKind, check_kind, settings, tiny_model};
+    use hopeval_methods::request::{EmbedPayload, EmbedRole, GeneratePayload, Sampling, TextFormat};
+    use hopeval_methods::{Content, Prompt, RequestPayload};
+    use hopeval_simulated_llm::{SimulatedServer, SimulationSettings};
+
+    fn generate(sampling: Sampling) -> RequestPayload {
+        let (prompt, format) = (Prompt::text("Passages: none. Question: who?"), TextFormat::Text);
+        GeneratePayload { prompt, max_tokens: 20, stop: Vec::new(), sampling, format, logprobs: false }.into()
+    }
+
+    #[test]
+    fn endpoint_conforms() {
+        let server = SimulatedServer::start(SimulationSettings::default()).expect("a simulated server");
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        // Azure's dialect, since `api_version` is for it alone.
+        let table = format!(
+            "model = \"simulated-llm\"\nbase_url = \"{}\"\nanswers = [\"generate\", \"embed\"]\ndialect = \"azure\"",
+            server.base_url()
+        );
+        let embed = EmbedPayload { text: Content::Text("bridges".into()), role: EmbedRole::Query };
+        let asks = vec![generate(Sampling::Greedy), generate(Sampling::Server), embed.into()];
+        let mut kind = ServiceKind { kind: "endpoint", table, asks, ..ServiceKind::default() };
+        let tokenizer = format!("tokenizer = {:?}", tiny_model("gpt2", dir.path()));
+        kind.settings = settings(
+            Effect::Answers,
+            &[
+                "model = \"other\"",
+                "base_url = \"http://127.0.0.1:9/v1\"",
+                "api = \"completions\"",
+                "dialect = \"vllm\"",
+                "identity = \"a model\"",
+                "revision = \"2\"",
+                "api_version = \"2026-01-01\"",
+                "score_by = \"echo\"",
+                "reasoning = \"keep\"",
+                "body = { top_k = 3 }",
+                "headers = { x-team = \"a\" }",
+                "context_tokens = 100",
+                "seed = 4",
+                &tokenizer,
+            ],
+        );
+        // Keys, limits, times and prices change no answer.
+        kind.settings.extend(settings(
+            Effect::None,
+            &[
+                "answers = [\"generate\"]",
+                "key_env = \"A_KEY\"",
+                "key_file = \"key\"",
+                "stream = true",
+                "concurrency = 3",
+                "requests_per_minute = 60.0",
+                "tokens_per_minute = 6000.0",
+                "call_timeout_s = 5.0",
+                "stall_s = 5.0",
+                "connect_timeout_s = 5.0",
+                "patience_s = 5.0",
+                "attempts = 3",
+                "first_pause_s = 0.1",
+                "longest_pause_s = 40.0",
+                "price = { input = 1.0 }",
+            ],
+        ));
+        check_kind(&kind);
+    }
+}
