@@ -193,6 +193,10 @@ threads = 1
 [service.dense]
 kind = "dense"
 encoder = "encoder"
+[service.unused]
+kind = "endpoint"
+model = "nothing asks it"
+base_url = "http://127.0.0.1:9/v1"
 [method.dense]
 kind = "one_step"
 retriever = "dense"

@@ -155,7 +155,6 @@ impl FlowState {
         if let Some(tokens) = &mut self.tokens {
             tokens.spend(end.tokens as f64 - grant.reserved as f64, now);
         }
-        self.heed_headers(end, now);
         let mut counted = true;
         match end.signal {
             ServerSignal::Alive => {
@@ -164,7 +163,7 @@ impl FlowState {
                 self.held = None;
                 self.concurrency.increase();
                 self.outage.answered();
-                if self.replicas.succeed(grant.replica, now.saturating_duration_since(grant.begun), now) {
+                if self.replicas.succeed(grant.replica, Some(now.saturating_duration_since(grant.begun)), now) {
                     tracing::info!(replica = grant.replica, "the endpoint answers again");
                 }
             }
@@ -173,7 +172,8 @@ impl FlowState {
                 self.concurrency.decrease(grant.number, self.attempts);
                 self.requests.iter_mut().chain(&mut self.tokens).for_each(|rate| rate.decrease(now));
                 self.outage.limited(end.named, end.message, now);
-                self.replicas.succeed(grant.replica, now.saturating_duration_since(grant.begun), now);
+                // The time of a refusal is no time of an answer.
+                self.replicas.succeed(grant.replica, None, now);
                 if self.limits >= HOLDING_LIMITS {
                     self.held = end.named.map(|named| now + named).max(self.held);
                 }
@@ -187,6 +187,8 @@ impl FlowState {
                 counted = !self.replicas.is_suspect(grant.replica);
             }
         }
+        // Behind the match: an answer ends what was held before, and its headers may hold again.
+        self.heed_headers(end, now);
         AttemptEffect { counted, alive: self.alive }
     }
 

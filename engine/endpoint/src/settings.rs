@@ -65,6 +65,16 @@ const FORBIDDEN_HEADERS: [&str; 12] = [
     "host",
 ];
 
+/// Whether a header or a field sounds like a secret, which would then stand in the record of a run.
+fn names_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase().replace('-', "_");
+    let words: Vec<&str> = name.split('_').collect();
+    let secret =
+        |word: &&str| ["key", "apikey", "secret", "auth", "authorization", "password", "cookie"].contains(word);
+    // `max_tokens` and `tokens` count; `token` alone opens doors.
+    words.iter().any(secret) || words.last() == Some(&"token")
+}
+
 /// A kind of answer that an endpoint gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -77,7 +87,7 @@ pub enum AnswerKind {
     Embed,
     /// Relevance of texts to a query.
     Rerank,
-    /// Entailment: by scores of a word, or by a generated word.
+    /// Entailment: by the score of a word.
     Entail,
 }
 
@@ -344,6 +354,11 @@ impl EndpointSettings {
                 return Err(EndpointError::setting("answers", format!("{name} of {}", self.dialect), allowed));
             }
         }
+        let scores = self.answers.iter().any(|kind| matches!(kind, AnswerKind::Score | AnswerKind::Entail));
+        if scores && self.tokenizer.is_none() {
+            let allowed = "the folder of the model's tokenizer.json: scores and entailment are asked for by token ids";
+            return Err(EndpointError::setting("tokenizer", "absent", allowed));
+        }
         Ok(())
     }
 
@@ -355,7 +370,7 @@ impl EndpointSettings {
             AnswerKind::Score => self.score_form().is_some(),
             AnswerKind::Embed => facts.embeds,
             AnswerKind::Rerank => facts.reranks != RerankForm::Absent,
-            AnswerKind::Entail => facts.generates,
+            AnswerKind::Entail => self.score_form().is_some(),
         }
     }
 
@@ -400,9 +415,13 @@ impl EndpointSettings {
             let allowed = "fields that the calls do not write themselves";
             return Err(EndpointError::setting(&format!("body.{field}"), "set", allowed));
         }
+        if let Some(field) = self.body.keys().find(|field| names_secret(field)) {
+            let allowed = "fields without secrets: a run's record has them; a key belongs into `key_env` or `key_file`";
+            return Err(EndpointError::setting(&format!("body.{field}"), "set", allowed));
+        }
         for (name, value) in &self.headers {
             let key = format!("headers.{name}");
-            if FORBIDDEN_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
+            if FORBIDDEN_HEADERS.contains(&name.to_ascii_lowercase().as_str()) || names_secret(name) {
                 let allowed =
                     "headers that are neither secret nor the client's own; a key belongs into `key_env` or `key_file`";
                 return Err(EndpointError::setting(&key, "set", allowed));

@@ -1,8 +1,9 @@
 //! What of a store's journal and of a machine's cache no run needs: for `hopeval gc`.
 //!
-//! *Journal.* A run needs the segments that its commits name: a transcript answers a question with them again. A run
-//! that is not finished needs all segments, since any may have the answer that it asks for next. So nothing of the
-//! journal is garbage while such a run is there.
+//! *Journal.* A run needs the answers that its machines got: a transcript answers a question with them again. Its commits
+//! name the segments that its last generations wrote, not those that it read. So a run needs every segment that it has
+//! written, in any generation and merged or not, and every segment that was there before its last record: it may have
+//! read from it. A run that is not finished needs all segments, since any may have the answer that it asks for next.
 //!
 //! *Cache.* A run needs its corpus, the indexes over it and its world. They can be built again, but their sources may
 //! be gone. While a run is being made, it may need anything. Models of the binary are small and stay.
@@ -84,7 +85,10 @@ pub struct Garbage {
 /// What the runs of a store need.
 #[derive(Debug, Default)]
 struct RunNeeds {
-    segments: BTreeSet<String>,
+    /// All runs.
+    runs: BTreeSet<String>,
+    /// The last record of any run, in milliseconds since 1970: later segments were read by none.
+    last_ms: u64,
     unfinished: Vec<String>,
     /// Whether a run is being made.
     making: bool,
@@ -139,7 +143,8 @@ impl RunNeeds {
             let resolved: ResolvedSettings = serde_json::from_value(record.settings)
                 .map_err(|source| JobError::Stored { what: "the settings", run: run.clone(), source })?;
             let log = Log::open(store, &run)?;
-            needs.segments.extend(log.state().committed_segments());
+            needs.last_ms = needs.last_ms.max(log.state().last_ms);
+            needs.runs.insert(run.clone());
             if log.state().finished.is_none() {
                 needs.unfinished.push(run);
             }
@@ -155,6 +160,12 @@ impl RunNeeds {
         self.paths.extend(named.cloned());
         self.cached.extend(resolved.corpus_key);
         self.corpora.insert(resolved.corpus_digest);
+    }
+
+    /// Whether a run wrote the segment `name`, or may have read it.
+    fn needs_segment(&self, name: &str, created: u64) -> bool {
+        let written = layout::segment_writer(name).is_some_and(|(writer, _)| self.runs.contains(writer));
+        written || created <= self.last_ms
     }
 
     /// Whether a run needs the entry `name` of the cache, at `path`.
@@ -194,7 +205,7 @@ fn journal_items(store: &Store, needs: &RunNeeds) -> Result<(Vec<GarbageItem>, P
         let Some(created) = layout::segment_created(&name) else { continue };
         figures.items += 1;
         figures.bytes += bytes;
-        if needs.unfinished.is_empty() && !needs.segments.contains(&name) {
+        if needs.unfinished.is_empty() && !needs.needs_segment(&name, created) {
             figures.unneeded_bytes += bytes;
             let age_s = now.saturating_sub(created) / 1000;
             items.push(GarbageItem { place: GarbagePlace::Journal, name, bytes, age_s });

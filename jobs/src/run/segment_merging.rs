@@ -79,7 +79,7 @@ impl MergingThread {
                 Err(RecvTimeoutError::Timeout) => false,
                 Err(RecvTimeoutError::Disconnected) => true,
             };
-            let now = if ended { u64::MAX } else { now_ms() };
+            let now = now_ms();
             pause = match self.work(now, ended) {
                 Ok(()) => self.pause_after(now),
                 Err(JournalError::Store(error)) if error.may_pass() => {

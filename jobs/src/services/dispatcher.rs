@@ -106,7 +106,14 @@ impl ServiceDispatcher {
         }
         let (journal_reads, receiver) = channel();
         let segment_reader = answer_index.reader();
-        let journal_reader = JournalReader { queues: queues.clone(), usage: Arc::clone(usage), gate: gate.clone() };
+        let paid = catalogue.infos().filter(|(_, info)| info.paid).map(|(name, _)| Arc::clone(name)).collect();
+        let journal_reader = JournalReader {
+            queues: queues.clone(),
+            usage: Arc::clone(usage),
+            gate: gate.clone(),
+            paid,
+            fault: fault.clone(),
+        };
         start_thread("journal reads", move || journal_reader.read_answers(&receiver, &segment_reader))?;
         Ok(Self {
             catalogue: Arc::clone(catalogue),

@@ -25,12 +25,13 @@ impl FragmentTexts {
     /// The text of a fragment.
     ///
     /// # Errors
-    /// [`FailureKind::Refused`] for an unknown digest: its method does not name it among its fragments.
+    /// [`FailureKind::Unavailable`] for an unknown digest: its method does not name it among its fragments. A mended
+    /// method has the same keys, so the failure is for this run alone.
     pub fn text(&self, digest: FragmentDigest) -> Result<Arc<str>, Failure> {
         let texts = self.0.read().unwrap_or_else(PoisonError::into_inner);
         texts.get(&digest).cloned().ok_or_else(|| {
             let message = format!("no method of this run has the text of the fragment {digest}: this is a bug in one");
-            Failure { kind: FailureKind::Refused, message }
+            Failure { kind: FailureKind::Unavailable, message }
         })
     }
 }
@@ -46,7 +47,7 @@ mod tests {
         let known = EveryKind::default().fragments();
         let digest = known[0].digest();
         let failure = texts.text(digest).expect_err("nothing was added");
-        assert_eq!(failure.kind, FailureKind::Refused);
+        assert_eq!(failure.kind, FailureKind::Unavailable);
         assert!(failure.message.contains(&digest.to_string()), "{}", failure.message);
         texts.add_methods([&EveryKind::default() as &dyn Method]);
         assert_eq!(texts.text(digest).as_ref(), Ok(known[0].text()));

@@ -3,13 +3,14 @@
 use super::record::AnswerRecord;
 use super::thread::{ServiceTask, take_batch, wait_for_exit};
 use super::usage::{ServiceCounters, add};
+use crate::fault::RunFault;
 use hopeval_methods::{Answer, Request, RequestPayload, Response};
 use hopeval_operators::gate::Gate;
 use hopeval_operators::serve::BackendAnswer;
 use hopeval_operators::ticket::Ticket;
-use hopeval_results::AnswerLocation;
 use hopeval_results::journal::SegmentReader;
-use std::collections::BTreeMap;
+use hopeval_results::{AnswerLocation, JournalError};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
@@ -18,6 +19,10 @@ pub(super) struct JournalReader {
     pub(super) queues: BTreeMap<Arc<str>, Sender<ServiceTask>>,
     pub(super) usage: ServiceCounters,
     pub(super) gate: Gate,
+    /// The services whose answers cost money.
+    pub(super) paid: BTreeSet<Arc<str>>,
+    /// Receives an error that ends the run.
+    pub(super) fault: RunFault,
 }
 
 /// The most journalled answers in one read.
@@ -30,6 +35,16 @@ impl JournalReader {
             let locations: Vec<_> = batch.iter().map(|(_, location)| *location).collect();
             let mut answers = Vec::with_capacity(batch.len());
             for (((mut submission, since), _), bytes) in batch.into_iter().zip(reader.read(&locations)) {
+                let bytes = match bytes {
+                    // The answer is there. To ask again would be to pay again.
+                    Err(error @ JournalError::Unreadable { may_pass: true, .. })
+                        if self.paid.contains(&submission.request.service.0) =>
+                    {
+                        self.fault.report(error.into());
+                        wait_for_exit(submission)
+                    }
+                    bytes => bytes,
+                };
                 let served =
                     bytes.ok().and_then(|bytes| AnswerRecord::from_bytes(&bytes)).map(AnswerRecord::into_served);
                 let usage = self.usage.get(&submission.request.service.0);

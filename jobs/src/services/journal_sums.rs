@@ -1,6 +1,6 @@
 //! Sums over the answers that a run has journalled: the work that was really done and, where it costs money, paid for.
 //!
-//! Commits say less: work since the last commit before a kill is in none. So a cap is checked against the journal. Each
+//! Commits say less: work since the last commit before a kill is in none. Nothing reads these sums yet: caps will. Each
 //! answer counts once, whether its segment was merged with others or not; two answers to one request count twice, as
 //! both were computed.
 

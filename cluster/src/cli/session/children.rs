@@ -3,10 +3,15 @@
 use super::EvaluationSession;
 use crate::cli::options::{MESH_TOKEN, mesh_token};
 use crate::print;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use hopeval_cluster::exit;
 use hopeval_cluster::mesh;
 use hopeval_cluster::supervise::{self, GracePeriods};
+use hopeval_endpoint::settings::KEY_VARIABLE;
+use hopeval_jobs::run::settings::ResolvedSettings;
+use hopeval_jobs::services::ServiceEntry;
+use hopeval_results::RunRecord;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
@@ -22,9 +27,16 @@ impl EvaluationSession<'_> {
         self.interrupts.set_joined();
         // Other users of this machine can connect to the children's ports and read command lines, not environments.
         let token = mesh_token()?.map_or_else(mesh::random_token, Ok)?;
+        let key_variables = self.key_variables(run)?;
         let command = |process: usize, hosts: &[String]| {
             let mut command = self.child_command(&program, run, process, hosts);
             command.env(MESH_TOKEN, &token);
+            // Process 0 asks the endpoints. The others need no key, so they get none.
+            if process > 0 {
+                for variable in &key_variables {
+                    command.env_remove(variable);
+                }
+            }
             command
         };
         let processes = self.mesh.processes as usize;
@@ -37,6 +49,18 @@ impl EvaluationSession<'_> {
             print::note(&format!("interrupted: `hopeval resume {run}` goes on from the last commit"));
         }
         Ok(code)
+    }
+
+    /// The variables that may hold keys of the run's endpoints.
+    fn key_variables(&self, run: &str) -> Result<BTreeSet<String>> {
+        let record = RunRecord::load(&self.places.store, run)?;
+        let resolved: ResolvedSettings =
+            serde_json::from_value(record.settings).with_context(|| format!("run {run}: its settings"))?;
+        let named = resolved.job.service.into_values().filter_map(|entry| match entry {
+            ServiceEntry::Endpoint(settings) => settings.key_env,
+            _ => None,
+        });
+        Ok(named.chain([KEY_VARIABLE.to_owned()]).collect())
     }
 
     /// The command line of a child.

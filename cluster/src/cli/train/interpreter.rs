@@ -7,6 +7,7 @@ use super::scripts::Requirement;
 use anyhow::{Context, Result, bail};
 use hopeval_cluster::signals::Signals;
 use hopeval_cluster::supervise::{self, ChildEnd};
+use hopeval_endpoint::settings::KEY_VARIABLE;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::ffi::OsString;
@@ -56,6 +57,8 @@ impl Interpreter<'_> {
     /// They name the interpreter, the missing packages, and the command that installs them.
     pub(super) fn check_packages(&self, requirements: &[Requirement]) -> Result<()> {
         let mut command = Command::new(self.program);
+        // No script of ours asks a server.
+        command.env_remove(KEY_VARIABLE);
         command.arg("-c").arg(ASK).args(requirements.iter().map(|requirement| requirement.name));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         supervise::die_with_parent(&mut command);
@@ -105,6 +108,8 @@ impl Interpreter<'_> {
             return Ok(TrainingEnd::Interrupted);
         }
         let mut command = Command::new(self.program);
+        // No script of ours asks a server.
+        command.env_remove(KEY_VARIABLE);
         command.arg(script).args(options);
         supervise::die_with_parent(&mut command);
         let child = command.spawn().with_context(|| format!("cannot start {}", self.program.display()))?;

@@ -145,9 +145,9 @@ impl ReplicaSet {
     }
 
     /// The server answered an attempt after `took`. Returns whether the replica was suspect.
-    pub(crate) fn succeed(&mut self, replica: usize, took: Duration, now: Instant) -> bool {
+    pub(crate) fn succeed(&mut self, replica: usize, took: Option<Duration>, now: Instant) -> bool {
         let mean = |before: Option<f64>| {
-            let newest = took.as_secs_f64();
+            let Some(newest) = took.map(|took| took.as_secs_f64()) else { return before };
             Some(before.map_or(newest, |before| before + NEWEST_WEIGHT * (newest - before)))
         };
         self.usual_time = mean(self.usual_time);
@@ -248,7 +248,7 @@ mod tests {
         }
         now += 4 * SECOND;
         replicas.begin(0, now);
-        assert!(replicas.succeed(0, SECOND, now));
+        assert!(replicas.succeed(0, Some(SECOND), now));
         assert_eq!(replicas.choose(0, None, now), ReplicaChoice::Take { replica: 0, probe: false });
     }
 
@@ -262,7 +262,7 @@ mod tests {
                 assert!(!replicas.fail(0, false, now));
             }
             replicas.begin(0, now);
-            replicas.succeed(0, SECOND, now);
+            replicas.succeed(0, Some(SECOND), now);
         }
         assert!(!replicas.all_suspect());
     }
@@ -276,14 +276,14 @@ mod tests {
         replicas.begin(1, now);
         for _ in 0..12 {
             now += SECOND;
-            replicas.succeed(0, SECOND, now);
+            replicas.succeed(0, Some(SECOND), now);
             replicas.begin(0, now);
         }
         replicas.begin(0, now);
         replicas.begin(0, now);
         assert_eq!(taken(replicas.choose(0, None, now)), 0, "3 calls where answers come, 2 where none does");
         assert_eq!((replicas.load(now), replicas.in_flight()), (3, 5));
-        replicas.succeed(1, 12 * SECOND, now);
+        replicas.succeed(1, Some(12 * SECOND), now);
         assert_eq!(taken(replicas.choose(0, None, now)), 1, "it answers again");
         replicas.begin(1, now);
         assert!(replicas.fail(1, false, now + 200 * SECOND), "the first fault after a long silence is enough");

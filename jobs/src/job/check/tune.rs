@@ -102,7 +102,11 @@ fn check_measure(select: &SearchSettings, tune: &TuneSettings, job: &Job) -> Res
 }
 
 fn check_infill(infill: &InfillSettings, job: &Job) -> Result<(), BadValue> {
-    let writes = |name: &str| job.service.get(name).is_some_and(|s| s.settings().may_answer(RequestKind::Generate));
+    // Outside a run nobody drains, waits out an outage, or journals a paid answer at once.
+    let writes = |name: &str| {
+        let settings = job.service.get(name).map(|service| service.settings());
+        settings.is_some_and(|settings| settings.may_answer(RequestKind::Generate) && !settings.is_paid())
+    };
     ensure(writes(&infill.service), || {
         BadValue::new("service", &infill.service, "the name of a service of kind \"lm\"")
     })?;

@@ -59,16 +59,18 @@ impl AnswerReader {
             model: model.clone(),
             system_fingerprint: system_fingerprint.clone(),
         };
-        let read = |(share, request): (usize, &&Request), answer: Result<Answer, CallFailure>| {
+        let read = |(share, request): (usize, &&Request), answer: Result<Answer, Box<Response>>| {
             let response = match answer {
                 Ok(answer) => Response::answer(answer, own_work(request, &answer_usage, share, requests.len())),
-                Err(failure) => call_failure(failure),
+                Err(failure) => Response { work: own_work(request, &answer_usage, share, requests.len()), ..*failure },
             };
             Response { facts: Some(Box::new(facts(share))), prompt: call.report.clone(), ..response }
         };
         let places = || requests.iter().enumerate();
         let responses: Vec<Response> = match verdict {
-            CallVerdict::Failed(failure) => places().map(|place| read(place, Err(failure.clone()))).collect(),
+            CallVerdict::Failed(failure) => {
+                places().map(|place| read(place, Err(Box::new(call_failure(failure.clone()))))).collect()
+            }
             CallVerdict::Answered(CallAnswer::Generated(choices)) => {
                 places().zip(choices).map(|(place, choice)| read(place, generation(choice))).collect()
             }
@@ -106,14 +108,15 @@ fn nth_share(whole: u64, nth: usize, shares: usize) -> u64 {
 }
 
 /// A generated text, or the model's refusal: it was paid, and is the same in every run.
-fn generation(choice: GeneratedChoice) -> Result<Answer, CallFailure> {
+fn generation(choice: GeneratedChoice) -> Result<Answer, Box<Response>> {
     let GeneratedChoice { text, finish, reasoning, logprobs } = choice;
     let (finish, stop) = match finish {
         FinishReason::Stop(stop) => (GenerationEnd::Stop, stop),
         FinishReason::Length => (GenerationEnd::Length, None),
         FinishReason::Filtered => (GenerationEnd::Filtered, None),
         FinishReason::Refused => {
-            return Err(CallFailure { kind: CallFailureKind::Refused, message: format!("the model refuses: {text}") });
+            let message = format!("the model refuses: {text}");
+            return Err(Box::new(Response::failure(FailureKind::Refused, message)));
         }
     };
     Ok(Answer::Generate(Generation { text, finish, stop, reasoning: reasoning.unwrap_or_default(), logprobs }))

@@ -23,6 +23,13 @@ const MOST: usize = 1024;
 pub(super) fn serve_tasks(thread: &ServiceThread, service: &EndpointService, receiver: &Receiver<ServiceTask>) {
     // Each attempt is work of its own; making calls of tasks is work, too.
     let calls = Arc::new(());
+    // A missing key ends the run before the first question, not before the first call.
+    if thread.worker == 0
+        && let Err(error) = service.endpoint(|| run_host(thread))
+    {
+        thread.fault.report(error);
+        wait_for_exit(());
+    }
     while let Some((tasks, _preparing)) = thread.take_tasks(receiver, MOST) {
         for (call, tasks) in group_draws(thread, service, tasks) {
             send_call(thread, service, call, tasks, Arc::clone(&calls));
