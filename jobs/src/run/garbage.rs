@@ -3,7 +3,8 @@
 //! *Journal.* A run needs the answers that its machines got: a transcript answers a question with them again. Its
 //! commits name the segments that its last generations wrote, not those that it read. So a run needs every segment that
 //! it has written, in any generation and merged or not, and every segment that was there before its last record: it may
-//! have read from it. A run that is not finished needs all segments, since any may have the answer that it asks for next.
+//! have read from it. A run that is not finished needs all segments, since any may have the answer that it asks for
+//! next.
 //!
 //! *Cache.* A run needs its corpus, the indexes over it and its world. They can be built again, but their sources may
 //! be gone. While a run is being made, it may need anything. Models of the binary are small and stay.
