@@ -354,7 +354,7 @@ impl Method for Demonstrated {
 }
 
 #[test]
-fn a_fragment_reads_like_its_text_and_an_unknown_one_is_refused() {
+fn a_fragment_reads_like_its_text_and_an_unknown_one_is_unavailable() {
     let catalogue = BENCH.catalogue();
     let fragment = Fragment::new("Document: the castle of Breda. Question: who?");
     let scored = |first: PromptPart| {
@@ -364,7 +364,8 @@ fn a_fragment_reads_like_its_text_and_an_unknown_one_is_refused() {
         catalogue.answer(&Request::new(&ServiceName::from("score"), score))
     };
     let unknown = scored(PromptPart::fragment(fragment.digest())).result.unwrap_err();
-    assert_eq!(unknown.kind, FailureKind::Refused);
+    // A process that lacks a fragment says nothing about the request: its failure is of this run alone.
+    assert_eq!(unknown.kind, FailureKind::Unavailable);
     assert!(unknown.message.contains(&fragment.digest().to_string()), "{}", unknown.message);
     catalogue.fragments().add_methods([&Demonstrated(fragment.clone()) as &dyn Method]);
     let known = scored(PromptPart::fragment(fragment.digest()));

@@ -84,6 +84,8 @@ fn scores_vectors_and_ranks() {
     let settings = EndpointSettings {
         dialect: EndpointDialect::Vllm,
         answers: vec![AnswerKind::Score, AnswerKind::Embed, AnswerKind::Rerank],
+        // Only named here: who calls encodes.
+        tokenizer: Some("model".into()),
         ..quick_settings(&server.url())
     };
     let mut endpoint = WatchedEndpoint::open(&settings);
