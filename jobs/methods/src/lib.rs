@@ -25,6 +25,7 @@ pub mod registry;
 pub mod request;
 pub mod response;
 mod take;
+mod template;
 pub mod testing;
 pub mod transcript;
 

@@ -50,6 +50,11 @@ pub(crate) trait ConfigurableMethod: Method + Sized + 'static {
         None
     }
 
+    /// The parameters in which the authors' code differs from their paper, with the code's values as JSON. A job that
+    /// says `as = "code"` gets them in place of the defaults; what it sets itself still counts. Empty for a method
+    /// without such parameters, which does not know `as`.
+    const AS_CODE: &'static [(&'static str, &'static str)] = &[];
+
     /// Fills in defaults that depend on other parameters. Records show them.
     fn complete_parameters(_: &mut Self::Parameters) {}
 
@@ -107,10 +112,39 @@ pub(crate) fn configure<M: ConfigurableMethod>(
     {
         given.entry(name).or_insert_with(|| length.into());
     }
+    if !M::AS_CODE.is_empty()
+        && let Some(given) = given.as_object_mut()
+    {
+        apply_authors_code::<M>(given)?;
+    }
     let mut parsed = M::Parameters::deserialize(given).map_err(wrong)?;
     M::complete_parameters(&mut parsed);
     let resolved = serde_json::to_value(&parsed).map_err(wrong)?;
     Ok((Box::new(M::new(parsed, setting)?), resolved))
+}
+
+/// Replaces `as` by the parameters that it stands for. Records show these, so they mean the same after a change of
+/// [`ConfigurableMethod::AS_CODE`].
+fn apply_authors_code<M: ConfigurableMethod>(given: &mut serde_json::Map<String, Value>) -> Result<(), MethodError> {
+    let kind = M::INFO.kind;
+    let bad = |found: &Value| MethodError::Value {
+        kind,
+        parameter: "as",
+        found: found.to_string(),
+        allowed: "must be \"paper\" or \"code\"",
+    };
+    match given.remove("as") {
+        None => Ok(()),
+        Some(Value::String(source)) if source == "paper" => Ok(()),
+        Some(Value::String(source)) if source == "code" => {
+            for (name, json) in M::AS_CODE {
+                let value = serde_json::from_str(json).map_err(|source| MethodError::Parameters { kind, source })?;
+                given.entry(*name).or_insert(value);
+            }
+            Ok(())
+        }
+        Some(other) => Err(bad(&other)),
+    }
 }
 
 /// Refuses a `parameter` that is 0.
