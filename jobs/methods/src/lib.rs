@@ -14,6 +14,9 @@
 
 pub mod annotation;
 mod canonical;
+mod collected;
+pub mod demonstration;
+mod few_shot;
 pub mod fragment;
 mod machine;
 mod methods;
@@ -21,14 +24,18 @@ pub mod notation;
 pub mod outcome;
 pub mod prompt;
 mod ranking;
+mod reasoning;
 pub mod registry;
 pub mod request;
 pub mod response;
+mod similarity;
 mod take;
 mod template;
 pub mod testing;
+mod title_scope;
 pub mod transcript;
 
+pub use demonstration::{Demonstration, DemonstrationPassage, DemonstrationSet};
 pub use fragment::{Fragment, FragmentDigest};
 pub use machine::{
     ContextMode, GivenContext, Machine, MachineStep, Method, MethodError, MethodSetting, PromptWording, Question,
