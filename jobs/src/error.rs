@@ -47,6 +47,22 @@ pub enum JobError {
         #[source]
         source: Box<JobError>,
     },
+    /// A file that a parameter of a method names cannot be used.
+    #[error("{}: `{key}`: {}{}: {found}; allowed: {allowed}", job.display(), file.display(), Line(*line))]
+    ParameterFile {
+        /// The job's file.
+        job: PathBuf,
+        /// The key.
+        key: String,
+        /// The file.
+        file: PathBuf,
+        /// The line, if known.
+        line: Option<u64>,
+        /// The mistake.
+        found: String,
+        /// The allowed contents.
+        allowed: &'static str,
+    },
     /// A `--set` is malformed.
     #[error("--set {set}: {reason}")]
     Set {

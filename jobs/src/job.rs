@@ -13,6 +13,7 @@
 //! | [`mod@file`] | the tables of a job and their defaults |
 //! | [`paths`], [`world`], [`sample`], [`tune`], [`infill`] | tables inside other tables |
 //! | `parse` | reads the file and applies the overrides of `overrides` |
+//! | `parameter_files` | reads the values of parameters that stand in files |
 //! | `check`, `preflight` | refuse bad values, methods and services before anything is built |
 //! | [`sweep`] | the configurations of a job's sweeps |
 //! | [`scoring`] | the profile for scoring a dataset's answers |
@@ -23,6 +24,7 @@ mod check;
 pub mod file;
 pub mod infill;
 mod overrides;
+mod parameter_files;
 mod parse;
 pub mod paths;
 mod preflight;

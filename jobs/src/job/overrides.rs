@@ -2,6 +2,7 @@
 //!
 //! Paths of an override resolve against the working directory, those of the file against the file.
 
+use super::parameter_files;
 use super::paths::CONTEXTS;
 use crate::error::JobError;
 use crate::services::ServiceEntry;
@@ -17,7 +18,13 @@ pub(super) fn apply_override(document: &mut toml::Table, set: &str) -> Result<()
         .ok()
         .and_then(|mut table| table.remove("value"))
         .unwrap_or_else(|| toml::Value::String(value.to_owned()));
-    let parsed = if names_paths(key) { against_working_directory(parsed) } else { parsed };
+    let parsed = if names_paths(key) {
+        against_working_directory(parsed)
+    } else if key.starts_with("method.") {
+        parameter_files::against_folder(parsed, &std::path::absolute(".").unwrap_or_default())
+    } else {
+        parsed
+    };
     let mut names: Vec<&str> = key.split('.').collect();
     let last = names.pop().filter(|name| !name.is_empty()).ok_or_else(|| malformed("expected KEY=VALUE"))?;
     let mut table = document;

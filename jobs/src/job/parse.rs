@@ -2,7 +2,7 @@
 
 use super::file::Job;
 use super::sample::SampleSettings;
-use super::{check, overrides, preflight};
+use super::{check, overrides, parameter_files, preflight};
 use crate::error::JobError;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,9 @@ impl Job {
     /// As [`Job::load`].
     pub fn parse(text: &str, path: &Path, sets: &[String]) -> Result<Self, JobError> {
         let mut job = parse_document(text, path, sets)?;
-        job.resolve_paths(path);
+        let base = folder_of(path);
+        job.resolve_paths(&base);
+        parameter_files::read_files(&mut job, &base, path)?;
         check::check_values(&job, path)?;
         preflight::check_methods(&job, path)?;
         job.dataset.draw = job.evaluated_sample();
@@ -40,17 +42,14 @@ impl Job {
     }
 
     /// Makes every path in it absolute.
-    fn resolve_paths(&mut self, path: &Path) {
-        // Made absolute first, because the parent of a bare file name is the empty path.
-        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
-        let base = absolute.parent().map_or_else(PathBuf::new, Path::to_path_buf);
-        self.dataset.questions.resolve(&base);
-        self.corpus.source.resolve(&base);
+    fn resolve_paths(&mut self, base: &Path) {
+        self.dataset.questions.resolve(base);
+        self.corpus.source.resolve(base);
         for service in self.service.values_mut() {
-            service.settings_mut().resolve_paths(&base);
+            service.settings_mut().resolve_paths(base);
         }
         if let Some(tune) = &mut self.tune {
-            tune.questions.resolve(&base);
+            tune.questions.resolve(base);
         }
     }
 
@@ -61,6 +60,13 @@ impl Job {
             _ => self.dataset.draw,
         }
     }
+}
+
+/// The folder of a job's file.
+fn folder_of(path: &Path) -> PathBuf {
+    // Made absolute first, because the parent of a bare file name is the empty path.
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    absolute.parent().map_or_else(PathBuf::new, Path::to_path_buf)
 }
 
 /// Reads a job from its text, without checking the values.

@@ -5,6 +5,7 @@
 //! a configuration have its name and a number: `method#1`, `method{a=1}#2`.
 
 use super::file::{Job, MethodEntry};
+use super::parameter_files;
 use crate::error::JobError;
 use hopeval_methods::{Method, MethodSetting, registry};
 use serde::{Deserialize, Serialize};
@@ -50,7 +51,7 @@ pub fn configurations(job: &Job) -> Vec<Configuration> {
                     values.iter().map(move |value| {
                         let (mut labels, mut parameters) = (labels.clone(), parameters.clone());
                         labels.push(format!("{key}={}", value_label(value)));
-                        parameters.insert(key.clone(), value.clone());
+                        parameters.insert(key.clone(), parameter_files::swept_value(value).clone());
                         (labels, parameters)
                     })
                 })
@@ -75,7 +76,8 @@ fn replicate_point(method: &MethodEntry, name: String, parameters: Map<String, V
         return vec![one(name, parameters, None)];
     }
     let replicate = |n: usize| {
-        let values = method.replicates.iter().filter_map(|(key, values)| Some((key.clone(), values.get(n)?.clone())));
+        let value = |values: &Vec<Value>| Some(parameter_files::swept_value(values.get(n)?).clone());
+        let values = method.replicates.iter().filter_map(|(key, values)| Some((key.clone(), value(values)?)));
         let mut parameters = parameters.clone();
         parameters.extend(values);
         one(format!("{name}#{}", n + 1), parameters, Some(n as u32 + 1))
@@ -83,8 +85,11 @@ fn replicate_point(method: &MethodEntry, name: String, parameters: Map<String, V
     (0..count).map(replicate).collect()
 }
 
-/// A value's label in a name: for a selection its name, else the value itself.
+/// A value's label in a name: for a selection or a file its name, else the value itself.
 fn value_label(value: &Value) -> String {
+    if let Some(file) = parameter_files::file_name(value) {
+        return file.to_owned();
+    }
     if let Some(selection) = value.get("selection").and_then(Value::as_str) {
         return match value.get("best") {
             Some(best) => format!("{selection}:{best}"),
