@@ -82,7 +82,7 @@ fn field_text<'a>(
             scratch.push_str(passages.text(id));
             scratch
         }
-        (SearchedFields::TitleAndText, 0) => passages.title(id),
+        (SearchedFields::Title, _) | (SearchedFields::TitleAndText, 0) => passages.title(id),
         (SearchedFields::Text | SearchedFields::TitleAndText, _) => passages.text(id),
     }
 }

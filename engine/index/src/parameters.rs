@@ -34,6 +34,9 @@ pub enum SearchedFields {
     /// The text alone.
     #[serde(rename = "text")]
     Text,
+    /// The title alone, to find pages by their names.
+    #[serde(rename = "title")]
+    Title,
     /// Two fields, each with its own statistics and lengths; a passage's score is the sum of the two.
     #[serde(rename = "title,text")]
     TitleAndText,
@@ -142,7 +145,7 @@ impl TfidfParameters {
     pub fn check(&self) -> Result<(), IndexError> {
         let wrong = |field, value: String, allowed| Err(IndexError::Parameter { field, value, allowed });
         if self.fields == SearchedFields::TitleAndText {
-            return wrong("fields", "title,text".into(), "\"title+text\" or \"text\"");
+            return wrong("fields", "title,text".into(), "\"title+text\", \"text\" or \"title\"");
         }
         if !(1..=2).contains(&self.ngrams) {
             return wrong("ngrams", self.ngrams.to_string(), "1 or 2");
@@ -190,6 +193,7 @@ impl fmt::Display for IndexLayout {
         let fields = |fields| match fields {
             SearchedFields::TitleText => "title+text",
             SearchedFields::Text => "text",
+            SearchedFields::Title => "title",
             SearchedFields::TitleAndText => "title,text",
         };
         match self {
