@@ -14,6 +14,7 @@ mod ls;
 mod model;
 mod options;
 mod plan;
+mod prompts;
 mod requests;
 mod rescore;
 mod resume;
@@ -106,6 +107,9 @@ enum HopevalCommand {
     /// Model folders.
     #[command(subcommand)]
     Model(model::ModelCommand),
+    /// Prompts of others: reads their files into files of demonstrations for jobs.
+    #[command(subcommand)]
+    Prompts(prompts::PromptsCommand),
     /// Servers of language models behind HTTP.
     #[command(subcommand)]
     Endpoint(endpoint::EndpointCommand),
@@ -120,7 +124,7 @@ enum HopevalCommand {
 pub(crate) fn parse() -> CommandLine {
     let command = without_empty_variables(CommandLine::command()).mut_subcommands(|command| match command.get_name() {
         "lm" => without_places(command).arg(threads_option("Threads of the device [default: all cores]")),
-        "model" | "endpoint" | "simulate-llm" => without_places(command).arg(threads_option("").hide(true)),
+        "model" | "endpoint" | "prompts" | "simulate-llm" => without_places(command).arg(threads_option("").hide(true)),
         "train" => without_places(command).arg(threads_option("Threads of PyTorch [default: the script's]")),
         _ => command,
     });
@@ -176,6 +180,7 @@ pub(crate) fn run(arguments: CommandLine) -> Result<u8> {
         HopevalCommand::Train(training) => train::train(&training, arguments.places.threads()),
         HopevalCommand::Lm(command) => lm::lm(*command, arguments.places.threads()),
         HopevalCommand::Model(command) => model::model(command),
+        HopevalCommand::Prompts(command) => prompts::prompts(&command),
         HopevalCommand::Endpoint(command) => endpoint::endpoint(command),
         HopevalCommand::SimulateLlm(arguments) => simulate_llm::simulate_llm(arguments),
         HopevalCommand::Doctor(doctor) => doctor::doctor(places, doctor),
