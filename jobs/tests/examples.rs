@@ -9,7 +9,11 @@ use hopeval_methods::MethodSetting;
 use std::path::{Path, PathBuf};
 
 fn examples() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    jobs_in("examples")
+}
+
+fn jobs_in(folder: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<_> = entries.filter(|path| path.extension().is_some_and(|e| e == "toml")).collect();
     files.sort();
@@ -20,21 +24,34 @@ fn examples() -> Vec<PathBuf> {
 fn every_example_is_a_job() {
     let files = examples();
     assert!(files.len() >= 5, "{files:?}");
-    for file in files {
-        let job = Job::load(&file, &[]).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(
-            Some(job.name.as_str()),
-            file.file_stem().and_then(|name| name.to_str()),
-            "a job is named as its file"
-        );
-        let mut configurations = sweep::configurations(&job);
-        references::leave_open(&mut configurations);
-        let methods = sweep::build_methods(&configurations, &MethodSetting::of_corpus(1000));
-        let methods = methods.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        for used in methods.iter().flat_map(|method| method.service_uses()) {
-            let name = used.service.to_string();
-            assert!(name == "corpus" || job.service.contains_key(&name), "{}: no service {name}", file.display());
-        }
+    files.iter().for_each(|file| check_job(file));
+}
+
+#[test]
+fn every_job_of_a_paper_is_a_job() {
+    let papers = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("papers")).unwrap();
+    let folders = papers.map(|paper| paper.unwrap()).filter(|paper| paper.path().is_dir());
+    let files: Vec<PathBuf> =
+        folders.flat_map(|paper| jobs_in(&format!("papers/{}", paper.file_name().to_string_lossy()))).collect();
+    assert!(files.iter().filter(|file| file.parent().unwrap().ends_with("ircot")).count() >= 20, "{files:?}");
+    files.iter().for_each(|file| check_job(file));
+}
+
+/// Whether a job can be read, its methods accept their configurations, and its services are there.
+fn check_job(file: &Path) {
+    let job = Job::load(file, &[]).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(
+        Some(job.name.as_str()),
+        file.file_stem().and_then(|name| name.to_str()),
+        "a job is named as its file"
+    );
+    let mut configurations = sweep::configurations(&job);
+    references::leave_open(&mut configurations);
+    let methods = sweep::build_methods(&configurations, &MethodSetting::of_corpus(1000));
+    let methods = methods.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    for used in methods.iter().flat_map(|method| method.service_uses()) {
+        let name = used.service.to_string();
+        assert!(name == "corpus" || job.service.contains_key(&name), "{}: no service {name}", file.display());
     }
 }
 
