@@ -24,7 +24,8 @@ pub(crate) fn by_position(passages: impl IntoIterator<Item = PassageId>) -> Vec<
     (1u32..).zip(once).map(|(rank, passage)| RankedPassage { passage, score: 1.0 / f64::from(rank) }).collect()
 }
 
-/// The passages of each round of a method in its order, scored by the round's reciprocal rank; empty rounds are left out.
+/// The passages of each round of a method in its order, scored by the round's reciprocal rank. Empty rounds are left
+/// out.
 pub(crate) fn paths_by_position(rounds: Vec<Vec<PassageId>>) -> Vec<PassagePath> {
     let scored = (1u32..).zip(rounds).filter(|(_, passages)| !passages.is_empty());
     scored.map(|(rank, passages)| PassagePath { passages, score: 1.0 / f64::from(rank) }).collect()

@@ -16,8 +16,7 @@ pub(crate) enum JsonRule {
     /// The first JSON object with the wanted keys.
     #[default]
     Object,
-    /// From the first brace to the next closing one, so nested braces break it (the regular expression of EfficientRAG's
-    /// authors).
+    /// From the first brace to the next closing one, so nested braces break it (the pattern of EfficientRAG's authors).
     Braces,
 }
 

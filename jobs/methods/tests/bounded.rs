@@ -67,11 +67,7 @@ fn chosen_configurations() -> Vec<(Box<dyn Method>, usize)> {
         ("iter_retgen", json!({"generator": "g", "retriever": "s", "as": "code"}), 12),
         ("self_ask", json!({"generator": "g", "retriever": "s"}), 32),
         ("self_ask", json!({"generator": "g", "retriever": "s", "as": "code"}), 41),
-        (
-            "self_ask",
-            json!({"generator": "g", "retriever": "s", "evidence": "documents", "first_retrieval": true}),
-            23,
-        ),
+        ("self_ask", json!({"generator": "g", "retriever": "s", "evidence": "documents", "first_retrieval": true}), 23),
         ("react", json!({"generator": "g", "retriever": "s"}), 28),
         ("react", json!({"generator": "g", "retriever": "s", "most_steps": 1}), 4),
         ("promptrank", json!({"retriever": "t", "scorer": "lm"}), 5),

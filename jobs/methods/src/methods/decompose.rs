@@ -13,11 +13,11 @@
 //! Decomposed | a list (parallel)                  | Retrieved  | retriever: Retrieve(each of them, k)
 //! Decomposed | a list (sequential)                | Retrieved  | retriever: Retrieve(the first, k)
 //! Retrieved  | hits (parallel)                    | Answered   | generator: Generate(all passages, question)
-//! Retrieved  | hits (sequential)                  | Answered   | generator: Generate(its passages, earlier answers, it)
+//! Retrieved  | hits (sequential)                  | Answered   | generator: Generate(its passages, answers so far, it)
 //! Answered   | no answer; draws left              | Answered   | generator: the next draw
 //! Answered   | no answer                          | end        | failed: parse_failure
 //! Answered   | a single-hop answer; more of them  | Retrieved  | retriever: Retrieve(the next with its references, k)
-//! Answered   | the last single-hop answer         | Answered   | generator: Generate(all passages, all answers, question)
+//! Answered   | the last single-hop answer         | Answered   | generator: Generate(all passages and answers, question)
 //! Answered   | the answer                         | end        | answer, ranked, paths
 //! any        | failure                            | end        | that failure
 //! ```
@@ -134,9 +134,7 @@ impl ConfigurableMethod for Decompose {
             "must have {question} exactly once",
         )?;
         let (fields, allowed): (&[&'static str], _) = match parameters.mode {
-            DecomposeMode::Parallel => {
-                (&["knowledge", "question"], "must have {knowledge} and {question}, each once")
-            }
+            DecomposeMode::Parallel => (&["knowledge", "question"], "must have {knowledge} and {question}, each once"),
             DecomposeMode::Sequential => (
                 &["knowledge", "answered", "question"],
                 "must have {knowledge}, {answered} and {question}, each once, in the sequential mode",

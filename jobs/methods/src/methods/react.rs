@@ -6,7 +6,7 @@
 //! ```text
 //! state   | responses                | next    | asks or ends with
 //! --------+--------------------------+---------+---------------------------------------------------------------------
-//! Start   | none                     | Thought | generator: Generate(episode so far, "Thought 1:"; stop "\nObservation 1:")
+//! Start   | none                     | Thought | generator: Generate(episode, "Thought 1:"; stop "\nObservation 1:")
 //! Thought | a thought and an action  | (act)   |
 //! Thought | another text             | Action  | generator: Generate(.., its first line, "Action i:"; stop "\n")
 //! Action  | an action                | (act)   |
@@ -33,20 +33,20 @@
 //! has a line break of its own). The paper's variants that fall back on a chain of thought are not here.
 //!
 //! # Outcome
-//! [`crate::Outcome::iterations`] counts steps, [`crate::Outcome::repairs`] the second calls; the format is kept without
-//! any. An empty answer is an answer: the authors score it.
+//! [`crate::Outcome::iterations`] counts steps, [`crate::Outcome::repairs`] the second calls; the format is kept
+//! without any. An empty answer is an answer: the authors score it.
 
 mod environment;
 mod episode;
 mod parameters;
 
+use crate::Fragment;
 use crate::machine::{
     ContextMode, Machine, Method, MethodError, MethodSetting, PromptWording, Question, ServiceAbility, ServiceUse,
 };
 use crate::registry::{ConfigurableMethod, MethodInfo, at_least_one};
 use crate::request::RequestKind;
 use crate::template::PromptTemplate;
-use crate::Fragment;
 use parameters::ReactParameters;
 use std::sync::Arc;
 
@@ -76,8 +76,7 @@ impl ConfigurableMethod for React {
 
     type Parameters = ReactParameters;
 
-    const AS_CODE: &'static [(&'static str, &'static str)] =
-        &[("sentences_by", "\"points\""), ("blank_line", "true")];
+    const AS_CODE: &'static [(&'static str, &'static str)] = &[("sentences_by", "\"points\""), ("blank_line", "true")];
 
     fn new(parameters: ReactParameters, _: &MethodSetting) -> Result<Self, MethodError> {
         let counts = [

@@ -1,45 +1,47 @@
 //! `self_ask`: a language model asks itself follow-up questions until it gives the final answer.
 //!
 //! Self-Ask (Press et al., Findings of EMNLP 2023, section 3), and as a baseline of EfficientRAG (Zhuang et al., 2024,
-//! section 4, tables 20 to 22). The model continues its own text. What is retrieved with a follow-up question comes into
-//! it in one of three ways:
-//! * `evidence = "snippet"`: as the intermediate answer, as the paper's search engine gives it: here the first sentences
-//!   of the best passage;
+//! section 4, tables 20 to 22). The model continues its own text. What is retrieved with a follow-up question comes
+//! into it in one of three ways:
+//! * `evidence = "snippet"`: as the intermediate answer, as the paper's search engine gives it: here the first
+//!   sentences of the best passage;
 //! * `"documents"`: in front of the question, and the model answers itself (Yoran et al. 2023, and the Self-Ask of
 //!   Iter-RetGen);
 //! * `"reader"`: a reader answers the follow-up question from the passages (EfficientRAG).
 //!
 //! ```text
 //! state     | responses                          | next      | asks or ends with
-//! ----------+------------------------------------+-----------+------------------------------------------------------
-//! Start     | none                               | Written   | generator: Generate(question; "Are follow up
-//!           |                                    |           | questions needed here:"; stop "\nIntermediate answer:")
+//! ----------+------------------------------------+-----------+--------------------------------------------------
+//! Start     | none                               | Written   | generator: Generate(question, "Are follow up
+//!           |                                    |           | questions needed here:"; stop at (*))
 //! Start     | none; `first_retrieval`            | First     | retriever: Retrieve(question, k)
 //! First     | hits                               | Written   | as from Start, behind the passages
-//! Written   | no stop; `stops = "cut"`           | Written   | the next draw; after the last one the text is empty
+//! Written   | no stop; `stops = "cut"`           | Written   | the next draw; after the last the text is empty
 //! Written   | a follow-up question               | Retrieved | retriever: Retrieve(it, k)
 //! Written   | a final answer                     | end       | answer, ranked, paths
-//! Written   | neither, or `most_follow_ups` used | Ended     | generator: Generate(.., "So the final answer is:"; stop "\n")
-//! Retrieved | hits ("documents")                 | Written   | generator: Generate(passages, .., "Intermediate answer:")
-//! Retrieved | hits ("snippet")                   | Written   | generator: Generate(.., "Intermediate answer: SNIPPET.")
-//! Retrieved | no text ("snippet")                | Answered  | generator: Generate(.., "Intermediate answer:"; stop at
-//!           |                                    |           | the next follow-up question or the final answer)
+//! Written   | neither, or `most_follow_ups` used | Ended     | generator: Generate(.., "So the final answer is:";
+//!           |                                    |           | stop "\n")
+//! Retrieved | hits ("documents")                 | Written   | generator: Generate(passages, .. (*))
+//! Retrieved | hits ("snippet")                   | Written   | generator: Generate(.. (*) SNIPPET.)
+//! Retrieved | no text ("snippet")                | Answered  | generator: Generate(.. (*); stop at the next
+//!           |                                    |           | follow-up question or the final answer)
 //! Answered  | a text                             | Written   | generator: Generate(.., the text)
 //! Retrieved | hits ("reader")                    | Read      | reader: Generate(passages, follow-up question)
 //! Read      | no answer; draws left              | Read      | reader: the next draw
-//! Read      | an answer; none: "unknown"         | Written   | generator: Generate(.., "Intermediate answer: ANSWER.")
-//! Ended     | no stop; `stops = "cut"`           | Ended     | the next draw; after the last one the text is empty
+//! Read      | an answer; none: "unknown"         | Written   | generator: Generate(.. (*) ANSWER.)
+//! Ended     | no stop; `stops = "cut"`           | Ended     | the next draw; after the last the text is empty
 //! Ended     | a text                             | end       | answer, ranked, paths
 //! any       | failure                            | end       | that failure
+//! (*) "\nIntermediate answer:"
 //! ```
 //!
 //! # Paper and code
-//! Defaults follow the paper and its demonstration; the loop has a bound here. In the demonstration a follow-up question
-//! without a search result is asked for ever; here the model answers it and goes on. `as = "code"` is EfficientRAG's
-//! repository: a reader over ten passages, at most five follow-up questions, 100 tokens, sampling left to the server,
-//! no stop strings sent but texts without one refused (`stops = "cut"`), what stands behind the last colon is the
-//! question or answer (`extraction`), the text before a forced ending is lost (`last_text`), and the marker of that
-//! ending has no line of its own (`final_marker`). With these the forced ending always happens.
+//! Defaults follow the paper and its demonstration; the loop has a bound here. In the demonstration a follow-up
+//! question without a search result is asked for ever; here the model answers it and goes on. `as = "code"` is
+//! EfficientRAG's repository: a reader over ten passages, at most five follow-up questions, 100 tokens, sampling left
+//! to the server, no stop strings sent but texts without one refused (`stops = "cut"`), what stands behind the last
+//! colon is the question or answer (`extraction`), the text before a forced ending is lost (`last_text`), and the
+//! marker of that ending has no line of its own (`final_marker`). With these the forced ending always happens.
 //!
 //! # Outcome
 //! [`crate::Outcome::iterations`] counts follow-up questions; [`crate::Outcome::paths`] has the passages of each, so

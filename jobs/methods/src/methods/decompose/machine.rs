@@ -141,8 +141,8 @@ impl DecomposeMachine {
         let request = reader.request(step, asked, |field, builder| match field {
             "knowledge" => lines.append_to(builder, &passages),
             "answered" => self.questions.iter().zip(&self.answers).for_each(|(question, answer)| {
-                let answer = serde_json::json!({ "answer": answer });
-                builder.text(&format!("Question: {question}\nAnswer: {answer}\n"));
+                let answer = serde_json::Value::from(answer.as_str());
+                builder.text(&format!("Question: {question}\nAnswer: {{\"answer\": {answer}}}\n"));
             }),
             _ => builder.text(question),
         });

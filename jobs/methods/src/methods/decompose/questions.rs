@@ -56,7 +56,10 @@ mod tests {
         let answers: Vec<String> = (1..=12).map(|n| format!("A{n}")).collect();
         let fill = |question| fill_references(question, &answers);
         assert_eq!(fill("#1 and <2>, #12's <é> of #1"), "A1 and A2, A12's <é> of A1");
-        assert_eq!(fill("#13, #0, #, <1, < 1>, a <b> #99999999999999999999"), "#13, #0, #, <1, < 1>, a <b> #99999999999999999999");
+        assert_eq!(
+            fill("#13, #0, #, <1, < 1>, a <b> #99999999999999999999"),
+            "#13, #0, #, <1, < 1>, a <b> #99999999999999999999"
+        );
         assert_eq!(fill_references("#1", &["#1 <1>".to_owned()]), "#1 <1>", "answers are not filled again");
     }
 }

@@ -1,9 +1,9 @@
 //! The parameters of `efficientrag`, with the paper's behaviour as defaults.
 
-use crate::reply_prompt::JsonRule;
 use crate::passage_lines::ChunkForm;
 use crate::prompt::PassageForm;
 use crate::registry::ParameterInfo;
+use crate::reply_prompt::JsonRule;
 use crate::request::ServiceName;
 use serde::{Deserialize, Serialize};
 

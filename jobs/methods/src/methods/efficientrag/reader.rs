@@ -2,8 +2,8 @@
 
 use super::EfficientRagSettings;
 use super::parameters::EfficientRagParameters;
-use crate::reply_prompt;
 use crate::prompt::{Content, LengthLimit, OverflowRule, Prompt, PromptPart};
+use crate::reply_prompt;
 use crate::request::{GeneratePayload, PassageId, ReadPayload, Request, Sampling, TextFormat};
 use crate::response::{Failure, FailureKind, Generation, Response};
 

@@ -7,9 +7,7 @@ use crate::machine::{Machine, MachineStep};
 use crate::outcome::Outcome;
 use crate::prompt::ChatRole;
 use crate::ranking;
-use crate::request::{
-    GeneratePayload, PassageId, PassageSet, PassagesPayload, Request, RetrievePayload, TextFormat,
-};
+use crate::request::{GeneratePayload, PassageId, PassageSet, PassagesPayload, Request, RetrievePayload, TextFormat};
 use crate::response::{Failure, PassageText, Response};
 use crate::template::PromptBuilder;
 use std::sync::Arc;
@@ -88,11 +86,7 @@ impl ReactMachine {
         }
         let thought = text.split('\n').next().unwrap_or_default().to_owned();
         let number = self.number;
-        let asked = self.generate(
-            &format!("Thought {number}: {thought}\nAction {number}:"),
-            "\n".to_owned(),
-            "action",
-        );
+        let asked = self.generate(&format!("Thought {number}: {thought}\nAction {number}:"), "\n".to_owned(), "action");
         self.outcome.repairs += 1;
         self.state = ReactState::Action(thought);
         Ok(asked)
