@@ -17,7 +17,7 @@
 //! Answered   | no answer; draws left              | Answered   | generator: the next draw
 //! Answered   | no answer                          | end        | failed: parse_failure
 //! Answered   | a single-hop answer; more of them  | Retrieved  | retriever: Retrieve(the next with its references, k)
-//! Answered   | the last single-hop answer         | Answered   | generator: Generate(all passages and answers, question)
+//! Answered   | the last single-hop answer         | Answered   | generator: Generate(passages, answers, question)
 //! Answered   | the answer                         | end        | answer, ranked, paths
 //! any        | failure                            | end        | that failure
 //! ```
