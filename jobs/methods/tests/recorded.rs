@@ -5,6 +5,7 @@
 //! documents by special tokens).
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
+#![expect(clippy::print_stderr, reason = "a test that is skipped says so, and what differs is listed")]
 
 use flate2::read::GzDecoder;
 use hopeval_methods::response::{FinishReason, Generation, RetrievalHit};
@@ -220,7 +221,7 @@ fn recorded_episodes_of_react_end_in_their_answers() {
         halted += usize::from(episode.steps.last().unwrap().argument("Finish").is_none());
     }
     assert_eq!(halted, 10);
-    println!("{} episodes replayed; observations in other words at the lines {others:?}", episodes.len());
+    eprintln!("{} episodes replayed; observations in other words at the lines {others:?}", episodes.len());
     // Look-ups in whole pages, of which only the beginnings were recorded.
     let lookups = |line: &usize| text.lines().nth(*line).unwrap().contains(": Lookup[");
     assert!(others.iter().all(lookups), "{others:?}");

@@ -19,8 +19,8 @@
 //! # Paper and code
 //! The paper has no code. Its behaviour is the default: five passages, two iterations, a chain of thought that ends
 //! with the answer, and the whole of it in the next query. `as = "code"` is EfficientRAG's repository: ten passages,
-//! three iterations, JSON of which only the thought is in the next query, a message of the system, and sampling left to the
-//! server. There a reply without JSON drops the question; here the outcome is a `parse_failure`.
+//! three iterations, JSON of which only the thought is in the next query, a message of the system, and sampling left
+//! to the server. There a reply without JSON drops the question; here the outcome is a `parse_failure`.
 //!
 //! # Outcome
 //! [`crate::Outcome::ranked`] is the union over the iterations, in order: its length is EfficientRAG's K of 14 to 17.

@@ -28,9 +28,9 @@ impl ReactAction {
             let rest = action.strip_prefix(name)?.strip_prefix('[')?;
             rest.strip_suffix(']').map(str::to_owned)
         };
-        let known: [(&str, fn(String) -> Self); 4] =
-            [("search", Self::Search), ("lookup", Self::Lookup), ("finish", Self::Finish), ("think", |_| Self::Think)];
-        let parsed = known.into_iter().find_map(|(name, action)| inside(name).map(action));
+        let parsed = inside("search").map(Self::Search).or_else(|| inside("lookup").map(Self::Lookup));
+        let parsed = parsed.or_else(|| inside("finish").map(Self::Finish));
+        let parsed = parsed.or_else(|| inside("think").map(|_| Self::Think));
         parsed.unwrap_or_else(|| Self::Invalid(action.to_owned()))
     }
 }
