@@ -52,9 +52,8 @@ fn reading_step_by_step_finds_more_and_answers_better() {
     let dir = tempfile::tempdir().expect("a folder");
     std::fs::write(dir.path().join("job.toml"), job(&server.base_url())).expect("the job can be written");
     let found = document(&mut hopeval(dir.path(), &["run", "job.toml", "--json"]));
-    let value = |configuration: &str, name: &str| -> Value {
-        measure(&found, configuration, "all", name)["value"].clone()
-    };
+    let value =
+        |configuration: &str, name: &str| -> Value { measure(&found, configuration, "all", name)["value"].clone() };
     let number = |configuration: &str, name: &str| value(configuration, name).as_f64().expect("a figure");
     let [closed, one_step, oracle, ircot] = ["closed", "one_step", "oracle", "ircot"].map(|name| number(name, "f1"));
     assert!(closed < 0.2, "nothing is known without passages: {closed}");

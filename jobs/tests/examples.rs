@@ -40,11 +40,7 @@ fn every_job_of_a_paper_is_a_job() {
 /// Whether a job can be read, its methods accept their configurations, and its services are there.
 fn check_job(file: &Path) {
     let job = Job::load(file, &[]).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(
-        Some(job.name.as_str()),
-        file.file_stem().and_then(|name| name.to_str()),
-        "a job is named as its file"
-    );
+    assert_eq!(Some(job.name.as_str()), file.file_stem().and_then(|name| name.to_str()), "a job is named as its file");
     let mut configurations = sweep::configurations(&job);
     references::leave_open(&mut configurations);
     let methods = sweep::build_methods(&configurations, &MethodSetting::of_corpus(1000));

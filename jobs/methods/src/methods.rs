@@ -21,10 +21,12 @@ macro_rules! methods {
 
 // In alphabetical order.
 methods! {
+    decompose::Decompose,
     efficientrag::EfficientRag,
     efficientrag_data::EfficientRagData,
     given::GivenPassages,
     ircot::Ircot,
+    iter_retgen::IterRetGen,
     iterative_title::IterativeTitle,
     no_retrieval::NoRetrieval,
     one_step::OneStep,
@@ -32,5 +34,7 @@ methods! {
     oracle::Oracle,
     promptrank::PromptRank,
     random::Random,
+    react::React,
+    self_ask::SelfAsk,
     tfidf_bm25::TfidfBm25,
 }
