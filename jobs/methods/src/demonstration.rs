@@ -1,8 +1,8 @@
 //! Demonstrations: solved questions that stand in a prompt before the question itself.
 //!
-//! A set is a list of rows, as in a file of JSON Lines. A job gives the rows, a file (`{ file = "rows.jsonl" }`), or the
-//! name of one of the sets below `prompts/demonstrations`, whose words and facts are the project's own. A first row with
-//! the key `origin` names the author of the others; `hopeval prompts import` writes it.
+//! A set is a list of rows, as in a file of JSON Lines. A job gives the rows, a file (`{ file = "rows.jsonl" }`), or
+//! the name of one of the sets below `prompts/demonstrations`, whose words and facts are the project's own. A first row
+//! with the key `origin` names the author of the others; `hopeval prompts import` writes it.
 //!
 //! A demonstration with other passages, or another question, is another demonstration: methods make one text of each,
 //! and name the text by its digest ([`crate::Fragment`]).

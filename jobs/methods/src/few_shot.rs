@@ -202,8 +202,8 @@ impl FewShotForm {
         format!("{passages}Q: {}{}\nA: {answer}{BETWEEN_SHOTS}", self.instruction, row.question)
     }
 
-    /// The passages that a demonstration needs, mixed with the first of its distractors. Their order follows from a hash
-    /// of question and title, so another number of distractors leaves the order of the others.
+    /// The passages that a demonstration needs, mixed with the first of its distractors. A hash of question and title
+    /// gives their order, so another number of distractors leaves the order of the others.
     fn mixed_passages<'a>(&self, row: &'a Demonstration) -> Vec<&'a DemonstrationPassage> {
         let distractors = row.distractors.iter().take(self.distractors as usize);
         let mut passages: Vec<&DemonstrationPassage> = row.passages.iter().chain(distractors).collect();

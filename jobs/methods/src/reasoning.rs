@@ -53,8 +53,8 @@ fn without_stop(answer: &str) -> &str {
     answer.strip_suffix('.').unwrap_or(answer)
 }
 
-/// Whether a sentence concludes from earlier ones and so brings no new words to search for: it begins with `Thus`, `So`,
-/// `That is,`, `Therefore` or `Hence`, or it is a sum such as `1990 - 1950 = 40` (IRCoT's code).
+/// Whether a sentence concludes from earlier ones and so brings no new words to search for: it begins with `Thus`,
+/// `So`, `That is,`, `Therefore` or `Hence`, or it is a sum such as `1990 - 1950 = 40` (IRCoT's code).
 pub(crate) fn is_conclusion(sentence: &str) -> bool {
     const OPENINGS: [&str; 7] = ["thus ", "thus,", "so ", "so,", "that is,", "therefore", "hence"];
     let lower = sentence.to_lowercase();

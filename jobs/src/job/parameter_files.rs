@@ -20,7 +20,8 @@ const MOST_BYTES: u64 = 64 << 20;
 const FILE: &str = "file";
 const CONTENTS: &str = "contents";
 
-/// Reads the files that the parameters of a job name. Relative paths resolve against `base`; errors name the job `path`.
+/// Reads the files that the parameters of a job name. Relative paths resolve against `base`; errors name the job
+/// `path`.
 ///
 /// # Errors
 /// [`JobError::ParameterFile`] names the job, the key, the file, and the line if it is known.

@@ -1,7 +1,7 @@
 //! `ircot`: retrieves with each sentence of a chain of thought, which is written over the passages found so far.
 //!
 //! IRCoT (Trivedi et al., ACL 2023, section 3). Reasoning and retrieval take turns: a sentence is reasoned from the
-//! passages, and more passages are retrieved with the sentence. A reader then answers from all passages, and ignores the
+//! passages, and more passages are retrieved with the sentence. A reader then answers from all passages, without the
 //! chain.
 //!
 //! ```text
@@ -29,13 +29,13 @@
 //! queries, titles and the reader's text are notes of the outcome.
 //!
 //! # Passages
-//! They are ranked in the order of their arrival, at most `max_passages`. A question's own text (IIRC) is the first one,
-//! stands in every prompt, and counts.
+//! They are ranked in the order of their arrival, at most `max_passages`. A question's own text (IIRC) is the first
+//! one, stands in every prompt, and counts.
 //!
 //! # Paper and code
-//! Defaults are the paper's. `as = "code"` takes what only the authors' code has: ten steps, the last sentence that does
-//! not just conclude as the query (`query`), queries without words that only ask, passages of at most 600 words, of
-//! which 350 are shown, and none nearly equal to another. The code counts a prompt as too long if it takes the whole
+//! Defaults are the paper's. `as = "code"` takes what only the authors' code has: ten steps, the last sentence that
+//! does not just conclude as the query (`query`), queries without words that only ask, passages of at most 600 words,
+//! of which 350 are shown, and none nearly equal to another. The code counts a prompt as too long if it takes the whole
 //! context: give `context_tokens` one token less. Its titles are further terms of the query, and it cuts hits before it
 //! compares their titles; here retrieval is restricted to the pages, as in the paper.
 

@@ -59,7 +59,7 @@ impl ConfigurableMethod for NoRetrieval {
     const INFO: MethodInfo = MethodInfo {
         kind: KIND,
         description: "A language model answers from what it knows, after demonstrations",
-        paper: "IRCoT (Trivedi et al., 2023), section 4.1: NoR QA; EfficientRAG (Zhuang et al., 2024), section 2.1: direct",
+        paper: "IRCoT (Trivedi et al., 2023), section 4.1: NoR QA; EfficientRAG (Zhuang et al., 2024), section 2.1",
         parameters: &[
             few_shot::GENERATOR,
             few_shot::STYLE,

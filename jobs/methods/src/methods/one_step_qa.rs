@@ -16,7 +16,7 @@
 //! Start  | mixed                        | Found  | corpus: Passages(gold), retriever: Retrieve(question, k)
 //! Start  | given, oracle; no passages   | end    | Refused
 //! Found  | passages                     | Read   | generator: Generate(demonstrations, passages, question)
-//! Read   | a text                       | end    | ranked: the passages; answer: behind "answer is", else the whole text
+//! Read   | a text                       | end    | ranked: the passages; answer: behind "answer is", else all
 //! any    | failure                      | end    | that failure
 //! ```
 //!
