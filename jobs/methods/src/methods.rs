@@ -21,10 +21,12 @@ macro_rules! methods {
 
 // In alphabetical order.
 methods! {
+    alce::Alce,
     efficientrag::EfficientRag,
     efficientrag_data::EfficientRagData,
     given::GivenPassages,
     iterative_title::IterativeTitle,
+    migres::Migres,
     one_step::OneStep,
     oracle::Oracle,
     promptrank::PromptRank,
