@@ -59,11 +59,7 @@ fn chosen_configurations() -> Vec<(Box<dyn Method>, usize)> {
         ("tfidf_bm25", json!({"retriever": "t", "reranker": "b", "expand": 1, "links_per_passage": 0}), 3),
         ("alce", json!({"retriever": "s", "reranker": "r", "generator": "g", "variant": "sentences"}), 4),
         ("alce", json!({"retriever": "s", "reranker": "r", "generator": "g", "variant": "summ"}), 13),
-        (
-            "alce",
-            json!({"retriever": "s", "reranker": "r", "generator": "g", "entailer": "e", "variant": "rerank"}),
-            4,
-        ),
+        ("alce", json!({"retriever": "s", "reranker": "r", "generator": "g", "entailer": "e", "variant": "rerank"}), 4),
         (
             "migres",
             json!({"retriever": "s", "reranker": "r", "generator": "g", "entailer": "e", "threshold": -0.5}),

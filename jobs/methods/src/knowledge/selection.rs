@@ -64,7 +64,7 @@ pub(crate) fn select_passages(relevances: &[Vec<f64>], threshold: f64, rule: Sco
             let scores = relevances.iter().enumerate().map(|(query, list)| (query, list[at]));
             let mut relevant = scores.filter(|(_, score)| *score >= threshold);
             let (query, score) = match rule {
-                ScoreRule::Last => relevant.last()?,
+                ScoreRule::Last => relevant.next_back()?,
                 ScoreRule::Best => {
                     let first = relevant.next()?;
                     relevant.fold(first, |best, next| if next.1 > best.1 { next } else { best })

@@ -60,7 +60,6 @@ mod kinship;
 mod literal;
 mod machine;
 mod memory;
-mod objects;
 mod parameters;
 mod prompts;
 mod reply;

@@ -1,11 +1,11 @@
 //! `migres`: whether to give `em_migres` and `cem_migres`, as MIGRES's evaluation scores answers (evaluate.py).
 //!
-//! Normalised as SQuAD's; `true` and `false` are yes and no. An answer is exact if it is equal to a gold answer, if it is
-//! without spaces, or if it has as many words and all of the gold answer's; it contains one if the gold answer is a part
-//! of it. The best gold answer counts. The paper's Acc is [`is_accurate`], with the word of a judging model.
+//! Normalised as SQuAD's; `true` and `false` are yes and no. An answer is exact if it is equal to a gold answer, if it
+//! is without spaces, or if it has as many words and all of the gold answer's; it contains one if the gold answer is a
+//! part of it. The best gold answer counts. The paper's Acc is [`is_accurate`], with the word of a judging model.
 //!
-//! The script leaves questions without a final answer out. `em_migres` counts them as wrong, `em_migres_answered` leaves
-//! them out.
+//! The script leaves questions without a final answer out. `em_migres` counts them as wrong, and `em_migres_answered`
+//! leaves them out.
 
 use super::MeasureKey;
 use crate::answer::Profile;
@@ -98,7 +98,11 @@ mod tests {
     #[test]
     fn answers_are_scored_as_the_script_does() {
         for (prediction, golds, exact, contained) in GOLDEN {
-            assert_eq!((is_exact(prediction, golds), contains_gold(prediction, golds)), (exact, contained), "{prediction}");
+            assert_eq!(
+                (is_exact(prediction, golds), contains_gold(prediction, golds)),
+                (exact, contained),
+                "{prediction}"
+            );
         }
     }
 

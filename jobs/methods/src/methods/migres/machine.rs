@@ -77,7 +77,7 @@ impl Machine for MigresMachine {
         };
         stepped.unwrap_or_else(|failure| {
             let trace = std::mem::take(&mut self.trace);
-            let format = (failure.kind == FailureKind::ParseFailure).then_some(false);
+            let format = (trace.repairs > 0).then_some(false);
             MachineStep::Done(Outcome {
                 notes: trace.notes,
                 repairs: trace.repairs,

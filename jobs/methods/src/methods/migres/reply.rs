@@ -2,7 +2,7 @@
 
 use super::choices::ReplyParser;
 use super::literal::parse_literal;
-use super::objects;
+use hopeval_loosejson::{ValueChoice, parse_object};
 use serde_json::Value;
 
 /// A reply of the main or final module.
@@ -43,7 +43,7 @@ impl MainReply {
 pub(super) fn read_main(text: &str, parser: ReplyParser) -> Option<MainReply> {
     match parser {
         ReplyParser::Tolerant => {
-            let (value, is_repaired) = objects::find_object(text, "answer")?;
+            let (value, is_repaired) = find_object(text, "answer")?;
             main_of_value(&value).map(|reply| MainReply { is_repaired: reply.is_repaired || is_repaired, ..reply })
         }
         ReplyParser::Code => match parse_literal(text.trim()).as_ref().and_then(main_of_value) {
@@ -51,6 +51,12 @@ pub(super) fn read_main(text: &str, parser: ReplyParser) -> Option<MainReply> {
             None => slice_main(text),
         },
     }
+}
+
+/// The first object with `key` in a text, and whether it took repairs.
+fn find_object(text: &str, key: &str) -> Option<(Value, bool)> {
+    let parsed = parse_object(text, &[key], ValueChoice::First).ok()?;
+    Some((parsed.value, !parsed.repairs.is_empty()))
 }
 
 fn main_of_value(value: &Value) -> Option<MainReply> {
@@ -113,7 +119,7 @@ fn slice_main(text: &str) -> Option<MainReply> {
 pub(super) fn read_leaf(text: &str, parser: ReplyParser, most: usize) -> Option<LeafReply> {
     let mut reply = match parser {
         ReplyParser::Tolerant => {
-            let (value, is_repaired) = objects::find_object(text, "useful_information")?;
+            let (value, is_repaired) = find_object(text, "useful_information")?;
             let reply = leaf_of_value(&value)?;
             LeafReply { is_repaired: reply.is_repaired || is_repaired, ..reply }
         }
