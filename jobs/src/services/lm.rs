@@ -284,7 +284,6 @@ mod tests {
                 "drop_commas = false",
                 "pair_tokens = 60",
                 "entail_label = \"yes\"",
-                "entail = \"true_nli\"",
                 "read_tokens = 60",
                 "question_tokens = 9",
                 "seed = 4",
@@ -321,8 +320,7 @@ mod tests {
             ("efficientrag-labeler", "label_tokens = 60", vec![label.into()]),
             ("deberta-v3-token", "", vec![filter.into()]),
             ("roberta-rerank", "", vec![RerankPayload { query: "bridges".into(), items: pairs }.into()]),
-            ("bert-sequence", "entail_label = \"yes\"", vec![entail.clone().into()]),
-            ("t5-v1.1", "entail = \"true_nli\"", vec![entail.into(), score().into()]),
+            ("bert-sequence", "entail_label = \"yes\"", vec![entail.into()]),
             ("electra-span", "", vec![read.into()]),
         ] {
             check_answers(&of_model(model, more, asks, dir.path()));
