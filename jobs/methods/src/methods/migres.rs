@@ -1,6 +1,6 @@
 //! `migres`: a language model says what it still needs to know, and is shown that.
 //!
-//! MIGRES (Wang et al., EMNLP 2024 findings, section 3). The *leaf* module draws statements from the passages found for
+//! MIGRES (Wang et al., 2024, section 3). The *leaf* module draws statements from the passages found for
 //! the queries of a round, with citations that may be checked by entailment. The *main* module answers the question by
 //! the statements alone, or says what is missing. The *query* module writes the queries of the next round. Passages are
 //! kept by a cross-encoder's relevance and cut down to their relevant sentences; where none is left, the model writes
