@@ -18,6 +18,7 @@ mod collected;
 pub mod demonstration;
 mod few_shot;
 pub mod fragment;
+mod knowledge;
 mod machine;
 mod methods;
 pub mod notation;

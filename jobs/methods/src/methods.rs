@@ -21,6 +21,7 @@ macro_rules! methods {
 
 // In alphabetical order.
 methods! {
+    alce::Alce,
     decompose::Decompose,
     efficientrag::EfficientRag,
     efficientrag_data::EfficientRagData,
@@ -28,6 +29,7 @@ methods! {
     ircot::Ircot,
     iter_retgen::IterRetGen,
     iterative_title::IterativeTitle,
+    migres::Migres,
     no_retrieval::NoRetrieval,
     one_step::OneStep,
     one_step_qa::OneStepQa,
