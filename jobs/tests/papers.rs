@@ -15,7 +15,8 @@ const PASSAGES: u32 = 50;
 fn jobs_of_papers() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("papers");
     let entries = |folder: &Path| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<PathBuf> = entries(&folder).filter(|path| path.is_dir()).flat_map(|path| entries(&path)).collect();
+    let mut files: Vec<PathBuf> =
+        entries(&folder).filter(|path| path.is_dir()).flat_map(|path| entries(&path)).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
     files.sort();
     files
