@@ -3,7 +3,9 @@
 //!
 //! | a prompt has | form |
 //! | --- | --- |
+//! | `decomposed_questions` as a list of strings | JSON with the single-hop questions |
 //! | `response_format` of the request | JSON |
+//! | `Thought 1:` and `Search[` | ReAct: a thought and an action (`acting.rs`) |
 //! | `Are follow up questions needed here:` | Self-Ask: `Follow up:`, `Intermediate answer:`, a final answer |
 //! | `So the answer is`, `step by step`, `chain of thought` | the facts as sentences, then `So the answer is: ..` |
 //! | anything else | the answer alone |
@@ -14,9 +16,11 @@
 //! line.
 
 use rustc_hash::FxHashSet;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::acting::next_action;
 use crate::asking::find_question;
+use crate::decomposing::{ReferenceStyle, single_hop_questions};
 use crate::draw::{draw_bits, unit_draw};
 use crate::grammar::WorldGrammar;
 use crate::reading::PassageReader;
@@ -41,6 +45,8 @@ enum PromptForm {
     Short,
     Thought,
     SelfAsk,
+    React,
+    Decomposition(ReferenceStyle),
 }
 
 /// A prompt that was read, ready to be answered any number of times.
@@ -48,8 +54,12 @@ pub(crate) struct ReadPrompt {
     form: PromptForm,
     /// `None` if no template of the world fits a question.
     found: Option<FoundAnswer>,
+    /// The single-hop questions, in a prompt that asks for them.
+    parts: Vec<String>,
     /// The words after the question.
     prior: String,
+    /// Whether the prompt calls the reasoning in JSON `thought`.
+    names_thought: bool,
     /// The answer of a prompt without such a question.
     fallback: String,
     titles: Vec<String>,
@@ -81,15 +91,28 @@ pub(crate) fn read_prompt(reader: &mut PassageReader, prompt: &str) -> ReadPromp
     let facts = PromptFacts::new(&reader.read_text(prompt));
     let asked = find_question(WorldGrammar::shared(), prompt);
     let found = asked.as_ref().map(|question| facts.solve(&question.readings));
+    let form = prompt_form(prompt);
+    let parts = match (form, &asked) {
+        (PromptForm::Decomposition(style), Some(question)) => {
+            question.readings.first().map(|reading| single_hop_questions(reading, style)).unwrap_or_default()
+        }
+        _ => Vec::new(),
+    };
     let fallback = if found.is_some() { String::new() } else { nearest_sentence(prompt) };
     let prior = asked.map_or("", |question| prompt.get(question.end..).unwrap_or_default()).to_owned();
-    ReadPrompt { form: prompt_form(prompt), found, prior, fallback, titles: facts.titles() }
+    let names_thought = prompt.contains("\"thought\"");
+    ReadPrompt { form, found, parts, prior, names_thought, fallback, titles: facts.titles() }
 }
 
 fn prompt_form(prompt: &str) -> PromptForm {
     const THOUGHT: [&str; 6] =
         ["o the answer is", "tep by step", "tep-by-step", "hain of thought", "hain-of-thought", "hought:"];
-    if prompt.contains("Are follow up questions needed here:") {
+    if prompt.contains("\"decomposed_questions\"") && prompt.contains("list of strings") {
+        let style = if prompt.contains("#1") { ReferenceStyle::Numbers } else { ReferenceStyle::Phrases };
+        PromptForm::Decomposition(style)
+    } else if prompt.contains("Thought 1:") && prompt.contains("Search[") {
+        PromptForm::React
+    } else if prompt.contains("Are follow up questions needed here:") {
         PromptForm::SelfAsk
     } else if THOUGHT.iter().any(|words| prompt.contains(words)) {
         PromptForm::Thought
@@ -123,12 +146,25 @@ impl ReadPrompt {
         let thought = sentences.join(" ");
         let is_misformed = happens("format", settings.format_error_rate);
         let text = match (format, self.form) {
+            (AnswerFormat::Text | AnswerFormat::Json, PromptForm::Decomposition(_)) if !is_misformed => {
+                json!({ "decomposed_questions": self.parts }).to_string()
+            }
+            (AnswerFormat::Text, PromptForm::Decomposition(_)) => self.parts.join("\n"),
+            (AnswerFormat::Text, PromptForm::React) if is_misformed => format!(" I believe that it may be {answer}."),
+            (AnswerFormat::Text, PromptForm::React) => {
+                let next = found.missing.as_ref().filter(|_| found.answer.is_none());
+                let thought = next.map_or_else(|| format!("So the answer is {answer}."), next_sentence);
+                next_action(&self.prior, next.map(|missing| missing.subject.as_str()), &answer, &thought)
+            }
             (AnswerFormat::Text, PromptForm::Short) if is_misformed => format!("I believe that it may be {answer}."),
             (AnswerFormat::Text, PromptForm::Short) => answer,
             (AnswerFormat::Text, PromptForm::Thought) => self.write_thought(found, sentences, &answer, is_misformed),
             (AnswerFormat::Text, PromptForm::SelfAsk) => self.write_follow_ups(found, &answer, is_misformed),
             (AnswerFormat::Json | AnswerFormat::Schema(_), _) if is_misformed => format!("Answer: {answer}"),
-            (AnswerFormat::Json, _) => self.schema_texts(found, &thought, &answer).plain_object().to_string(),
+            (AnswerFormat::Json, _) => {
+                let texts = self.schema_texts(found, &thought, &answer);
+                texts.plain_object(self.names_thought).to_string()
+            }
             (AnswerFormat::Schema(schema), _) => {
                 self.schema_texts(found, &thought, &answer).fill_schema(schema).to_string()
             }
@@ -147,7 +183,7 @@ impl ReadPrompt {
         let text = match (format, self.form) {
             (AnswerFormat::Text, PromptForm::Short) => self.fallback.clone(),
             (AnswerFormat::Text, _) => format!("So the answer is: {}", self.fallback),
-            (AnswerFormat::Json, _) => texts().plain_object().to_string(),
+            (AnswerFormat::Json, _) => texts().plain_object(self.names_thought).to_string(),
             (AnswerFormat::Schema(schema), _) => texts().fill_schema(schema).to_string(),
         };
         WrittenAnswer { text, thought: String::new() }
@@ -170,28 +206,44 @@ impl ReadPrompt {
         self.with_space(text)
     }
 
-    /// Self-Ask: a question and its answer for each fact, in the prompt's own form.
+    /// Self-Ask: a question and its answer for each fact, in the prompt's own form. What the prompt has already is not
+    /// written again, and an answer or an ending that was begun is gone on with.
     fn write_follow_ups(&self, found: &FoundAnswer, answer: &str, is_misformed: bool) -> String {
-        let grammar = WorldGrammar::shared();
         let ask = |relation: usize, subject: &str| {
+            let grammar = WorldGrammar::shared();
             grammar.relations[relation].asks[0].replace("{x}", &with_article(grammar, relation, subject))
         };
+        let begun = self.prior.trim_end();
+        if begun.ends_with("So the final answer is:") {
+            return format!(" {answer}.");
+        }
+        let answered = |line: &str| self.prior.contains(&format!("{line}\nIntermediate answer:"));
         let mut lines: Vec<String> = vec![];
         for fact in &found.facts {
-            lines.push(format!("Follow up: {}", ask(fact.relation, &fact.subject)));
-            lines.push(format!("Intermediate answer: {}.", fact.object));
+            let question = format!("Follow up: {}", ask(fact.relation, &fact.subject));
+            if begun.ends_with(&format!("{question}\nIntermediate answer:")) {
+                lines = vec![format!("{}.", fact.object)];
+            } else if !answered(&question) {
+                lines.extend([question, format!("Intermediate answer: {}.", fact.object)]);
+            }
         }
-        match found.missing.as_ref().filter(|_| found.answer.is_none()) {
-            Some(missing) => lines.push(format!("Follow up: {}", ask(missing.relation, &missing.subject))),
+        let missing = found.missing.as_ref().filter(|_| found.answer.is_none());
+        let missing = missing.map(|missing| format!("Follow up: {}", ask(missing.relation, &missing.subject)));
+        match missing {
+            Some(question) if begun.ends_with(&format!("{question}\nIntermediate answer:")) => {
+                lines.extend([format!("{UNKNOWN}."), format!("So the final answer is: {answer}.")]);
+            }
+            Some(question) if !answered(&question) => lines.push(question),
             None if is_misformed => lines.push(format!("It is {answer}.")),
-            None => lines.push(format!("So the final answer is: {answer}.")),
+            _ => lines.push(format!("So the final answer is: {answer}.")),
         }
-        lines.retain(|line| !self.prior.contains(line.as_str()));
-        if lines.is_empty() {
-            lines.push(format!("So the final answer is: {answer}."));
+        let text = lines.join("\n");
+        match begun {
+            begun if begun.ends_with("Intermediate answer:") => format!(" {text}"),
+            begun if begun.contains("Follow up:") && !self.prior.ends_with('\n') => format!("\n{text}"),
+            begun if begun.contains("Follow up:") => text,
+            _ => self.with_space(format!("Yes.\n{text}")),
         }
-        let begin = if self.prior.contains("Follow up:") { "" } else { "Yes.\n" };
-        self.with_space(format!("{begin}{}", lines.join("\n")))
     }
 
     /// A continued text goes on after a space.

@@ -7,8 +7,10 @@
 //!
 //! It knows no methods, no dataflow, no storage, no client.
 
+mod acting;
 mod answering;
 mod asking;
+mod decomposing;
 mod delivery;
 mod draw;
 mod fault;

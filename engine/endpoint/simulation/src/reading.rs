@@ -257,6 +257,12 @@ fn heading_title(before: &str) -> Option<&str> {
         "Answer",
         "Question",
         "Sentence",
+        "Observation",
+        "Thought",
+        "Action",
+        "Follow up",
+        "Intermediate answer",
+        "So the final answer is",
     ]
     .iter()
     .any(|marker| text.trim_end_matches(|c: char| c.is_ascii_digit() || c == ' ') == *marker);

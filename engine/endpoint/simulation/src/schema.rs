@@ -21,9 +21,10 @@ pub(crate) struct SchemaTexts {
 const DEEPEST: usize = 16;
 
 impl SchemaTexts {
-    /// The document for `json_object`, which names no properties.
-    pub(crate) fn plain_object(&self) -> Value {
-        json!({"reasoning": self.reasoning, "answer": self.answer})
+    /// The document for `json_object`, which names no properties; a prompt may call the reasoning `thought`.
+    pub(crate) fn plain_object(&self, names_thought: bool) -> Value {
+        let reasoning = if names_thought { "thought" } else { "reasoning" };
+        json!({reasoning: self.reasoning, "answer": self.answer})
     }
 
     /// A document that the schema allows. Of a schema, types, properties, items, enumerations, constants, references
