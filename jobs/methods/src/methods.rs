@@ -23,6 +23,8 @@ macro_rules! methods {
 methods! {
     efficientrag::EfficientRag,
     efficientrag_data::EfficientRagData,
+    fsm::Fsm,
+    fsm_baseline::FsmBaseline,
     given::GivenPassages,
     iterative_title::IterativeTitle,
     one_step::OneStep,
