@@ -97,6 +97,10 @@ impl Method for Fsm {
         self.settings.parameters.wants_support()
     }
 
+    fn has_form(&self) -> bool {
+        true
+    }
+
     fn most_ranked(&self) -> Option<u32> {
         let FsmParameters { most_rounds, backtracks, .. } = self.settings.parameters;
         // A round finds one paragraph.

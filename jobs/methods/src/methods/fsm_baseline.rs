@@ -105,6 +105,10 @@ impl Method for FsmBaseline {
         self.settings.parameters.wants_support()
     }
 
+    fn has_form(&self) -> bool {
+        true
+    }
+
     fn most_ranked(&self) -> Option<u32> {
         // It does not rank.
         Some(0)

@@ -140,8 +140,7 @@ fn whole_number(index: &Value) -> Option<u64> {
 
 fn is_same_title(own: &str, named: &str, titles: TitleMatch) -> bool {
     let folded = |title: &str| {
-        let words: Vec<String> =
-            title.replace('_', " ").split_whitespace().map(str::to_lowercase).collect();
+        let words: Vec<String> = title.replace('_', " ").split_whitespace().map(str::to_lowercase).collect();
         words.join(" ")
     };
     own == named || (titles == TitleMatch::Folded && folded(own) == folded(named))
@@ -185,7 +184,8 @@ mod tests {
             ..PassageText::new(PassageId(id), title, "A b. C d.")
         };
         let paragraphs = GivenParagraphs { texts: vec![text(4, "Up", vec![5, 9]), text(7, "UP", vec![9])] };
-        let named = json!([["Up", 1], ["Up", 1], ["Up", "1"], ["UP", 1], ["Down", 0], {"title": "UP", "index": 0}, "Up"]);
+        let named =
+            json!([["Up", 1], ["Up", 1], ["Up", "1"], ["UP", 1], ["Down", 0], {"title": "UP", "index": 0}, "Up"]);
         let named: Vec<Value> = named.as_array().unwrap().clone();
         let found = |passage, sentence| SupportingSentence { passage: PassageId(passage), sentence };
         let other = |title: &str, sentence: &str| NamedSentence { title: title.into(), sentence: sentence.into() };

@@ -82,11 +82,9 @@ pub(super) const AS_CODE: &[(&str, &str)] = &[
 
 impl FsmParameters {
     pub(super) fn check(&self) -> Result<(), MethodError> {
-        for (name, value) in [
-            ("most_rounds", self.most_rounds),
-            ("answer_words", self.answer_words),
-            ("final_words", self.final_words),
-        ] {
+        for (name, value) in
+            [("most_rounds", self.most_rounds), ("answer_words", self.answer_words), ("final_words", self.final_words)]
+        {
             at_least_one(KIND, name, value)?;
         }
         check_setting(KIND, self.setting)?;
@@ -201,7 +199,12 @@ pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
     info("answer_words", "integer, at least 1", Some("5"), "Most words of a sub-answer, as its prompt says."),
     info("limit_words", "true or false", Some("true"), "Whether a longer sub-answer breaks its form."),
     info("final_words", "integer, at least 1", Some("10"), "Most words of the answer, as the review's prompt says."),
-    info("history", "integer, at least 0", Some("4"), "Earlier messages that each prompt but the review's begins with."),
+    info(
+        "history",
+        "integer, at least 0",
+        Some("4"),
+        "Earlier messages that each prompt but the review's begins with.",
+    ),
     info(
         "reading",
         "\"tolerant\" or \"strict\"",
@@ -219,7 +222,12 @@ pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
     info("prompts", "table of texts by step", Some("{}"), "Prompts in place of the project's own."),
     info("temperature", "number, 0 for greedy", Some("0.8"), "The generator's; greedy texts have no penalty."),
     info("top_p", "number above 0, at most 1", Some("0.8"), "The generator's nucleus."),
-    info("repetition_penalty", "number above 0, 1 for none", Some("1.1"), "The generator's penalty of repeated tokens."),
+    info(
+        "repetition_penalty",
+        "number above 0, 1 for none",
+        Some("1.1"),
+        "The generator's penalty of repeated tokens.",
+    ),
     info("max_tokens", "integer, at least 1", Some("500"), "Most tokens of a text."),
     info("json", "true or false", Some("false"), "Whether the service must promise JSON objects."),
     info("draw", "integer, at least 0", Some("0"), "Numbers replicates: another draw has other samples."),

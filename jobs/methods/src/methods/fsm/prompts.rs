@@ -74,8 +74,7 @@ const CHECK: PromptSource = ("check", own!("check"), &["subquestion", "answer"])
 const REVISE: PromptSource = ("revise", own!("revise"), &["question", "subquestion", "answer"]);
 const REWRITE: PromptSource = ("rewrite", own!("rewrite"), &["form", "problem", "text"]);
 const REVIEW: PromptSource = ("review", own!("review"), &["paragraphs", "steps", "question", "words"]);
-const REVIEW_SUPPORT: PromptSource =
-    ("review", own!("review_support"), &["paragraphs", "steps", "question", "words"]);
+const REVIEW_SUPPORT: PromptSource = ("review", own!("review_support"), &["paragraphs", "steps", "question", "words"]);
 
 /// The prompts of a configuration.
 pub(super) struct FsmPrompts {

@@ -1,8 +1,8 @@
 //! The machine of one question.
 
 use super::FsmSettings;
-use super::parameters::FsmVariant;
 use super::paragraphs::GivenParagraphs;
+use super::parameters::FsmVariant;
 use super::prompts::{ChatTurn, FsmStep};
 use super::replies::{self, FormProblem, ReadReply, ReplyReading, excerpt};
 use crate::machine::{Machine, MachineStep, Question};
@@ -237,7 +237,8 @@ impl FsmMachine {
         let title = reply.text(replies::TITLE)?;
         let answer = reply.text(replies::ANSWER)?;
         let found = self.paragraphs.with_title(&title, super::paragraphs::TitleMatch::Folded);
-        let passage = found.map(|text| text.passage).ok_or_else(|| format!("no paragraph has the title \"{title}\""))?;
+        let passage =
+            found.map(|text| text.passage).ok_or_else(|| format!("no paragraph has the title \"{title}\""))?;
         let words = answer.split_whitespace().count();
         if parameters.limit_words && words > parameters.answer_words as usize {
             return Err(format!("the answer has {words} words, not at most {}", parameters.answer_words));
@@ -415,10 +416,23 @@ impl FsmMachine {
 enum NextStep {
     /// The sub-question of a compound question.
     Decomposed(Option<String>),
-    Judged { identical: bool },
-    Found { answer: String, passage: PassageId, evidence: Box<ReadReply> },
+    Judged {
+        identical: bool,
+    },
+    Found {
+        answer: String,
+        passage: PassageId,
+        evidence: Box<ReadReply>,
+    },
     /// The part of a compound answer.
     Checked(Option<String>),
-    Revised { question: String, relation: Option<String> },
-    Reviewed { answer: String, explanation: Option<String>, evidence: Box<ReadReply> },
+    Revised {
+        question: String,
+        relation: Option<String>,
+    },
+    Reviewed {
+        answer: String,
+        explanation: Option<String>,
+        evidence: Box<ReadReply>,
+    },
 }

@@ -141,7 +141,12 @@ pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
         Some("null"),
         "The prompt; {words} in it is `final_words`.",
     ),
-    info("final_words", "integer, at least 1", Some("10"), "Most words of the answer, as the prompt of setting 2 says."),
+    info(
+        "final_words",
+        "integer, at least 1",
+        Some("10"),
+        "Most words of the answer, as the prompt of setting 2 says.",
+    ),
     info(
         "reading",
         "\"tolerant\" or \"strict\"",
@@ -153,7 +158,12 @@ pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
     info("sentence_numbers", "true or false", Some("true"), "Whether sentences stand with their index in setting 2."),
     info("temperature", "number, 0 for greedy", Some("0.8"), "The generator's; greedy texts have no penalty."),
     info("top_p", "number above 0, at most 1", Some("0.8"), "The generator's nucleus."),
-    info("repetition_penalty", "number above 0, 1 for none", Some("1.1"), "The generator's penalty of repeated tokens."),
+    info(
+        "repetition_penalty",
+        "number above 0, 1 for none",
+        Some("1.1"),
+        "The generator's penalty of repeated tokens.",
+    ),
     info("max_tokens", "integer, at least 1", Some("500"), "Most tokens of the text."),
     info("json", "true or false", Some("false"), "Whether the service must promise a JSON object."),
     info("draw", "integer, at least 0", Some("0"), "Numbers replicates: another draw has other samples."),
