@@ -21,6 +21,7 @@ macro_rules! methods {
 
 // In alphabetical order.
 methods! {
+    alce::Alce,
     decompose::Decompose,
     efficientrag::EfficientRag,
     efficientrag_data::EfficientRagData,
@@ -29,6 +30,7 @@ methods! {
     given::GivenPassages,
     iter_retgen::IterRetGen,
     iterative_title::IterativeTitle,
+    migres::Migres,
     one_step::OneStep,
     oracle::Oracle,
     promptrank::PromptRank,
