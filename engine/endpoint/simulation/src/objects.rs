@@ -1,4 +1,4 @@
-//! Fills the JSON objects that a prompt describes in words: `Reply with one JSON object and nothing else: {"simple": ..}`.
+//! Fills the JSON objects that a prompt describes in words: `one JSON object and nothing else: {"simple": ..}`.
 //!
 //! These are the contracts of FSM (`jobs/methods/src/methods/fsm.rs`) and of readers with supporting facts. A question
 //! is taken apart by its own words: the innermost relation of a noun phrase is the first sub-question.

@@ -1,7 +1,8 @@
 //! `fsm_baseline`: one prompt over the paragraphs given with the question: the baselines of FSM.
 //!
-//! FSM (arXiv 2407.02964), appendix B.3: Normal, COT, SP-COT (there a zero-shot prompt with six shapes of decompositions,
-//! not the pipeline of its paper) and ReAct (as printed: the model writes thoughts, actions and observations itself).
+//! FSM (arXiv 2407.02964), appendix B.3: Normal, COT, SP-COT (there a zero-shot prompt with six shapes of
+//! decompositions, not the pipeline of its paper) and ReAct (as printed: the model writes thoughts, actions and
+//! observations itself).
 //!
 //! ```text
 //! state   | response                      | next    | asks or ends with

@@ -1,7 +1,7 @@
 //! `format`: whether to give the share of outcomes whose texts kept to the form that their prompts ask for.
 //!
-//! FSM (arXiv 2407.02964), section 3.1: "format", the accuracy of the output format. It is defined for methods with such
-//! a form, also for outcomes that failed: these did not keep to it. A text that was read after repairs did not either.
+//! FSM (arXiv 2407.02964), section 3.1: "format", the accuracy of the output format. It is defined for methods with
+//! such a form, also for outcomes that failed: these did not keep to it. Nor did texts that were read after repairs.
 
 use super::MeasureKey;
 use crate::answer::Profile;

@@ -38,8 +38,8 @@ impl FsmStep {
             (Self::Decompose, _) => "a JSON object with the keys \"simple\" (true or false) and \"subquestion\"",
             (Self::Judge, _) => "a JSON object with the key \"identical\" (true or false)",
             (Self::Search, false) => {
-                "a JSON object with the keys \"question\", \"paragraph title\" (the title of one of the paragraphs) and \
-                 \"answer\" (a few words)"
+                "a JSON object with the keys \"question\", \"paragraph title\" (the title of one of the paragraphs) \
+                 and \"answer\" (a few words)"
             }
             (Self::Search, true) => {
                 "a JSON object with the keys \"question\", \"paragraph title\" (the title of one of the paragraphs), \
