@@ -19,6 +19,7 @@ mod language;
 mod ledger;
 mod limits;
 mod model;
+mod objects;
 mod port;
 mod reading;
 mod refusal;
