@@ -78,8 +78,8 @@ impl CommitQueue {
     pub(super) fn push(&self, mut ready: ReadyCohorts) {
         ready.commits = 1;
         let mut waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        match waiting.commits.back_mut() {
-            Some(_) if waiting.commits.len() < MOST_WAITING => waiting.commits.push_back(ready),
+        let full = waiting.commits.len() >= MOST_WAITING;
+        match waiting.commits.back_mut().filter(|_| full) {
             Some(last) => last.append(ready),
             None => waiting.commits.push_back(ready),
         }
