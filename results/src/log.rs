@@ -35,10 +35,7 @@ const AHEAD: u64 = 64;
 ///
 /// # Errors
 /// An error of the store.
-pub fn finished_generations(
-    store: &Store,
-    runs: &[String],
-) -> Result<Vec<Result<Option<u64>, LogError>>, StoreError> {
+pub fn finished_generations(store: &Store, runs: &[String]) -> Result<Vec<Result<Option<u64>, LogError>>, StoreError> {
     let folders: Vec<String> = runs.iter().map(|run| layout::log_folder(run)).collect();
     let mut last = Vec::new();
     for (at, (listed, run)) in store.list_many(&folders)?.into_iter().zip(runs).enumerate() {

@@ -160,7 +160,7 @@ mod tests {
         for (path, written) in [(&file, &file), (&folder, &folder.join("passages"))] {
             std::fs::write(written, "bytes").unwrap();
             let read = Cell::new(0);
-            let mut verify = |started_ago: u64, sound: bool| {
+            let verify = |started_ago: u64, sound: bool| {
                 let checks = checks(dir.path(), Duration::from_secs(started_ago));
                 let before = read.get();
                 let checked = checks.verify_once(path, || {

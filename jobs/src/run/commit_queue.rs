@@ -114,7 +114,8 @@ mod tests {
 
     fn ready(cohort: u64) -> ReadyCohorts {
         // Each part has rows of two cohorts.
-        let parts = [cohort / 2, cohort.div_ceil(2)].map(|n| WrittenPart { name: format!("part {n}"), check: FileCheck::of(b"") });
+        let parts = [cohort / 2, cohort.div_ceil(2)]
+            .map(|n| WrittenPart { name: format!("part {n}"), check: FileCheck::of(b"") });
         let mut usage = UsageSums::default();
         usage.add("bm25", Usage { requests: 1, ..Usage::default() });
         ReadyCohorts {
@@ -169,7 +170,9 @@ mod tests {
             other.push(ready(7));
             other.close();
         });
-        assert!(matches!(queue.take_next(Duration::from_secs(60)), QueueLook::Ready(found, false) if found.cohorts[0].cohort == 7));
+        assert!(
+            matches!(queue.take_next(Duration::from_secs(60)), QueueLook::Ready(found, false) if found.cohorts[0].cohort == 7)
+        );
         assert!(matches!(queue.take_next(Duration::from_secs(60)), QueueLook::Closed));
         thread.join().expect("it does not panic");
     }

@@ -158,10 +158,10 @@ mod tests {
     fn a_full_backlog_admits_nothing_and_wakes_the_admission_when_there_is_room() {
         const QUESTIONS: u64 = 5;
         const PATIENCE: Duration = Duration::from_secs(60);
-        let (sender, receiver) = sync_channel(1);
-        let batch = (0..QUESTIONS).map(|index| (0, QuestionRow { index, ..QuestionRow::default() })).collect();
-        sender.send(batch).expect("there is room");
-        timely::execute_directly(move |worker| {
+        timely::execute_directly(|worker| {
+            let (sender, receiver) = sync_channel(1);
+            let batch = (0..QUESTIONS).map(|index| (0, QuestionRow { index, ..QuestionRow::default() })).collect();
+            sender.send(batch).expect("there is room");
             let waker = OperatorWaker::default();
             let backlog = WriteBacklog::new("outcomes", 3, &waker);
             let control = FeedControl { waker, gate: Gate::default(), backlogs: vec![backlog.clone()] };

@@ -154,8 +154,8 @@ mod tests {
         let store = Store::open("memory:").expect("it opens");
         let writer_id = WriterId { run: "run".into(), generation: 1, worker: 0 };
         let counts = WriteCounts { open: Arc::default(), backlog: WriteBacklog::unbounded() };
-        let mut writer = OutcomeWriter::new(&store, writer_id, &usage, counts, RunFault::default())
-            .expect("a thread starts");
+        let mut writer =
+            OutcomeWriter::new(&store, writer_id, &usage, counts, RunFault::default()).expect("a thread starts");
         let tickets = TicketBox::<Receipt>::default();
         // The requests of a cohort are counted before some are answered from the journal; the last one is read anew,
         // and metered before its time is counted.

@@ -138,8 +138,7 @@ pub fn render(worker: &mut Worker, parts: WorkerParts) -> Result<(), JobError> {
         catalogue.infos().filter(|(_, info)| info.paid).map(|(name, _)| Arc::clone(name)).collect(),
     )?;
     let counts = WriteCounts { open: parts.open_writes, backlog: parts.backlogs.outcomes };
-    let outcome_writer =
-        OutcomeWriter::new(&parts.store, parts.writer_id, &parts.usage, counts, parts.fault.clone())?;
+    let outcome_writer = OutcomeWriter::new(&parts.store, parts.writer_id, &parts.usage, counts, parts.fault.clone())?;
     let (committer, before, corrections, waker) = match parts.leader {
         Some(leader) => (Some(leader.committer), leader.before, leader.corrections, leader.waker),
         None => (None, Vec::new(), channel().1, OperatorWaker::default()),
