@@ -9,9 +9,10 @@
 //!
 //! Nothing begins before the notices of all workers have arrived: all workers then decide alike about the pieces and
 //! their destinations. To begin a piece may be work (a passage is tokenised), so an activation begins a few, and the
-//! operator activates itself for the rest: other operators of the worker run in between. All items have the first timestamp. A worker holds it until its last piece has ended, so
-//! downstream the end of the input means "everything is there". A failed production reports its error by other means,
-//! and its worker holds the timestamp for good: an end would be a lie.
+//! operator activates itself for the rest: other operators of the worker run in between. All items have the first
+//! timestamp. A worker holds it until its last piece has ended, so downstream the end of the input means "everything is
+//! there". A failed production reports its error by other means, and its worker holds the timestamp for good: an end
+//! would be a lie.
 
 use crate::ticket::{Mailbox, Ticket};
 use timely::container::CapacityContainerBuilder;

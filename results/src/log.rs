@@ -27,8 +27,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The most records requested beyond the last known one.
 const AHEAD: u64 = 64;
 
-/// The generations that finished `runs`, in their order, each read from the last record of its log alone; `None` if that
-/// record does not tell. An unreadable one does not hide the others.
+/// The generations that finished `runs`, in their order, each read from the last record of its log alone; `None` if
+/// that record does not tell. An unreadable one does not hide the others.
 ///
 /// A `Final` record counts if nothing came between the state that its writer saw and the record: the name of its tables
 /// has the number of records then.

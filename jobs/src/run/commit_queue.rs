@@ -1,7 +1,7 @@
 //! Complete cohorts on their way to the committing thread.
 //!
-//! While a slow log takes a commit, the cohorts behind it gather in few later commits, so the queue's memory is bounded:
-//! each commit holds all live figures, a cohort a few numbers.
+//! While a slow log takes a commit, the cohorts behind it gather in few later commits, so the queue's memory is
+//! bounded: each commit holds all live figures, a cohort a few numbers.
 
 use super::evaluator::TallyKey;
 use super::writes::WrittenPart;
@@ -170,9 +170,8 @@ mod tests {
             other.push(ready(7));
             other.close();
         });
-        assert!(
-            matches!(queue.take_next(Duration::from_secs(60)), QueueLook::Ready(found, false) if found.cohorts[0].cohort == 7)
-        );
+        let next = queue.take_next(Duration::from_secs(60));
+        assert!(matches!(next, QueueLook::Ready(found, false) if found.cohorts[0].cohort == 7));
         assert!(matches!(queue.take_next(Duration::from_secs(60)), QueueLook::Closed));
         thread.join().expect("it does not panic");
     }
