@@ -153,6 +153,13 @@ mod tests {
     use std::sync::Arc;
     use std::time::{Duration, Instant};
     use timely::dataflow::operators::Inspect;
+    use timely::worker::Worker;
+
+    fn settle(worker: &mut Worker) {
+        for _ in 0..20 {
+            worker.step();
+        }
+    }
 
     #[test]
     fn a_full_backlog_admits_nothing_and_wakes_the_admission_when_there_is_room() {
@@ -173,7 +180,7 @@ mod tests {
                 admit(scope, feed, &credits, &counters).inspect(move |row| log.borrow_mut().push(row.index));
             });
             let writes: Vec<_> = (0..3).map(|_| backlog.begin_write(1)).collect();
-            (0..20).for_each(|_| drop(worker.step()));
+            settle(worker);
             assert!(admitted.borrow().is_empty(), "the writers have three outcomes to write");
             // From the writer's thread. Nothing else activates the admission.
             std::thread::spawn(move || drop(writes));
@@ -184,14 +191,14 @@ mod tests {
             }
             let write = backlog.begin_write(3);
             credits.give_back(2);
-            (0..20).for_each(|_| drop(worker.step()));
+            settle(worker);
             assert_eq!(*admitted.borrow(), [0, 1], "a credit alone admits nothing");
             drop(write);
-            (0..20).for_each(|_| drop(worker.step()));
+            settle(worker);
             assert_eq!(*admitted.borrow(), [0, 1, 2, 3]);
             drop(sender);
             credits.give_back(4);
-            (0..20).for_each(|_| drop(worker.step()));
+            settle(worker);
         });
     }
 }
