@@ -8,6 +8,7 @@ pub mod export;
 pub mod failures;
 pub mod measure_means;
 mod named_passages;
+pub mod paid;
 pub mod plan;
 pub mod publish;
 pub mod replicates;

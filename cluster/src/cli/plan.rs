@@ -51,6 +51,12 @@ pub(crate) fn plan(places: &PlaceArguments, arguments: PlanArguments) -> Result<
          them; it counts each request as asked, and equal requests are computed once",
         plan.sample
     ));
+    for (name, estimate) in &plan.estimated_money {
+        print::line(&format!(
+            "`{name}` costs at most {:.6} {}, with every text as long as it may be and no answer from the journal",
+            estimate.money, estimate.currency
+        ));
+    }
     if !plan.bounds.is_empty() {
         print::line(
             "`at most`: these requests follow guessed answers of models, so that questions go on as long as they may",

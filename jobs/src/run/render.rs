@@ -16,6 +16,7 @@ use crate::services::answer_index::AnswerIndex;
 use crate::services::dense::shards::ShardedSearch;
 use crate::services::dispatcher::{DispatcherParts, ServiceDispatcher, ServingOptions};
 use crate::services::usage::ServiceCounters;
+use crate::spending::SpendingLedger;
 use crate::waker::OperatorWaker;
 use hopeval_measures::MeasureBuffers;
 use hopeval_operators::OperatorCounters;
@@ -72,6 +73,8 @@ pub struct WorkerParts {
     pub open_writes: Arc<AtomicUsize>,
     /// The first error.
     pub fault: RunFault,
+    /// Permits spending; `None` where no service costs money.
+    pub spending: Option<SpendingLedger>,
     /// Additional parts of worker 0.
     pub leader: Option<LeaderParts>,
 }
@@ -103,6 +106,7 @@ pub fn render(worker: &mut Worker, parts: WorkerParts) -> Result<(), JobError> {
         usage: &parts.usage,
         fault: &parts.fault,
         gate: &parts.gate,
+        spending: parts.spending.as_ref(),
         inlet,
     };
     let dispatcher = ServiceDispatcher::open(catalogue, shared, options)?;

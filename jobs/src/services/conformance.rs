@@ -122,7 +122,8 @@ fn answers_once(kind: &ServiceKind, catalogue: &Catalogue, requests: &[Request],
     let corpus = Arc::clone(&catalogue.corpus);
     let (fault, gate, worker, inlet) = (RunFault::default(), Gate::default(), 0, None);
     let (name_of, counted) = (Arc::clone(&name), Arc::clone(&usage));
-    let thread = ServiceThread { corpus, name: name_of, usage: counted, fault, gate, worker, batch, inlet };
+    let spending = None;
+    let thread = ServiceThread { corpus, name: name_of, usage: counted, fault, gate, worker, batch, spending, inlet };
     service.serve(&thread, &tasks);
     let answered = tickets.wait_for(asked.len(), PATIENCE).expect("every request is answered");
     let mut slots = BTreeSet::new();

@@ -22,6 +22,7 @@ use super::usage::{ServiceCounters, UsageCounters, add};
 use crate::error::JobError;
 use crate::fault::RunFault;
 use crate::mode::TimingMode;
+use crate::spending::SpendingLedger;
 use crate::thread_start::start_thread;
 use hopeval_methods::{FailureKind, Request, Response};
 use hopeval_operators::RequestKey;
@@ -70,6 +71,8 @@ pub struct DispatcherParts<'a> {
     pub fault: &'a RunFault,
     /// Lets services begin batches.
     pub gate: &'a Gate,
+    /// Permits spending.
+    pub spending: Option<&'a SpendingLedger>,
     /// The entry of queries of dense indexes to all workers; `None` for a single worker.
     pub inlet: Option<&'a QueryInlet>,
 }
@@ -85,7 +88,7 @@ impl ServiceDispatcher {
         parts: DispatcherParts<'_>,
         options: ServingOptions,
     ) -> Result<Self, JobError> {
-        let DispatcherParts { answer_index, usage, fault, gate, inlet } = parts;
+        let DispatcherParts { answer_index, usage, fault, gate, spending, inlet } = parts;
         let ServingOptions { batch, mode, worker } = options;
         let mut queues = BTreeMap::new();
         for (name, service) in catalogue.journalled_services() {
@@ -98,6 +101,7 @@ impl ServiceDispatcher {
                 gate: gate.clone(),
                 worker,
                 batch,
+                spending: spending.cloned(),
                 inlet: inlet.cloned(),
             };
             let service = Arc::clone(service);
