@@ -204,9 +204,9 @@ impl SharedLedger {
             if state.ended {
                 return None;
             }
-            let now = self.start.elapsed();
-            let pause = match state.account.note_need(now, state.flushing) {
-                NoteNeed::Now => return Some(state.account.begin_note(now, state.flushing)),
+            let (now, flushing) = (self.start.elapsed(), state.flushing);
+            let pause = match state.account.note_need(now, flushing) {
+                NoteNeed::Now => return Some(state.account.begin_note(now, flushing)),
                 NoteNeed::After(pause) => pause,
                 NoteNeed::None => LONGEST_PAUSE,
             };
