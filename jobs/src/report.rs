@@ -10,6 +10,7 @@ pub mod measure_means;
 mod named_passages;
 pub mod paid;
 pub mod plan;
+pub mod probe;
 pub mod publish;
 pub mod replicates;
 pub mod requests;

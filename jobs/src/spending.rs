@@ -6,18 +6,18 @@
 //!                            +-- beyond the durable allowance: a note raises it first
 //! ```
 //!
-//! *Never beyond the cap, even by kills.* A killed process has paid for calls that no journal knows. So the store always
-//! has a note that says: *this service has cost, or may cost, at most so much*. An attempt is permitted only within the
-//! last durable note, and no note allows more than the cap. The next generation reads the note and takes all of it for
-//! spent. What the note allows beyond the answers that are journalled is *unanswered* money.
+//! *Never beyond the cap, even by kills.* A killed process has paid for calls that no journal knows. So the store
+//! always has a note that says: *this service has cost, or may cost, at most so much*. An attempt is permitted only
+//! within the last durable note, and no note allows more than the cap. The next generation reads the note and takes all
+//! of it for spent. What the note allows beyond the answers that are journalled is *unanswered* money.
 //!
 //! *Not a write for each call.* Bounds are larger than bills, so what comes back pays for new calls, and a note leaves
-//! room for about half a second of growth, at most for [`account::HEADROOM_SHARE`] of the cap. Calls that find no room
-//! wait together for one note.
+//! room for about half a second of growth, at most for half a hundredth of the cap. Calls that find no room wait
+//! together for one note.
 //!
-//! *One owner.* All endpoints of a run are asked by process 0. Notes are numbered and put if absent, and each generation
-//! writes one before it permits anything. A process that was taken for dead finds its next number taken, so the
-//! allowance that it still has is the one that its successor has counted as spent.
+//! *One owner.* All endpoints of a run are asked by process 0. Notes are numbered and put if absent, and each
+//! generation writes one before it permits anything. A process that was taken for dead finds its next number taken, so
+//! the allowance that it still has is the one that its successor has counted as spent.
 //!
 //! | module | content |
 //! | --- | --- |

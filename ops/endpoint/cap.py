@@ -2,8 +2,8 @@
 
 Each run has a store of its own and a simulated server of its own, whose log counts the money of every call that it
 answered, whoever took the answer. The job is EfficientRAG over a generated world, whose final answers come from the
-endpoint: one call for each question and value of `k`, with 200 in flight. A warm store has the answers of the small
-models of the binary, so that a run is calls and little else.
+endpoint: one call for each question and value of `max_tokens`, with 200 in flight. A warm store has the answers of the
+small models of the binary, so that a run is calls and little else.
 
 | group   | runs | what is done                                                                                       |
 | ------- | ---- | -------------------------------------------------------------------------------------------------- |
@@ -15,8 +15,9 @@ Each run must end with 2 at the cap and name the command that goes on. Then: the
 least 95 % of it; `hopeval show` counts no more than the log, and the log no more than counted and unanswered together.
 Every tenth run goes on with the command, and must end well with the tables of a run without a cap.
 
-A killed run loses the bounds of the calls in flight, less what they really cost, since nobody knows what became of
-them: without `tokenizer` a bound takes each byte of a prompt for a token. So its cap is larger (`--killed-cap`).
+Caps are shares of the money of all questions. A killed run loses the bounds of the calls in flight, less what they
+really cost, since nobody knows what became of them: without `tokenizer` a bound takes each byte of a prompt for a
+token. So its cap is larger (`--killed-share`).
 
     python3 ops/endpoint/cap.py --binary target/debug/hopeval --folder DIR --results FILE [--runs 50] [--seed N]
 
@@ -63,20 +64,21 @@ concurrency = 200
 [service.llm.price]
 input = 1.0
 output = 2.0
-request = 0.0001
+request = 0.0002
 [method.efficientrag]
 kind = "efficientrag"
 retriever = "bm25"
 labeler = "labeler"
 filter = "filter"
 generator = "llm"
+k = 3
 [method.efficientrag.sweep]
-k = {k}
+max_tokens = {tokens}
 [run]
 in_flight = 400
 {cap}
 """
-PRICES = ["price.input=1.0", "price.cached_input=1.0", "price.output=2.0", "price.request=0.0001"]
+PRICES = ["price.input=1.0", "price.cached_input=1.0", "price.output=2.0", "price.request=0.0002"]
 
 
 class Server:
@@ -118,10 +120,12 @@ class Runner:
         self.folder = pathlib.Path(arguments.folder).resolve()
         self.folder.mkdir(parents=True, exist_ok=True)
 
-    def job(self, url, revision, cap, questions, k):
+    def job(self, url, revision, cap, arguments):
         path = self.folder / f"job-{revision}.toml"
         limit = f"cap = {{ money = {cap} }}" if cap else ""
-        path.write_text(JOB.format(url=url, revision=revision, cap=limit, questions=questions, k=k))
+        path.write_text(JOB.format(url=url, revision=revision, cap=limit,
+                                   questions=arguments.questions,
+                                   tokens=list(range(24, 24 + arguments.points))))
         return path
 
     def command(self, *arguments, store):
@@ -173,20 +177,19 @@ def kill_with_calls_in_flight(runner, command, server, answers, least):
     return summary["in_flight"]
 
 
-def one_run(runner, arguments, number, group, warm, draws, expected):
+def one_run(runner, arguments, number, group, cap, warm, draws, expected):
     store = runner.folder / f"store-{number}"
     shutil.copytree(warm, store)
     shutil.rmtree(store / "runs", ignore_errors=True)
     log = runner.folder / f"calls-{number}.jsonl"
     server = Server(runner.binary, log, "latency.first_ms=150", "latency.sigma=0.5", f"seed={number}")
-    cap = arguments.killed_cap if group == "killed" else arguments.cap
-    job = runner.job(server.url, f"run{number}", cap, arguments.questions, arguments.k)
+    job = runner.job(server.url, f"run{number}", cap, arguments)
     processes = "2" if group == "two" else "1"
     command = runner.command("run", str(job), "--processes", processes, store=store)
     killed = []
     if group == "killed":
-        in_flight = kill_with_calls_in_flight(runner, command, server, draws.randrange(200, 4000), arguments.in_flight // 3)
-        killed.append(in_flight)
+        answers = draws.randrange(100, arguments.questions * arguments.points // 2)
+        killed.append(kill_with_calls_in_flight(runner, command, server, answers, 60))
         command = runner.command("resume", only_run(store), store=store)
     ended = runner.run(command)
     summary = server.settle()
@@ -230,7 +233,7 @@ def warm_store(runner, arguments):
     """A store with the answers of the small models, and the tables of a run without a cap."""
     store = runner.folder / "warm"
     server = Server(runner.binary, runner.folder / "warm.jsonl")
-    job = runner.job(server.url, "warm", None, arguments.questions, arguments.k)
+    job = runner.job(server.url, "warm", None, arguments)
     began = time.monotonic()
     ended = runner.run(runner.command("run", str(job), "--json", store=store))
     if ended.returncode != 0:
@@ -249,18 +252,15 @@ def main():
     parser.add_argument("--binary", required=True)
     parser.add_argument("--folder", required=True)
     parser.add_argument("--results", required=True)
-    parser.add_argument("--runs", type=int, default=50, help="three fifths plain, a fifth killed, a fifth on two processes")
-    parser.add_argument("--questions", type=int, default=1500)
-    parser.add_argument("--k", default="[2, 3, 4, 5, 6, 7, 8, 9, 10, 11]")
-    parser.add_argument("--cap", type=float, default=1.0)
-    parser.add_argument("--killed-cap", type=float, default=4.0)
-    parser.add_argument("--in-flight", type=int, default=200)
+    parser.add_argument("--runs", type=int, default=50, help="a fifth is killed, a fifth has two processes")
+    parser.add_argument("--questions", type=int, default=600)
+    parser.add_argument("--points", type=int, default=20, help="calls for each question")
+    parser.add_argument("--share", type=float, default=0.12)
+    parser.add_argument("--killed-share", type=float, default=0.9)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     runner, draws = Runner(arguments), random.Random(arguments.seed)
     warm, expected, whole = warm_store(runner, arguments)
-    if whole < 1.05 * max(arguments.cap, arguments.killed_cap):
-        sys.exit(f"all questions cost {whole:.3f}: the caps must be lower, or the questions more")
     fifth = arguments.runs // 5
     groups = ["killed"] * fifth + ["two"] * fifth
     groups += ["plain"] * (arguments.runs - len(groups))
@@ -272,7 +272,8 @@ def main():
         out.write(json.dumps(header) + "\n")
         for number, group in enumerate(groups, 1):
             began = time.monotonic()
-            result = one_run(runner, arguments, number, group, warm, draws, expected)
+            cap = round(whole * (arguments.killed_share if group == "killed" else arguments.share), 6)
+            result = one_run(runner, arguments, number, group, cap, warm, draws, expected)
             result["seconds"] = round(time.monotonic() - began, 1)
             results.append(result)
             out.write(json.dumps(result) + "\n")

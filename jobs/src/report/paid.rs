@@ -2,8 +2,8 @@
 //!
 //! Three amounts are never mixed. *Attributed* money is a configuration's, as if nothing were shared. *Incurred* money
 //! is that of the answers that the run has journalled, each once, in all of its generations; commits say less, since a
-//! kill loses what was not committed. *Unanswered* money is what the endpoints may have been paid beyond that: for calls
-//! that were under way at a kill, or whose answers were lost on the way. It is an upper bound.
+//! kill loses what was not committed. *Unanswered* money is what the endpoints may have been paid beyond that: for
+//! calls that were under way at a kill, or whose answers were lost on the way. It is an upper bound.
 
 use crate::error::JobError;
 use crate::job::file::Job;

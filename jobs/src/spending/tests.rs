@@ -73,6 +73,10 @@ fn notes_are_few_and_the_last_one_is_exact() {
     assert_eq!(last.allowed["llm"], SpentAmounts { calls: 1_001, tokens: 7_007, money_nanos: 100_040 });
     let kept = notes(&store);
     assert!(kept.len() == 2 && kept[0] == 0 && kept[1] < 100, "the first and the last one: {kept:?}");
+    let bytes = store.get(&layout::spending_note("r", 0)).unwrap();
+    let text = std::str::from_utf8(&bytes).unwrap().replace([' ', '\n'], "");
+    let stored = r#"{"version":1,"generation":1,"cap":{"money":1.0},"allowed":{"llm":{"calls":0,"tokens":0,"money_nanos":0}},"#;
+    assert!(text.starts_with(stored), "notes of all versions are read: {text}");
     // A damaged note is named, not passed over.
     let name = layout::spending_note("r", kept[1]);
     let mut bytes = store.get(&name).unwrap().to_vec();
