@@ -30,6 +30,7 @@ use hopeval_cluster::heartbeat::HeartbeatHandle;
 use hopeval_jobs::cache::ProgressReporter;
 use hopeval_jobs::places::Places;
 use hopeval_jobs::run::generation::Generation;
+use hopeval_jobs::spending::cap::SpendingCap;
 use join::GenerationPart;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -52,6 +53,8 @@ pub(crate) struct Process<'a> {
     pub(crate) membership: Membership,
     /// Its signals.
     pub(crate) interrupts: &'a Interrupts,
+    /// Changes of the run's cap.
+    pub(crate) raised_cap: SpendingCap,
     /// Shows the progress of a stage.
     pub(crate) report: ProgressReporter<'a>,
     /// Called once, when the first worker is ready to build its dataflow.

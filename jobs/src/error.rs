@@ -393,6 +393,27 @@ pub enum JobError {
         #[source]
         source: hopeval_endpoint::EndpointFault,
     },
+    /// The cap of the run's spending leaves no room for the next call.
+    #[error(
+        "[run.cap] `{key}` = {cap} is reached: {counted} are counted, {unanswered} unanswered, and the next call of \
+         [service.{service}] may cost {next}"
+    )]
+    CapReached {
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        cap: String,
+        /// Spent, by the servers' counts.
+        counted: String,
+        /// Bounds of calls that were sent and have no answer.
+        unanswered: String,
+        /// The service of the next call.
+        service: String,
+        /// The most that it may cost.
+        next: String,
+        /// A higher value, for a hint.
+        raised: String,
+    },
     /// Another generation of the run has begun.
     #[error("run {run}: generation {number} is over; {latest} has begun")]
     Over {
@@ -554,6 +575,14 @@ impl JobError {
             Self::EndpointFault { source, .. } => !source.may_pass(),
             Self::Endpoint { .. } => true,
             _ => false,
+        }
+    }
+
+    /// A setting with which a resumed run goes on, if its cap is reached.
+    pub fn raised_cap(&self) -> Option<String> {
+        match self {
+            Self::CapReached { key, raised, .. } => Some(format!("run.cap.{key}={raised}")),
+            _ => None,
         }
     }
 

@@ -24,6 +24,7 @@ pub mod prepare;
 pub mod report;
 pub mod run;
 pub mod services;
+pub mod spending;
 pub mod tune;
 pub mod waker;
 pub mod write_backlog;

@@ -3,7 +3,7 @@
 //!
 //! What: a simulated day of one segment a second, in memory, with a simulated clock: the most objects at any time, the
 //! objects left, the bytes written for each byte of answers, and the seconds of all merges; the same journal in a local
-//! folder, opened, and 100,000 values of it read at random. One process.
+//! folder, opened, scanned, and 100,000 values of it read at random. One process.
 //!
 //! Knobs: `HOPEVAL_BENCH_SEGMENTS` (86,400), `HOPEVAL_BENCH_RECORDS` in each (12, so that there are a million),
 //! `HOPEVAL_BENCH_BYTES` of an answer (600, random letters). Run with `cargo bench -p hopeval-results --bench merging`.
@@ -11,7 +11,7 @@
 
 use bytes::Bytes;
 use hopeval_results::journal::{
-    AnswerLocation, Journal, JournalEntry, JournalKey, MergingWriter, SegmentMerger, write_segment,
+    AnswerLocation, Journal, JournalEntry, JournalKey, MergingWriter, SegmentMerger, scan_run, write_segment,
 };
 use hopeval_results::{Store, layout};
 use std::collections::BTreeSet;
@@ -79,6 +79,17 @@ fn main() {
     let journal = Journal::open(&local, &[layout::JOURNAL.to_owned()], &|_| true, &BTreeSet::new()).unwrap();
     println!("open     {} answers from a local folder: {:.2} s", journal.len(), start.elapsed().as_secs_f64());
     assert_eq!((journal.len() as u64, journal.damaged().len()), (segments * records, 0));
+
+    // A resumed run with endpoints sums what it has spent.
+    let start = Instant::now();
+    let (mut scanned, mut size) = (0, 0);
+    let damaged = scan_run(&local, "run", &mut |entry| {
+        scanned += 1;
+        size += entry.value.len();
+        Ok(())
+    });
+    assert_eq!((scanned, damaged.unwrap().len()), (segments * records, 0));
+    println!("scan     {scanned} answers with their values, {} MB: {:.2} s", size / 1_000_000, start.elapsed().as_secs_f64());
 
     let wanted = (0..100_000).map(|n: u64| n.wrapping_mul(2_654_435_761) % (segments * records));
     let wanted: Vec<u64> = wanted.collect();

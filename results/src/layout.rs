@@ -9,6 +9,7 @@
 //!   runs/{run}/questions.parquet
 //!   runs/{run}/gold/{edit:06}.jsonl
 //!   runs/{run}/journal/...                                    as above: failures kept by this run only
+//!   runs/{run}/spending/{number:010}.json                     what endpoints have cost at most; the last one counts
 //!   runs/{run}/outcomes/{generation:06}-{worker:04}-{n:06}.parquet
 //!   runs/{run}/tables/{generation:06}-{records:06}/{table}.parquet   final tables, named by a `Final` record
 //!   runs/{run}/final/{table}.parquet                          the last ones again, for people: links or copies
@@ -150,6 +151,22 @@ pub fn segment_writer(name: &str) -> Option<(&str, u64)> {
 pub fn segment_created(name: &str) -> Option<u64> {
     segment_writer(name)?;
     name.rsplit_once('/')?.1.split_once('-')?.0.parse().ok()
+}
+
+/// The folder of the notes of a run's spending.
+pub fn spending_folder(run: &str) -> String {
+    format!("{RUNS}/{run}/spending")
+}
+
+/// A note of a run's spending.
+pub fn spending_note(run: &str, number: u64) -> String {
+    format!("{RUNS}/{run}/spending/{number:010}.json")
+}
+
+/// The number of a note of a run's spending; `None` if the name is another object's.
+pub fn spending_number(run: &str, name: &str) -> Option<u64> {
+    let number = name.rsplit_once('/')?.1.strip_suffix(".json")?.parse().ok()?;
+    (spending_note(run, number) == name).then_some(number)
 }
 
 /// The folder of a run's outcome parts.

@@ -4,16 +4,20 @@ use super::options::{MeshArguments, OutputArguments, PlaceArguments, ProgressArg
 use super::session::EvaluationSession;
 use crate::process::Interrupts;
 use crate::stages::CommandStages;
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::Args;
 use hopeval_cluster::signals::DrainNotice;
 use hopeval_jobs::run::make::make_ordered;
 use hopeval_jobs::run::making::find_resumable;
+use hopeval_jobs::spending::cap::SpendingCap;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ResumeArguments {
     /// The run's id, or the beginning of it, or `latest`.
     run: String,
+    /// Changes the run's cap from now on, as in `--set run.cap.money=20`; `tokens` and `calls` are the other keys.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
     #[command(flatten)]
     mesh: MeshArguments,
     #[command(flatten)]
@@ -27,6 +31,8 @@ pub(crate) struct ResumeArguments {
 
 pub(crate) fn resume(places: &PlaceArguments, arguments: ResumeArguments) -> Result<u8> {
     arguments.mesh.check_options()?;
+    let raised_cap = SpendingCap::parse_changes(&arguments.sets)
+        .map_err(|bad| anyhow!("{} = {}; allowed: {}", bad.key, bad.found, bad.allowed))?;
     let opened = places.open_existing_to_compute()?;
     let run = find_resumable(&opened.store, &arguments.run)?;
     let interrupts = Interrupts::install(if arguments.quiet { DrainNotice::Silent } else { DrainNotice::Print })?;
@@ -42,6 +48,7 @@ pub(crate) fn resume(places: &PlaceArguments, arguments: ResumeArguments) -> Res
             CommandStages::new(arguments.progress.open_log()?)
         },
         progress_log: arguments.progress.progress_log.as_deref(),
+        raised_cap,
     };
     let report = |stage: &str, done: u64| session.progress.tick(stage, done);
     if arguments.mesh.leads() {

@@ -11,6 +11,7 @@ use hopeval_cluster::exit;
 use hopeval_cluster::signals::DrainNotice;
 use hopeval_jobs::mode::TimingMode;
 use hopeval_jobs::run::make::{RunNames, make_run};
+use hopeval_jobs::spending::cap::SpendingCap;
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]
@@ -56,6 +57,7 @@ pub(crate) fn run(places: &PlaceArguments, arguments: RunArguments) -> Result<u8
         interrupts: &interrupts,
         progress: CommandStages::new(arguments.progress.open_log()?),
         progress_log: arguments.progress.progress_log.as_deref(),
+        raised_cap: SpendingCap::default(),
     };
     let report = |stage: &str, done: u64| session.progress.tick(stage, done);
     let check = |names: &RunNames| arguments.output.check_names(names);

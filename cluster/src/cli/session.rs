@@ -15,6 +15,7 @@ use hopeval_jobs::report::failures;
 use hopeval_jobs::run::generation::Generation;
 use hopeval_jobs::run::open::OpenRun;
 use hopeval_jobs::run::settings::ResolvedSettings;
+use hopeval_jobs::spending::cap::SpendingCap;
 use hopeval_results::{RunRecord, layout};
 use std::path::Path;
 use std::sync::Mutex;
@@ -34,6 +35,8 @@ pub(super) struct EvaluationSession<'a> {
     pub(super) progress: CommandStages,
     /// The file with the progress.
     pub(super) progress_log: Option<&'a Path>,
+    /// Changes of the run's cap.
+    pub(super) raised_cap: SpendingCap,
 }
 
 impl EvaluationSession<'_> {
@@ -82,9 +85,9 @@ impl EvaluationSession<'_> {
                 print::note(&format!("warning: the progress is not shown: {error}"));
             }
         };
-        let (places, interrupts) = (self.places, self.interrupts);
-        let end =
-            Process { places, membership, interrupts, report: &report, on_ready: &on_ready }.run_generation(lead)?;
+        let (places, interrupts, raised_cap) = (self.places, self.interrupts, self.raised_cap);
+        let process = Process { places, membership, interrupts, raised_cap, report: &report, on_ready: &on_ready };
+        let end = process.run_generation(lead)?;
         self.finished_code(&end)
     }
 

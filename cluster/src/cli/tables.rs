@@ -5,6 +5,7 @@ pub(super) mod costs;
 pub(super) mod differences;
 pub(super) mod incurred;
 pub(super) mod measures;
+pub(super) mod probe;
 pub(super) mod replicates;
 pub(super) mod requests;
 pub(super) mod selection;

@@ -13,6 +13,7 @@ use hopeval_cluster::signals::DrainNotice;
 use hopeval_jobs::Job;
 use hopeval_jobs::run::make::make_run;
 use hopeval_jobs::run::open::OpenRun;
+use hopeval_jobs::spending::cap::SpendingCap;
 use hopeval_jobs::tune::search::{CommittedSelection, ParameterSearch};
 use hopeval_results::layout;
 use serde_json::{Value, json};
@@ -56,6 +57,7 @@ pub(crate) fn tune(places: &PlaceArguments, arguments: TuneArguments) -> Result<
             interrupts: &interrupts,
             progress: CommandStages::new(None),
             progress_log: None,
+            raised_cap: SpendingCap::default(),
         };
         let FinishedSearch { search, run, committed } =
             match run_search(&session, &job, step, arguments.quarantine.as_deref())? {

@@ -20,6 +20,10 @@ impl EarlyEnd {
         print::error(error);
         if transient {
             print::note(&format!("hint: `hopeval resume {run}` goes on from the last commit"));
+        } else if let Some(set) = error.raised_cap() {
+            print::note(&format!(
+                "hint: every answer is journalled; `hopeval resume {run} --set {set}` goes on with a higher cap"
+            ));
         } else if error.needs_mending() {
             print::note(&format!(
                 "hint: mend that; then `hopeval resume {run}` goes on, and asks for no journalled answer again"

@@ -18,6 +18,7 @@ impl Process<'_> {
         (self.report)("last commit", 0);
         let CommitThread { handle, committer } = thread;
         let log = handle.join().map_err(|_| anyhow!("the committing thread panicked"))?;
+        generation.note_spending();
         if let Some(error) = generation.fault.take() {
             early.exit_with_fault(&error);
         }

@@ -94,7 +94,8 @@ impl Process<'_> {
     /// Opens the run and begins a generation of it.
     fn lead_generation(&self, run: String, committer: &str) -> Result<(FormingRole, OpenRun)> {
         self.interrupts.set_run(&run);
-        let open = OpenRun::open(self.places, &run, self.report)?;
+        let mut open = OpenRun::open(self.places, &run, self.report)?;
+        open.raised_cap = self.raised_cap;
         open.check_versions()?;
         if !open.has_method_versions() {
             print::note(&format!(

@@ -8,6 +8,7 @@
 //! | verdict: drain | drains, as a signal does |
 //! | verdict: flush | has everything computed written |
 //! | verdict: stop now, peer lost, peer stalled | ends the process as resumable |
+//! | the generation leaves for an error | drains; ends with the error once all have drained |
 //! | generation quiet, or flushed | tells the heartbeat, once |
 
 use super::early_end::EarlyEnd;
@@ -43,6 +44,8 @@ pub(super) struct Supervision<'a> {
     quiet: bool,
     /// The heartbeat thread knows everything is written.
     drained: bool,
+    /// The error for which the run leaves when it has drained.
+    leaves_for: Option<JobError>,
 }
 
 impl<'a> Supervision<'a> {
@@ -53,7 +56,8 @@ impl<'a> Supervision<'a> {
         early: &'a EarlyEnd,
     ) -> Self {
         let running = process.membership.workers;
-        Self { process, generation, heartbeat, early, running, ready: false, quiet: false, drained: false }
+        let (ready, quiet, drained, leaves_for) = (false, false, false, None);
+        Self { process, generation, heartbeat, early, running, ready, quiet, drained, leaves_for }
     }
 
     /// Returns when all workers are done.
@@ -79,7 +83,10 @@ impl<'a> Supervision<'a> {
             ProcessEvent::WorkerFailed(error) => self.early.exit_with_fault(&error),
             ProcessEvent::Verdict(MeshVerdict::Drain) => self.process.interrupts.signals().drain(),
             ProcessEvent::Verdict(MeshVerdict::Flush) => self.generation.flush(),
-            ProcessEvent::Verdict(MeshVerdict::StopNow) => self.early.exit_interrupted("stopped as asked"),
+            ProcessEvent::Verdict(MeshVerdict::StopNow) => match &self.leaves_for {
+                Some(error) => self.early.exit_with_fault(error),
+                None => self.early.exit_interrupted("stopped as asked"),
+            },
             ProcessEvent::Verdict(verdict @ (MeshVerdict::PeerLost { .. } | MeshVerdict::PeerStalled { .. })) => {
                 self.early.exit_interrupted(&verdict.to_string())
             }
@@ -90,6 +97,11 @@ impl<'a> Supervision<'a> {
     fn check_generation(&mut self) {
         if let Some(error) = self.generation.fault.take() {
             self.early.exit_with_fault(&error);
+        }
+        if let Some(error) = self.generation.leave.take() {
+            // What is out is answered and written first.
+            self.leaves_for = Some(error);
+            self.process.interrupts.signals().drain();
         }
         if !self.ready {
             self.generation.building.report_progress(self.process.report);

@@ -19,6 +19,7 @@ use crate::key::ApiKey;
 use crate::needs::missing_ability;
 use crate::pause::PauseRule;
 use crate::settings::EndpointSettings;
+use crate::spending::{AttemptBill, SpendingPermit, SpentAmounts, attempt_bound, await_permit, may_be_paid};
 use crate::transport::ReplicaTransport;
 use crate::usage::UsageCounters;
 use crate::verdict::{AttemptCause, FaultKind, NextStep, ServerSignal};
@@ -50,6 +51,8 @@ pub(crate) struct EndpointShared {
     pub(crate) model_known: AtomicBool,
     pub(crate) faulted: AtomicBool,
     pub(crate) calls: AtomicU64,
+    /// Tokens by which the server's counts were above the bounds of attempts.
+    pub(crate) prompt_excess: AtomicU64,
 }
 
 /// A call on its way.
@@ -68,6 +71,13 @@ struct CallProgress {
     alive: Option<u64>,
     /// The replica that failed the call last.
     avoid: Option<usize>,
+}
+
+/// The claims of an attempt under way, until its end.
+struct AttemptClaims {
+    permit: AttemptPermit,
+    spending: SpendingPermit,
+    guard: AttemptGuard,
 }
 
 /// The result of one attempt.
@@ -117,13 +127,18 @@ async fn answer_call(shared: &Arc<EndpointShared>, call: EndpointCall) -> Option
         let prefix = progress.prepared.prefix;
         let wish = AttemptWish { tokens: progress.reservation(ask), prefix, avoid: progress.avoid };
         let permit = shared.gate.admit(wish).await?;
-        let guard = (shared.host.begin_attempt)()?;
+        let bound = progress.bound(shared, ask);
+        let spending = await_permit(&shared.host.reserve, bound).await?;
+        let Some(guard) = (shared.host.begin_attempt)() else {
+            spending.settle(AttemptBill::Nothing);
+            return None;
+        };
         let begun = Instant::now();
         add_micros(&mut progress.end.queue_us, begun - queued);
         let result = progress.attempt_once(shared, &permit, ask, have).await;
         let took = begun.elapsed();
         add_micros(&mut progress.end.service_us, took);
-        match progress.settle(shared, permit, guard, result, took) {
+        match progress.settle(shared, AttemptClaims { permit, spending, guard }, result, took) {
             CallCourse::Again(pause) => {
                 if !pause.is_zero() {
                     tokio::time::sleep(pause).await;
@@ -165,6 +180,11 @@ impl CallProgress {
     fn reservation(&self, ask: u32) -> u64 {
         let each = self.prepared.max_tokens.map_or(UNBOUNDED_TOKENS, u64::from);
         self.prompt_tokens() + each * u64::from(ask)
+    }
+
+    /// The most that the next attempt may cost.
+    fn bound(&self, shared: &EndpointShared, ask: u32) -> SpentAmounts {
+        attempt_bound(&shared.settings, &self.prepared, ask, shared.prompt_excess.load(Ordering::Relaxed))
     }
 
     /// Sends the request once and reads its reply.
@@ -243,17 +263,19 @@ impl CallProgress {
     fn settle(
         &mut self,
         shared: &EndpointShared,
-        permit: AttemptPermit,
-        guard: AttemptGuard,
+        claims: AttemptClaims,
         (mut result, headers): (AttemptResult, HeaderMap),
         took: Duration,
     ) -> CallCourse {
+        let AttemptClaims { permit, spending, guard } = claims;
         let ask = self.ask(&shared.settings);
         let reserved = self.reservation(ask);
+        let bound = attempt_bound(&shared.settings, &self.prepared, ask, 0);
         let complete = self.take_answer(shared, &mut result, ask);
         shared.usage.count_cause(result.cause);
         let row = result.cause.row();
         let usage = result.facts.usage;
+        spending.settle(shared.bill(bound, usage, result.cause));
         let tokens = match row.signal {
             ServerSignal::Limited => 0,
             _ => usage.map_or(reserved, |usage| usage.prompt + usage.completion),
@@ -388,6 +410,27 @@ impl CallProgress {
 }
 
 impl EndpointShared {
+    /// The bill of an attempt: what was counted, else by its cause.
+    fn bill(&self, bound: SpentAmounts, usage: Option<TokenUsage>, cause: AttemptCause) -> AttemptBill {
+        let Some(usage) = usage else {
+            return if may_be_paid(cause) { AttemptBill::Unanswered } else { AttemptBill::Nothing };
+        };
+        let tokens = usage.prompt + usage.completion;
+        if tokens > bound.tokens {
+            let known = self.prompt_excess.fetch_max(tokens - bound.tokens, Ordering::Relaxed);
+            if known == 0 {
+                tracing::warn!(
+                    endpoint = %self.name,
+                    "the server counts {tokens} tokens where {} were its bound: its template is large, or the \
+                     settings' `body` raises the tokens written; later bounds are higher",
+                    bound.tokens
+                );
+            }
+        }
+        let money_nanos = self.settings.price.as_ref().map_or(0, |price| price.nanos_of(&usage, 1));
+        AttemptBill::Counted(SpentAmounts { calls: 1, tokens, money_nanos })
+    }
+
     /// Tells the host of a fault, once, and lets no attempt begin any more.
     pub(crate) fn raise_fault(&self, fault: EndpointFault) {
         self.gate.close();

@@ -89,6 +89,8 @@ pub enum AnswerFormat {
 pub struct GenerateCall {
     /// The prompt.
     pub prompt: PromptInput,
+    /// Tokens of its texts by the model's own tokenizer, if they were counted: then the bound of an attempt is close.
+    pub counted_tokens: Option<u64>,
     /// Most tokens to write; the server's own bound without it.
     pub max_tokens: Option<u32>,
     /// Strings at which the text ends, without them.
@@ -108,6 +110,7 @@ impl GenerateCall {
     pub fn new(prompt: PromptInput) -> Self {
         Self {
             prompt,
+            counted_tokens: None,
             max_tokens: None,
             stop: Vec::new(),
             sampling: SamplingFields::default(),

@@ -79,6 +79,7 @@ impl Endpoint {
             usage: UsageCounters::new(),
             faulted: AtomicBool::new(false),
             calls: AtomicU64::new(0),
+            prompt_excess: AtomicU64::new(0),
         });
         let timed = shared.clone();
         runtime.spawn(async move {

@@ -1,5 +1,6 @@
 //! The run's side of an endpoint: permission for each attempt, and faults that end the run.
 
+use crate::spending::{SpendingPermit, SpendingRequest};
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
@@ -13,6 +14,8 @@ pub type AttemptGuard = Box<dyn Any + Send>;
 pub struct EndpointHost {
     /// Asked before each HTTP request. `None`: the run drains; the call is kept, and never sent again.
     pub begin_attempt: Arc<dyn Fn() -> Option<AttemptGuard> + Send + Sync>,
+    /// Asked before that for the attempt's bound.
+    pub reserve: SpendingRequest,
     /// Given the endpoint's fault, once. After it no attempt begins; calls stay unanswered.
     pub fault: Arc<dyn Fn(EndpointFault) + Send + Sync>,
     /// Whether the model has answered before, in this run or an earlier one: then a 404 is an outage.
@@ -22,7 +25,17 @@ pub struct EndpointHost {
 impl EndpointHost {
     /// A host that lets every attempt begin, and gives faults to `fault`.
     pub fn open_host(fault: impl Fn(EndpointFault) + Send + Sync + 'static) -> Self {
-        Self { begin_attempt: Arc::new(|| Some(Box::new(()))), fault: Arc::new(fault), model_known: false }
+        Self {
+            begin_attempt: Arc::new(|| Some(Box::new(()))),
+            reserve: Self::unlimited(),
+            fault: Arc::new(fault),
+            model_known: false,
+        }
+    }
+
+    /// Permits every bound.
+    pub fn unlimited() -> SpendingRequest {
+        Arc::new(|_, receiver| receiver(SpendingPermit::new(drop)))
     }
 }
 

@@ -19,6 +19,7 @@
 //! | `wire` | bodies and answers: chat, completions, scores, embeddings, reranking |
 //! | `flow` | admission: concurrency, rates, replicas, outages, all without I/O |
 //! | `pause`, [`usage`] | pauses between attempts; counters |
+//! | [`spending`] | the bound of an attempt, and its bill |
 //! | [`probe`] | a report of a server's abilities, and of the fields that it ignores |
 //!
 //! Forbidden here: methods, questions, dataflow, storage, models of our own. Nothing is printed.
@@ -41,6 +42,7 @@ pub mod key;
 pub mod needs;
 pub mod probe;
 pub mod settings;
+pub mod spending;
 pub mod usage;
 pub mod verdict;
 
@@ -58,5 +60,6 @@ pub use host::{AttemptGuard, EndpointFault, EndpointHost};
 pub use key::ApiKey;
 pub use probe::{ProbeCheck, ProbeFinding, ProbeReport};
 pub use settings::{AnswerKind, ApiStyle, EndpointSettings, PriceSettings};
+pub use spending::{AttemptBill, PermitReceiver, SpendingPermit, SpendingRequest, SpentAmounts};
 pub use usage::EndpointUsage;
 pub use verdict::AttemptCause;

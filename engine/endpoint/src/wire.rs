@@ -44,6 +44,10 @@ pub(crate) struct PreparedCall {
     pub(crate) prompt_bytes: usize,
     /// Tokens of the prompt, where it is given as tokens.
     pub(crate) prompt_tokens: Option<u64>,
+    /// Tokens of the prompt's texts, where the caller counted them.
+    pub(crate) counted_tokens: Option<u64>,
+    /// Texts that a server may wrap in tokens of its own: messages, documents.
+    pub(crate) texts: usize,
     /// The most tokens of one choice, if the call bounds them.
     pub(crate) max_tokens: Option<u32>,
     /// A hash of the prompt's beginning.
@@ -71,6 +75,10 @@ impl PreparedCall {
                     PromptInput::Text(text) => (text.len(), None),
                     PromptInput::Tokens(tokens) => (0, Some(tokens.len() as u64)),
                 };
+                let texts = match &call.prompt {
+                    PromptInput::Messages(messages) => messages.len(),
+                    _ => 1,
+                };
                 Self {
                     route: match call.prompt {
                         PromptInput::Messages(_) => ApiRoute::Chat,
@@ -79,6 +87,8 @@ impl PreparedCall {
                     choices: call.choices,
                     prompt_bytes,
                     prompt_tokens,
+                    counted_tokens: call.counted_tokens,
+                    texts,
                     max_tokens: call.max_tokens,
                     prefix,
                     body: generate::generation_body(settings, &call),
@@ -92,6 +102,8 @@ impl PreparedCall {
                     choices: 1,
                     prompt_bytes: 0,
                     prompt_tokens: Some((call.prompt.len() + call.target.len()) as u64),
+                    counted_tokens: None,
+                    texts: 1,
                     max_tokens: Some(1),
                     prefix,
                     body: score::score_body(settings, &call, form),
@@ -103,6 +115,8 @@ impl PreparedCall {
                 choices: 1,
                 prompt_bytes: call.texts.iter().map(String::len).sum(),
                 prompt_tokens: None,
+                counted_tokens: None,
+                texts: call.texts.len(),
                 max_tokens: Some(0),
                 prefix,
                 body: embed::embed_body(settings, &call),
@@ -114,6 +128,8 @@ impl PreparedCall {
                 // The query is read with each document.
                 prompt_bytes: call.documents.iter().map(|document| document.len() + call.query.len()).sum(),
                 prompt_tokens: None,
+                counted_tokens: None,
+                texts: call.documents.len(),
                 max_tokens: Some(0),
                 prefix,
                 body: rerank::rerank_body(settings, &call),

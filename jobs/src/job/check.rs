@@ -25,6 +25,7 @@ pub(super) fn check_values(job: &Job, path: &Path) -> Result<(), JobError> {
             .map_err(|bad| wrong(bad.within_table(&table)))?;
     }
     check_run(&job.run).map_err(|bad| wrong(bad.within_table("run")))?;
+    check_cap(job).map_err(wrong)?;
     check_services(job, path)
 }
 
@@ -115,6 +116,29 @@ fn check_run(run: &RunSettings) -> Result<(), BadValue> {
         Some(price) => Err(BadValue::new("price_per_device_hour", price.to_string(), "a number, at least 0")),
         None => Ok(()),
     }
+}
+
+/// A cap in money needs prices in one currency.
+fn check_cap(job: &Job) -> Result<(), BadValue> {
+    let cap = &job.run.cap;
+    cap.check_values().map_err(|bad| bad.within_table("run.cap"))?;
+    if cap.money.is_none() {
+        return Ok(());
+    }
+    let mut known: Option<&str> = None;
+    for (name, service) in job.service.iter().filter(|(_, service)| service.settings().is_paid()) {
+        let currency = service.settings().price().map(|price| price.currency.as_str());
+        ensure(currency.is_some(), || {
+            let allowed = "prices of every endpoint, if [run.cap] has `money`; a free one has `price = {}`";
+            BadValue::new(format!("service.{name}.price"), "nothing", allowed)
+        })?;
+        ensure(known.is_none() || known == currency, || {
+            let found = format!("{}, and {}", known.unwrap_or_default(), currency.unwrap_or_default());
+            BadValue::new(format!("service.{name}.price.currency"), found, "one currency, if [run.cap] has `money`")
+        })?;
+        known = currency;
+    }
+    Ok(())
 }
 
 fn check_services(job: &Job, path: &Path) -> Result<(), JobError> {

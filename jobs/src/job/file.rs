@@ -8,6 +8,7 @@ use super::tune::TuneSettings;
 use super::world::WorldEntry;
 use crate::mode::TimingMode;
 use crate::services::ServiceEntry;
+use crate::spending::cap::SpendingCap;
 use hopeval_corpus::{DuplicatePolicy, LinkSource};
 use hopeval_datasets::{Format, GoldMatch};
 use hopeval_measures::Settings as MeasureSettings;
@@ -118,6 +119,9 @@ pub struct RunSettings {
     pub mode: TimingMode,
     /// Price of an hour of a device, in any currency. Without it costs in money are unknown.
     pub price_per_device_hour: Option<f64>,
+    /// The most that it may spend on endpoints.
+    #[serde(skip_serializing_if = "SpendingCap::is_empty")]
+    pub cap: SpendingCap,
     /// More temperatures for stored scores, beside those of methods: a later run finds them in the journal.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub temperatures: Vec<f64>,
@@ -132,6 +136,7 @@ impl Default for RunSettings {
             allowed_failed: 0.0,
             mode: TimingMode::default(),
             price_per_device_hour: None,
+            cap: SpendingCap::default(),
             temperatures: Vec::new(),
         }
     }

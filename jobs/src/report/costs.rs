@@ -1,5 +1,7 @@
 //! The table of costs: attributed to configurations, and incurred by the run.
 
+use super::paid::PaidSums;
+use crate::error::JobError;
 use crate::run::open::OpenRun;
 use crate::run::writes::CommitNote;
 use crate::services::usage::{Usage, UsageSums};
@@ -114,10 +116,11 @@ impl ServiceRates {
 }
 
 /// Attributed costs of each configuration, then the run's incurred costs.
-pub(super) fn cost_rows(run: &OpenRun, log: &Log, attribution: &Attribution) -> Vec<CostRow> {
+pub(super) fn cost_rows(run: &OpenRun, log: &Log, attribution: &Attribution) -> Result<Vec<CostRow>, JobError> {
     let price_per_device_hour = run.resolved.job.run.price_per_device_hour;
     let rates = ServiceRates { incurred: incurred_usage(log), price_per_device_hour };
     let names = run.configuration_names();
+    let paid_sums = PaidSums::read(&run.places.store, run.id(), &run.resolved.job)?;
     let attributed = attribution.calls.iter().map(|(group, call)| {
         let (configuration, service, kind, step) = group;
         let measured = attribution.measured.get(group).copied().unwrap_or_default();
@@ -136,6 +139,7 @@ pub(super) fn cost_rows(run: &OpenRun, log: &Log, attribution: &Attribution) -> 
             service_s: rates.service_s(call),
             device_s: rates.device_s(call),
             money: paid.or_else(|| rates.money(rates.device_s(call))),
+            currency: paid.and_then(|_| Some(run.resolved.job.service.get(service)?.settings().price()?.currency.clone())),
             energy_j: rates.energy_j(call),
             step: Some(step.clone()).filter(|step| !step.is_empty()),
             attempts: measured.attempts,
@@ -149,9 +153,13 @@ pub(super) fn cost_rows(run: &OpenRun, log: &Log, attribution: &Attribution) -> 
         let kinds: BTreeSet<&str> = of_service().map(|((_, _, kind, _), _)| kind.as_str()).collect();
         let kind = kinds.into_iter().collect::<Vec<_>>().join("+");
         let requests = of_service().map(|(_, call)| call.calls).sum();
-        CostRow { kind, requests, money: rates.money(usage.device_s()), ..incurred_row(service, usage) }
+        let row = CostRow { kind, requests, money: rates.money(usage.device_s()), ..incurred_row(service, usage) };
+        match &paid_sums {
+            Some(paid) => paid.complete_row(row),
+            None => row,
+        }
     });
-    attributed.chain(incurred).collect()
+    Ok(attributed.chain(incurred).collect())
 }
 
 /// Incurred costs of one service, as far as the service itself knows them.

@@ -10,11 +10,13 @@ use crate::places::Places;
 use crate::prepare::opening::{ConfiguredJob, OpenedJob};
 use crate::prepare::questions::{self, PreparationSummary};
 use crate::run::machines::machine_question;
+use crate::services::ServiceEntry;
 use crate::services::catalogue::Catalogue;
 use crate::services::key::request_key;
 use crate::services::record::AnswerRecord;
 use crate::services::replies::{own_response, read_texts};
 use crate::services::service::IndexState;
+use hopeval_endpoint::{PriceSettings, TokenUsage};
 use hopeval_methods::{AnswerWork, MachineStep, Method, Question, Request, Response};
 use hopeval_operators::RequestKey;
 use hopeval_results::{AnswerLocation, Journal, layout};
@@ -51,6 +53,8 @@ pub struct JobPlan {
     /// Their tokens, for models, of each request as asked: equal ones are computed once. The prompts are real; the
     /// answers before them come from the journal, or are guessed. Nothing is computed.
     pub estimated_tokens: BTreeMap<String, TokenCounts>,
+    /// Their money by the prices of endpoints, as the tokens: at most.
+    pub estimated_money: BTreeMap<String, MoneyEstimate>,
     /// Questions of the sample.
     pub sample: u64,
     /// Entries of the store's journal.
@@ -77,6 +81,15 @@ pub struct TokenCounts {
     pub completion: u64,
     /// Of targets.
     pub scored: u64,
+}
+
+/// Money of one service and kind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct MoneyEstimate {
+    /// In the currency's unit.
+    pub money: f64,
+    /// The currency.
+    pub currency: String,
 }
 
 /// Questions driven to their ends to estimate later rounds.
@@ -124,7 +137,7 @@ pub fn plan_job(
             Ok(())
         })?;
     overlap.refuse_overlap()?;
-    Ok(planner.into_plan(&prepared))
+    Ok(planner.into_plan(&prepared, job))
 }
 
 /// Drives machines without computing anything, and counts their requests.
@@ -218,8 +231,10 @@ impl JobPlanner<'_> {
     }
 
     /// The plan, with the sample's counts scaled to all questions.
-    fn into_plan(self, prepared: &PreparationSummary) -> JobPlan {
+    fn into_plan(self, prepared: &PreparationSummary, job: &Job) -> JobPlan {
         let Self { mut plan, tokens, .. } = self;
+        let priced = |(name, service): (&String, &ServiceEntry)| Some((name.clone(), service.settings().price()?.clone()));
+        let prices: BTreeMap<String, PriceSettings> = job.service.iter().filter_map(priced).collect();
         plan.questions = prepared.questions;
         plan.quarantined = prepared.quarantined;
         plan.outcomes = plan.questions * plan.configurations;
@@ -232,6 +247,18 @@ impl JobPlanner<'_> {
                 let AnswerWork { prompt_tokens: prompt, completion_tokens: completion, scored_tokens: scored, .. } =
                     work;
                 (name, TokenCounts { prompt: scaled(prompt), completion: scaled(completion), scored: scaled(scored) })
+            })
+            .collect();
+        plan.estimated_money = plan
+            .estimated_tokens
+            .iter()
+            .filter_map(|(name, tokens)| {
+                let price = prices.get(name.split_once(' ')?.0)?;
+                let requests = plan.estimated.get(name).copied().unwrap_or_default();
+                let (prompt, completion) = (tokens.prompt + tokens.scored, tokens.completion);
+                let usage = TokenUsage { prompt, completion, ..TokenUsage::default() };
+                let money = price.price_of(&usage, requests);
+                Some((name.clone(), MoneyEstimate { money, currency: price.currency.clone() }))
             })
             .collect();
         plan

@@ -4,6 +4,7 @@ use crate::error::JobError;
 use crate::report::compare;
 use crate::report::costs::{incurred_row, incurred_usage};
 use crate::report::measure_means::{measure_row, ranked_short, with_interval};
+use crate::report::paid::PaidSums;
 use crate::report::replicates::{ReplicateSpread, replicate_spreads};
 use crate::run::evaluation::live_tallies;
 use crate::run::live_table::LiveTable;
@@ -74,7 +75,7 @@ pub fn read_figures(run: &OpenRun) -> Result<RunFigures, JobError> {
         LiveTable { commits, outcomes: state.total_outcomes(), golds, tallies }
     };
     let measures = live_measures(run, &live);
-    let costs = incurred_usage(&log).iter().map(|(service, usage)| incurred_row(service, usage)).collect();
+    let costs = live_costs(run, &log)?;
     let replicates = replicate_spreads(&run.resolved.configurations, &measures);
     Ok(RunFigures {
         finished: false,
@@ -85,6 +86,19 @@ pub fn read_figures(run: &OpenRun) -> Result<RunFigures, JobError> {
         replicates,
         costs,
     })
+}
+
+/// The costs of an unfinished run, as far as commits and the journal say them.
+fn live_costs(run: &OpenRun, log: &Log) -> Result<Vec<CostRow>, JobError> {
+    let mut usages = incurred_usage(log);
+    let Some(paid) = PaidSums::read(&run.places.store, run.id(), &run.resolved.job)? else {
+        return Ok(usages.iter().map(|(service, usage)| incurred_row(service, usage)).collect());
+    };
+    // Before the first commit no service is in one.
+    for service in paid.services() {
+        usages.entry(service.to_owned()).or_default();
+    }
+    Ok(usages.iter().map(|(service, usage)| paid.complete_row(incurred_row(service, usage))).collect())
 }
 
 /// Rows of a final table. Those of earlier versions have other intervals and no marks, so both are made here.
@@ -147,7 +161,9 @@ pub fn cost_document(row: &CostRow) -> Value {
            "completion_tokens": row.completion_tokens, "scored_tokens": row.scored_tokens,
            "operations": row.operations, "computed_tokens": row.computed_tokens, "cut": row.cut,
            "service_s": row.service_s, "device_s": row.device_s, "money": row.money,
-           "energy_j": row.energy_j})
+           "energy_j": row.energy_j, "step": row.step, "attempts": row.attempts,
+           "cached_prompt_tokens": row.cached_prompt_tokens, "reasoning_tokens": row.reasoning_tokens,
+           "currency": row.currency, "unanswered_money": row.unanswered_money, "models": row.models})
 }
 
 /// The `--json` document of a run.

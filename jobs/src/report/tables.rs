@@ -121,7 +121,7 @@ fn write_tables(
     passages.add_gold(run, log)?;
     tables.push(write_table(store, &place("passages"), passages.rows(run))?);
     tables.push(write_table(store, &place("measures"), board.rows(run))?);
-    tables.push(write_table(store, &place("costs"), cost_rows(run, log, &attribution))?);
+    tables.push(write_table(store, &place("costs"), cost_rows(run, log, &attribution)?)?);
     tables.push(write_table(store, &place("configurations"), configuration_rows(run))?);
     tables.push(write_table(store, &place("runs"), vec![run_row(run, log, mesh, outcomes, failed)])?);
     Ok(FinishedRun { failed, outcomes, tables })

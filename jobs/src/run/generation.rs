@@ -15,9 +15,12 @@ use crate::fault::RunFault;
 use crate::mode::TimingMode;
 use crate::services::answer_index::AnswerIndex;
 use crate::services::dense::build::IndexBuild;
+use crate::services::journal_sums::{AnswerSums, JournalSums};
 use crate::services::usage::service_counters;
+use crate::spending::{SpendingFaults, SpendingLedger, SpendingRun};
 use crate::thread_start::start_thread;
 use crate::waker::OperatorWaker;
+use hopeval_endpoint::SpentAmounts;
 use hopeval_methods::ServiceName;
 use hopeval_operators::OperatorCounters;
 use hopeval_operators::flush::Flush;
@@ -53,6 +56,10 @@ pub struct Generation {
     pub open_writes: Arc<AtomicUsize>,
     /// The first error.
     pub fault: RunFault,
+    /// The error for which the run leaves once everything computed is durable.
+    pub leave: RunFault,
+    /// Its spending, in process 0 of a run with endpoints.
+    spending: Option<SpendingLedger>,
     /// Progress of the dense indexes, which are made first.
     pub building: Arc<IndexBuild>,
     log: Log,
@@ -96,10 +103,11 @@ impl Generation {
         if log.state().generation != number {
             return Err(JobError::Over { run: run.id().to_owned(), number, latest: log.state().generation });
         }
-        let fault = RunFault::default();
+        let (fault, leave) = (RunFault::default(), RunFault::default());
         let open_writes: Arc<AtomicUsize> = Arc::default();
-        let (mut leader_parts, mut commit_thread) = (None, None);
+        let (mut leader_parts, mut commit_thread, mut spending) = (None, None, None);
         if let Some(committer) = committer {
+            spending = open_spending(&run, number, SpendingFaults { fault: fault.clone(), leave: leave.clone() })?;
             let (leader, thread) = lead_run(&run, &log, number, committer, &fault, &open_writes)?;
             (leader_parts, commit_thread) = (Some(leader), Some(thread));
         }
@@ -116,6 +124,8 @@ impl Generation {
             flush: Flush::default(),
             open_writes,
             fault,
+            leave,
+            spending,
             log,
             leader_parts: Mutex::new(leader_parts),
         };
@@ -219,6 +229,7 @@ impl Generation {
             flush: self.flush.clone(),
             open_writes: Arc::clone(&self.open_writes),
             fault: self.fault.clone(),
+            spending: self.spending.clone(),
             leader,
             store,
         };
@@ -262,12 +273,48 @@ impl Generation {
     /// Requests the write of everything computed here. Called when all processes are quiet.
     pub fn flush(&self) {
         self.flush.ask();
+        self.spending.iter().for_each(SpendingLedger::flush);
+    }
+
+    /// Notes exactly what was spent, once all questions are answered, and waits until that is durable.
+    pub fn note_spending(&self) {
+        self.spending.iter().for_each(SpendingLedger::wait_for_flush);
     }
 
     /// Whether everything computed here is durable, after [`Generation::flush`].
     pub fn is_flushed(&self) -> bool {
-        self.flush.is_done() && self.open_writes.load(Ordering::SeqCst) == 0
+        self.flush.is_done()
+            && self.open_writes.load(Ordering::SeqCst) == 0
+            && self.spending.as_ref().is_none_or(SpendingLedger::is_flushed)
     }
+}
+
+/// Opens the spending of a run with endpoints. What earlier generations have spent is summed from the journal.
+fn open_spending(run: &OpenRun, number: u64, faults: SpendingFaults) -> Result<Option<SpendingLedger>, JobError> {
+    let job = &run.resolved.job;
+    let paid = job.service.iter().filter(|(_, service)| service.settings().is_paid());
+    let mut counted: BTreeMap<String, SpentAmounts> =
+        paid.map(|(name, _)| (name.clone(), SpentAmounts::default())).collect();
+    if counted.is_empty() {
+        return Ok(None);
+    }
+    let store = &run.places.store;
+    if number > 1 {
+        let sums = JournalSums::read(store, run.id(), &mut |_| ())?;
+        for (name, spent) in &mut counted {
+            *spent = sums.services.get(name).map_or_else(SpentAmounts::default, AnswerSums::spent_amounts);
+        }
+    }
+    let currency = job.service.values().find_map(|service| Some(service.settings().price()?.currency.clone()));
+    let spent = SpendingRun {
+        run: run.id(),
+        generation: number,
+        counted,
+        cap: job.run.cap,
+        raised: run.raised_cap,
+        currency,
+    };
+    SpendingLedger::open(store, &spent, faults).map(Some)
 }
 
 /// Prepares the additional work of worker 0: commits, and corrections of the live figures.

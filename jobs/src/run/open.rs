@@ -13,6 +13,7 @@ use crate::job::paths::CONTEXTS;
 use crate::job::sweep;
 use crate::places::Places;
 use crate::services::catalogue::Catalogue;
+use crate::spending::cap::SpendingCap;
 use hopeval_corpus::Corpus;
 use hopeval_methods::{Method, MethodSetting};
 use hopeval_results::tables::{QuestionRow, questions as question_table};
@@ -33,6 +34,8 @@ pub struct OpenRun {
     pub passages: RunPassages,
     /// The evaluator of its outcomes.
     pub evaluator: Arc<OutcomeEvaluator>,
+    /// Changes of its cap by this command.
+    pub raised_cap: SpendingCap,
     /// Its corpus and services.
     configurations: OnceLock<Arc<RunConfigurations>>,
 }
@@ -101,7 +104,8 @@ impl OpenRun {
         let (measures, strata) = (&resolved.job.measures, &resolved.prepared.strata);
         let evaluator = OutcomeEvaluator::new(measures, resolved.format(), &methods, strata, &passages)?;
         let (places, evaluator) = (places.clone(), Arc::new(evaluator));
-        Ok(Self { places, record, resolved, methods, passages, evaluator, configurations: OnceLock::new() })
+        let raised_cap = SpendingCap::default();
+        Ok(Self { places, record, resolved, methods, passages, evaluator, raised_cap, configurations: OnceLock::new() })
     }
 
     /// Its configurations over its corpus and services, which are opened now if the run was opened without them.

@@ -16,6 +16,7 @@ use crate::services::answer_index::AnswerIndex;
 use crate::services::dense::shards::ShardedSearch;
 use crate::services::dispatcher::{DispatcherParts, ServiceDispatcher, ServingOptions};
 use crate::services::usage::ServiceCounters;
+use crate::spending::SpendingLedger;
 use crate::waker::OperatorWaker;
 use crate::write_backlog::WriteBacklog;
 use hopeval_measures::MeasureBuffers;
@@ -75,6 +76,8 @@ pub struct WorkerParts {
     pub open_writes: Arc<AtomicUsize>,
     /// The first error.
     pub fault: RunFault,
+    /// Permits spending; `None` where no service costs money.
+    pub spending: Option<SpendingLedger>,
     /// Additional parts of worker 0.
     pub leader: Option<LeaderParts>,
 }
@@ -126,6 +129,7 @@ pub fn render(worker: &mut Worker, parts: WorkerParts) -> Result<(), JobError> {
         fault: &parts.fault,
         gate: &parts.gate,
         journal_backlog: &parts.backlogs.journal,
+        spending: parts.spending.as_ref(),
         inlet,
     };
     let dispatcher = ServiceDispatcher::open(catalogue, shared, options)?;

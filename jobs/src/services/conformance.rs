@@ -122,9 +122,20 @@ fn answers_once(kind: &ServiceKind, catalogue: &Catalogue, requests: &[Request],
     let usage = service_counters([&name]);
     let corpus = Arc::clone(&catalogue.corpus);
     let (fault, gate, worker, inlet) = (RunFault::default(), Gate::default(), 0, None);
-    let (name_of, counted, journal_backlog) = (Arc::clone(&name), Arc::clone(&usage), WriteBacklog::unbounded());
-    let thread =
-        ServiceThread { corpus, name: name_of, usage: counted, fault, gate, journal_backlog, worker, batch, inlet };
+    let (name_of, counted) = (Arc::clone(&name), Arc::clone(&usage));
+    let (journal_backlog, spending) = (WriteBacklog::unbounded(), None);
+    let thread = ServiceThread {
+        corpus,
+        name: name_of,
+        usage: counted,
+        fault,
+        gate,
+        journal_backlog,
+        worker,
+        batch,
+        spending,
+        inlet,
+    };
     service.serve(&thread, &tasks);
     let answered = tickets.wait_for(asked.len(), PATIENCE).expect("every request is answered");
     let mut slots = BTreeSet::new();

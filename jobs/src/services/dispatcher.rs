@@ -22,6 +22,7 @@ use super::usage::{ServiceCounters, UsageCounters, add};
 use crate::error::JobError;
 use crate::fault::RunFault;
 use crate::mode::TimingMode;
+use crate::spending::SpendingLedger;
 use crate::thread_start::start_thread;
 use crate::write_backlog::WriteBacklog;
 use hopeval_methods::{FailureKind, Request, Response};
@@ -73,6 +74,8 @@ pub struct DispatcherParts<'a> {
     pub gate: &'a Gate,
     /// Records of this worker that are not durable yet.
     pub journal_backlog: &'a WriteBacklog,
+    /// Permits spending.
+    pub spending: Option<&'a SpendingLedger>,
     /// The entry of queries of dense indexes to all workers; `None` for a single worker.
     pub inlet: Option<&'a QueryInlet>,
 }
@@ -88,7 +91,7 @@ impl ServiceDispatcher {
         parts: DispatcherParts<'_>,
         options: ServingOptions,
     ) -> Result<Self, JobError> {
-        let DispatcherParts { answer_index, usage, fault, gate, journal_backlog, inlet } = parts;
+        let DispatcherParts { answer_index, usage, fault, gate, journal_backlog, spending, inlet } = parts;
         let ServingOptions { batch, mode, worker } = options;
         let mut queues = BTreeMap::new();
         for (name, service) in catalogue.journalled_services() {
@@ -102,6 +105,7 @@ impl ServiceDispatcher {
                 journal_backlog: journal_backlog.clone(),
                 worker,
                 batch,
+                spending: spending.cloned(),
                 inlet: inlet.cloned(),
             };
             let service = Arc::clone(service);

@@ -37,7 +37,7 @@ use super::thread::{ServiceTask, ServiceThread};
 use crate::cache::ProgressReporter;
 use crate::error::JobError;
 use hopeval_corpus::Corpus;
-use hopeval_endpoint::{AnswerKind, EndpointError, EndpointHost, EndpointSettings};
+use hopeval_endpoint::{AnswerKind, EndpointError, EndpointHost, EndpointSettings, PriceSettings};
 use hopeval_methods::{FailureKind, Request, RequestKind, Response};
 use std::path::Path;
 use std::sync::Arc;
@@ -68,6 +68,10 @@ impl ServiceSettings for EndpointSettings {
 
     fn is_paid(&self) -> bool {
         true
+    }
+
+    fn price(&self) -> Option<&PriceSettings> {
+        self.price.as_ref()
     }
 
     fn open(&self, opening: &OpeningContext<'_>) -> Result<Arc<dyn Service>, JobError> {

@@ -1,10 +1,11 @@
 //! Sums over the answers that a run has journalled: the work that was really done and, where it costs money, paid for.
 //!
-//! Commits say less: work since the last commit before a kill is in none. Nothing reads these sums yet: caps will. Each
-//! answer counts once, whether its segment was merged with others or not; two answers to one request count twice, as
+//! Commits say less: work since the last commit before a kill is in none. Caps and the costs of endpoints come from here.
+//! Each answer counts once, whether its segment was merged with others or not; two answers to one request count twice, as
 //! both were computed.
 
 use super::record::AnswerRecord;
+use hopeval_endpoint::SpentAmounts;
 use hopeval_methods::AnswerWork;
 use hopeval_results::journal::scan_run;
 use hopeval_results::{JournalError, Store};
@@ -25,6 +26,38 @@ pub struct AnswerSums {
     pub completion_tokens: u64,
     /// Tokens of scored targets.
     pub scored_tokens: u64,
+    /// HTTP requests to endpoints.
+    pub attempts: u64,
+    /// Prompt tokens in an endpoint's cache.
+    pub cached_prompt_tokens: u64,
+    /// Written tokens that were reasoning.
+    pub reasoning_tokens: u64,
+    /// Answers with a price.
+    pub priced: u64,
+    /// The sum of the prices, in billionths of the currency's unit.
+    pub money_nanos: u64,
+}
+
+impl AnswerSums {
+    /// What an endpoint was paid for these answers.
+    pub fn spent_amounts(&self) -> SpentAmounts {
+        SpentAmounts {
+            calls: self.attempts,
+            tokens: self.prompt_tokens + self.completion_tokens,
+            money_nanos: self.money_nanos,
+        }
+    }
+}
+
+/// A model of a service, as its endpoint names it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AnsweringModel {
+    /// The service.
+    pub service: String,
+    /// The model.
+    pub model: String,
+    /// The fingerprint of its system; empty if the endpoint gives none.
+    pub fingerprint: String,
 }
 
 /// Sums over all answers of a run.
@@ -32,6 +65,8 @@ pub struct AnswerSums {
 pub struct JournalSums {
     /// By service, as named in the job.
     pub services: BTreeMap<String, AnswerSums>,
+    /// The models that answered, with their systems' fingerprints, by the endpoints' own accounts; and their answers.
+    pub models: BTreeMap<AnsweringModel, u64>,
     /// Damaged segments and values, and records of later versions: what they hold is in no sum.
     pub unreadable: u64,
 }
@@ -70,6 +105,19 @@ impl JournalSums {
         sums.prompt_tokens += prompt_tokens;
         sums.completion_tokens += completion_tokens;
         sums.scored_tokens += scored_tokens;
+        let Some(facts) = &record.response.facts else { return };
+        sums.attempts += u64::from(facts.attempts);
+        sums.cached_prompt_tokens += facts.cached_prompt_tokens.unwrap_or(0);
+        sums.reasoning_tokens += facts.reasoning_tokens.unwrap_or(0);
+        if let Some(money) = &facts.money {
+            sums.priced += 1;
+            sums.money_nanos += money.nanos;
+        }
+        if let Some(model) = &facts.model {
+            let (service, model) = (record.service.clone(), model.clone());
+            let fingerprint = facts.system_fingerprint.clone().unwrap_or_default();
+            *self.models.entry(AnsweringModel { service, model, fingerprint }).or_default() += 1;
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::cache::{Cache, ProgressReporter};
 use crate::error::JobError;
 use crate::mode::TimingMode;
 use hopeval_corpus::Corpus;
-use hopeval_endpoint::EndpointError;
+use hopeval_endpoint::{EndpointError, PriceSettings};
 use hopeval_index::IndexError;
 use hopeval_methods::{FailureKind, Request, RequestKind, Response, ServiceAbility};
 use std::any::Any;
@@ -74,6 +74,11 @@ pub trait ServiceSettings: Send + Sync {
     /// does.
     fn is_paid(&self) -> bool {
         false
+    }
+
+    /// Its prices, if it has any.
+    fn price(&self) -> Option<&PriceSettings> {
+        None
     }
 
     /// Opens the service over a corpus. A missing word index is built; models are opened by [`Service::probe`].

@@ -6,6 +6,7 @@ use super::timing::{AnswerTiming, elapsed_us, share_evenly};
 use super::usage::ServiceCounters;
 use crate::error::JobError;
 use crate::fault::RunFault;
+use crate::spending::SpendingLedger;
 use crate::write_backlog::WriteBacklog;
 use hopeval_corpus::Corpus;
 use hopeval_methods::{Request, Response};
@@ -41,6 +42,8 @@ pub struct ServiceThread {
     pub(super) worker: usize,
     /// The most requests in one batch of a retriever.
     pub(super) batch: usize,
+    /// Permits spending; `None` where no service costs money.
+    pub(super) spending: Option<SpendingLedger>,
     /// The entry of query vectors to all workers; `None` for a single worker.
     pub(super) inlet: Option<QueryInlet>,
 }

@@ -34,7 +34,8 @@ row! {
         /// Time of the device in seconds; for a CPU, the running time of its threads divided by the number of threads
         /// that can run at once; null if it was not measured.
         pub device_s: Option<f64>,
-        /// Money, in the currency of the job's prices; null where no price is known.
+        /// Money, in the currency of the job's prices; null where no price is known. For the whole run and an endpoint,
+        /// what its journalled answers cost.
         pub money: Option<f64>,
         /// Energy in joules; null if any part was not measured, for a configuration if nothing was measured.
         pub energy_j: Option<f64>,
@@ -46,11 +47,19 @@ row! {
         pub cut: Option<u64>,
         /// The step of the method; null for requests without a named step, and for the whole run.
         pub step: Option<String>,
-        /// Attempts sent to endpoints; null where none was sent, and for the whole run.
+        /// Attempts sent to endpoints; null where none was sent.
         pub attempts: Option<u64>,
-        /// Prompt tokens in an endpoint's cache; null if no endpoint says it, and for the whole run.
+        /// Prompt tokens in an endpoint's cache; null if no endpoint says it.
         pub cached_prompt_tokens: Option<u64>,
-        /// Written tokens that were reasoning; null if no endpoint says it, and for the whole run.
+        /// Written tokens that were reasoning; null if no endpoint says it.
         pub reasoning_tokens: Option<u64>,
+        /// The currency of an endpoint's money; null where it has no price.
+        pub currency: Option<String>,
+        /// Money that an endpoint may have been paid beyond its journalled answers, at most: for calls under way at a
+        /// kill, and for lost answers; null for a configuration, and where no endpoint has a price.
+        pub unanswered_money: Option<f64>,
+        /// The models that answered, each with its system's fingerprint and its answers, by the endpoint's own account,
+        /// separated by semicolons. Several are drift. Null for a configuration, and if no endpoint names one.
+        pub models: Option<String>,
     }
 }

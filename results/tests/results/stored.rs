@@ -174,6 +174,8 @@ fn names_of_objects_are_those_of_the_golden_file() {
         layout::final_table("r", "measures"),
         layout::selection_record("s"),
         layout::segment_object(layout::JOURNAL, "r", &merged),
+        layout::spending_folder("r"),
+        layout::spending_note("r", 12),
     ];
     golden::check("names", names);
 }

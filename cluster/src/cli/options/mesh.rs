@@ -42,6 +42,19 @@ pub(crate) struct MeshArguments {
 }
 
 impl MeshArguments {
+    /// One process with its default workers, for a command without these options.
+    pub(crate) fn alone() -> Self {
+        Self {
+            workers: 2,
+            processes: 1,
+            process: None,
+            hosts: Vec::new(),
+            stall_bound: 30.0,
+            mesh_deadline: 60.0,
+            metrics: None,
+        }
+    }
+
     /// Checks that the options fit each other. Called before a run is made, because the run would stay behind
     /// unfinished.
     pub(crate) fn check_options(&self) -> Result<()> {

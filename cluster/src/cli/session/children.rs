@@ -79,8 +79,13 @@ impl EvaluationSession<'_> {
         if let Some(address) = mesh.metrics_address(process) {
             command.args(["--metrics", &address.to_string()]);
         }
-        if let (0, Some(path)) = (process, self.progress_log) {
-            command.arg("--progress-log").arg(path);
+        if process == 0 {
+            if let Some(path) = self.progress_log {
+                command.arg("--progress-log").arg(path);
+            }
+            for (key, value) in self.raised_cap.values() {
+                command.args(["--set", &format!("run.cap.{key}={value}")]);
+            }
         }
         command
     }

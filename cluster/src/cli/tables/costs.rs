@@ -53,6 +53,9 @@ pub(crate) fn cost_tables(accounting: &RunCosts) -> String {
         TimingMode::Throughput => "latency in seconds, many questions in flight: not those of a single user",
     };
     section(timed, latency_table(configurations));
+    if let Some(table) = endpoint_table(configurations) {
+        section("calls of endpoints and their money, means over a configuration's n questions, unshared", table);
+    }
     section("as PromptRank's table A2", table_a2(configurations));
     section("as EfficientRAG's table 4", table_4(configurations));
     if *mode == TimingMode::Throughput {
@@ -141,6 +144,37 @@ fn latency_table(accounts: &[ConfigurationCosts]) -> String {
         })
     });
     markdown_table(&["configuration", "n", "time", "mean", "p50", "p90", "p99"], rows)
+}
+
+/// Calls of endpoints by service, kind and step; `None` if there are none.
+fn endpoint_table(accounts: &[ConfigurationCosts]) -> Option<String> {
+    let called = || accounts.iter().flat_map(|account| account.calls.iter().map(move |calls| (account, calls)));
+    let called = || called().filter(|(_, calls)| calls.attempts.is_some());
+    called().next()?;
+    let rows = called().map(|(account, calls)| {
+        let mut cells = vec![configuration_name(account), calls.service.clone(), calls.kind.clone()];
+        cells.push(calls.step.clone().unwrap_or_else(|| UNKNOWN.to_owned()));
+        cells.extend([known_figure(Some(calls.calls), 2), known_figure(calls.attempts, 2)]);
+        cells.extend([known_figure(Some(calls.prompt_tokens), 1), known_figure(calls.cached_prompt_tokens, 1)]);
+        cells.extend([known_figure(Some(calls.completion_tokens), 1), known_figure(calls.reasoning_tokens, 1)]);
+        let currency = calls.currency.as_deref().unwrap_or_default();
+        cells.push(format!("{} {currency}", known_figure(calls.money, 9)).trim_end().to_owned());
+        cells
+    });
+    let header = [
+        "configuration",
+        "service",
+        "kind",
+        "step",
+        "requests",
+        "attempts",
+        "prompt tokens",
+        "cached",
+        "completion tokens",
+        "reasoning",
+        "money",
+    ];
+    Some(markdown_table(&header, rows))
 }
 
 fn table_a2(accounts: &[ConfigurationCosts]) -> String {

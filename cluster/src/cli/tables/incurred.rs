@@ -1,6 +1,7 @@
 //! The work of the services of a run.
 
 use super::{UNKNOWN, markdown_table};
+use hopeval_jobs::report::paid::drifting_models;
 use hopeval_results::tables::CostRow;
 
 /// The work of services as a table: the rows that are the whole run's.
@@ -8,6 +9,7 @@ pub(crate) fn incurred_table(costs: &[CostRow]) -> String {
     let incurred: Vec<_> = costs.iter().filter(|row| row.configuration.is_none()).collect();
     let models = incurred.iter().any(|row| row.computed_tokens.is_some());
     let counted = incurred.iter().any(|row| row.energy_j.is_some());
+    let paid = incurred.iter().any(|row| row.currency.is_some());
     let rows = incurred.iter().map(|row| {
         let count = |n: Option<u64>| n.map_or(UNKNOWN.to_owned(), |n| n.to_string());
         let seconds = |s: Option<f64>| s.map_or(UNKNOWN.to_owned(), |s| format!("{s:.3}"));
@@ -28,6 +30,9 @@ pub(crate) fn incurred_table(costs: &[CostRow]) -> String {
         if counted {
             cells.push(row.energy_j.map_or(UNKNOWN.to_owned(), |joules| format!("{joules:.1}")));
         }
+        if paid {
+            cells.extend([money_cell(row.money, row), money_cell(row.unanswered_money, row)]);
+        }
         cells
     });
     let mut header = vec!["service", "kind", "requests", "unique", "computed", "service seconds"];
@@ -37,6 +42,25 @@ pub(crate) fn incurred_table(costs: &[CostRow]) -> String {
     if counted {
         header.push("joules");
     }
+    if paid {
+        header.extend(["money", "unanswered, at most"]);
+    }
     let table = markdown_table(&header, rows);
-    format!("\nincurred by this run\n\n{table}\n")
+    format!("\nincurred by this run\n\n{table}\n{}", drift_lines(&incurred))
+}
+
+/// Money with its currency.
+pub(super) fn money_cell(money: Option<f64>, row: &CostRow) -> String {
+    let currency = row.currency.as_deref().unwrap_or_default();
+    money.map_or(UNKNOWN.to_owned(), |money| format!("{money:.6} {currency}").trim_end().to_owned())
+}
+
+/// A warning for each endpoint whose model or system changed.
+fn drift_lines(incurred: &[&CostRow]) -> String {
+    let drifting = incurred.iter().filter_map(|row| Some((&row.service, drifting_models(row)?)));
+    let line = |(service, models): (&String, Vec<&str>)| {
+        let models = models.join(", ");
+        format!("\nwarning: `{service}` answered as several models (model, fingerprint, answers): {models}\n")
+    };
+    drifting.map(line).collect()
 }

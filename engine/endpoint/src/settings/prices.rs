@@ -57,6 +57,22 @@ impl PriceSettings {
             + usage.completion as f64 * self.output;
         per_million / 1e6 + requests as f64 * self.request
     }
+
+    /// The price of a usage in billionths of the currency's unit, rounded up: sums of prices are never below the bill.
+    pub fn nanos_of(&self, usage: &TokenUsage, requests: u64) -> u64 {
+        nanos_above(self.price_of(usage, requests))
+    }
+
+    /// The highest price of one request, in billionths.
+    pub fn most_nanos(&self, prompt: u64, written: u64) -> u64 {
+        let input = self.input.max(self.cached_input.unwrap_or(0.0));
+        nanos_above((prompt as f64 * input + written as f64 * self.output) / 1e6 + self.request)
+    }
+}
+
+/// Billionths, rounded up. What is above a whole number by less than arithmetic's own error is that number.
+fn nanos_above(money: f64) -> u64 {
+    (money * 1e9 - 1e-4).max(0.0).ceil() as u64
 }
 
 #[cfg(test)]
@@ -75,6 +91,10 @@ mod tests {
         let usage =
             TokenUsage { prompt: 1_000_000, cached_prompt: 400_000, completion: 250_000, reasoning: 9, measured: true };
         assert_eq!(price.price_of(&usage, 3), 1.2 + 0.2 + 2.0 + 0.03);
+        assert_eq!((price.nanos_of(&usage, 3), price.most_nanos(1_000_000, 250_000)), (3_430_000_000, 4_010_000_000));
+        let one = TokenUsage { prompt: 1, ..TokenUsage::default() };
+        let odd = PriceSettings { input: 0.000_15, request: 0.0, ..price.clone() };
+        assert_eq!(odd.nanos_of(&one, 0), 1, "a part of a billionth is one");
         assert_eq!(PriceSettings { cached_input: None, ..price }.price_of(&usage, 0), 4.0);
     }
 }

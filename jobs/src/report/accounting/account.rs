@@ -67,6 +67,20 @@ pub struct MeanCalls {
     pub device_s: Option<f64>,
     /// Device energy in joules, at the run's measured rate; `None` if not metered.
     pub energy_j: Option<f64>,
+    /// Money by the prices of an endpoint's calls, or of a device's time; `None` without a price.
+    pub money: Option<f64>,
+    /// The currency of an endpoint's prices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub currency: Option<String>,
+    /// HTTP requests; `None` unless an endpoint answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<f64>,
+    /// Prompt tokens in an endpoint's cache; `None` if it does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cached_prompt_tokens: Option<f64>,
+    /// Generated tokens that were reasoning; `None` if the endpoint does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning_tokens: Option<f64>,
 }
 
 /// The cost of a question without sharing, at the run's measured rates.

@@ -84,6 +84,11 @@ impl OutcomeCounts {
             service_s: self.known_mean(row.service_s),
             device_s: self.known_mean(row.device_s),
             energy_j: self.known_mean(row.energy_j),
+            money: self.known_mean(row.money),
+            currency: row.currency.clone(),
+            attempts: row.attempts.and_then(|sum| self.mean(sum)),
+            cached_prompt_tokens: row.cached_prompt_tokens.and_then(|sum| self.mean(sum)),
+            reasoning_tokens: row.reasoning_tokens.and_then(|sum| self.mean(sum)),
         }
     }
 

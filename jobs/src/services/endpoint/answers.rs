@@ -84,8 +84,7 @@ impl AnswerReader {
     /// The price of a call, if the service has prices.
     fn money(&self, usage: &TokenUsage, answers: u32) -> Option<MoneyAmount> {
         let price = self.price.as_ref()?;
-        let nanos = (price.price_of(usage, u64::from(answers)) * 1e9).round() as u64;
-        Some(MoneyAmount { nanos, currency: price.currency.clone() })
+        Some(MoneyAmount { nanos: price.nanos_of(usage, u64::from(answers)), currency: price.currency.clone() })
     }
 }
 

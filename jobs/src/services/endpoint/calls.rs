@@ -55,7 +55,9 @@ impl EndpointService {
             TextFormat::WithSpecial => return Err(refused("an endpoint writes no special tokens".to_owned())),
         };
         let prompt = self.assemble_prompt(corpus, &asked.prompt, asked.max_tokens as usize, true)?;
+        let counted_tokens = self.open_tokenizer().is_some().then_some(u64::from(prompt.report.tokens));
         let call = GenerateCall {
+            counted_tokens,
             prompt: self.prompt_input(&asked.prompt.parts, prompt.texts),
             max_tokens: Some(asked.max_tokens),
             stop: asked.stop.clone(),

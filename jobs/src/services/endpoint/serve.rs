@@ -8,7 +8,7 @@ use crate::fault::RunFault;
 use crate::services::thread::{ServiceTask, ServiceThread, task_answer, wait_for_exit};
 use crate::services::timing::AnswerTiming;
 use crate::services::usage::ServiceCounters;
-use hopeval_endpoint::{AttemptGuard, CallEnd, EndpointCall, EndpointHost};
+use hopeval_endpoint::{AttemptGuard, CallEnd, EndpointCall, EndpointHost, SpendingRequest};
 use hopeval_methods::request::Sampling;
 use hopeval_methods::{Request, RequestPayload, Response};
 use hopeval_operators::gate::WorkGuard;
@@ -117,7 +117,15 @@ fn send_call(
 /// The run as the client sees it.
 fn run_host(thread: &ServiceThread) -> EndpointHost {
     let (gate, fault, name) = (thread.gate.clone(), thread.fault.clone(), Arc::clone(&thread.name));
+    let reserve = match (&thread.spending, Arc::clone(&thread.name)) {
+        (Some(ledger), name) => {
+            let ledger = ledger.clone();
+            Arc::new(move |most, receiver| ledger.request(&name, most, receiver)) as SpendingRequest
+        }
+        (None, _) => EndpointHost::unlimited(),
+    };
     EndpointHost {
+        reserve,
         begin_attempt: Arc::new(move || gate.begin_work().map(|work| Box::new(work) as AttemptGuard)),
         fault: Arc::new(move |source| {
             fault.report(JobError::EndpointFault { service: name.to_string(), source });
