@@ -15,6 +15,7 @@ use crate::fault::RunFault;
 use crate::mode::TimingMode;
 use crate::services::answer_index::AnswerIndex;
 use crate::services::dense::build::IndexBuild;
+use crate::services::service::WaitingBatch;
 use crate::services::usage::service_counters;
 use crate::thread_start::start_thread;
 use crate::waker::OperatorWaker;
@@ -232,6 +233,14 @@ impl Generation {
         };
         let questions = self.run.questions_from(&self.log, self.first_open())?;
         share.start_reading(questions, self.gate.clone(), self.fault.clone())
+    }
+
+    /// Completes the batch files of the services, once all workers are done: for process 0.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub fn close_batches(&self) -> Result<Vec<WaitingBatch>, JobError> {
+        self.run.configurations()?.catalogue.close_batches()
     }
 
     /// The position of the first question that is not committed; beyond all questions if there is none.
