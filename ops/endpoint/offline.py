@@ -6,8 +6,8 @@
 Why: batch files are another way to the same answers. If a table differs in one byte, one of the two ways reads, keys or
 journals an answer otherwise.
 
-What: EfficientRAG with a generator, and `efficientrag_data`, which asks again what does not parse, so that there are
-several rounds. First the run over HTTP. Then the run with `batch = ...`: it leaves with 75 and files of requests, a
+What: EfficientRAG with a generator; Iter-RetGen, which writes in each of three rounds; `efficientrag_data`, which draws
+again what does not parse. First the run over HTTP. Then the run with `batch = ...`: it leaves with 75 and files of requests, a
 runner answers them, `resume` goes on, until it ends with 0. The server is one of two:
 
 * without `--vllm`: `hopeval simulate-llm`, a *simulated* server. This script is the runner. In the first round it also
@@ -65,6 +65,12 @@ labeler = "labeler"
 filter = "filter"
 generator = "llm"
 k = 5
+[method.iter_retgen]
+kind = "iter_retgen"
+retriever = "bm25"
+generator = "llm"
+iterations = 3
+max_tokens = 48
 [method.annotate]
 kind = "efficientrag_data"
 retriever = "bm25"

@@ -32,7 +32,8 @@ pub(super) struct ResultRow {
 pub(super) struct ResultFiles {
     files: Vec<(PathBuf, File)>,
     lines: FxHashMap<[u8; 32], Vec<LinePlace>>,
-    problems: Vec<String>,
+    /// Reasons why lines are of no use, each with its file and number.
+    problems: Vec<((u32, u32), String)>,
 }
 
 impl ResultFiles {
@@ -85,7 +86,7 @@ impl ResultFiles {
     /// Notes why a line is of no use.
     pub(super) fn note(&mut self, place: LinePlace, reason: &str) {
         let problem = format!("{}: {reason}", self.place_name(place));
-        self.problems.push(problem);
+        self.problems.push(((place.file, place.number), problem));
     }
 
     /// The lines that no request of this run asked for, and whose requests nobody wrote here: those of another run, or
@@ -97,12 +98,13 @@ impl ResultFiles {
         places
     }
 
-    /// All reasons, those of `unasked` lines last.
+    /// All reasons, in the order of files and lines; `unasked` lines have one, too.
     pub(super) fn into_problems(mut self, unasked: Vec<LinePlace>) -> Vec<String> {
         for place in unasked {
             self.note(place, "no file of requests has its `custom_id`, and this run did not ask for it");
         }
-        self.problems
+        self.problems.sort();
+        self.problems.into_iter().map(|(_, problem)| problem).collect()
     }
 }
 
@@ -178,9 +180,9 @@ mod tests {
         let expected = [
             "a.jsonl:3: not a JSON",
             "a.jsonl:5: `custom_id` \"x\"",
-            "b.jsonl:4: not a JSON",
-            "a.jsonl:4",
+            "b.jsonl:1: a copy of",
             "b.jsonl:3: no file",
+            "b.jsonl:4: not a JSON",
         ];
         assert_eq!(problems.len(), expected.len(), "{problems:?}");
         for (problem, expected) in problems.iter().zip(expected) {
