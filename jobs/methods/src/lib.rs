@@ -15,6 +15,7 @@
 pub mod annotation;
 mod canonical;
 pub mod fragment;
+mod knowledge;
 mod machine;
 mod methods;
 pub mod notation;

@@ -21,12 +21,14 @@ macro_rules! methods {
 
 // In alphabetical order.
 methods! {
+    alce::Alce,
     decompose::Decompose,
     efficientrag::EfficientRag,
     efficientrag_data::EfficientRagData,
     given::GivenPassages,
     iter_retgen::IterRetGen,
     iterative_title::IterativeTitle,
+    migres::Migres,
     one_step::OneStep,
     oracle::Oracle,
     promptrank::PromptRank,
