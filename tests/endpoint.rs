@@ -2,9 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
+#[path = "support/batch_runner.rs"]
+mod batch_runner;
 #[path = "support/harness.rs"]
 mod harness;
 
+use batch_runner::BatchRunner;
 use harness::{document, final_tables, hopeval, run, run_of};
 use hopeval_simulated_llm::{FaultKind, FaultSettings, FaultWindow, SimulatedServer, SimulationSettings};
 use std::path::Path;
@@ -161,6 +164,92 @@ fn an_outage_ends_the_run_as_resumable_and_a_wrong_key_does_not() {
     let said = words(&ended);
     assert_eq!(ended.status.code(), Some(2), "{said}");
     assert!(said.contains("SIMULATED_KEY"), "{said}");
+    assert_eq!(files_with_key(dir), Vec::<String>::new());
+}
+
+/// Methods of several rounds for [`job`]: one writes anew in each, the other draws again what does not parse.
+const ROUNDS: &str = r#"
+[method.iter_retgen]
+kind = "iter_retgen"
+retriever = "bm25"
+generator = "llm"
+iterations = 3
+[method.annotate]
+kind = "efficientrag_data"
+retriever = "bm25"
+generator = "llm"
+temperature = 0.5
+attempts = 2
+"#;
+
+/// [`job`] with these methods, and with batch files if there is a folder for them.
+fn write_batch_job(dir: &Path, name: &str, url: &str, batch: Option<&str>) {
+    let more = batch.map_or_else(String::new, |folder| format!("batch = \"{folder}\""));
+    let text = job(url, &more).replace("chunk = 8", "chunk = 8\nallowed_failed = 1.0") + ROUNDS;
+    std::fs::write(dir.join(name), text).unwrap();
+}
+
+#[test]
+fn batch_files_give_the_tables_of_the_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let online = server(FaultSettings::default());
+    write_batch_job(dir, "online.toml", &online.base_url(), None);
+    let place = |store| ["--store", store, "--cache", "cache", "--json"];
+    let mut command = hopeval(dir, &["run", "online.toml"]);
+    let found = document(command.args(place("online")).env("SIMULATED_KEY", KEY));
+    let tables = final_tables(&dir.join("online"), run_of(&found));
+    let expected = online.summary().answered_bodies;
+
+    for (store, processes) in [("one", "1"), ("two", "2")] {
+        let runner_server = server(FaultSettings::default());
+        let folder = dir.join(store).join("batches").join("llm");
+        // Nothing listens there, and no key is set: nothing is sent.
+        write_batch_job(dir, "batch.toml", "http://127.0.0.1:9/v1", Some(&format!("{store}/batches")));
+        let (mut runner, mut rounds, mut lines) = (BatchRunner::default(), 0, 0);
+        let mut output = run(hopeval(dir, &["run", "batch.toml", "--processes", processes]).args(place(store)));
+        let id = only_run(&dir.join(store));
+        while output.status.code() == Some(75) {
+            let said = words(&output);
+            assert!(
+                said.contains("requests wait for results") && said.contains(&format!("hopeval resume {id}")),
+                "{said}"
+            );
+            let first = rounds == 0;
+            // In the first round every fourth line has failed, and there are lines that are of no use.
+            lines += runner.answer_files(&folder, runner_server.address(), KEY, |number, line| {
+                let mut failed = line.clone();
+                failed["response"] = serde_json::json!({ "status_code": 500, "body": {} });
+                match (first, number % 4) {
+                    (true, 0) => vec![failed],
+                    (true, 1) => vec![line.clone(), line],
+                    _ => vec![line],
+                }
+            });
+            if first {
+                let foreign = format!("{{\"custom_id\":\"{}\",\"response\":null}}\nno JSON\n", "ab".repeat(32));
+                std::fs::write(folder.join("results/other.jsonl"), foreign).unwrap();
+            }
+            rounds += 1;
+            assert!(rounds < 10, "it does not end: {said}");
+            output = run(hopeval(dir, &["resume", &id, "--processes", processes]).args(place(store)));
+            if first {
+                let said = std::fs::read_to_string(folder.join("unused-results.txt")).unwrap();
+                let found =
+                    ["other.jsonl:1: no file of requests", "other.jsonl:2: not a JSON", "status_500", "a copy of"];
+                assert!(found.iter().all(|part| said.contains(part)), "{said}");
+            }
+        }
+        assert_eq!(output.status.code(), Some(0), "{}", words(&output));
+        assert!(rounds >= 3, "{rounds} rounds");
+        assert_eq!(final_tables(&dir.join(store), &id), tables, "{store}");
+        let answered = runner_server.summary().answered_bodies;
+        assert!(answered == expected && lines as u64 > expected, "{answered} of {expected} bodies, {lines} lines");
+
+        // The journal has every answer: the job asks nothing, neither by files nor by the server.
+        let again = run(hopeval(dir, &["run", "batch.toml"]).args(place(store)));
+        assert_eq!(again.status.code(), Some(0), "{}", words(&again));
+    }
     assert_eq!(files_with_key(dir), Vec::<String>::new());
 }
 

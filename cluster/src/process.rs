@@ -30,6 +30,7 @@ use hopeval_cluster::heartbeat::HeartbeatHandle;
 use hopeval_jobs::cache::ProgressReporter;
 use hopeval_jobs::places::Places;
 use hopeval_jobs::run::generation::Generation;
+use hopeval_jobs::services::service::WaitingBatch;
 use hopeval_jobs::spending::cap::SpendingCap;
 use join::GenerationPart;
 use std::sync::Arc;
@@ -66,8 +67,10 @@ pub(crate) struct Process<'a> {
 pub(crate) struct ProcessEnd {
     /// Its run.
     pub(crate) run: String,
-    /// Failed outcomes and all outcomes, in process 0, the writer of the tables.
+    /// Failed outcomes and all outcomes, in process 0, the writer of the tables; `None` if some wait.
     pub(crate) outcomes: Option<(u64, u64)>,
+    /// The batch files of its services, in process 0.
+    pub(crate) batches: Vec<WaitingBatch>,
 }
 
 impl Process<'_> {
@@ -87,18 +90,18 @@ impl Process<'_> {
         Supervision::new(self, &generation, &handle, &early).supervise(&happened);
         close::close_mesh(workers, socket_threads, &happened, &early)?;
         boards::log();
-        let outcomes = match commit_thread {
+        let (outcomes, batches) = match commit_thread {
             Some(thread) => {
-                let counts = self.finish_run(&generation, thread, &early)?;
+                let ended = self.finish_run(&generation, thread, &early)?;
                 heartbeat.goodbye();
-                Some(counts)
+                ended
             }
             None => {
                 close::watch_lead(&heartbeat, &happened, &early);
-                None
+                (None, Vec::new())
             }
         };
-        Ok(ProcessEnd { run: early.run, outcomes })
+        Ok(ProcessEnd { run: early.run, outcomes, batches })
     }
 
     /// From now on the first signal stops admission here, and the heartbeat tells the other processes.

@@ -56,6 +56,9 @@ pub enum DrivenStep<R, O> {
     Ask(Vec<AskedRequest<R>>),
     /// The machine has ended.
     Done(O),
+    /// The machine is left as it is: it waits for something that does not come while this dataflow runs. The outcome's
+    /// place is taken by a mark, so that its cohort is known to be without it.
+    Left(O),
 }
 
 /// A request with its identity and route.
@@ -212,8 +215,12 @@ impl<P: QuestionOpener> MachineDriver<P> {
             let Some(question) = self.questions.get_mut(slot) else { continue };
             let Some(running) = question.machines[index].as_mut() else { continue };
             let round = std::mem::take(&mut running.round).into_iter().flatten().collect();
-            match running.machine.step(round) {
-                DrivenStep::Done(outcome) => {
+            let step = running.machine.step(round);
+            if let DrivenStep::Done(_) = step {
+                OperatorCounters::add(&self.counters.outcomes, 1);
+            }
+            match step {
+                DrivenStep::Done(outcome) | DrivenStep::Left(outcome) => {
                     let cohort = question.cohort;
                     question.machines[index] = None;
                     question.open -= 1;
@@ -223,7 +230,6 @@ impl<P: QuestionOpener> MachineDriver<P> {
                         self.ready.push_back((slot, index + 1));
                     }
                     self.done.entry(cohort).or_default().push(outcome);
-                    OperatorCounters::add(&self.counters.outcomes, 1);
                     if last {
                         self.questions.remove(slot);
                         self.finish_question(cohort);

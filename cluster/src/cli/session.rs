@@ -1,5 +1,6 @@
 //! Runs one generation of a run to its end, in this process or in children.
 
+mod batches;
 mod children;
 mod watch;
 
@@ -91,9 +92,15 @@ impl EvaluationSession<'_> {
         self.finished_code(&end)
     }
 
-    /// The exit code of a finished run: it tells whether more outcomes failed than the job allows.
+    /// The exit code of a run's end: it tells whether requests wait, or more outcomes failed than the job allows.
     fn finished_code(&self, end: &ProcessEnd) -> Result<u8> {
         let (store, run) = (&self.places.store, &end.run);
+        if !end.batches.is_empty() {
+            self.progress.clear();
+        }
+        if batches::print_batches(run, &end.batches) {
+            return Ok(exit::RESUMABLE);
+        }
         let Some((failed, outcomes)) = end.outcomes else { return Ok(exit::DONE) };
         let record = RunRecord::load(store, run)?;
         let resolved: ResolvedSettings = serde_json::from_value(record.settings)?;

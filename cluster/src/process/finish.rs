@@ -1,4 +1,4 @@
-//! Ends a run in process 0: waits for the last commit and writes the final tables.
+//! Ends a run in process 0: waits for the last commit, completes batch files, and writes the final tables.
 
 use super::Process;
 use super::early_end::EarlyEnd;
@@ -6,15 +6,16 @@ use super::join::CommitThread;
 use anyhow::{Context, Result, anyhow};
 use hopeval_jobs::report::tables;
 use hopeval_jobs::run::generation::Generation;
+use hopeval_jobs::services::service::WaitingBatch;
 
 impl Process<'_> {
-    /// Returns the numbers of failed outcomes and of all outcomes.
+    /// Returns the numbers of failed outcomes and of all outcomes; none if outcomes wait for answers to batch files.
     pub(super) fn finish_run(
         &self,
         generation: &Generation,
         thread: CommitThread,
         early: &EarlyEnd,
-    ) -> Result<(u64, u64)> {
+    ) -> Result<(Option<(u64, u64)>, Vec<WaitingBatch>)> {
         (self.report)("last commit", 0);
         let CommitThread { handle, committer } = thread;
         let log = handle.join().map_err(|_| anyhow!("the committing thread panicked"))?;
@@ -23,12 +24,17 @@ impl Process<'_> {
             early.exit_with_fault(&error);
         }
         let mut log = log.context("the committing thread ended without its log")?;
+        let batches = generation.close_batches().unwrap_or_else(|error| early.exit_with_fault(&error));
+        if batches.iter().any(|batch| batch.waiting > 0) {
+            tracing::info!(outcomes = log.state().total_outcomes(), "the run waits for answers to batch files");
+            return Ok((None, batches));
+        }
         let processes = self.membership.hosts.len();
         let mesh = (processes as u32, (processes * self.membership.workers) as u32);
         (self.report)("tables", 0);
         let finished = tables::finish(&generation.run, &mut log, generation.number, &committer, mesh, &self.report)
             .unwrap_or_else(|error| early.exit_with_fault(&error));
         tracing::info!(outcomes = finished.outcomes, failed = finished.failed, "the tables are written");
-        Ok((finished.failed, finished.outcomes))
+        Ok((Some((finished.failed, finished.outcomes)), batches))
     }
 }

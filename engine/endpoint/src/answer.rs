@@ -180,3 +180,27 @@ impl std::ops::AddAssign for TokenUsage {
 pub fn count_tokens(bytes: usize) -> u64 {
     bytes.div_ceil(3) as u64
 }
+
+/// The tokens of texts and thoughts by [`count_tokens`].
+pub(crate) fn count_written(choices: &[GeneratedChoice]) -> u64 {
+    let tokens = |choice: &GeneratedChoice| {
+        count_tokens(choice.text.len()) + count_tokens(choice.reasoning.as_ref().map_or(0, String::len))
+    };
+    choices.iter().map(tokens).sum()
+}
+
+/// An end before the first attempt.
+pub(crate) fn empty_end() -> CallEnd {
+    CallEnd {
+        verdict: CallVerdict::Failed(CallFailure { kind: FailureKind::Unavailable, message: String::new() }),
+        attempts: 0,
+        usage: TokenUsage::default(),
+        answer_usage: TokenUsage::default(),
+        answers: 0,
+        model: None,
+        system_fingerprint: None,
+        queue_us: 0,
+        service_us: 0,
+        guard: None,
+    }
+}

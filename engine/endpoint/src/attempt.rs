@@ -8,6 +8,7 @@
 
 use crate::answer::{
     CallAnswer, CallEnd, CallFailure, CallVerdict, FailureKind, GeneratedChoice, TokenUsage, count_tokens,
+    count_written, empty_end,
 };
 use crate::call::EndpointCall;
 use crate::classify::classify_status;
@@ -313,10 +314,7 @@ impl CallProgress {
                 if choices.len() < ask as usize {
                     result.cause = AttemptCause::FewerChoices;
                 }
-                let bytes = |choice: &GeneratedChoice| {
-                    count_tokens(choice.text.len()) + count_tokens(choice.reasoning.as_ref().map_or(0, String::len))
-                };
-                written = choices.iter().map(bytes).sum();
+                written = count_written(&choices);
                 self.choices.append(&mut choices);
                 if self.choices.len() as u32 >= self.prepared.choices {
                     whole = Some(CallAnswer::Generated(std::mem::take(&mut self.choices)));
@@ -443,22 +441,6 @@ impl EndpointShared {
 
 fn failed(kind: FailureKind, message: String) -> CallVerdict {
     CallVerdict::Failed(CallFailure { kind, message })
-}
-
-/// An end before the first attempt.
-fn empty_end() -> CallEnd {
-    CallEnd {
-        verdict: failed(FailureKind::Unavailable, String::new()),
-        attempts: 0,
-        usage: TokenUsage::default(),
-        answer_usage: TokenUsage::default(),
-        answers: 0,
-        model: None,
-        system_fingerprint: None,
-        queue_us: 0,
-        service_us: 0,
-        guard: None,
-    }
 }
 
 fn add_micros(sum: &mut u64, time: Duration) {

@@ -18,6 +18,7 @@
 //! | `exchange`, `transport` | one HTTP request and its bytes; the HTTP clients |
 //! | `wire` | bodies and answers: chat, completions, scores, embeddings, reranking |
 //! | `flow` | admission: concurrency, rates, replicas, outages, all without I/O |
+//! | [`offline`] | calls as lines of batch files; lines of results as ends of calls |
 //! | `pause`, [`usage`] | pauses between attempts; counters |
 //! | [`spending`] | the bound of an attempt, and its bill |
 //! | [`probe`] | a report of a server's abilities, and of the fields that it ignores |
@@ -40,6 +41,7 @@ pub mod error;
 pub mod host;
 pub mod key;
 pub mod needs;
+pub mod offline;
 pub mod probe;
 pub mod settings;
 pub mod spending;
@@ -58,6 +60,7 @@ pub use dialect::EndpointDialect;
 pub use error::EndpointError;
 pub use host::{AttemptGuard, EndpointFault, EndpointHost};
 pub use key::ApiKey;
+pub use offline::{OfflineCall, OfflineEndpoint, ResultVerdict};
 pub use probe::{ProbeCheck, ProbeFinding, ProbeReport};
 pub use settings::{AnswerKind, ApiStyle, EndpointSettings, PriceSettings};
 pub use spending::{AttemptBill, PermitReceiver, SpendingPermit, SpendingRequest, SpentAmounts};

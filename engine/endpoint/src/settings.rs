@@ -207,6 +207,10 @@ pub struct EndpointSettings {
     /// Prices.
     #[serde(default)]
     pub price: Option<PriceSettings>,
+    /// The folder of batch files: calls are written there instead of sent, and answered by files of results
+    /// ([`crate::offline`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<PathBuf>,
 }
 
 fn generate_alone() -> Vec<AnswerKind> {
@@ -288,6 +292,7 @@ impl EndpointSettings {
             first_pause_s: default_first_pause(),
             longest_pause_s: default_longest_pause(),
             price: None,
+            batch: None,
         }
     }
 

@@ -25,6 +25,10 @@ pub struct CohortCommitter {
     expected: Arc<dyn Fn(u64) -> u64 + Send + Sync>,
     /// Outcomes received so far of each incomplete cohort.
     waiting: BTreeMap<u64, u64>,
+    /// Outcomes of each incomplete cohort that a later generation must make: their requests wait for files of results.
+    left: BTreeMap<u64, u64>,
+    /// Whether some cohort was left to a later generation.
+    leaves: bool,
     /// Parts holding uncommitted cohorts, with their cohorts.
     parts: Vec<(WrittenPart, Vec<u64>)>,
     ready: ReadyCohorts,
@@ -74,6 +78,8 @@ impl CommitParts {
         let committer = CohortCommitter {
             expected: self.expected,
             waiting: BTreeMap::new(),
+            left: BTreeMap::new(),
+            leaves: false,
             parts: Vec::new(),
             ready: ReadyCohorts::default(),
             queue: queue.clone(),
@@ -97,15 +103,12 @@ impl CommitParts {
     }
 }
 
-impl Committer for CohortCommitter {
-    type Receipt = Receipt;
-    type Key = TallyKey;
-
-    fn complete(&mut self, complete: u64, receipts: Vec<Receipt>, table: &TallyTable<TallyKey>) {
+impl CohortCommitter {
+    fn take_receipts(&mut self, receipts: Vec<Receipt>) {
         for receipt in receipts {
             match receipt {
                 Receipt::Segment { name } => self.ready.segments.push(name),
-                Receipt::Part { part, cohorts, used } => {
+                Receipt::Part { part, cohorts, waiting, used } => {
                     if let Some(part) = part {
                         self.parts.push((part, cohorts.iter().map(|&(cohort, _)| cohort).collect()));
                     }
@@ -113,19 +116,35 @@ impl Committer for CohortCommitter {
                     for (cohort, outcomes) in cohorts {
                         *self.waiting.entry(cohort).or_default() += outcomes;
                     }
+                    for (cohort, outcomes) in waiting {
+                        *self.left.entry(cohort).or_default() += outcomes;
+                        self.waiting.entry(cohort).or_default();
+                    }
                 }
             }
         }
+    }
+}
+
+impl Committer for CohortCommitter {
+    type Receipt = Receipt;
+    type Key = TallyKey;
+
+    fn complete(&mut self, complete: u64, receipts: Vec<Receipt>, table: &TallyTable<TallyKey>) {
+        self.take_receipts(receipts);
         let later = self.waiting.split_off(&complete);
         for (cohort, outcomes) in std::mem::replace(&mut self.waiting, later) {
-            let expected = (self.expected)(cohort);
-            if outcomes != expected {
+            let (expected, left) = ((self.expected)(cohort), self.left.remove(&cohort).unwrap_or(0));
+            if outcomes + left != expected {
                 let reason = format!("cohort {cohort} has {outcomes} outcomes instead of {expected}: this is a bug");
                 self.fault.report(JobError::Unfit { run: self.run.clone(), reason });
                 self.failed = true;
                 return;
             }
-            self.ready.cohorts.push(CohortCommit { cohort, outcomes });
+            self.leaves |= left > 0;
+            if left == 0 {
+                self.ready.cohorts.push(CohortCommit { cohort, outcomes });
+            }
         }
         // A part may arrive before other parts of its cohorts, and may hold cohorts completed later. Every commit that
         // needs the part names it.
@@ -139,7 +158,9 @@ impl Committer for CohortCommitter {
         if self.ready.cohorts.is_empty() && (!last || self.ready.usage.0.is_empty()) {
             return;
         }
-        self.ready.tallies = table.tallies().iter().map(|(key, tally)| (*key, *tally)).collect();
+        // Cohorts that are left have tallies, too. Readers then add the committed parts up.
+        let tallies = || table.tallies().iter().map(|(key, tally)| (*key, *tally)).collect();
+        self.ready.tallies = (!self.leaves).then(tallies);
         let ready = std::mem::take(&mut self.ready);
         if !self.failed {
             self.open.fetch_add(1, SeqCst);
@@ -219,13 +240,13 @@ impl CommitWriter {
         self.log.append(self.generation, &self.committer, RecordBody::Commit(commit))?;
         let outcomes = self.log.state().total_outcomes();
         tracing::info!(generation = self.generation, outcomes, "committed");
-        if show {
+        if let Some(tallies) = ready.tallies.filter(|_| show) {
             let state = self.log.state();
             let table = LiveTable {
                 commits: state.commits.len() as u64,
                 outcomes: state.total_outcomes(),
                 golds: self.golds,
-                tallies: ready.tallies,
+                tallies,
             };
             // Readers do without it: they add the parts up.
             if let Err(error) = table.store(&self.store, &run) {

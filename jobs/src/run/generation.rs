@@ -16,6 +16,7 @@ use crate::mode::TimingMode;
 use crate::services::answer_index::AnswerIndex;
 use crate::services::dense::build::IndexBuild;
 use crate::services::journal_sums::{AnswerSums, JournalSums};
+use crate::services::service::WaitingBatch;
 use crate::services::usage::service_counters;
 use crate::spending::{SpendingFaults, SpendingLedger, SpendingRun};
 use crate::thread_start::start_thread;
@@ -248,6 +249,14 @@ impl Generation {
         };
         let questions = self.run.questions_from(&self.log, self.first_open())?;
         share.start_reading(questions, control, self.fault.clone())
+    }
+
+    /// Completes the batch files of the services, once all workers are done: for process 0.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub fn close_batches(&self) -> Result<Vec<WaitingBatch>, JobError> {
+        self.run.configurations()?.catalogue.close_batches()
     }
 
     /// The position of the first question that is not committed; beyond all questions if there is none.

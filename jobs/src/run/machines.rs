@@ -3,7 +3,7 @@
 //! The one file that knows both a [`Machine`] and the operator that drives it.
 
 use super::demand::{RequestDemand, RoundRequests};
-use super::outcome::{FinishedOutcome, OutcomeTiming, OutcomeUsage, outcome_row};
+use super::outcome::{FinishedOutcome, MachineEnd, OutcomeTiming, OutcomeUsage, outcome_row};
 use crate::mode::TimingMode;
 use crate::prepare::questions::question_context;
 use crate::run::evaluator::{OutcomeEvaluator, QuestionGold};
@@ -249,13 +249,17 @@ fn are_read_alike(a: &Request, b: &Request) -> bool {
 impl DrivenMachine for HostedMachine {
     type Request = Request;
     type Response = ServedResponse;
-    type Outcome = Rc<FinishedOutcome>;
+    type Outcome = MachineEnd;
 
-    fn step(&mut self, responses: Vec<Rc<ServedResponse>>) -> DrivenStep<Request, Rc<FinishedOutcome>> {
+    fn step(&mut self, responses: Vec<Rc<ServedResponse>>) -> DrivenStep<Request, MachineEnd> {
         self.begun.get_or_insert_with(Instant::now);
+        // The other answers of the round are journalled: the next generation finds them.
+        if responses.iter().any(|served| served.waits) {
+            return DrivenStep::Left(MachineEnd::Waiting);
+        }
         let responses = self.receive(responses);
         match self.machine.step(responses) {
-            MachineStep::Done(outcome) => DrivenStep::Done(self.finish(outcome)),
+            MachineStep::Done(outcome) => DrivenStep::Done(MachineEnd::Finished(self.finish(outcome))),
             MachineStep::Ask(requests) => {
                 self.rounds += 1;
                 let configurations = Arc::clone(&self.configurations);

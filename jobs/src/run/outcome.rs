@@ -16,6 +16,15 @@ pub struct FinishedOutcome {
     pub row: OutcomeRow,
 }
 
+/// The end of a machine in one generation of a run.
+#[derive(Clone)]
+pub enum MachineEnd {
+    /// Its outcome.
+    Finished(Rc<FinishedOutcome>),
+    /// None yet: a request of it waits for a file of results. A later generation drives it again.
+    Waiting,
+}
+
 /// The usage of an outcome, shared work included.
 #[derive(Debug, Default)]
 pub(crate) struct OutcomeUsage {

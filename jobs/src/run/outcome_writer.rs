@@ -5,7 +5,7 @@
 
 use crate::error::JobError;
 use crate::fault::RunFault;
-use crate::run::outcome::FinishedOutcome;
+use crate::run::outcome::MachineEnd;
 use crate::run::writes::{Receipt, WriteCounts, WriterId, WrittenPart};
 use crate::services::usage::{ServiceCounters, Usage};
 use crate::thread_start::start_thread;
@@ -20,11 +20,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// Outcomes on their way to the store.
+/// A part to write: its rows, and its receipt's facts.
 struct PartWrite {
     rows: Vec<OutcomeRow>,
     /// Their cohorts, as (cohort, outcomes).
     cohorts: Vec<(u64, u64)>,
+    /// Cohorts with questions that wait for a batch, as (cohort, questions).
+    waiting: Vec<(u64, u64)>,
     used: Vec<(String, Usage)>,
     ticket: Ticket<Receipt>,
     share: BacklogShare,
@@ -40,6 +42,8 @@ pub const MOST_UNDER_WAY: usize = 1 << 15;
 /// held.
 pub struct OutcomeWriter {
     open_cohorts: BTreeMap<u64, Vec<OutcomeRow>>,
+    /// Outcomes that wait for a later generation, by cohort.
+    waiting: BTreeMap<u64, u64>,
     usage: ServiceCounters,
     reported: BTreeMap<Arc<str>, Usage>,
     jobs: Sender<PartWrite>,
@@ -61,7 +65,8 @@ impl OutcomeWriter {
         let (jobs, receiver) = channel();
         let (store, counter) = (store.clone(), Arc::clone(&counts.open));
         start_thread("outcomes", move || write_parts(&store, &writer_id, &receiver, &counter, &fault))?;
-        Ok(Self { open_cohorts: BTreeMap::new(), usage: Arc::clone(usage), reported: BTreeMap::new(), jobs, counts })
+        let (open_cohorts, waiting, usage) = (BTreeMap::new(), BTreeMap::new(), Arc::clone(usage));
+        Ok(Self { open_cohorts, waiting, usage, reported: BTreeMap::new(), jobs, counts })
     }
 
     /// The usage of the services since the last call.
@@ -80,15 +85,19 @@ impl OutcomeWriter {
 }
 
 impl DurableWriter for OutcomeWriter {
-    type Item = Rc<FinishedOutcome>;
+    type Item = MachineEnd;
     type Receipt = Receipt;
 
-    fn accept_items(&mut self, cohort: u64, items: &mut Vec<Rc<FinishedOutcome>>) {
-        let rows = items.drain(..).map(|finished| match Rc::try_unwrap(finished) {
-            Ok(finished) => finished.row,
-            Err(shared) => shared.row.clone(),
-        });
-        self.open_cohorts.entry(cohort).or_default().extend(rows);
+    fn accept_items(&mut self, cohort: u64, items: &mut Vec<MachineEnd>) {
+        for end in items.drain(..) {
+            match end {
+                MachineEnd::Finished(finished) => {
+                    let row = Rc::try_unwrap(finished).map_or_else(|shared| shared.row.clone(), |alone| alone.row);
+                    self.open_cohorts.entry(cohort).or_default().push(row);
+                }
+                MachineEnd::Waiting => *self.waiting.entry(cohort).or_default() += 1,
+            }
+        }
     }
 
     /// A flush writes nothing here: an incomplete cohort is run again, from the journal.
@@ -100,15 +109,17 @@ impl DurableWriter for OutcomeWriter {
         }
         let later = if crowded { BTreeMap::new() } else { self.open_cohorts.split_off(&due.complete) };
         let done = std::mem::replace(&mut self.open_cohorts, later);
+        let later = self.waiting.split_off(&due.complete);
+        let waiting: Vec<(u64, u64)> = std::mem::replace(&mut self.waiting, later).into_iter().collect();
         let used = self.usage_since();
-        if done.is_empty() && used.is_empty() {
+        if done.is_empty() && waiting.is_empty() && used.is_empty() {
             return;
         }
         let cohorts = done.iter().map(|(&cohort, rows)| (cohort, rows.len() as u64)).collect();
         let rows: Vec<_> = done.into_values().flatten().collect();
         self.counts.open.fetch_add(1, Ordering::SeqCst);
         let share = self.counts.backlog.begin_write(rows.len());
-        drop(self.jobs.send(PartWrite { rows, cohorts, used, ticket: begin(), share }));
+        drop(self.jobs.send(PartWrite { rows, cohorts, waiting, used, ticket: begin(), share }));
     }
 }
 
@@ -119,7 +130,7 @@ fn write_parts(
     open: &AtomicUsize,
     fault: &RunFault,
 ) {
-    for (n, PartWrite { rows, cohorts, used, ticket, share }) in receiver.iter().enumerate() {
+    for (n, PartWrite { rows, cohorts, waiting, used, ticket, share }) in receiver.iter().enumerate() {
         let mut part = None;
         if !rows.is_empty() {
             let name = layout::outcome_part(&writer_id.run, writer_id.generation, writer_id.worker, n as u64);
@@ -133,7 +144,7 @@ fn write_parts(
         }
         open.fetch_sub(1, Ordering::SeqCst);
         drop(share);
-        ticket.answer(Receipt::Part { part, cohorts, used });
+        ticket.answer(Receipt::Part { part, cohorts, waiting, used });
     }
 }
 

@@ -9,7 +9,7 @@ use crate::run::evaluator::{OutcomeEvaluator, TallyKey};
 use crate::run::feed::QuestionFeed;
 use crate::run::journal_writer::{self, JournalWriter};
 use crate::run::machines::{MachineOpener, RunConfigurations};
-use crate::run::outcome::FinishedOutcome;
+use crate::run::outcome::MachineEnd;
 use crate::run::outcome_writer::{self, OutcomeWriter};
 use crate::run::writes::{Receipt, WriteCounts, WriterId};
 use crate::services::answer_index::AnswerIndex;
@@ -32,7 +32,6 @@ use hopeval_operators::scatter::scatter;
 use hopeval_operators::serve::serve;
 use hopeval_operators::tally::{TallyChange, TallyTable, tally};
 use hopeval_results::Store;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::{Receiver, channel};
@@ -165,7 +164,8 @@ pub fn render(worker: &mut Worker, parts: WorkerParts) -> Result<(), JobError> {
         let evaluator = parts.evaluator;
         let mut buffers = MeasureBuffers::default();
         let mut values = Vec::new();
-        let changes = outcomes.clone().flat_map(move |finished: Rc<FinishedOutcome>| {
+        let changes = outcomes.clone().flat_map(move |end: MachineEnd| {
+            let MachineEnd::Finished(finished) = end else { return Vec::new() };
             evaluator.evaluate_outcome(&finished.question, &finished.row, &mut buffers, &mut values);
             evaluator.tally_changes(&finished.question, &finished.row, &values, 1)
         });

@@ -51,6 +51,8 @@ pub enum Receipt {
         /// Its cohorts, as (cohort, outcomes).
         #[serde(rename = "chunks")]
         cohorts: Vec<(u64, u64)>,
+        /// Outcomes that wait for a later generation, as (cohort, outcomes).
+        waiting: Vec<(u64, u64)>,
         /// Usage of services since the worker's last receipt.
         used: Vec<(String, Usage)>,
     },

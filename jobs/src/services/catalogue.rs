@@ -4,7 +4,7 @@ use super::ServiceEntry;
 use super::corpus::{CORPUS, CorpusLookup};
 use super::dense::build::{self, IndexBuild};
 use super::fragments::FragmentTexts;
-use super::service::{Availability, IndexState, OpeningContext, Service, ServiceSettings, Services};
+use super::service::{Availability, IndexState, OpeningContext, Service, ServiceSettings, Services, WaitingBatch};
 use crate::cache::{Cache, ProgressReporter};
 use crate::error::JobError;
 use crate::mode::TimingMode;
@@ -191,6 +191,15 @@ impl Catalogue {
     /// The texts of prompts' fragments. Whoever configures methods adds theirs.
     pub fn fragments(&self) -> &FragmentTexts {
         &self.fragments
+    }
+
+    /// The batch files of all services that have any, completed: [`Service::close_batches`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn close_batches(&self) -> Result<Vec<WaitingBatch>, JobError> {
+        let closed = self.services.values().map(|service| service.close_batches());
+        closed.filter_map(Result::transpose).collect()
     }
 
     /// A service's facts.

@@ -16,6 +16,7 @@
 //! | `calls` | a request's call, or its refusal |
 //! | `answers` | a call's responses, with its measured facts |
 //! | `serve` | the owner's thread |
+//! | `batch`, `desk` | the same without a network: requests as batch files, answers from files of results |
 //! | `estimate` | responses for plans: they cost nothing |
 //!
 //! A fault of the endpoint is no answer: it ends the run ([`crate::JobError::EndpointFault`]), and nothing is
@@ -23,7 +24,9 @@
 //! for its run.
 
 mod answers;
+mod batch;
 mod calls;
+mod desk;
 mod estimate;
 mod open;
 mod prompts;
@@ -31,21 +34,25 @@ mod rough;
 mod serve;
 
 use self::answers::AnswerReader;
+use self::desk::BatchDesk;
 use self::open::EndpointService;
-use super::service::{Availability, OpeningContext, OtherSettings, Service, ServiceSettings, SettingsError};
+use super::service::{
+    Availability, OpeningContext, OtherSettings, Service, ServiceSettings, SettingsError, WaitingBatch,
+};
 use super::thread::{ServiceTask, ServiceThread};
 use crate::cache::ProgressReporter;
 use crate::error::JobError;
+use crate::mode::TimingMode;
 use hopeval_corpus::Corpus;
 use hopeval_endpoint::{AnswerKind, EndpointError, EndpointHost, EndpointSettings, PriceSettings};
 use hopeval_methods::{FailureKind, Request, RequestKind, Response};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, PoisonError};
 
 impl ServiceSettings for EndpointSettings {
     fn resolve_paths(&mut self, base: &Path) {
-        for path in [&mut self.key_file, &mut self.tokenizer].into_iter().flatten() {
+        for path in [&mut self.key_file, &mut self.tokenizer, &mut self.batch].into_iter().flatten() {
             *path = base.join(&*path);
         }
     }
@@ -75,6 +82,12 @@ impl ServiceSettings for EndpointSettings {
     }
 
     fn open(&self, opening: &OpeningContext<'_>) -> Result<Arc<dyn Service>, JobError> {
+        if self.batch.is_some() && opening.mode == TimingMode::Latency {
+            let allowed = "the mode `throughput`: answers of batch files come in no time of their own";
+            let (key, found) = ("batch".to_owned(), "set in the mode `latency`".to_owned());
+            let source = EndpointError::Setting { key, found, allowed: allowed.to_owned() };
+            return Err(JobError::Endpoint { service: opening.name.to_owned(), source });
+        }
         Ok(Arc::new(EndpointService::new(opening.name, self.clone(), opening.fragments.clone())))
     }
 }
@@ -101,7 +114,15 @@ impl Service for EndpointService {
     }
 
     fn serve(&self, thread: &ServiceThread, tasks: &Receiver<ServiceTask>) {
-        serve::serve_tasks(thread, self, tasks);
+        match &self.settings.batch {
+            Some(root) => batch::serve_tasks(thread, self, root, tasks),
+            None => serve::serve_tasks(thread, self, tasks),
+        }
+    }
+
+    fn close_batches(&self) -> Result<Option<WaitingBatch>, JobError> {
+        let desk = self.desk.lock().unwrap_or_else(PoisonError::into_inner).take();
+        desk.map(BatchDesk::close).transpose()
     }
 
     /// Calls the server, and pays for it. Transcripts and plans do not come here.
@@ -195,6 +216,7 @@ mod tests {
                 "first_pause_s = 0.1",
                 "longest_pause_s = 40.0",
                 "price = { input = 1.0 }",
+                "batch = \"batches\"",
             ],
         ));
         check_kind(&kind);

@@ -247,7 +247,14 @@ impl AnswerRecord {
 
     /// The response, to be served again.
     pub fn into_served(self) -> ServedResponse {
-        ServedResponse { response: self.response, queue_us: 0, service_us: self.service_us, device_us: 0, cached: true }
+        ServedResponse {
+            response: self.response,
+            queue_us: 0,
+            service_us: self.service_us,
+            device_us: 0,
+            cached: true,
+            waits: false,
+        }
     }
 }
 

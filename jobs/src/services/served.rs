@@ -1,6 +1,6 @@
 //! Answers on their way through the dataflow, with their times.
 
-use hopeval_methods::{RequestKind, Response, ServiceName};
+use hopeval_methods::{FailureKind, RequestKind, Response, ServiceName};
 use hopeval_operators::RequestKey;
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +17,8 @@ pub struct ServedResponse {
     pub device_us: u64,
     /// Whether it came from the journal.
     pub cached: bool,
+    /// Whether it is no answer: the request waits for one, which comes while no run is going on. Never recorded.
+    pub waits: bool,
 }
 
 /// A response to be journalled.
@@ -37,7 +39,13 @@ pub struct RecordedResponse {
 impl ServedResponse {
     /// A response with negligible times.
     pub fn without_times(response: Response) -> Self {
-        Self { response, queue_us: 0, service_us: 0, device_us: 0, cached: false }
+        Self { response, queue_us: 0, service_us: 0, device_us: 0, cached: false, waits: false }
+    }
+
+    /// No answer: the request waits for one.
+    pub fn waiting() -> Self {
+        let response = Response::failure(FailureKind::Unavailable, "the request waits for a file of results");
+        Self { waits: true, ..Self::without_times(response) }
     }
 
     /// The same response, as from the journal.

@@ -174,6 +174,15 @@ pub trait Service: Any + Send + Sync {
         thread.serve_batches(tasks, |requests| (requests.iter().map(answer).collect(), 0));
     }
 
+    /// Completes the batch files of a run whose requests all have been served, and says what waits; `None` for a
+    /// service without any.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    fn close_batches(&self) -> Result<Option<WaitingBatch>, JobError> {
+        Ok(None)
+    }
+
     /// Answers one request directly: for transcripts and single requests outside a run.
     fn answer(&self, corpus: &Corpus, request: &Request) -> Response;
 
@@ -196,6 +205,25 @@ pub trait Service: Any + Send + Sync {
     fn checkpoint(&self) -> Option<CheckpointSummary> {
         None
     }
+}
+
+/// The batch files of a service at the end of a run's generation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitingBatch {
+    /// The service.
+    pub service: String,
+    /// Requests of this run without an answer.
+    pub waiting: u64,
+    /// Those of them that stand in files of requests from before, and have no result yet.
+    pub written_earlier: u64,
+    /// The files with all others.
+    pub files: Vec<PathBuf>,
+    /// The folder for files of results.
+    pub results: PathBuf,
+    /// Lines of results that are of no use, each with its file, its number and the reason.
+    pub problems: Vec<String>,
+    /// The file that has them all.
+    pub problem_file: PathBuf,
 }
 
 /// Facts about an opened service.

@@ -6,7 +6,7 @@ use crate::print;
 use anyhow::{Context, Result};
 use hopeval_cluster::exit;
 use hopeval_cluster::mesh;
-use hopeval_cluster::supervise::{self, GracePeriods};
+use hopeval_cluster::supervise::{self, ChildEnd, GracePeriods};
 use hopeval_endpoint::settings::KEY_VARIABLE;
 use hopeval_jobs::run::settings::ResolvedSettings;
 use hopeval_jobs::services::ServiceEntry;
@@ -42,7 +42,12 @@ impl EvaluationSession<'_> {
         let processes = self.mesh.processes as usize;
         let ending = supervise::supervise_processes(processes, grace, self.interrupts.signals(), command)?;
         let code = ending.code();
-        if code == exit::RESUMABLE {
+        // Process 0 has said so if the run waits for batch files; the others have ended well.
+        let resumable = ChildEnd::Code(exit::RESUMABLE.into());
+        let waits = ending.children.split_first().is_some_and(|(first, others)| {
+            *first == resumable && others.iter().all(|end| *end == ChildEnd::Code(exit::DONE.into()))
+        });
+        if code == exit::RESUMABLE && !waits {
             for (process, end) in ending.children.iter().enumerate() {
                 print::note(&format!("process {process} {end}"));
             }

@@ -4,6 +4,9 @@ use crate::EndpointError;
 use crate::answer::TokenUsage;
 use serde::{Deserialize, Serialize};
 
+/// The factor of prices of batch APIs, unless the settings name another.
+const BATCH_FACTOR: f64 = 0.5;
+
 /// Prices of one endpoint, in units of `currency`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -23,6 +26,9 @@ pub struct PriceSettings {
     /// The currency, for tables.
     #[serde(default = "us_dollars")]
     pub currency: String,
+    /// The factor of all prices where the answers come from batch files. Default: a half.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<f64>,
 }
 
 fn us_dollars() -> String {
@@ -35,10 +41,14 @@ impl PriceSettings {
     /// # Errors
     /// [`EndpointError::Setting`].
     pub fn check_values(&self) -> Result<(), EndpointError> {
-        let cached = self.cached_input.unwrap_or(0.0);
-        for (key, price) in
-            [("input", self.input), ("cached_input", cached), ("output", self.output), ("request", self.request)]
-        {
+        let (cached, factor) = (self.cached_input.unwrap_or(0.0), self.batch.unwrap_or(BATCH_FACTOR));
+        for (key, price) in [
+            ("input", self.input),
+            ("cached_input", cached),
+            ("output", self.output),
+            ("request", self.request),
+            ("batch", factor),
+        ] {
             if !(price.is_finite() && (0.0..=1e9).contains(&price)) {
                 return Err(EndpointError::setting(&format!("price.{key}"), price, "0 to 1e9"));
             }
@@ -47,6 +57,18 @@ impl PriceSettings {
             return Err(EndpointError::setting("price.currency", &self.currency, "letters, such as USD"));
         }
         Ok(())
+    }
+
+    /// These prices for answers from batch files.
+    pub fn of_batches(&self) -> Self {
+        let factor = self.batch.unwrap_or(BATCH_FACTOR);
+        Self {
+            input: self.input * factor,
+            cached_input: self.cached_input.map(|price| price * factor),
+            output: self.output * factor,
+            request: self.request * factor,
+            ..self.clone()
+        }
     }
 
     /// The price of a usage, in units of the currency.
@@ -87,6 +109,7 @@ mod tests {
             output: 8.0,
             request: 0.01,
             currency: "USD".to_owned(),
+            batch: None,
         };
         let usage =
             TokenUsage { prompt: 1_000_000, cached_prompt: 400_000, completion: 250_000, reasoning: 9, measured: true };
@@ -95,6 +118,7 @@ mod tests {
         let one = TokenUsage { prompt: 1, ..TokenUsage::default() };
         let odd = PriceSettings { input: 0.000_15, request: 0.0, ..price.clone() };
         assert_eq!(odd.nanos_of(&one, 0), 1, "a part of a billionth is one");
+        assert_eq!(price.of_batches().price_of(&usage, 3), 0.6 + 0.1 + 1.0 + 0.015);
         assert_eq!(PriceSettings { cached_input: None, ..price }.price_of(&usage, 0), 4.0);
     }
 }

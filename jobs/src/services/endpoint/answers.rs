@@ -30,7 +30,12 @@ pub(super) struct AnswerReader {
 impl AnswerReader {
     /// The reader for a service with these settings.
     pub(super) fn of_settings(settings: &EndpointSettings) -> Self {
-        Self { price: settings.price.clone() }
+        let price = settings.price.as_ref();
+        let price = match settings.batch {
+            Some(_) => price.map(PriceSettings::of_batches),
+            None => price.cloned(),
+        };
+        Self { price }
     }
 
     /// Reads the end of a call for its requests: one, or several draws of one payload.

@@ -1,5 +1,6 @@
 //! The opened service: its settings, its model's tokenizer, its client.
 
+use super::desk::BatchDesk;
 use crate::error::JobError;
 use crate::services::fragments::FragmentTexts;
 use hopeval_endpoint::{AnswerKind, Endpoint, EndpointError, EndpointHost, EndpointSettings};
@@ -19,6 +20,8 @@ pub(super) struct EndpointService {
     /// The client, opened by the first request.
     endpoint: OnceLock<Endpoint>,
     opening: Mutex<()>,
+    /// The batch files, while a run uses them.
+    pub(super) desk: Mutex<Option<BatchDesk>>,
 }
 
 impl EndpointService {
@@ -31,6 +34,7 @@ impl EndpointService {
             tokenizer: OnceLock::new(),
             endpoint: OnceLock::new(),
             opening: Mutex::new(()),
+            desk: Mutex::new(None),
         }
     }
 

@@ -140,19 +140,25 @@ fn work_guard(guard: AttemptGuard) -> Option<WorkGuard> {
 }
 
 /// Counts responses, and gives them to their tickets.
-struct AnswerDelivery {
+pub(super) struct AnswerDelivery {
     name: Arc<str>,
     usage: ServiceCounters,
     fault: RunFault,
 }
 
 impl AnswerDelivery {
-    fn of_thread(thread: &ServiceThread) -> Self {
+    pub(super) fn of_thread(thread: &ServiceThread) -> Self {
         let (name, usage) = (Arc::clone(&thread.name), Arc::clone(&thread.usage));
         Self { name, usage, fault: thread.fault.clone() }
     }
 
-    fn answer_task(&self, mut task: ServiceTask, response: Response, timing: AnswerTiming, work: Option<WorkGuard>) {
+    pub(super) fn answer_task(
+        &self,
+        mut task: ServiceTask,
+        response: Response,
+        timing: AnswerTiming,
+        work: Option<WorkGuard>,
+    ) {
         if let Some(usage) = self.usage.get(&self.name) {
             usage.count_response(&response, timing.service_us, timing.device_us);
         }
