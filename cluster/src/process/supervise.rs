@@ -5,11 +5,13 @@
 //! | first worker ready | calls `on_ready`; building of indexes is no longer reported |
 //! | worker done | one less to wait for |
 //! | worker failed, fault of the generation | ends the process |
+//! | fault of an endpoint | has paid answers written, then ends the process |
 //! | verdict: drain | drains, as a signal does |
 //! | verdict: flush | has everything computed written |
 //! | verdict: stop now, peer lost, peer stalled | ends the process as resumable |
 //! | generation quiet, or flushed | tells the heartbeat, once |
 
+use super::departure::FaultDeparture;
 use super::early_end::EarlyEnd;
 use super::{LOOK, Process};
 use hopeval_cluster::heartbeat::{HeartbeatHandle, MeshVerdict};
@@ -43,6 +45,8 @@ pub(super) struct Supervision<'a> {
     quiet: bool,
     /// The heartbeat thread knows everything is written.
     drained: bool,
+    /// The way out after the fault of an endpoint.
+    departure: Option<FaultDeparture>,
 }
 
 impl<'a> Supervision<'a> {
@@ -53,7 +57,8 @@ impl<'a> Supervision<'a> {
         early: &'a EarlyEnd,
     ) -> Self {
         let running = process.membership.workers;
-        Self { process, generation, heartbeat, early, running, ready: false, quiet: false, drained: false }
+        let (ready, quiet, drained, departure) = (false, false, false, None);
+        Self { process, generation, heartbeat, early, running, ready, quiet, drained, departure }
     }
 
     /// Returns when all workers are done.
@@ -88,8 +93,16 @@ impl<'a> Supervision<'a> {
 
     /// Checks the state of the generation, for changes without an event.
     fn check_generation(&mut self) {
-        if let Some(error) = self.generation.fault.take() {
-            self.early.exit_with_fault(&error);
+        match self.generation.fault.take() {
+            // Dataflow and journal are sound, and hold answers that were paid for.
+            Some(error @ JobError::EndpointFault { .. }) if self.departure.is_none() => {
+                self.departure = Some(FaultDeparture::begin(error, self.generation));
+            }
+            Some(error) => self.early.exit_with_fault(&error),
+            None => {}
+        }
+        if let Some(error) = self.departure.as_mut().and_then(|departure| departure.is_over(self.generation)) {
+            self.early.exit_with_fault(error);
         }
         if !self.ready {
             self.generation.building.report_progress(self.process.report);
