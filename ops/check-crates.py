@@ -30,8 +30,10 @@ INPUT = {"hopeval-datasets", "hopeval-world"}
 # Crate: (crates it may name in [dependencies], None: any; crates it must not reach by any way).
 RULES = {
     "hopeval-pytext": (set(), set()),
-    # blake3: the names of the texts that requests share; hopeval-pytext: sentences. Pure functions, both of them.
-    "hopeval-methods": ({"blake3", "hopeval-pytext", "serde", "serde_json", "thiserror"}, set()),
+    "hopeval-loosejson": ({"serde_json", "thiserror"}, set()),
+    # blake3: the names of the texts that requests share; hopeval-pytext: sentences; hopeval-loosejson: what models
+    # write. Pure functions, all of them.
+    "hopeval-methods": ({"blake3", "hopeval-loosejson", "hopeval-pytext", "serde", "serde_json", "thiserror"}, set()),
     "hopeval-datasets": (None, DATAFLOW | ASYNC | TABLES | JOBS | ENGINE | RESULTS | {"hopeval-methods", "hopeval-operators"}),
     "hopeval-world": (
         None,

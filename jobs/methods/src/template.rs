@@ -1,8 +1,8 @@
 //! Prompt templates: texts with fields in braces, such as `{question}`, cut once when a configuration is built.
 //!
 //! A template comes from `prompts/METHOD/*.txt`, in the project's own words, or from the job. A long literal piece
-//! becomes a [`Fragment`], so that requests hold its digest; a short one stands in the request. A brace without a field's
-//! name behind it is text, so JSON in a prompt needs no escapes.
+//! becomes a [`Fragment`], so that requests hold its digest; a short one stands in the request. A brace without the
+//! name of a field behind it is text, so JSON in a prompt needs no escapes.
 
 use crate::fragment::Fragment;
 use crate::prompt::{ChatRole, Content, LengthLimit, OverflowRule, PassageForm, Prompt, PromptPart};
