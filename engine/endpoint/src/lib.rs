@@ -62,7 +62,7 @@ pub use host::{AttemptGuard, EndpointFault, EndpointHost};
 pub use key::ApiKey;
 pub use offline::{OfflineCall, OfflineEndpoint, ResultVerdict};
 pub use probe::{ProbeCheck, ProbeFinding, ProbeReport};
-pub use settings::{AnswerKind, ApiStyle, EndpointSettings, PriceSettings};
+pub use settings::{AnswerKind, ApiStyle, EndpointSettings, EntailForm, PriceSettings};
 pub use spending::{AttemptBill, PermitReceiver, SpendingPermit, SpendingRequest, SpentAmounts};
 pub use usage::EndpointUsage;
 pub use verdict::AttemptCause;

@@ -10,6 +10,7 @@
 mod acting;
 mod answering;
 mod asking;
+mod contract;
 mod decomposing;
 mod delivery;
 mod draw;
