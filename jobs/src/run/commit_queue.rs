@@ -150,7 +150,11 @@ mod tests {
                 assert!(names.contains(&format!("part {}", cohort.cohort.div_ceil(2))), "{cohort:?} lacks a part");
             }
             let last = found.cohorts.last().expect("a commit has cohorts").cohort;
-            assert_eq!(found.tallies.as_ref().unwrap()[0].0.stratum, last as u32, "the figures are those of the last cohort");
+            assert_eq!(
+                found.tallies.as_ref().unwrap()[0].0.stratum,
+                last as u32,
+                "the figures are those of the last cohort"
+            );
             cohorts.extend(found.cohorts.iter().map(|cohort| cohort.cohort));
             segments.extend(found.segments);
             usage += found.usage.0["bm25"].requests;
