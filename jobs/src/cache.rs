@@ -1,7 +1,7 @@
 //! The cache of this machine: corpora, indexes, worlds and unpacked models.
 //!
 //! Everything in it can be built again: `CACHE/corpora`, `CACHE/indexes`, `CACHE/worlds`, `CACHE/models`. The records
-//! in `CACHE/checks` say which of these were read whole and need not be read again ([`host_checks`]).
+//! in `CACHE/checks` say which of these were read whole and need not be read again (`host_checks`).
 
 mod host_checks;
 

@@ -144,7 +144,7 @@ impl Production for HeldPieces {
 fn a_large_window_is_filled_over_several_activations() {
     const WINDOW: usize = 1000;
     timely::execute_directly(|worker| {
-        let (begun, tickets): (Arc<AtomicUsize>, Arc<Mutex<Vec<Ticket<()>>>>) = Default::default();
+        let (begun, tickets) = (Arc::<AtomicUsize>::default(), Arc::<Mutex<Vec<Ticket<()>>>>::default());
         let pieces = HeldPieces { left: 2 * WINDOW, begun: Arc::clone(&begun), tickets: Arc::clone(&tickets) };
         let probe = worker.dataflow::<u64, _, _>(|scope| {
             let notices = Some(()).to_stream(scope).container::<Vec<_>>();
