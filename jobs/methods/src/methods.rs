@@ -21,13 +21,19 @@ macro_rules! methods {
 
 // In alphabetical order.
 methods! {
+    alce::Alce,
+    decompose::Decompose,
     efficientrag::EfficientRag,
     efficientrag_data::EfficientRagData,
     given::GivenPassages,
+    iter_retgen::IterRetGen,
     iterative_title::IterativeTitle,
+    migres::Migres,
     one_step::OneStep,
     oracle::Oracle,
     promptrank::PromptRank,
     random::Random,
+    react::React,
+    self_ask::SelfAsk,
     tfidf_bm25::TfidfBm25,
 }

@@ -1,6 +1,6 @@
 //! Ranked lists of passages: each passage once, in a total order.
 
-use crate::outcome::RankedPassage;
+use crate::outcome::{PassagePath, RankedPassage};
 use crate::request::PassageId;
 use crate::response::RetrievalHit;
 use std::collections::BTreeSet;
@@ -22,6 +22,13 @@ pub(crate) fn by_position(passages: impl IntoIterator<Item = PassageId>) -> Vec<
     let mut seen = BTreeSet::new();
     let once = passages.into_iter().filter(|&passage| seen.insert(passage));
     (1u32..).zip(once).map(|(rank, passage)| RankedPassage { passage, score: 1.0 / f64::from(rank) }).collect()
+}
+
+/// The passages of each round of a method in its order, scored by the round's reciprocal rank. Empty rounds are left
+/// out.
+pub(crate) fn paths_by_position(rounds: Vec<Vec<PassageId>>) -> Vec<PassagePath> {
+    let scored = (1u32..).zip(rounds).filter(|(_, passages)| !passages.is_empty());
+    scored.map(|(rank, passages)| PassagePath { passages, score: 1.0 / f64::from(rank) }).collect()
 }
 
 /// Appends the missing ones of `passages`, in their order, with a score not above any other. A retriever may leave out

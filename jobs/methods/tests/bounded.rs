@@ -3,11 +3,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-use hopeval_methods::response::RetrievalHit;
+use hopeval_methods::request::{GeneratePayload, TextFormat};
+use hopeval_methods::response::{FinishReason, Generation, RetrievalHit};
 use hopeval_methods::testing::{EveryKind, ScriptedServices, parameter_variants};
 use hopeval_methods::{
     Answer, AnswerWork, FailureKind, MachineStep, Method, MethodSetting, OutcomeStatus, PassageId, Question, Request,
-    RequestKind, Response, build_method, method_kinds,
+    RequestKind, RequestPayload, Response, build_method, method_kinds,
 };
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,8 +58,33 @@ fn chosen_configurations() -> Vec<(Box<dyn Method>, usize)> {
         ("random", json!({"from": "candidates"}), 0),
         ("tfidf_bm25", json!({"retriever": "t", "reranker": "b"}), 3),
         ("tfidf_bm25", json!({"retriever": "t", "reranker": "b", "expand": 1, "links_per_passage": 0}), 3),
+        ("alce", json!({"retriever": "s", "reranker": "r", "generator": "g", "variant": "sentences"}), 4),
+        ("alce", json!({"retriever": "s", "reranker": "r", "generator": "g", "variant": "summ"}), 13),
+        ("alce", json!({"retriever": "s", "reranker": "r", "generator": "g", "entailer": "e", "variant": "rerank"}), 4),
+        (
+            "migres",
+            json!({"retriever": "s", "reranker": "r", "generator": "g", "entailer": "e", "threshold": -0.5}),
+            48,
+        ),
+        (
+            "migres",
+            json!({"retriever": "s", "mixture": "d", "reranker": "r", "generator": "g", "entailer": "e",
+                "as": "code", "parser": "tolerant", "draws": 3, "iterations": 2, "forward_queries": "each",
+                "threshold": -9.0}),
+            24,
+        ),
         ("iterative_title", json!({"retriever": "s"}), 5),
         ("iterative_title", json!({"retriever": "s", "hops": 9, "beam": 4, "query": "question+title"}), 17),
+        ("decompose", json!({"generator": "g", "retriever": "s"}), 3),
+        ("decompose", json!({"generator": "g", "retriever": "s", "as": "code"}), 7),
+        ("decompose", json!({"generator": "g", "retriever": "s", "mode": "sequential", "as": "code"}), 46),
+        ("iter_retgen", json!({"generator": "g", "retriever": "s"}), 4),
+        ("iter_retgen", json!({"generator": "g", "retriever": "s", "as": "code"}), 12),
+        ("self_ask", json!({"generator": "g", "retriever": "s"}), 32),
+        ("self_ask", json!({"generator": "g", "retriever": "s", "as": "code"}), 41),
+        ("self_ask", json!({"generator": "g", "retriever": "s", "evidence": "documents", "first_retrieval": true}), 23),
+        ("react", json!({"generator": "g", "retriever": "s"}), 28),
+        ("react", json!({"generator": "g", "retriever": "s", "most_steps": 1}), 4),
         ("promptrank", json!({"retriever": "t", "scorer": "lm"}), 5),
         ("promptrank", json!({"retriever": "t", "scorer": "lm", "hops": 1, "ensemble": "token_median"}), 2),
         (
@@ -86,6 +112,20 @@ fn chosen_configurations() -> Vec<(Box<dyn Method>, usize)> {
 }
 
 type Adversary = Box<dyn Fn(&Request) -> Response>;
+
+/// What keeps a generative method going: a long list, one more follow-up question, one more search.
+fn endless_text(generate: &GeneratePayload) -> Generation {
+    let number = generate.stop.first().and_then(|stop| stop.strip_prefix("\nObservation ")?.strip_suffix(':'));
+    let text = match (&generate.format, number) {
+        (TextFormat::Json, _) => {
+            json!({"decomposed_questions": vec!["Which?"; 99], "thought": "So.", "answer": "#1"}).to_string()
+        }
+        (_, Some("1")) => "One.\nAction 1: Search[passage_3]".to_owned(),
+        (_, Some(number)) => format!("More.\nAction {number}: Search[No such page]"),
+        (_, None) => " Yes.\nFollow up: Which?".to_owned(),
+    };
+    Generation::new(text, FinishReason::Stop)
+}
 
 /// Ways to answer badly.
 fn adversaries() -> Vec<(&'static str, Adversary)> {
@@ -131,6 +171,13 @@ fn adversaries() -> Vec<(&'static str, Adversary)> {
                 RequestKind::Retrieve => {
                     answer(Answer::Retrieve(vec![RetrievalHit { passage: PassageId(0), score: f64::NAN }]))
                 }
+                _ => ScriptedServices::new(50, 1).answer(request),
+            }),
+        ),
+        (
+            "generators that never come to an end",
+            Box::new(move |request| match &request.ask {
+                RequestPayload::Generate(generate) => answer(Answer::Generate(endless_text(generate))),
                 _ => ScriptedServices::new(50, 1).answer(request),
             }),
         ),

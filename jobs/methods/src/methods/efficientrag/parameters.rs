@@ -1,7 +1,9 @@
 //! The parameters of `efficientrag`, with the paper's behaviour as defaults.
 
+use crate::passage_lines::ChunkForm;
 use crate::prompt::PassageForm;
 use crate::registry::ParameterInfo;
+use crate::reply_prompt::JsonRule;
 use crate::request::ServiceName;
 use serde::{Deserialize, Serialize};
 
@@ -58,7 +60,7 @@ pub(crate) struct EfficientRagParameters {
     #[serde(default = "default_attempts")]
     pub(super) attempts: u32,
     #[serde(default)]
-    pub(super) answer_json: AnswerJson,
+    pub(super) answer_json: JsonRule,
 }
 
 /// The query shown to a model.
@@ -97,25 +99,6 @@ pub(super) enum PoolOrder {
     Tag,
 }
 
-/// The written form of a chunk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum ChunkForm {
-    #[default]
-    #[serde(rename = "title+text")]
-    TitleAndText,
-    #[serde(rename = "text")]
-    Text,
-}
-
-/// The rule to find the answer in a generated text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum AnswerJson {
-    #[default]
-    Object,
-    Braces,
-}
-
 fn default_k() -> u32 {
     10
 }
@@ -151,10 +134,7 @@ fn default_attempts() -> u32 {
 impl EfficientRagParameters {
     /// The written form of chunks, for every model.
     pub(super) fn chunk_form(&self) -> PassageForm {
-        match self.chunk {
-            ChunkForm::Text => PassageForm::Text,
-            ChunkForm::TitleAndText => PassageForm::TitleAndText { between: self.title_separator.clone() },
-        }
+        self.chunk.passage_form(&self.title_separator)
     }
 }
 

@@ -1,11 +1,11 @@
 //! Requests the answer, and finds it in the response: a span of the chunks, or JSON written by a language model.
 
 use super::EfficientRagSettings;
-use super::parameters::{AnswerJson, EfficientRagParameters};
+use super::parameters::EfficientRagParameters;
 use crate::prompt::{Content, LengthLimit, OverflowRule, Prompt, PromptPart};
+use crate::reply_prompt;
 use crate::request::{GeneratePayload, PassageId, ReadPayload, Request, Sampling, TextFormat};
 use crate::response::{Failure, FailureKind, Generation, Response};
-use serde_json::Value;
 
 /// The project's own wording of the paper's three-shot prompt (appendix B.3).
 pub(super) const PROMPT: &str = include_str!("../../../prompts/efficientrag/reader.txt").trim_ascii_end();
@@ -136,54 +136,12 @@ pub(super) fn answer_in(settings: &EfficientRagSettings, response: Response) -> 
         return Ok(response.spans()?.into_iter().next().map(|span| span.text));
     }
     let Generation { text, .. } = response.generation()?;
-    Ok(parse_answer(&text, settings.parameters.answer_json))
-}
-
-/// The value of "answer" in a generated text: a string, or a number or boolean as in JSON.
-fn parse_answer(text: &str, rule: AnswerJson) -> Option<String> {
-    match rule {
-        AnswerJson::Object => text.match_indices('{').find_map(|(at, _)| {
-            let mut values = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>();
-            answer_of(&values.next()?.ok()?)
-        }),
-        AnswerJson::Braces => {
-            let from = &text[text.find('{')?..];
-            answer_of(&serde_json::from_str(&from[..=from.find('}')?]).ok()?)
-        }
-    }
-}
-
-fn answer_of(value: &Value) -> Option<String> {
-    match value.get("answer")? {
-        Value::String(text) => Some(text.trim().to_owned()),
-        number @ (Value::Number(_) | Value::Bool(_)) => Some(number.to_string()),
-        _ => None,
-    }
+    Ok(settings.parameters.answer_json.find(&text, |value| reply_prompt::short_text(value, "answer")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_answer_is_found_in_whatever_surrounds_it() {
-        let object = |text| parse_answer(text, AnswerJson::Object);
-        assert_eq!(object("```json\n{\"answer\": \" 1979 \"}\n```"), Some("1979".to_owned()));
-        assert_eq!(object("{not} {\"why\": {\"n\": 1}, \"answer\": 7}"), Some("7".to_owned()));
-        assert_eq!(object("{\"thought\": \"x\"} {\"answer\": true}"), Some("true".to_owned()));
-        assert_eq!(object("the answer is Rome"), None);
-        assert_eq!(object("{\"answer\": [\"Rome\"]}"), None);
-        assert_eq!(object("{\"answer\": \"Ro"), None);
-    }
-
-    #[test]
-    fn braces_break_on_nested_objects_as_in_the_authors_code() {
-        let nested = "{\"why\": {\"n\": 1}, \"answer\": \"Rome\"}";
-        assert_eq!(parse_answer(nested, AnswerJson::Object), Some("Rome".to_owned()));
-        assert_eq!(parse_answer(nested, AnswerJson::Braces), None);
-        assert_eq!(parse_answer("so {\"answer\": \"Rome\"}", AnswerJson::Braces), Some("Rome".to_owned()));
-        assert_eq!(parse_answer("} {", AnswerJson::Braces), None);
-    }
 
     #[test]
     fn a_prompt_has_each_field_once() {
