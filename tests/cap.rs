@@ -124,7 +124,8 @@ fn a_cap_is_never_exceeded_and_a_higher_one_goes_on() {
     for (store, processes) in [("one", "1"), ("two", "2")] {
         let capped = server();
         let cap = whole.money * 0.6;
-        let mut command = start(dir, &capped, &format!("cap = {{ money = {cap} }}"), store, &["--processes", processes]);
+        let mut command =
+            start(dir, &capped, &format!("cap = {{ money = {cap} }}"), store, &["--processes", processes]);
         let set = must_reach_cap(&mut command);
         let id = only_run(&dir.join(store)).unwrap();
         let spent = capped.summary().money;
@@ -193,7 +194,8 @@ fn caps_are_refused_that_cannot_be_kept() {
     assert!(said.contains("run.cap.money"), "{said}");
     let said = refused(job(url, "cap = { dollars = 1 }"));
     assert!(said.contains("unknown field `dollars`"), "{said}");
-    let ended = run(&mut hopeval(dir, &["resume", "latest", "--set", "run.batch=3", "--store", "s", "--cache", "cache"]));
+    let ended =
+        run(&mut hopeval(dir, &["resume", "latest", "--set", "run.batch=3", "--store", "s", "--cache", "cache"]));
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert!(ended.status.code() == Some(2) && said.contains("run.cap.money"), "{said}");
 }

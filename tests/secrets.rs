@@ -164,6 +164,7 @@ fn a_server_that_repeats_the_key_does_not_spread_it() {
     let ended = command.env("THE_KEY", KEY).env("RUST_LOG", "trace").output().unwrap();
     assert_eq!(ended.status.code(), Some(2));
     assert!(!has_key(&ended.stdout) && !has_key(&ended.stderr), "a refused key is printed");
-    let with_key: Vec<_> = files_below(&dir).into_iter().filter(|file| has_key(&std::fs::read(file).unwrap())).collect();
+    let with_key: Vec<_> =
+        files_below(&dir).into_iter().filter(|file| has_key(&std::fs::read(file).unwrap())).collect();
     assert!(with_key.is_empty(), "{with_key:?}");
 }

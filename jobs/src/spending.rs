@@ -220,7 +220,8 @@ impl LedgerState {
     /// The attempts that are permitted now, with their receivers.
     fn take_permitted(&mut self) -> Vec<(PermittedAttempt, PermitReceiver)> {
         let permitted = self.account.permit_all();
-        let taken = permitted.into_iter().filter_map(|attempt| Some((self.receivers.remove(&attempt.number)?, attempt)));
+        let taken =
+            permitted.into_iter().filter_map(|attempt| Some((self.receivers.remove(&attempt.number)?, attempt)));
         taken.map(|(receiver, attempt)| (attempt, receiver)).collect()
     }
 }

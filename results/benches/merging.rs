@@ -89,7 +89,11 @@ fn main() {
         Ok(())
     });
     assert_eq!((scanned, damaged.unwrap().len()), (segments * records, 0));
-    println!("scan     {scanned} answers with their values, {} MB: {:.2} s", size / 1_000_000, start.elapsed().as_secs_f64());
+    println!(
+        "scan     {scanned} answers with their values, {} MB: {:.2} s",
+        size / 1_000_000,
+        start.elapsed().as_secs_f64()
+    );
 
     let wanted = (0..100_000).map(|n: u64| n.wrapping_mul(2_654_435_761) % (segments * records));
     let wanted: Vec<u64> = wanted.collect();

@@ -139,7 +139,8 @@ pub(super) fn cost_rows(run: &OpenRun, log: &Log, attribution: &Attribution) -> 
             service_s: rates.service_s(call),
             device_s: rates.device_s(call),
             money: paid.or_else(|| rates.money(rates.device_s(call))),
-            currency: paid.and_then(|_| Some(run.resolved.job.service.get(service)?.settings().price()?.currency.clone())),
+            currency: paid
+                .and_then(|_| Some(run.resolved.job.service.get(service)?.settings().price()?.currency.clone())),
             energy_j: rates.energy_j(call),
             step: Some(step.clone()).filter(|step| !step.is_empty()),
             attempts: measured.attempts,

@@ -72,8 +72,9 @@ impl PaidSums {
     /// The models of a service with their answers; `None` if its endpoint names none.
     fn models_of(&self, service: &str) -> Option<String> {
         let named = self.sums.models.iter().filter(|(named, _)| named.service == service);
-        let models: Vec<String> =
-            named.map(|(named, answers)| format!("{} {answers}", [&*named.model, &*named.fingerprint].join(" ").trim_end())).collect();
+        let models: Vec<String> = named
+            .map(|(named, answers)| format!("{} {answers}", [&*named.model, &*named.fingerprint].join(" ").trim_end()))
+            .collect();
         (!models.is_empty()).then(|| models.join(MODEL_SEPARATOR))
     }
 }

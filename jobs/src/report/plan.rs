@@ -233,7 +233,8 @@ impl JobPlanner<'_> {
     /// The plan, with the sample's counts scaled to all questions.
     fn into_plan(self, prepared: &PreparationSummary, job: &Job) -> JobPlan {
         let Self { mut plan, tokens, .. } = self;
-        let priced = |(name, service): (&String, &ServiceEntry)| Some((name.clone(), service.settings().price()?.clone()));
+        let priced =
+            |(name, service): (&String, &ServiceEntry)| Some((name.clone(), service.settings().price()?.clone()));
         let prices: BTreeMap<String, PriceSettings> = job.service.iter().filter_map(priced).collect();
         plan.questions = prepared.questions;
         plan.quarantined = prepared.quarantined;

@@ -301,14 +301,8 @@ fn open_spending(run: &OpenRun, number: u64, faults: SpendingFaults) -> Result<O
         }
     }
     let currency = job.service.values().find_map(|service| Some(service.settings().price()?.currency.clone()));
-    let spent = SpendingRun {
-        run: run.id(),
-        generation: number,
-        counted,
-        cap: job.run.cap,
-        raised: run.raised_cap,
-        currency,
-    };
+    let spent =
+        SpendingRun { run: run.id(), generation: number, counted, cap: job.run.cap, raised: run.raised_cap, currency };
     SpendingLedger::open(store, &spent, faults).map(Some)
 }
 

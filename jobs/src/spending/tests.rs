@@ -1,3 +1,5 @@
+//! The ledger over a store: generations, caps, notes.
+
 use super::*;
 use hopeval_results::layout;
 use std::sync::mpsc::{Receiver, channel};
@@ -10,7 +12,13 @@ fn faults() -> SpendingFaults {
     SpendingFaults { fault: RunFault::default(), leave: RunFault::default() }
 }
 
-fn open(store: &Store, generation: u64, journalled: u64, raised: SpendingCap, faults: &SpendingFaults) -> SpendingLedger {
+fn open(
+    store: &Store,
+    generation: u64,
+    journalled: u64,
+    raised: SpendingCap,
+    faults: &SpendingFaults,
+) -> SpendingLedger {
     let counted = BTreeMap::from([("llm".to_owned(), SpentAmounts { money_nanos: journalled, ..amounts(0) })]);
     let cap = SpendingCap { money: Some(1e-6), ..SpendingCap::default() };
     let spent = SpendingRun { run: "r", generation, counted, cap, raised, currency: None };
@@ -75,7 +83,8 @@ fn notes_are_few_and_the_last_one_is_exact() {
     assert!(kept.len() == 2 && kept[0] == 0 && kept[1] < 100, "the first and the last one: {kept:?}");
     let bytes = store.get(&layout::spending_note("r", 0)).unwrap();
     let text = std::str::from_utf8(&bytes).unwrap().replace([' ', '\n'], "");
-    let stored = r#"{"version":1,"generation":1,"cap":{"money":1.0},"allowed":{"llm":{"calls":0,"tokens":0,"money_nanos":0}},"#;
+    let stored =
+        r#"{"version":1,"generation":1,"cap":{"money":1.0},"allowed":{"llm":{"calls":0,"tokens":0,"money_nanos":0}},"#;
     assert!(text.starts_with(stored), "notes of all versions are read: {text}");
     // A damaged note is named, not passed over.
     let name = layout::spending_note("r", kept[1]);

@@ -1,3 +1,5 @@
+//! The account by example, and under kills at any moment.
+
 use super::*;
 
 /// Draws numbers that look random, the same in every run.
