@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// EfficientRAG whose answers come from a generator at `url`: one call for each question and sweep point.
+/// EfficientRAG whose answers come from a generator at `url`: one call for each question and number of tokens.
 fn job(url: &str, cap: &str) -> String {
     format!(
         r#"
@@ -48,8 +48,9 @@ retriever = "bm25"
 labeler = "labeler"
 filter = "filter"
 generator = "llm"
+k = 3
 [method.efficientrag.sweep]
-k = [2, 3, 4, 5]
+max_tokens = [100, 120, 140, 160]
 [run]
 chunk = 8
 {cap}

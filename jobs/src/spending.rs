@@ -22,7 +22,7 @@
 //! | module | content |
 //! | --- | --- |
 //! | [`cap`] | `[run.cap]` |
-//! | [`account`] | bounds, bills, and the next note: without threads, clock and storage |
+//! | `account` | bounds, bills, and the next note: without threads, clock and storage |
 //! | [`note`] | notes in the store |
 
 mod account;

@@ -64,7 +64,7 @@ concurrency = 200
 [service.llm.price]
 input = 1.0
 output = 2.0
-request = 0.0002
+request = 0.001
 [method.efficientrag]
 kind = "efficientrag"
 retriever = "bm25"
@@ -78,7 +78,7 @@ max_tokens = {tokens}
 in_flight = 400
 {cap}
 """
-PRICES = ["price.input=1.0", "price.cached_input=1.0", "price.output=2.0", "price.request=0.0002"]
+PRICES = ["price.input=1.0", "price.cached_input=1.0", "price.output=2.0", "price.request=0.001"]
 
 
 class Server:
@@ -125,7 +125,7 @@ class Runner:
         limit = f"cap = {{ money = {cap} }}" if cap else ""
         path.write_text(JOB.format(url=url, revision=revision, cap=limit,
                                    questions=arguments.questions,
-                                   tokens=list(range(24, 24 + arguments.points))))
+                                   tokens=list(range(100, 100 + arguments.points))))
         return path
 
     def command(self, *arguments, store):
@@ -253,10 +253,10 @@ def main():
     parser.add_argument("--folder", required=True)
     parser.add_argument("--results", required=True)
     parser.add_argument("--runs", type=int, default=50, help="a fifth is killed, a fifth has two processes")
-    parser.add_argument("--questions", type=int, default=600)
+    parser.add_argument("--questions", type=int, default=400)
     parser.add_argument("--points", type=int, default=20, help="calls for each question")
-    parser.add_argument("--share", type=float, default=0.12)
-    parser.add_argument("--killed-share", type=float, default=0.9)
+    parser.add_argument("--share", type=float, default=0.1)
+    parser.add_argument("--killed-share", type=float, default=0.92)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     runner, draws = Runner(arguments), random.Random(arguments.seed)

@@ -10,6 +10,7 @@ use crate::answer::{
     CallAnswer, CallEnd, CallFailure, CallVerdict, FailureKind, GeneratedChoice, TokenUsage, count_tokens,
     count_written, empty_end,
 };
+use crate::bound::{attempt_bound, may_be_paid};
 use crate::call::EndpointCall;
 use crate::classify::classify_status;
 use crate::exchange::retry_after::remaining_limit;
@@ -20,7 +21,7 @@ use crate::key::ApiKey;
 use crate::needs::missing_ability;
 use crate::pause::PauseRule;
 use crate::settings::EndpointSettings;
-use crate::spending::{AttemptBill, SpendingPermit, SpentAmounts, attempt_bound, await_permit, may_be_paid};
+use crate::spending::{AttemptBill, SpendingPermit, SpentAmounts, await_permit};
 use crate::transport::ReplicaTransport;
 use crate::usage::UsageCounters;
 use crate::verdict::{AttemptCause, FaultKind, NextStep, ServerSignal};

@@ -20,12 +20,13 @@
 //! | `flow` | admission: concurrency, rates, replicas, outages, all without I/O |
 //! | [`offline`] | calls as lines of batch files; lines of results as ends of calls |
 //! | `pause`, [`usage`] | pauses between attempts; counters |
-//! | [`spending`] | the bound of an attempt, and its bill |
+//! | `bound`, [`spending`] | the most that an attempt may cost; its bill, and the permission for it |
 //! | [`probe`] | a report of a server's abilities, and of the fields that it ignores |
 //!
 //! Forbidden here: methods, questions, dataflow, storage, models of our own. Nothing is printed.
 
 mod attempt;
+mod bound;
 mod classify;
 mod exchange;
 mod flow;

@@ -1,8 +1,8 @@
 //! Sums over the answers that a run has journalled: the work that was really done and, where it costs money, paid for.
 //!
-//! Commits say less: work since the last commit before a kill is in none. Caps and the costs of endpoints come from here.
-//! Each answer counts once, whether its segment was merged with others or not; two answers to one request count twice, as
-//! both were computed.
+//! Commits say less: work since the last commit before a kill is in none. Caps and the costs of endpoints come from
+//! here. Each answer counts once, whether its segment was merged with others or not; two answers to one request count
+//! twice, as both were computed.
 
 use super::record::AnswerRecord;
 use hopeval_endpoint::SpentAmounts;

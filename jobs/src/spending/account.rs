@@ -252,10 +252,11 @@ impl SpendingAccount {
 }
 
 impl ServiceAccount {
-    /// Makes room for about half a second of growth.
+    /// Makes room for about half a second of growth, at most for a sixteenth of what was spent beside what is needed.
     fn adapt_headroom(&mut self, needed: SpentAmounts, since: Duration) {
         if needed != SpentAmounts::default() && since < SOON {
-            self.headroom = (self.headroom + self.headroom).join(needed, u64::max);
+            let most = needed + self.committed().join(needed, |committed, _| committed / 16);
+            self.headroom = (self.headroom + self.headroom).join(needed, u64::max).join(most, u64::min);
         } else if since > LATE {
             self.headroom = self.headroom.join(self.headroom, |room, _| room / 2);
         }

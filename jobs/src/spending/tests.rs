@@ -1,3 +1,5 @@
+//! The ledger over a store: generations, caps, notes.
+
 use super::*;
 use hopeval_results::layout;
 use std::sync::mpsc::{Receiver, channel};

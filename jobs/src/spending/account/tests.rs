@@ -1,3 +1,5 @@
+//! The account by example, and under kills at any moment.
+
 use super::*;
 
 /// Draws numbers that look random, the same in every run.
@@ -93,6 +95,24 @@ fn notes_take_back_what_is_not_needed() {
     assert_eq!(account.begin_note(Duration::from_secs(2), false)["llm"], amounts(10));
     account.end_note();
     assert!(account.is_noted() && account.note_need(Duration::from_secs(9), true) == NoteNeed::None);
+}
+
+#[test]
+fn what_has_no_cap_has_little_headroom_too() {
+    let llm: Arc<str> = "llm".into();
+    let mut account = fresh(&["llm"], capped(100_000));
+    // The headroom of money is bounded, so that notes follow each other without a pause.
+    for _ in 0..200 {
+        account.ask(&llm, amounts(400));
+        let note = account.begin_note(Duration::ZERO, false)["llm"];
+        let most = account.committed().calls * 17 / 16 + 3;
+        assert!(note.calls <= most, "{note:?}, and {most} are enough");
+        account.end_note();
+        for attempt in account.permit_all() {
+            account.settle(&llm, attempt.most, AttemptBill::Counted(attempt.most));
+        }
+    }
+    assert_eq!(account.committed().calls, 200);
 }
 
 /// A server that is paid for every attempt that was sent, whatever becomes of it.
