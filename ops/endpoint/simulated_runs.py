@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -103,7 +104,9 @@ class SimulatedServer:
         command += [part for key, value in flat_settings(self.settings) for part in ("--set", f"{key}={value}")]
         if self.cores is not None:
             command = ["taskset", "-c", self.cores, *command]
-        self.child = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(), text=True)
+        # A session of its own: when a shell's process group loses its shell, the kernel wakes its stopped processes.
+        self.child = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(), text=True,
+                                      start_new_session=True)
         line = self.child.stdout.readline()
         if not line:
             raise RuntimeError("the simulated server does not start")
@@ -223,6 +226,15 @@ class RunFolder:
             for row in csv.DictReader(io.StringIO(text)):
                 found[name, row["question"]] = row
         return found
+
+    def question_texts(self):
+        """The questions' texts by their ids, from the job's world."""
+        world = tomllib.loads((self.folder / "job.toml").read_text())["dataset"]["world"]
+        subprocess.run([self.binary, "world", "--questions", str(world["questions"]), "--passages",
+                        str(world["passages"]), "--seed", str(world["seed"]), "--out", "world"],
+                       cwd=self.folder, env=self.environment, check=True, capture_output=True)
+        lines = (self.folder / "world" / "questions.jsonl").read_text().splitlines()
+        return {question["id"]: question["text"] for question in map(json.loads, lines)}
 
     def counted_money(self):
         """Money that all configurations' calls of the endpoint cost, by the run's own table."""

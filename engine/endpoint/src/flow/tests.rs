@@ -1,3 +1,5 @@
+//! Tests of the limits, with times as arguments.
+
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
