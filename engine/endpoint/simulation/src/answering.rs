@@ -6,7 +6,6 @@
 //! | `response_format` of the request | JSON |
 //! | `Are follow up questions needed here:` | Self-Ask: `Follow up:`, `Intermediate answer:`, a final answer |
 //! | `So the answer is`, `step by step`, `chain of thought` | the facts as sentences, then `So the answer is: ..` |
-//! | `JSON object and nothing else: {..}` with keys of FSM's steps | that object (`objects.rs`) |
 //! | anything else | the answer alone |
 //!
 //! Where a fact is missing, the short answer is `unknown` and the others name the next thing to look up. Sentences that
@@ -20,7 +19,6 @@ use serde_json::Value;
 use crate::asking::find_question;
 use crate::draw::{draw_bits, unit_draw};
 use crate::grammar::WorldGrammar;
-use crate::objects::{DescribedObject, described_object};
 use crate::reading::PassageReader;
 use crate::schema::SchemaTexts;
 use crate::settings::SimulationSettings;
@@ -48,8 +46,6 @@ enum PromptForm {
 /// A prompt that was read, ready to be answered any number of times.
 pub(crate) struct ReadPrompt {
     form: PromptForm,
-    /// The object that the prompt describes in words.
-    object: Option<DescribedObject>,
     /// `None` if no template of the world fits a question.
     found: Option<FoundAnswer>,
     /// The words after the question.
@@ -87,8 +83,7 @@ pub(crate) fn read_prompt(reader: &mut PassageReader, prompt: &str) -> ReadPromp
     let found = asked.as_ref().map(|question| facts.solve(&question.readings));
     let fallback = if found.is_some() { String::new() } else { nearest_sentence(prompt) };
     let prior = asked.map_or("", |question| prompt.get(question.end..).unwrap_or_default()).to_owned();
-    let object = described_object(prompt);
-    ReadPrompt { form: prompt_form(prompt), object, found, prior, fallback, titles: facts.titles() }
+    ReadPrompt { form: prompt_form(prompt), found, prior, fallback, titles: facts.titles() }
 }
 
 fn prompt_form(prompt: &str) -> PromptForm {
@@ -127,14 +122,6 @@ impl ReadPrompt {
         let sentences: Vec<String> = found.facts.iter().map(|fact| fact_sentence(fact, wording)).collect();
         let thought = sentences.join(" ");
         let is_misformed = happens("format", settings.format_error_rate);
-        let described = self.object.as_ref().filter(|_| !matches!(format, AnswerFormat::Schema(_)));
-        if let Some(object) = described {
-            let text = match is_misformed {
-                true => format!("I believe that it may be {answer}."),
-                false => object.fill(Some(found), &answer, &thought).to_string(),
-            };
-            return WrittenAnswer { text, thought };
-        }
         let text = match (format, self.form) {
             (AnswerFormat::Text, PromptForm::Short) if is_misformed => format!("I believe that it may be {answer}."),
             (AnswerFormat::Text, PromptForm::Short) => answer,
@@ -150,10 +137,6 @@ impl ReadPrompt {
     }
 
     fn write_fallback(&self, format: &AnswerFormat) -> WrittenAnswer {
-        if let Some(object) = self.object.as_ref().filter(|_| !matches!(format, AnswerFormat::Schema(_))) {
-            let text = object.fill(None, &self.fallback, "").to_string();
-            return WrittenAnswer { text, thought: String::new() };
-        }
         let texts = || SchemaTexts {
             answer: self.fallback.clone(),
             reasoning: String::new(),

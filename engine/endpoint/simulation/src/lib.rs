@@ -17,7 +17,6 @@ mod language;
 mod ledger;
 mod limits;
 mod model;
-mod objects;
 mod port;
 mod reading;
 mod refusal;
