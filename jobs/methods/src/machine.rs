@@ -98,6 +98,8 @@ pub enum ContextMode {
     Mixed,
     /// Retrieval.
     Open,
+    /// None: the model's own knowledge.
+    Closed,
 }
 
 impl ContextMode {
@@ -108,6 +110,7 @@ impl ContextMode {
             Self::Oracle => "oracle",
             Self::Mixed => "mixed",
             Self::Open => "open",
+            Self::Closed => "closed",
         }
     }
 }
