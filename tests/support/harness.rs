@@ -163,7 +163,7 @@ kind = "oracle"
 "#;
 
 /// The services and methods left out by [`METHODS_WITHOUT_MODELS`], over the binary's small embedded models.
-/// The scorer writes no JSON, so every question of `annotate` fails.
+/// The scorer writes no JSON, so every question of `annotate` and `decompose` fails.
 const METHODS_WITH_MODELS: &str = r#"
 [service.links]
 kind = "link_tfidf"
@@ -225,6 +225,34 @@ links = "shuffled"
 scorer = "scorer"
 pool = 6
 first_hops = 3
+[method.decompose]
+kind = "decompose"
+generator = "scorer"
+retriever = "bm25"
+decomposition_prompt = "{question}"
+prompt = "{knowledge} {question}"
+max_tokens = 4
+[method.iter_retgen]
+kind = "iter_retgen"
+retriever = "bm25"
+generator = "scorer"
+prompt = "{knowledge} {question}"
+k = 2
+max_tokens = 4
+[method.self_ask]
+kind = "self_ask"
+generator = "scorer"
+retriever = "bm25"
+prompt = "{question}"
+k = 2
+max_tokens = 4
+[method.react]
+kind = "react"
+generator = "scorer"
+retriever = "bm25"
+prompt = "{question}"
+most_steps = 2
+max_tokens = 4
 [method.annotate]
 kind = "efficientrag_data"
 generator = "scorer"

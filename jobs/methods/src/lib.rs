@@ -14,7 +14,11 @@
 
 pub mod annotation;
 mod canonical;
+mod collected;
+pub mod demonstration;
+mod few_shot;
 pub mod fragment;
+mod knowledge;
 mod machine;
 mod methods;
 pub mod notation;
@@ -22,16 +26,20 @@ pub mod outcome;
 mod passage_lines;
 pub mod prompt;
 mod ranking;
+mod reasoning;
 pub mod registry;
 mod reply_prompt;
 pub mod request;
 pub mod response;
 mod sampling;
+mod similarity;
 mod take;
 mod template;
 pub mod testing;
+mod title_scope;
 pub mod transcript;
 
+pub use demonstration::{Demonstration, DemonstrationPassage, DemonstrationSet};
 pub use fragment::{Fragment, FragmentDigest};
 pub use machine::{
     ContextMode, GivenContext, Machine, MachineStep, Method, MethodError, MethodSetting, PromptWording, Question,

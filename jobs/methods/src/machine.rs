@@ -98,6 +98,8 @@ pub enum ContextMode {
     Mixed,
     /// Retrieval.
     Open,
+    /// None: the model's own knowledge.
+    Closed,
 }
 
 impl ContextMode {
@@ -108,6 +110,7 @@ impl ContextMode {
             Self::Oracle => "oracle",
             Self::Mixed => "mixed",
             Self::Open => "open",
+            Self::Closed => "closed",
         }
     }
 }
@@ -248,6 +251,11 @@ pub trait Method: Send + Sync {
 
     /// Whether its outcomes hold evidence triples.
     fn gives_evidences(&self) -> bool {
+        false
+    }
+
+    /// Whether its outcomes say if the model kept to the required form ([`Outcome::format`]).
+    fn has_form(&self) -> bool {
         false
     }
 

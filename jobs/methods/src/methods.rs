@@ -21,13 +21,20 @@ macro_rules! methods {
 
 // In alphabetical order.
 methods! {
+    alce::Alce,
     decompose::Decompose,
     efficientrag::EfficientRag,
     efficientrag_data::EfficientRagData,
+    fsm::Fsm,
+    fsm_baseline::FsmBaseline,
     given::GivenPassages,
+    ircot::Ircot,
     iter_retgen::IterRetGen,
     iterative_title::IterativeTitle,
+    migres::Migres,
+    no_retrieval::NoRetrieval,
     one_step::OneStep,
+    one_step_qa::OneStepQa,
     oracle::Oracle,
     promptrank::PromptRank,
     random::Random,

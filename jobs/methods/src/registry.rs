@@ -176,7 +176,9 @@ mod tests {
                     (parameter.name.to_owned(), default.unwrap_or_else(|| example(parameter)))
                 })
                 .collect();
-            assert_eq!(resolved, Value::Object(documented), "{}", info.kind);
+            // A default may be documented by its name, as sets of demonstrations are.
+            let documented = resolve_parameters(info.kind, &Value::Object(documented), &SETTING).unwrap();
+            assert_eq!(resolved, documented, "{}", info.kind);
             assert_eq!(
                 resolve_parameters(info.kind, &resolved, &SETTING).unwrap(),
                 resolved,

@@ -107,6 +107,8 @@ fn literal_piece(text: &str) -> Option<TemplatePiece> {
 pub(crate) struct PromptBuilder {
     role: ChatRole,
     parts: Vec<PromptPart>,
+    /// Whether no text may join the last part.
+    is_closed: bool,
     budget: Option<u32>,
     overflow: Vec<OverflowRule>,
     count_parts: bool,
@@ -115,7 +117,14 @@ pub(crate) struct PromptBuilder {
 impl PromptBuilder {
     /// An empty prompt; what is appended is the user's.
     pub(crate) fn new() -> Self {
-        Self { role: ChatRole::User, parts: Vec::new(), budget: None, overflow: Vec::new(), count_parts: false }
+        Self {
+            role: ChatRole::User,
+            parts: Vec::new(),
+            is_closed: false,
+            budget: None,
+            overflow: Vec::new(),
+            count_parts: false,
+        }
     }
 
     /// What follows is said by `role`.
@@ -130,6 +139,7 @@ impl PromptBuilder {
         }
         if let Some(PromptPart { role, content: Content::Text(last), truncate: None }) = self.parts.last_mut()
             && *role == self.role
+            && !self.is_closed
         {
             last.push_str(text);
             return;
@@ -139,7 +149,9 @@ impl PromptBuilder {
 
     /// Appends a literal text that is a part of its own, so that rules can name it. Returns the part's index.
     pub(crate) fn separate_text(&mut self, text: &str, truncate: Option<LengthLimit>) -> u32 {
-        self.push(Content::Text(text.to_owned()), truncate)
+        let index = self.push(Content::Text(text.to_owned()), truncate);
+        self.is_closed = true;
+        index
     }
 
     /// Appends a shared text.
@@ -179,13 +191,14 @@ impl PromptBuilder {
 
     /// The prompt.
     pub(crate) fn finish(self) -> Prompt {
-        let Self { parts, budget, overflow, count_parts, role: _ } = self;
+        let Self { parts, budget, overflow, count_parts, role: _, is_closed: _ } = self;
         Prompt { parts, budget, overflow, count_parts }
     }
 
     fn push(&mut self, content: Content, truncate: Option<LengthLimit>) -> u32 {
         let index = self.next_part();
         self.parts.push(PromptPart { role: self.role, content, truncate });
+        self.is_closed = false;
         index
     }
 }
@@ -211,6 +224,16 @@ mod tests {
         let mut builder = PromptBuilder::new();
         template.append_to(&mut builder, |_, builder| builder.text("who?"));
         assert_eq!(builder.finish().parts, [PromptPart::text("{\"answer\": who?}")]);
+    }
+
+    #[test]
+    fn no_text_joins_a_separate_one() {
+        let mut builder = PromptBuilder::new();
+        builder.text("a");
+        assert_eq!(builder.separate_text("b", None), 1);
+        builder.text("c");
+        builder.text("d");
+        assert_eq!(builder.finish().parts, ["a", "b", "cd"].map(PromptPart::text));
     }
 
     #[test]

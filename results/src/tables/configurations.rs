@@ -16,8 +16,8 @@ row! {
         pub method_version: u32,
         /// The method's parameters, as JSON with sorted keys.
         pub parameters: String,
-        /// Source of the passages: `given`, `oracle`, `mixed` or `open`. Figures of different modes are never ranked
-        /// together.
+        /// Source of the passages: `given`, `oracle`, `mixed`, `open` or `closed`. Figures of different modes are never
+        /// ranked together.
         pub context_mode: String,
         /// Whether its outcomes hold answers.
         pub answers: bool,

@@ -16,8 +16,8 @@ row! {
         pub version: String,
         /// The measure's profile.
         pub profile: String,
-        /// Source of the passages: `given`, `oracle`, `mixed` or `open`. Figures of different modes are never ranked
-        /// together.
+        /// Source of the passages: `given`, `oracle`, `mixed`, `open` or `closed`. Figures of different modes are never
+        /// ranked together.
         pub context_mode: String,
         /// The mean; null where no question defines it.
         pub value: Option<f64>,
