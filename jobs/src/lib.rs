@@ -26,6 +26,7 @@ pub mod run;
 pub mod services;
 pub mod tune;
 pub mod waker;
+pub mod write_backlog;
 
 mod error;
 mod thread_start;

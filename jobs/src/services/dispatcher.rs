@@ -23,6 +23,7 @@ use crate::error::JobError;
 use crate::fault::RunFault;
 use crate::mode::TimingMode;
 use crate::thread_start::start_thread;
+use crate::write_backlog::WriteBacklog;
 use hopeval_methods::{FailureKind, Request, Response};
 use hopeval_operators::RequestKey;
 use hopeval_operators::gate::Gate;
@@ -70,6 +71,8 @@ pub struct DispatcherParts<'a> {
     pub fault: &'a RunFault,
     /// Lets services begin batches.
     pub gate: &'a Gate,
+    /// Records of this worker that are not durable yet.
+    pub journal_backlog: &'a WriteBacklog,
     /// The entry of queries of dense indexes to all workers; `None` for a single worker.
     pub inlet: Option<&'a QueryInlet>,
 }
@@ -85,7 +88,7 @@ impl ServiceDispatcher {
         parts: DispatcherParts<'_>,
         options: ServingOptions,
     ) -> Result<Self, JobError> {
-        let DispatcherParts { answer_index, usage, fault, gate, inlet } = parts;
+        let DispatcherParts { answer_index, usage, fault, gate, journal_backlog, inlet } = parts;
         let ServingOptions { batch, mode, worker } = options;
         let mut queues = BTreeMap::new();
         for (name, service) in catalogue.journalled_services() {
@@ -96,6 +99,7 @@ impl ServiceDispatcher {
                 usage: Arc::clone(usage),
                 fault: fault.clone(),
                 gate: gate.clone(),
+                journal_backlog: journal_backlog.clone(),
                 worker,
                 batch,
                 inlet: inlet.cloned(),
