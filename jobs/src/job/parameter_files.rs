@@ -143,7 +143,7 @@ fn parse_contents(file: &Path, text: &str) -> Result<Value, Mistake> {
         Some("jsonl") => {
             let rows = (1..).zip(text.lines()).filter(|(_, row)| !row.trim().is_empty());
             let mistake = |line, error: serde_json::Error| (Some(line), error.to_string(), "a JSON value on each line");
-            rows.map(|(line, row)| serde_json::from_str(row).map_err(|error| mistake(line, error))).collect()
+            rows.map(|(line, row)| serde_json::from_str::<Value>(row).map_err(|error| mistake(line, error))).collect()
         }
         _ => Err((None, "another ending".to_owned(), "files that end in .txt, .json or .jsonl")),
     }
