@@ -1,3 +1,5 @@
+//! Lines of batch files: their bodies, and what each line of results leads to.
+
 use super::*;
 use crate::answer::FinishReason;
 use crate::call::{EmbedCall, GenerateCall, RerankCall};
