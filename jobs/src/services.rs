@@ -40,6 +40,7 @@ pub mod service;
 mod sparse;
 pub mod thread;
 mod timing;
+mod true_nli;
 pub mod usage;
 
 use self::service::ServiceSettings;

@@ -60,7 +60,7 @@ pub use error::EndpointError;
 pub use host::{AttemptGuard, EndpointFault, EndpointHost};
 pub use key::ApiKey;
 pub use probe::{ProbeCheck, ProbeFinding, ProbeReport};
-pub use settings::{AnswerKind, ApiStyle, EndpointSettings, PriceSettings};
+pub use settings::{AnswerKind, ApiStyle, EndpointSettings, EntailForm, PriceSettings};
 pub use spending::{AttemptBill, PermitReceiver, SpendingPermit, SpendingRequest, SpentAmounts};
 pub use usage::EndpointUsage;
 pub use verdict::AttemptCause;

@@ -87,8 +87,26 @@ pub enum AnswerKind {
     Embed,
     /// Relevance of texts to a query.
     Rerank,
-    /// Entailment: by the score of a word.
+    /// Entailment: by the score of a word, or by whether it is written.
     Entail,
+}
+
+/// The source of an entailment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EntailForm {
+    /// The log-probability of a given word.
+    #[default]
+    Score,
+    /// The text that the model writes.
+    Generate,
+}
+
+impl EntailForm {
+    /// Whether it needs scores.
+    pub fn scores(&self) -> bool {
+        *self == Self::Score
+    }
 }
 
 /// The API for generation.
@@ -144,6 +162,9 @@ pub struct EndpointSettings {
     /// The source of scores, where it is another than the dialect's.
     #[serde(default)]
     pub score_by: Option<ScoreForm>,
+    /// The source of entailments.
+    #[serde(default, skip_serializing_if = "EntailForm::scores")]
+    pub entail_by: EntailForm,
     /// The treatment of thoughts in the text.
     #[serde(default)]
     pub reasoning: ReasoningText,
@@ -268,6 +289,7 @@ impl EndpointSettings {
             revision: None,
             api_version: None,
             score_by: None,
+            entail_by: EntailForm::default(),
             reasoning: ReasoningText::default(),
             key_env: None,
             key_file: None,
@@ -354,7 +376,12 @@ impl EndpointSettings {
                 return Err(EndpointError::setting("answers", format!("{name} of {}", self.dialect), allowed));
             }
         }
-        let scores = self.answers.iter().any(|kind| matches!(kind, AnswerKind::Score | AnswerKind::Entail));
+        let needs_scores = |kind: &AnswerKind| match kind {
+            AnswerKind::Score => true,
+            AnswerKind::Entail => self.entail_by.scores(),
+            AnswerKind::Generate | AnswerKind::Embed | AnswerKind::Rerank => false,
+        };
+        let scores = self.answers.iter().any(needs_scores);
         if scores && self.tokenizer.is_none() {
             let allowed = "the folder of the model's tokenizer.json: scores and entailment are asked for by token ids";
             return Err(EndpointError::setting("tokenizer", "absent", allowed));
@@ -370,7 +397,8 @@ impl EndpointSettings {
             AnswerKind::Score => self.score_form().is_some(),
             AnswerKind::Embed => facts.embeds,
             AnswerKind::Rerank => facts.reranks != RerankForm::Absent,
-            AnswerKind::Entail => self.score_form().is_some(),
+            AnswerKind::Entail if self.entail_by.scores() => self.score_form().is_some(),
+            AnswerKind::Entail => facts.generates,
         }
     }
 
@@ -476,6 +504,7 @@ impl EndpointSettings {
         add("revision", self.revision.clone());
         add("api_version", self.api_version.clone());
         add("score_by", self.score_by.map(|form| format!("{form:?}")));
+        add("entail_by", (!self.entail_by.scores()).then(|| "generate".to_owned()));
         add("reasoning", (self.reasoning == ReasoningText::Keep).then(|| "keep".to_owned()));
         add("context_tokens", self.context_tokens.map(|tokens| tokens.to_string()));
         add("seed", self.seed.map(|seed| seed.to_string()));

@@ -19,6 +19,7 @@ pub(super) mod estimate;
 mod generate;
 mod label;
 pub mod model;
+mod nli;
 mod pairs;
 mod prompts;
 mod read;
@@ -27,7 +28,7 @@ mod serve;
 mod settings;
 
 pub use hopeval_lm::devices::DeviceName;
-pub use settings::{LabelScope, LmSettings, PoolingName, PromptForm};
+pub use settings::{EntailForm, LabelScope, LmSettings, PoolingName, PromptForm};
 
 use self::model::Model;
 use super::fragments::FragmentTexts;
@@ -284,6 +285,7 @@ mod tests {
                 "drop_commas = false",
                 "pair_tokens = 60",
                 "entail_label = \"yes\"",
+                "entail = \"true_nli\"",
                 "read_tokens = 60",
                 "question_tokens = 9",
                 "seed = 4",
@@ -320,7 +322,8 @@ mod tests {
             ("efficientrag-labeler", "label_tokens = 60", vec![label.into()]),
             ("deberta-v3-token", "", vec![filter.into()]),
             ("roberta-rerank", "", vec![RerankPayload { query: "bridges".into(), items: pairs }.into()]),
-            ("bert-sequence", "entail_label = \"yes\"", vec![entail.into()]),
+            ("bert-sequence", "entail_label = \"yes\"", vec![entail.clone().into()]),
+            ("t5-v1.1", "entail = \"true_nli\"", vec![entail.into(), score().into()]),
             ("electra-span", "", vec![read.into()]),
         ] {
             check_answers(&of_model(model, more, asks, dir.path()));

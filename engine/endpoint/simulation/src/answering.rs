@@ -3,6 +3,7 @@
 //!
 //! | a prompt has | form |
 //! | --- | --- |
+//! | a contract of MIGRES's modules ([`crate::contract`]) | what it says |
 //! | `response_format` of the request | JSON |
 //! | `Are follow up questions needed here:` | Self-Ask: `Follow up:`, `Intermediate answer:`, a final answer |
 //! | `So the answer is`, `step by step`, `chain of thought` | the facts as sentences, then `So the answer is: ..` |
@@ -17,6 +18,7 @@ use rustc_hash::FxHashSet;
 use serde_json::Value;
 
 use crate::asking::find_question;
+use crate::contract::{ReplyContract, ReplyWords};
 use crate::draw::{draw_bits, unit_draw};
 use crate::grammar::WorldGrammar;
 use crate::reading::PassageReader;
@@ -53,6 +55,8 @@ pub(crate) struct ReadPrompt {
     /// The answer of a prompt without such a question.
     fallback: String,
     titles: Vec<String>,
+    /// The contract of the reply, with the prompt, if programs read it.
+    contract: Option<(ReplyContract, String)>,
 }
 
 /// The draw of an answer: what makes it differ from others of its prompt.
@@ -78,12 +82,18 @@ const UNKNOWN: &str = "unknown";
 
 /// Reads a prompt.
 pub(crate) fn read_prompt(reader: &mut PassageReader, prompt: &str) -> ReadPrompt {
-    let facts = PromptFacts::new(&reader.read_text(prompt));
-    let asked = find_question(WorldGrammar::shared(), prompt);
+    let contract = ReplyContract::of_prompt(prompt);
+    let known = contract.map(|contract| contract.known_text(prompt));
+    let facts = PromptFacts::new(&reader.read_text(known.as_deref().unwrap_or(prompt)));
+    let asked = match contract {
+        Some(contract) => contract.question(prompt),
+        None => find_question(WorldGrammar::shared(), prompt),
+    };
     let found = asked.as_ref().map(|question| facts.solve(&question.readings));
     let fallback = if found.is_some() { String::new() } else { nearest_sentence(prompt) };
     let prior = asked.map_or("", |question| prompt.get(question.end..).unwrap_or_default()).to_owned();
-    ReadPrompt { form: prompt_form(prompt), found, prior, fallback, titles: facts.titles() }
+    let contract = contract.map(|contract| (contract, prompt.to_owned()));
+    ReadPrompt { form: prompt_form(prompt), found, prior, fallback, titles: facts.titles(), contract }
 }
 
 fn prompt_form(prompt: &str) -> PromptForm {
@@ -106,7 +116,12 @@ impl ReadPrompt {
         format: &AnswerFormat,
         draw: AnswerDraw<'_>,
     ) -> WrittenAnswer {
-        let Some(found) = &self.found else { return self.write_fallback(format) };
+        let nothing = FoundAnswer::default();
+        let found = match (&self.found, &self.contract) {
+            (Some(found), _) => found,
+            (None, Some(_)) => &nothing,
+            (None, None) => return self.write_fallback(format),
+        };
         let choice = if draw.is_sampled { draw.choice as u64 } else { 0 }.to_le_bytes();
         let parts = [draw.identity, &choice];
         let happens = |label: &str, rate: f64| unit_draw(settings.seed, label, &parts) < rate;
@@ -122,6 +137,10 @@ impl ReadPrompt {
         let sentences: Vec<String> = found.facts.iter().map(|fact| fact_sentence(fact, wording)).collect();
         let thought = sentences.join(" ");
         let is_misformed = happens("format", settings.format_error_rate);
+        if let (Some((contract, prompt)), false) = (&self.contract, is_misformed) {
+            let text = contract.write_reply(prompt, &reply_words(found, &sentences, &answer));
+            return WrittenAnswer { text, thought };
+        }
         let text = match (format, self.form) {
             (AnswerFormat::Text, PromptForm::Short) if is_misformed => format!("I believe that it may be {answer}."),
             (AnswerFormat::Text, PromptForm::Short) => answer,
@@ -172,10 +191,7 @@ impl ReadPrompt {
 
     /// Self-Ask: a question and its answer for each fact, in the prompt's own form.
     fn write_follow_ups(&self, found: &FoundAnswer, answer: &str, is_misformed: bool) -> String {
-        let grammar = WorldGrammar::shared();
-        let ask = |relation: usize, subject: &str| {
-            grammar.relations[relation].asks[0].replace("{x}", &with_article(grammar, relation, subject))
-        };
+        let ask = question_for;
         let mut lines: Vec<String> = vec![];
         for fact in &found.facts {
             lines.push(format!("Follow up: {}", ask(fact.relation, &fact.subject)));
@@ -211,6 +227,25 @@ impl ReadPrompt {
             is_answered: found.answer.is_some(),
         }
     }
+}
+
+/// The words of a reply that programs read.
+fn reply_words<'a>(found: &'a FoundAnswer, sentences: &'a [String], answer: &'a str) -> ReplyWords<'a> {
+    let missing = found.missing.as_ref().filter(|_| found.answer.is_none());
+    ReplyWords {
+        answer: found.answer.as_ref().map(|_| answer),
+        guess: answer,
+        sentences,
+        facts: &found.facts,
+        missing: missing.map(missing_phrase).unwrap_or_default(),
+        query: missing.map(|missing| question_for(missing.relation, &missing.subject)).unwrap_or_default(),
+    }
+}
+
+/// A question for the object of a relation.
+fn question_for(relation: usize, subject: &str) -> String {
+    let grammar = WorldGrammar::shared();
+    grammar.relations[relation].asks[0].replace("{x}", &with_article(grammar, relation, subject))
 }
 
 /// A wrong answer: another of the prompt's of the same kind, or a changed number, or `unknown`.

@@ -9,6 +9,7 @@
 
 mod answering;
 mod asking;
+mod contract;
 mod delivery;
 mod draw;
 mod fault;

@@ -1,9 +1,10 @@
 //! The responses of a call, with its measured facts.
 
 use super::calls::{PreparedCall, SCORED_TEMPERATURE};
+use crate::services::true_nli::written_entailment;
 use hopeval_endpoint::{
-    AttemptGuard, CallAnswer, CallEnd, CallFailure, CallVerdict, EndpointSettings, FailureKind as CallFailureKind,
-    FinishReason, GeneratedChoice, PriceSettings, TokenUsage,
+    AttemptGuard, CallAnswer, CallEnd, CallFailure, CallVerdict, EndpointSettings, EntailForm,
+    FailureKind as CallFailureKind, FinishReason, GeneratedChoice, PriceSettings, TokenUsage,
 };
 use hopeval_methods::response::{CallFacts, FinishReason as GenerationEnd, Generation, MoneyAmount, TargetScores};
 use hopeval_methods::{Answer, AnswerWork, FailureKind, Request, RequestKind, Response};
@@ -25,12 +26,14 @@ pub(super) struct CallResponses {
 pub(super) struct AnswerReader {
     /// The service's prices.
     price: Option<PriceSettings>,
+    /// The source of its entailments.
+    entail_by: EntailForm,
 }
 
 impl AnswerReader {
     /// The reader for a service with these settings.
     pub(super) fn of_settings(settings: &EndpointSettings) -> Self {
-        Self { price: settings.price.clone() }
+        Self { price: settings.price.clone(), entail_by: settings.entail_by }
     }
 
     /// Reads the end of a call for its requests: one, or several draws of one payload.
@@ -61,8 +64,10 @@ impl AnswerReader {
         };
         let read = |(share, request): (usize, &&Request), answer: Result<Answer, Box<Response>>| {
             let response = match answer {
-                Ok(answer) => Response::answer(answer, own_work(request, &answer_usage, share, requests.len())),
-                Err(failure) => Response { work: own_work(request, &answer_usage, share, requests.len()), ..*failure },
+                Ok(answer) => Response::answer(answer, self.own_work(request, &answer_usage, share, requests.len())),
+                Err(failure) => {
+                    Response { work: self.own_work(request, &answer_usage, share, requests.len()), ..*failure }
+                }
             };
             Response { facts: Some(Box::new(facts(share))), prompt: call.report.clone(), ..response }
         };
@@ -72,13 +77,29 @@ impl AnswerReader {
                 places().map(|place| read(place, Err(Box::new(call_failure(failure.clone()))))).collect()
             }
             CallVerdict::Answered(CallAnswer::Generated(choices)) => {
-                places().zip(choices).map(|(place, choice)| read(place, generation(choice))).collect()
+                places().zip(choices).map(|(place, choice)| read(place, written_answer(place.1, choice))).collect()
             }
             CallVerdict::Answered(answer) => {
                 places().map(|place| read(place, Ok(single_answer(place.1, answer.clone())))).collect()
             }
         };
         CallResponses { responses, queue_us, service_us, guard }
+    }
+
+    /// A request's own work: its prompt as if it were alone, and its share of what was written.
+    fn own_work(&self, request: &Request, usage: &TokenUsage, share: usize, shares: usize) -> AnswerWork {
+        let written = nth_share(usage.completion, share, shares);
+        let scores = match request.ask.kind() {
+            RequestKind::Score => true,
+            RequestKind::Entail => self.entail_by.scores(),
+            _ => false,
+        };
+        AnswerWork {
+            prompt_tokens: usage.prompt,
+            completion_tokens: if scores { 0 } else { written },
+            scored_tokens: 0,
+            operations: 0,
+        }
     }
 
     /// The price of a call, if the service has prices.
@@ -88,22 +109,18 @@ impl AnswerReader {
     }
 }
 
-/// A request's own work: its prompt as if it were alone, and its share of what was written.
-fn own_work(request: &Request, usage: &TokenUsage, share: usize, shares: usize) -> AnswerWork {
-    let written = nth_share(usage.completion, share, shares);
-    let scores = matches!(request.ask.kind(), RequestKind::Score | RequestKind::Entail);
-    AnswerWork {
-        prompt_tokens: usage.prompt,
-        completion_tokens: if scores { 0 } else { written },
-        scored_tokens: 0,
-        operations: 0,
-    }
-}
-
 /// The `nth` of equal shares of a whole; the first has the remainder.
 fn nth_share(whole: u64, nth: usize, shares: usize) -> u64 {
     let shares = shares.max(1) as u64;
     whole / shares + if nth == 0 { whole % shares } else { 0 }
+}
+
+/// The answer that a text is: itself, or an entailment.
+fn written_answer(request: &Request, choice: GeneratedChoice) -> Result<Answer, Box<Response>> {
+    match (request.ask.kind(), generation(choice)?) {
+        (RequestKind::Entail, Answer::Generate(written)) => Ok(Answer::Entail(written_entailment(&written.text))),
+        (_, answer) => Ok(answer),
+    }
 }
 
 /// A generated text, or the model's refusal: it was paid, and is the same in every run.

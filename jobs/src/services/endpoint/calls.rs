@@ -3,19 +3,16 @@
 use super::open::EndpointService;
 use crate::services::corpus::content_text;
 use crate::services::service::refuse_kind;
+use crate::services::true_nli::{ENTAILED, WORD_TOKENS, entailment_prompt};
 use hopeval_corpus::Corpus;
 use hopeval_endpoint::{AnswerFormat, EmbedCall, EndpointCall, GenerateCall, RerankCall, SamplingFields, ScoreCall};
 use hopeval_methods::request::{
     EmbedPayload, EntailPayload, GeneratePayload, RerankPayload, Sampling, ScorePayload, TextFormat,
 };
-use hopeval_methods::{Failure, FailureKind, Prompt, PromptPart, PromptReport, Request, RequestPayload, Response};
+use hopeval_methods::{Failure, FailureKind, Prompt, PromptReport, Request, RequestPayload, Response};
 
 /// The only temperature of an endpoint's log-probabilities.
 pub(super) const SCORED_TEMPERATURE: f64 = 1.0;
-
-/// The words around an entailment's texts, and the word whose probability is the answer, as the model of Honovich et
-/// al. 2022 (TRUE) was trained: `t5_xxl_true_nli_mixture`.
-const ENTAILMENT: (&str, &str, &str) = ("premise: ", " hypothesis: ", "1");
 
 /// A call, with what is known of it before its answer.
 #[derive(Clone, Debug)]
@@ -105,15 +102,14 @@ impl EndpointService {
     }
 
     fn entail_call(&self, corpus: &Corpus, asked: &EntailPayload) -> Result<PreparedCall, Failure> {
-        let (before, between, word) = ENTAILMENT;
-        let mut parts = vec![PromptPart::text(before)];
-        parts.extend(asked.premise.parts.iter().cloned());
-        parts.push(PromptPart::text(format!("{between}{}", asked.hypothesis)));
-        // The rules count the premise's own parts.
-        let overflow = asked.premise.overflow.iter().map(|rule| rule.shifted(1)).collect();
-        let prompt = Prompt { parts, overflow, ..asked.premise.clone() };
-        let temperatures = vec![SCORED_TEMPERATURE];
-        self.score_call(corpus, &ScorePayload { prompt, target: Prompt::text(word), temperatures })
+        let prompt = entailment_prompt(asked);
+        if self.settings.entail_by.scores() {
+            let temperatures = vec![SCORED_TEMPERATURE];
+            return self.score_call(corpus, &ScorePayload { prompt, target: Prompt::text(ENTAILED), temperatures });
+        }
+        let (stop, sampling, format) = (Vec::new(), Sampling::Greedy, TextFormat::Text);
+        let written = GeneratePayload { prompt, max_tokens: WORD_TOKENS, stop, sampling, format, logprobs: false };
+        self.generate_call(corpus, &written, 0)
     }
 
     fn embed_call(&self, corpus: &Corpus, asked: &EmbedPayload) -> Result<PreparedCall, Failure> {

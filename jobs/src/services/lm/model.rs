@@ -1,7 +1,7 @@
 //! A language model at work: turns a request into engine requests, and the engine's answers into a response.
 
 use super::entailment::entailment_position;
-use super::settings::{LmSettings, PromptForm};
+use super::settings::{EntailForm, LmSettings, PromptForm};
 use crate::services::fragments::FragmentTexts;
 use crate::services::service::refuse_kind;
 use hopeval_checkpoint::Checkpoint;
@@ -151,11 +151,15 @@ impl Model {
 /// The kinds of requests a checkpoint can answer, in the order of the kinds.
 fn supported_kinds(session: &Session, settings: &LmSettings) -> Vec<RequestKind> {
     if session.family != ModelFamily::Encoder {
-        return vec![RequestKind::Score, RequestKind::Generate];
+        let mut kinds = vec![RequestKind::Score, RequestKind::Generate];
+        if settings.entail == EntailForm::TrueNli {
+            kinds.insert(1, RequestKind::Entail);
+        }
+        return kinds;
     }
     let (token, sequence) = (!session.token_labels.is_empty(), session.sequence_labels.len());
     let reads = session.engine.abilities().tasks.contains(&"read");
-    let entails = entailment_position(session, settings).is_some();
+    let entails = settings.entail.is_classifier() && entailment_position(session, settings).is_some();
     let offers = [
         (RequestKind::Label, token && sequence > 0),
         (RequestKind::Filter, token && sequence == 0),

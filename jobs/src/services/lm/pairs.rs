@@ -1,4 +1,4 @@
-//! `Rerank` and `Entail`: sequence classifiers over pairs of texts.
+//! `Rerank`, and `Entail` by a classifier: sequence classifiers over pairs of texts.
 
 use super::entailment::entailment_position;
 use super::model::{Model, PreparedRequest, ResponseBuilder, encoded_answer};
@@ -32,7 +32,7 @@ impl Model {
     }
 
     /// The probability of the entailment label for (premise, hypothesis).
-    pub(super) fn entail(&self, corpus: &Corpus, asked: &EntailPayload) -> Result<PreparedRequest, Failure> {
+    pub(super) fn classify_pair(&self, corpus: &Corpus, asked: &EntailPayload) -> Result<PreparedRequest, Failure> {
         let premise = self.assemble_prompt(corpus, &asked.premise, None, false)?;
         let (mut report, parts) = (premise.report, premise.texts.len());
         let text = ContextText::from_parts(premise.texts);

@@ -58,6 +58,9 @@ pub struct LmSettings {
     /// `rerank`, `entail`: tokens of a pair, special ones included; the second text is cut.
     #[serde(default = "pair_tokens")]
     pub pair_tokens: usize,
+    /// `entail`: a classifier of pairs, or a text-to-text model. Unwritten if a classifier, as before the choice.
+    #[serde(default, skip_serializing_if = "EntailForm::is_classifier")]
+    pub entail: EntailForm,
     /// `entail`: the answer is the probability of this label.
     #[serde(default = "entail_label")]
     pub entail_label: String,
@@ -102,6 +105,24 @@ impl PromptForm {
     /// Whether roles are ignored.
     pub fn is_plain(&self) -> bool {
         *self == Self::Plain
+    }
+}
+
+/// The source of an entailment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EntailForm {
+    /// The probability of a label, by an encoder with several sequence labels.
+    #[default]
+    Classifier,
+    /// The probability that a model with a prompt writes `1` (Honovich et al. 2022).
+    TrueNli,
+}
+
+impl EntailForm {
+    /// Whether it is a classifier.
+    pub fn is_classifier(&self) -> bool {
+        *self == Self::Classifier
     }
 }
 
