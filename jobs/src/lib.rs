@@ -27,6 +27,7 @@ pub mod services;
 pub mod spending;
 pub mod tune;
 pub mod waker;
+pub mod write_backlog;
 
 mod error;
 mod thread_start;

@@ -25,6 +25,7 @@
 //! | [`edits`], [`gold`], [`corrections`] | edits of gold, of finished runs and of running ones |
 //! | [`transcript`], [`replay`] | one question again, with the answers of the journal |
 
+mod commit_queue;
 pub mod commits;
 pub mod corrections;
 pub mod demand;

@@ -8,15 +8,20 @@
 //! ```
 //!
 //! Nothing begins before the notices of all workers have arrived: all workers then decide alike about the pieces and
-//! their destinations. All items have the first timestamp. A worker holds it until its last piece has ended, so
-//! downstream the end of the input means "everything is there". A failed production reports its error by other means,
-//! and its worker holds the timestamp for good: an end would be a lie.
+//! their destinations. To begin a piece may be work (a passage is tokenised), so an activation begins a few, and the
+//! operator activates itself for the rest: other operators of the worker run in between. All items have the first
+//! timestamp. A worker holds it until its last piece has ended, so downstream the end of the input means "everything is
+//! there". A failed production reports its error by other means, and its worker holds the timestamp for good: an end
+//! would be a lie.
 
 use crate::ticket::{Mailbox, Ticket};
 use timely::container::CapacityContainerBuilder;
 use timely::dataflow::Stream;
 use timely::dataflow::channels::pact::Pipeline;
 use timely::dataflow::operators::generic::operator::Operator;
+
+/// The most pieces begun in one activation.
+const BEGUN_AT_ONCE: usize = 32;
 
 /// The work of one worker, piece by piece.
 pub trait Production: 'static {
@@ -90,6 +95,7 @@ pub fn produce<'scope, N: 'static, P: Production>(
         "produce",
         move |capability, info| {
             let mailbox = Mailbox::new(scope.worker().sync_activator_for(info.address.to_vec()));
+            let activator = scope.activator_for(info.address);
             let (mut noticed, mut start, mut production) = (Vec::new(), Some(start), None);
             let (mut capability, mut open, mut failed) = (Some(capability), 0, false);
             move |(input, frontier), output| {
@@ -109,9 +115,16 @@ pub fn produce<'scope, N: 'static, P: Production>(
                 if !items.is_empty() {
                     output.session(held).give_container(&mut items);
                 }
-                while !failed && open < window && !production.is_over() {
+                let may_begin = |open: usize, production: &P| !failed && open < window && !production.is_over();
+                for _ in 0..BEGUN_AT_ONCE {
+                    if !may_begin(open, production) {
+                        break;
+                    }
                     production.begin_piece(mailbox.new_ticket(0));
                     open += 1;
+                }
+                if may_begin(open, production) {
+                    activator.activate();
                 }
                 if !failed && open == 0 {
                     capability = None;

@@ -127,8 +127,9 @@ in_flight = 1
 INPUTS = ["worlds", "corpora", "indexes"]
 RESUMABLE = 75
 STALL_BOUND = "2"
-# The bound, the supervisor's patience with the others, and an allowance for a busy machine.
-STALL_LIMIT = 30
+# The bound, the supervisor's patience with the others, and an allowance for a busy machine. A process that is stopped
+# before the mesh has formed is noticed at the mesh's deadline, which is added.
+STALL_LIMIT = 25
 
 
 class Server:
@@ -149,7 +150,7 @@ class Generation:
         self.place, self.processes, self.begun = place, processes, time.monotonic()
         command = [place.binary, *arguments, "--store", place.store.uri, "--cache", place.cache,
                    "--processes", str(processes), "--workers", str(place.choice.choice([1, 1, 2])),
-                   "--mesh-deadline", "5", "--json"]
+                   "--mesh-deadline", str(place.mesh_deadline), "--json"]
         self.errors = place.folder / f"errors-{place.choice.getrandbits(40):x}"
         with self.errors.open("w") as errors:
             self.child = subprocess.Popen(command, cwd=place.folder, env=place.environment,
@@ -211,6 +212,7 @@ class Place:
     def __init__(self, context, number, kind, where, cold):
         self.choice = random.Random(f"{context.seed} {number}")
         self.binary, self.kind, self.where, self.deadline = context.binary, kind, where, context.deadline
+        self.mesh_deadline = context.mesh_deadline
         self.folder = context.folder / f"round-{number}"
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
@@ -385,7 +387,7 @@ def fault_stall(place, aim):
         sent = generation.send(victim, signal.SIGSTOP)
         row["phase"] = place.phase(place.state(), before)
     begun = time.monotonic()
-    code = generation.wait(min(place.deadline, STALL_LIMIT))
+    code = generation.wait(min(place.deadline, STALL_LIMIT + place.mesh_deadline))
     met = sent and code != 0
     row |= {"code": code, "signals": int(met), "noticed_s": round(time.monotonic() - begun, 1)}
     return check_code(row, generation, code, [0, RESUMABLE])
@@ -633,6 +635,8 @@ def main():
     parser.add_argument("--stores", default="local,local,memory,memory,moto", help="one of these each time")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--deadline", type=float, default=60, help="seconds that a generation may take after its fault")
+    parser.add_argument("--mesh-deadline", type=int, default=5,
+                        help="seconds for a mesh to form; more on a machine with other work")
     parser.add_argument("--keep-going", action="store_true", help="go on after a failed round")
     arguments = parser.parse_args()
     there = arguments.results.exists()
@@ -649,7 +653,8 @@ def main():
 
 def session(arguments, rows):
     context = argparse.Namespace(binary=arguments.binary.resolve(), folder=arguments.folder.resolve(),
-                                 seed=arguments.seed, deadline=arguments.deadline, servers={}, references={},
+                                 seed=arguments.seed, deadline=arguments.deadline,
+                                 mesh_deadline=arguments.mesh_deadline, servers={}, references={},
                                  stamp=f"{time.time_ns():x}")
     stores = arguments.stores.split(",")
     if "moto" in stores and importlib.util.find_spec("moto") is None:

@@ -59,6 +59,16 @@ fn check_objects(store: &Store) {
     let names: Vec<String> = ["b", "absent", "a"].iter().map(|name| format!("conformance/{name}")).collect();
     let many = expect_ok(store.get_many(&names));
     assert_eq!(many, [Some(Bytes::from_static(b"new")), None, Some(Bytes::from_static(b"second, longer"))]);
+    expect_ok(store.put("conformance/deep/d", "deep".into()));
+    let folders: Vec<String> = ["absent", "deep", "."].iter().map(|name| format!("conformance/{name}")).collect();
+    let lists = expect_ok(store.list_many(&folders[..2]));
+    assert_eq!(lists, [vec![], vec![("conformance/deep/d".to_owned(), 4)]]);
+    let flat = expect_ok(store.list_many(&["conformance".to_owned()]));
+    let whole = expect_ok(store.list("conformance"));
+    let direct: Vec<_> = whole.into_iter().filter(|(name, _)| name.matches('/').count() == 1).collect();
+    assert_eq!(flat, [direct], "folders in it are not listed");
+    assert!(store.list_many(&folders[2..]).is_err(), "`.` is no name");
+    expect_ok(store.delete("conformance/deep/d"));
     expect_ok(store.delete("conformance/b"));
     expect_ok(store.delete("conformance/b"));
     assert!(!expect_ok(store.exists("conformance/b")), "a removed object is gone, and removing it again is no error");

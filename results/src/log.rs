@@ -20,33 +20,48 @@ pub use state::{GoldEdit, LogState};
 
 use crate::check::FileCheck;
 use crate::layout;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 use bytes::Bytes;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The most records requested beyond the last known one.
 const AHEAD: u64 = 64;
 
-/// The generation that finished `run`, read from the last record alone; `None` if that record does not tell.
+/// The generations that finished `runs`, in their order, each read from the last record of its log alone; `None` if
+/// that record does not tell. An unreadable one does not hide the others.
 ///
 /// A `Final` record counts if nothing came between the state that its writer saw and the record: the name of its tables
 /// has the number of records then.
 ///
 /// # Errors
-/// As [`Log::open`].
-pub fn finished_generation(store: &Store, run: &str) -> Result<Option<u64>, LogError> {
-    let listed = store.list(&layout::log_folder(run))?;
-    let (Some((name, _)), Some(seq)) = (listed.last(), (listed.len() as u64).checked_sub(1)) else {
-        return Ok(None);
-    };
-    if *name != layout::log_record(run, seq) {
-        return Ok(None);
+/// An error of the store.
+pub fn finished_generations(store: &Store, runs: &[String]) -> Result<Vec<Result<Option<u64>, LogError>>, StoreError> {
+    let folders: Vec<String> = runs.iter().map(|run| layout::log_folder(run)).collect();
+    let mut last = Vec::new();
+    for (at, (listed, run)) in store.list_many(&folders)?.into_iter().zip(runs).enumerate() {
+        if let (Some((name, _)), Some(seq)) = (listed.last(), (listed.len() as u64).checked_sub(1))
+            && *name == layout::log_record(run, seq)
+        {
+            last.push((at, seq, name.clone()));
+        }
     }
-    let record = LogRecord::from_json(store, name, seq, &store.get(name)?)?;
-    let RecordBody::Final(finished) = &record.body else { return Ok(None) };
+    let names: Vec<String> = last.iter().map(|(.., name)| name.clone()).collect();
+    let mut found: Vec<_> = runs.iter().map(|_| Ok(None)).collect();
+    for ((at, seq, name), bytes) in last.into_iter().zip(store.get_many(&names)?) {
+        if let Some(bytes) = bytes {
+            let record = LogRecord::from_json(store, &name, seq, &bytes);
+            found[at] = record.map(|record| finishing_generation(&runs[at], seq, &record));
+        }
+    }
+    Ok(found)
+}
+
+/// The generation of a last record, if the record finishes the run.
+fn finishing_generation(run: &str, seq: u64, record: &LogRecord) -> Option<u64> {
+    let RecordBody::Final(finished) = &record.body else { return None };
     let current = |table: &FinalTable| table.path == layout::written_table(run, record.generation, seq, &table.table);
     let valid = !finished.tables.is_empty() && finished.tables.iter().all(current);
-    Ok(valid.then_some(record.generation))
+    valid.then_some(record.generation)
 }
 
 /// A run's log and the state read from it so far.

@@ -131,13 +131,29 @@ impl RunRecord {
             }
             got => got?,
         };
+        Self::from_bytes(store, run, &bytes)
+    }
+
+    /// The records of several runs, in their order; `None` for a run without a record. An unreadable one does not hide
+    /// the others.
+    ///
+    /// # Errors
+    /// An error of the store.
+    pub fn load_many(store: &Store, runs: &[String]) -> Result<Vec<Option<Result<Self, RunError>>>, StoreError> {
+        let names: Vec<String> = runs.iter().map(|run| layout::run_record(run)).collect();
+        let read = store.get_many(&names)?.into_iter().zip(runs);
+        Ok(read.map(|(bytes, run)| Some(Self::from_bytes(store, run, &bytes?))).collect())
+    }
+
+    fn from_bytes(store: &Store, run: &str, bytes: &[u8]) -> Result<Self, RunError> {
+        let name = layout::run_record(run);
         let path = store.full_name(&name);
-        if let Ok(RunRecordVersion { schema_version }) = serde_json::from_slice(&bytes)
+        if let Ok(RunRecordVersion { schema_version }) = serde_json::from_slice(bytes)
             && schema_version != RUN_VERSION
         {
             return Err(RunError::Version { path, found: schema_version, supported: RUN_VERSION });
         }
-        let bytes = seal::remove_seal(store, &name, &bytes, FileRemedy::Restore)?.json;
+        let bytes = seal::remove_seal(store, &name, bytes, FileRemedy::Restore)?.json;
         let malformed = |source| RunError::Malformed { path: path.clone(), source };
         serde_json::from_slice(&bytes).map_err(malformed)
     }

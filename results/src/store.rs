@@ -5,6 +5,7 @@
 //! them from asynchronous code. Outages are waited out (`patience`); all other failures end a call at once.
 
 mod error;
+mod folder;
 mod open;
 mod patience;
 mod removal;
@@ -168,6 +169,9 @@ impl Store {
     /// # Errors
     /// An error of the store.
     pub fn get_many(&self, names: &[String]) -> Result<Vec<Option<Bytes>>, StoreError> {
+        if let Some(root) = self.plain_folder() {
+            return self.read_files(root, names);
+        }
         let paths = names.iter().map(|name| self.object_path(name, "read")).collect::<Result<Vec<_>, _>>()?;
         let reads = paths.iter().zip(names).map(|(path, name)| async move {
             let get = || async { self.inner.objects.get(path).await?.bytes().await };
@@ -300,10 +304,13 @@ impl Store {
     /// # Errors
     /// As [`Store::copy`].
     pub fn link(&self, from: &str, to: &str) -> Result<(), StoreError> {
-        match self.local_path().map(|root| staging::link_file(root, from, to)) {
-            Some(Ok(())) => Ok(()),
+        let Some(root) = self.local_path().map(Path::to_owned) else { return self.copy(from, to) };
+        let (object, link) = (from.to_owned(), to.to_owned());
+        match self.do_in_folder("write", to, move || staging::link_file(&root, &object, &link)) {
+            Err(hung @ StoreError::Hung { .. }) => Err(hung),
             // The copy says what is wrong.
-            Some(Err(_)) | None => self.copy(from, to),
+            Err(_) => self.copy(from, to),
+            Ok(()) => Ok(()),
         }
     }
 
@@ -326,6 +333,25 @@ impl Store {
         })?;
         found.sort();
         Ok(found)
+    }
+
+    /// The objects directly in each of `folders`, as (name, size in bytes), sorted by name.
+    ///
+    /// # Errors
+    /// An error of the store.
+    pub fn list_many(&self, folders: &[String]) -> Result<Vec<Vec<(String, u64)>>, StoreError> {
+        if let Some(root) = self.plain_folder() {
+            return self.list_files(root, folders);
+        }
+        let paths = folders.iter().map(|folder| self.object_path(folder, "list")).collect::<Result<Vec<_>, _>>()?;
+        let lists = paths.iter().zip(folders).map(|(path, folder)| async move {
+            let listed = self.attempt("list", folder, || self.inner.objects.list_with_delimiter(Some(path))).await?;
+            let mut found: Vec<_> =
+                listed.objects.into_iter().map(|meta| (meta.location.to_string(), meta.size)).collect();
+            found.sort();
+            Ok(found)
+        });
+        self.block_on(futures::stream::iter(lists).buffered(CONCURRENCY).try_collect())
     }
 
     /// The names of the folders directly in a folder, sorted, each without the parent's name.
@@ -351,6 +377,11 @@ impl Store {
             Err(StoreError::NotFound { .. }) => Ok(()),
             result => result,
         }
+    }
+
+    /// The folder of a local store without simulated faults.
+    fn plain_folder(&self) -> Option<&Path> {
+        self.local_path().filter(|_| self.inner.simulation.is_none())
     }
 
     /// [`Store::put_if_absent`] on trust.
@@ -436,16 +467,30 @@ impl Store {
         }
     }
 
+    /// Does work on the files of a local folder, with the time limit of an operation: the file system may hang.
+    fn do_in_folder<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        name: &str,
+        work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let full = self.full_name(name);
+        let failed = |error| StoreError::from_io(operation, full.clone(), error);
+        let done = async {
+            match tokio::task::spawn_blocking(work).await {
+                Ok(done) => done.map_err(failed),
+                Err(panic) => Err(failed(std::io::Error::other(panic))),
+            }
+        };
+        self.block_on(self.inner.patience.bound(OperationName { operation, path: &full }, done))
+    }
+
     /// As [`Store::attempt`], and waits for its end.
     fn persist<T, F>(&self, operation: &'static str, name: &str, attempt: impl FnMut() -> F) -> Result<T, StoreError>
     where
         F: Future<Output = object_store::Result<T>>,
     {
         self.block_on(self.attempt(operation, name, attempt))
-    }
-
-    fn store_error(&self, operation: &'static str, name: &str, source: object_store::Error) -> StoreError {
-        StoreError::classify(operation, self.full_name(name), source)
     }
 
     fn block_on<F: Future>(&self, future: F) -> F::Output {

@@ -7,8 +7,8 @@ use anyhow::{Error, Result};
 use clap::Args;
 use hopeval_cluster::exit;
 use hopeval_jobs::run::settings::ResolvedSettings;
-use hopeval_results::log::finished_generation;
-use hopeval_results::{Log, RunRecord, Store, parallel};
+use hopeval_results::log::finished_generations;
+use hopeval_results::{Log, RunRecord, Store, layout, parallel};
 use serde_json::{Value, json};
 
 #[derive(Debug, Args)]
@@ -19,7 +19,7 @@ pub(crate) struct LsArguments {
 }
 
 /// A run in the list.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct ListedRun {
     run: String,
     job: String,
@@ -29,14 +29,42 @@ struct ListedRun {
     generations: u64,
 }
 
+/// Runs read together.
+const TOGETHER: usize = 512;
+
 impl ListedRun {
-    fn read_run(store: &Store, run: &str) -> Result<Self> {
-        let record = RunRecord::load(store, run)?;
+    /// The runs of a store, oldest first.
+    fn read_all(store: &Store) -> Result<Vec<Self>> {
+        let folders = store.list_folders(layout::RUNS)?;
+        let together: Vec<&[String]> = folders.chunks(TOGETHER).collect();
+        Ok(parallel::map(&together, |runs| Self::read_runs(store, runs)).concat())
+    }
+
+    /// Those of `runs` that have a record.
+    fn read_runs(store: &Store, runs: &[String]) -> Vec<Self> {
+        match (Self::try_read_runs(store, runs), runs) {
+            (Ok(listed), _) => listed,
+            (Err(error), [run]) => vec![Self::not_readable(run, &error)],
+            // One that cannot be read does not hide the others.
+            (Err(_), _) => runs.iter().flat_map(|run| Self::read_runs(store, std::slice::from_ref(run))).collect(),
+        }
+    }
+
+    fn try_read_runs(store: &Store, runs: &[String]) -> Result<Vec<Self>> {
+        let records = RunRecord::load_many(store, runs)?.into_iter().zip(finished_generations(store, runs)?).zip(runs);
+        let listed = records.filter_map(|((record, finished), run)| {
+            let listed = record?.map_err(Error::from).and_then(|record| Self::read_run(store, run, record, finished?));
+            Some(listed.unwrap_or_else(|error| Self::not_readable(run, &error)))
+        });
+        Ok(listed.collect())
+    }
+
+    fn read_run(store: &Store, run: &str, record: RunRecord, finished: Option<u64>) -> Result<Self> {
         let resolved: Option<ResolvedSettings> = serde_json::from_value(record.settings).ok();
         let expected = resolved.map_or(0, |resolved| resolved.outcome_count());
         let listed = Self { run: run.to_owned(), job: record.job, expected, ..Self::default() };
         // Tables are written of all outcomes alone.
-        if let Some(generations) = finished_generation(store, run)? {
+        if let Some(generations) = finished {
             return Ok(Self { state: "finished", outcomes: expected, generations, ..listed });
         }
         let log = Log::open(store, run)?;
@@ -71,9 +99,7 @@ impl ListedRun {
 
 pub(crate) fn list_runs(places: &PlaceArguments, arguments: LsArguments) -> Result<u8> {
     let store = places.open_existing()?.store;
-    let listed =
-        |run: &String| ListedRun::read_run(&store, run).unwrap_or_else(|error| ListedRun::not_readable(run, &error));
-    let runs = parallel::map(&hopeval_results::run::list_runs(&store)?, listed);
+    let runs = ListedRun::read_all(&store)?;
     let journal = hopeval_results::journal::journal_summary(&store)?;
     let (segments, entries, bytes) = (journal.segments, journal.entries, journal.bytes);
     for error in &journal.damaged {

@@ -254,6 +254,11 @@ pub trait Method: Send + Sync {
         false
     }
 
+    /// Whether its outcomes say if the model kept to the required form ([`Outcome::format`]).
+    fn has_form(&self) -> bool {
+        false
+    }
+
     /// Whether its machines read the question's gold. If so, an edit of gold changes its outcomes.
     fn reads_gold(&self) -> bool {
         false

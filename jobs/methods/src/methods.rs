@@ -25,6 +25,8 @@ methods! {
     decompose::Decompose,
     efficientrag::EfficientRag,
     efficientrag_data::EfficientRagData,
+    fsm::Fsm,
+    fsm_baseline::FsmBaseline,
     given::GivenPassages,
     ircot::Ircot,
     iter_retgen::IterRetGen,

@@ -4,12 +4,14 @@
 //! Nothing here is offered to jobs.
 
 mod every_kind;
+mod nonsense;
 pub(crate) mod parameters;
 mod samples;
 mod scenario;
 mod services;
 
 pub use every_kind::EveryKind;
+pub use nonsense::NonsenseServices;
 pub use parameters::{parameter_variants, required_parameters};
 pub use samples::{every_request, every_response};
 pub use scenario::{ScenarioError, ScenarioFault, run_scenarios};

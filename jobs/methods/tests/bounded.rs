@@ -5,7 +5,7 @@
 
 use hopeval_methods::request::{GeneratePayload, TextFormat};
 use hopeval_methods::response::{FinishReason, Generation, RetrievalHit};
-use hopeval_methods::testing::{EveryKind, ScriptedServices, parameter_variants};
+use hopeval_methods::testing::{EveryKind, NonsenseServices, ScriptedServices, parameter_variants};
 use hopeval_methods::{
     Answer, AnswerWork, FailureKind, MachineStep, Method, MethodSetting, OutcomeStatus, PassageId, Question, Request,
     RequestKind, RequestPayload, Response, build_method, method_kinds,
@@ -50,6 +50,16 @@ fn chosen_configurations() -> Vec<(Box<dyn Method>, usize)> {
         ("efficientrag", json!({"retriever": "s", "labeler": "l", "filter": "f", "tags": 3}), 11),
         ("efficientrag_data", json!({"generator": "g", "retriever": "s", "most_steps": 3}), 5),
         ("efficientrag_data", json!({"generator": "g", "retriever": "s", "temperature": 1.0, "attempts": 4}), 37),
+        ("fsm", json!({"generator": "g"}), 55),
+        (
+            "fsm",
+            json!({"generator": "g", "setting": 2, "most_rounds": 2, "repairs": 0, "backtracks": 3, "history": 9}),
+            30,
+        ),
+        ("fsm", json!({"generator": "g", "variant": "fsm1", "judge": false, "limit_words": false}), 55),
+        ("fsm", json!({"generator": "g", "as": "code", "most_rounds": 3, "setting": 2}), 33),
+        ("fsm_baseline", json!({"generator": "g", "prompt": "normal", "setting": 2}), 2),
+        ("fsm_baseline", json!({"generator": "g", "prompt": "react", "as": "code"}), 2),
         ("one_step", json!({"retriever": "s"}), 1),
         ("given", json!({"retriever": "s"}), 1),
         ("given", json!({"order": "dataset"}), 0),
@@ -110,6 +120,9 @@ fn chosen_configurations() -> Vec<(Box<dyn Method>, usize)> {
     methods.push((Box::new(EveryKind::default()), 6));
     methods
 }
+
+/// Texts without any form.
+const NONSENSE: &str = "random words";
 
 type Adversary = Box<dyn Fn(&Request) -> Response>;
 
@@ -195,6 +208,13 @@ fn adversaries() -> Vec<(&'static str, Adversary)> {
     for kind in FailureKind::ALL {
         all.push((kind.name(), Box::new(move |_| Response::failure(kind, "always"))));
     }
+    for seed in 0..6 {
+        let services = ScriptedServices::new(50, seed);
+        for (name, objects) in [(NONSENSE, false), ("random objects", true)] {
+            let nonsense = NonsenseServices { services, objects };
+            all.push((name, Box::new(move |request| nonsense.answer(request))));
+        }
+    }
     for seed in 0..20 {
         let services = ScriptedServices { failures_per_mille: 300, ..ScriptedServices::new(50, seed) };
         all.push(("some failures", Box::new(move |request| services.answer(request))));
@@ -246,6 +266,9 @@ fn machines_end() {
                         let most = most.get(&kind).copied().unwrap_or(0);
                         assert!(requests <= most, "{what}: {requests} of kind {} where {most} are most", kind.name());
                     }
+                }
+                if name == NONSENSE && method.has_form() && !question.candidates.is_empty() {
+                    assert_eq!(outcome.format, Some(false), "{what}: words without a form");
                 }
                 let most = method.most_ranked().unwrap_or(u32::MAX) as usize;
                 assert!(outcome.ranked.len() <= most, "{what}: {} ranked, {most} at most", outcome.ranked.len());

@@ -1,33 +1,23 @@
 //! Commits complete cohorts: worker 0's committer, and the one thread appending to the log.
 
+use super::commit_queue::{CommitQueue, QueueLook, ReadyCohorts};
 use super::live_table::LiveTable;
 use super::writes::{CommitNote, Receipt, WrittenPart};
 use crate::error::JobError;
 use crate::fault::RunFault;
 use crate::run::corrections::Corrector;
 use crate::run::evaluator::TallyKey;
-use crate::services::usage::{ServiceUsage, UsageSums};
+use crate::services::usage::ServiceUsage;
 use crate::thread_start::start_thread;
 use hopeval_operators::commit::Committer;
-use hopeval_operators::tally::{TallyChange, TallyTable};
+use hopeval_operators::tally::TallyTable;
 use hopeval_results::log::{CohortCommit, Commit, RecordBody};
 use hopeval_results::{Log, Store};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-
-/// Complete cohorts, with everything for their commit.
-#[derive(Default)]
-struct ReadyCohorts {
-    cohorts: Vec<CohortCommit>,
-    parts: Vec<WrittenPart>,
-    segments: Vec<String>,
-    usage: UsageSums,
-    tallies: Vec<(TallyKey, TallyChange)>,
-}
 
 /// Hands complete cohorts to the committing thread.
 pub struct CohortCommitter {
@@ -38,7 +28,9 @@ pub struct CohortCommitter {
     /// Parts holding uncommitted cohorts, with their cohorts.
     parts: Vec<(WrittenPart, Vec<u64>)>,
     ready: ReadyCohorts,
-    sender: Option<Sender<ReadyCohorts>>,
+    queue: CommitQueue,
+    /// Whether an error has ended it.
+    failed: bool,
     fault: RunFault,
     run: String,
     /// Writes begun and not yet durable.
@@ -78,13 +70,14 @@ impl CommitParts {
     /// # Errors
     /// The thread cannot be started.
     pub fn open(self) -> Result<(CohortCommitter, CommitThreadHandle), JobError> {
-        let (sender, receiver) = channel();
+        let queue = CommitQueue::default();
         let committer = CohortCommitter {
             expected: self.expected,
             waiting: BTreeMap::new(),
             parts: Vec::new(),
             ready: ReadyCohorts::default(),
-            sender: Some(sender),
+            queue: queue.clone(),
+            failed: false,
             fault: self.fault.clone(),
             run: self.log.run().to_owned(),
             open: Arc::clone(&self.open_writes),
@@ -99,7 +92,7 @@ impl CommitParts {
             corrector: self.corrector,
             open: self.open_writes,
         };
-        let thread = start_thread("commits", move || writer.write_commits(&receiver))?;
+        let thread = start_thread("commits", move || writer.write_commits(&queue))?;
         Ok((committer, thread))
     }
 }
@@ -129,7 +122,7 @@ impl Committer for CohortCommitter {
             if outcomes != expected {
                 let reason = format!("cohort {cohort} has {outcomes} outcomes instead of {expected}: this is a bug");
                 self.fault.report(JobError::Unfit { run: self.run.clone(), reason });
-                self.sender = None;
+                self.failed = true;
                 return;
             }
             self.ready.cohorts.push(CohortCommit { cohort, outcomes });
@@ -148,11 +141,16 @@ impl Committer for CohortCommitter {
         }
         self.ready.tallies = table.tallies().iter().map(|(key, tally)| (*key, *tally)).collect();
         let ready = std::mem::take(&mut self.ready);
-        if let Some(sender) = &self.sender {
+        if !self.failed {
             self.open.fetch_add(1, SeqCst);
-            // The channel is closed if the thread met a fault, which it reported.
-            drop(sender.send(ready));
+            self.queue.push(ready);
         }
+    }
+}
+
+impl Drop for CohortCommitter {
+    fn drop(&mut self) {
+        self.queue.close();
     }
 }
 
@@ -173,8 +171,8 @@ struct CommitWriter {
 const EDITS_EVERY: Duration = Duration::from_secs(1);
 
 impl CommitWriter {
-    fn write_commits(mut self, receiver: &Receiver<ReadyCohorts>) -> Option<Log> {
-        match self.commit_until_closed(receiver) {
+    fn write_commits(mut self, queue: &CommitQueue) -> Option<Log> {
+        match self.commit_until_closed(queue) {
             Ok(()) => Some(self.log),
             Err(error) => {
                 self.fault.report(error);
@@ -183,30 +181,28 @@ impl CommitWriter {
         }
     }
 
-    fn commit_until_closed(&mut self, receiver: &Receiver<ReadyCohorts>) -> Result<(), JobError> {
+    fn commit_until_closed(&mut self, queue: &CommitQueue) -> Result<(), JobError> {
         let mut shown: Option<Instant> = None;
-        let mut waiting = None;
         loop {
-            let ready = match waiting.take().map_or_else(|| receiver.recv_timeout(EDITS_EVERY), Ok) {
-                Ok(ready) => ready,
-                Err(RecvTimeoutError::Timeout) => {
+            let (ready, more) = match queue.take_next(EDITS_EVERY) {
+                QueueLook::Ready(ready, more) => (ready, more),
+                QueueLook::Nothing => {
                     self.log.refresh()?;
                     // A process that was taken for dead must not compute for hours what it may not commit.
                     self.log.check_generation(self.generation)?;
                     self.corrector.handle_edits(&self.log, &[])?;
                     continue;
                 }
-                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                QueueLook::Closed => return Ok(()),
             };
-            waiting = receiver.try_recv().ok();
             // The last known commit is always shown, to keep the live table up to date.
-            let show = waiting.is_none() || shown.is_none_or(|shown| shown.elapsed() >= LIVE_EVERY);
+            let show = !more || shown.is_none_or(|shown| shown.elapsed() >= LIVE_EVERY);
             if show {
                 shown = Some(Instant::now());
             }
-            let committed = ready.cohorts.clone();
+            let (committed, commits) = (ready.cohorts.clone(), ready.commits);
             self.append_commit(ready, show)?;
-            self.open.fetch_sub(1, SeqCst);
+            self.open.fetch_sub(commits, SeqCst);
             self.corrector.handle_edits(&self.log, &committed)?;
         }
     }

@@ -30,6 +30,7 @@ struct OutcomeContents {
     ranking: bool,
     supporting: bool,
     evidences: bool,
+    form: bool,
 }
 
 /// Evaluates the outcomes of a run.
@@ -61,6 +62,11 @@ impl PassageText for RunPassages {
     }
 }
 
+/// Whether the texts of an outcome kept to their form. An outcome that does not say so, such as a failed one, has not.
+fn kept_form(outcome: &OutcomeRow) -> bool {
+    outcome.trace.as_ref().and_then(|trace| trace.format).unwrap_or(false)
+}
+
 impl OutcomeEvaluator {
     /// An evaluator for a run's measures, strata and configurations.
     ///
@@ -81,6 +87,7 @@ impl OutcomeEvaluator {
                 ranking: method.gives_ranking(),
                 supporting: method.gives_support(),
                 evidences: method.gives_evidences(),
+                form: method.has_form(),
             })
             .collect();
         Ok(Self {
@@ -144,6 +151,7 @@ impl OutcomeEvaluator {
             gold_facts: &question.facts,
             predicted_evidences: contents.evidences.then_some(outcome.evidences.as_slice()),
             gold_evidences: &question.evidences,
+            kept_form: contents.form.then(|| kept_form(outcome)),
             text: self.set.needs_text().then_some(&self.passages as &dyn PassageText),
         };
         self.set.evaluate_outcome(&with_gold, buffers, values);

@@ -1,9 +1,12 @@
 //! Feeds a worker its share of the questions. A thread reads them from the run's table.
+//!
+//! While the worker's writers have much to write, no question is handed out.
 
 use crate::error::JobError;
 use crate::fault::RunFault;
 use crate::thread_start::start_thread;
 use crate::waker::OperatorWaker;
+use crate::write_backlog::WriteBacklog;
 use hopeval_operators::admit::{Feed, FeedPoll};
 use hopeval_operators::gate::Gate;
 use hopeval_results::tables::QuestionRow;
@@ -37,12 +40,12 @@ impl QuestionShare {
     pub(super) fn start_reading(
         self,
         questions: impl Iterator<Item = Result<QuestionRow, JobError>> + Send + 'static,
-        gate: Gate,
+        control: FeedControl,
         fault: RunFault,
     ) -> Result<QuestionFeed, JobError> {
         let (sender, receiver) = sync_channel(BATCHES);
-        let waker = OperatorWaker::default();
-        let feed = QuestionFeed::new(receiver, waker.clone(), gate);
+        let waker = control.waker.clone();
+        let feed = QuestionFeed::new(receiver, control);
         let read = move || match self.send(questions, &sender, &waker) {
             Ok(()) => {
                 drop(sender);
@@ -87,19 +90,28 @@ impl QuestionShare {
     }
 }
 
+/// Decides when a feed hands out questions.
+#[derive(Clone)]
+pub struct FeedControl {
+    /// Wakes the admission.
+    pub waker: OperatorWaker,
+    /// Once it is closed, further questions stay out, and the feed never reports its end.
+    pub gate: Gate,
+    /// While one of them is full, further questions wait. Each wakes the admission.
+    pub backlogs: Vec<WriteBacklog>,
+}
+
 /// Receives questions from a reading thread, in order.
 pub struct QuestionFeed {
     receiver: Receiver<Vec<(u64, QuestionRow)>>,
     ready: std::vec::IntoIter<(u64, QuestionRow)>,
-    waker: OperatorWaker,
-    gate: Gate,
+    control: FeedControl,
 }
 
 impl QuestionFeed {
-    /// Reads from `receiver`. The sender must call `waker` after each send and after dropping its end. Once `gate` is
-    /// closed, further questions stay out, and the feed never reports its end.
-    pub fn new(receiver: Receiver<Vec<(u64, QuestionRow)>>, waker: OperatorWaker, gate: Gate) -> Self {
-        Self { receiver, ready: Vec::new().into_iter(), waker, gate }
+    /// Reads from `receiver`. The sender must call the waker after each send and after dropping its end.
+    pub fn new(receiver: Receiver<Vec<(u64, QuestionRow)>>, control: FeedControl) -> Self {
+        Self { receiver, ready: Vec::new().into_iter(), control }
     }
 }
 
@@ -108,7 +120,8 @@ impl Feed for QuestionFeed {
 
     fn poll(&mut self) -> FeedPoll<QuestionRow> {
         loop {
-            if self.gate.is_closed() {
+            // A backlog with room again wakes the admission.
+            if self.control.gate.is_closed() || self.control.backlogs.iter().any(WriteBacklog::is_full) {
                 return FeedPoll::Pending;
             }
             if !self.ready.as_slice().is_empty() {
@@ -126,6 +139,66 @@ impl Feed for QuestionFeed {
     }
 
     fn wake_with(&mut self, activator: SyncActivator) {
-        self.waker.set_activator(activator);
+        self.control.waker.set_activator(activator);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hopeval_operators::OperatorCounters;
+    use hopeval_operators::admit::{Credits, admit};
+    use std::cell::RefCell;
+    use std::rc::Rc;
+    use std::sync::Arc;
+    use std::time::{Duration, Instant};
+    use timely::dataflow::operators::Inspect;
+    use timely::worker::Worker;
+
+    fn settle(worker: &mut Worker) {
+        for _ in 0..20 {
+            worker.step();
+        }
+    }
+
+    #[test]
+    fn a_full_backlog_admits_nothing_and_wakes_the_admission_when_there_is_room() {
+        const QUESTIONS: u64 = 5;
+        const PATIENCE: Duration = Duration::from_secs(60);
+        timely::execute_directly(|worker| {
+            let (sender, receiver) = sync_channel(1);
+            let batch = (0..QUESTIONS).map(|index| (0, QuestionRow { index, ..QuestionRow::default() })).collect();
+            sender.send(batch).expect("there is room");
+            let waker = OperatorWaker::default();
+            let backlog = WriteBacklog::new("outcomes", 3, &waker);
+            let control = FeedControl { waker, gate: Gate::default(), backlogs: vec![backlog.clone()] };
+            let feed = QuestionFeed::new(receiver, control);
+            let (credits, counters) = (Credits::new(2), Arc::new(OperatorCounters::default()));
+            let admitted = Rc::new(RefCell::new(Vec::new()));
+            let log = Rc::clone(&admitted);
+            worker.dataflow(|scope| {
+                admit(scope, feed, &credits, &counters).inspect(move |row| log.borrow_mut().push(row.index));
+            });
+            let writes: Vec<_> = (0..3).map(|_| backlog.begin_write(1)).collect();
+            settle(worker);
+            assert!(admitted.borrow().is_empty(), "the writers have three outcomes to write");
+            // From the writer's thread. Nothing else activates the admission.
+            std::thread::spawn(move || drop(writes));
+            let since = Instant::now();
+            while admitted.borrow().len() < 2 {
+                assert!(since.elapsed() < PATIENCE, "the admission sleeps for ever");
+                worker.step_or_park(Some(PATIENCE));
+            }
+            let write = backlog.begin_write(3);
+            credits.give_back(2);
+            settle(worker);
+            assert_eq!(*admitted.borrow(), [0, 1], "a credit alone admits nothing");
+            drop(write);
+            settle(worker);
+            assert_eq!(*admitted.borrow(), [0, 1, 2, 3]);
+            drop(sender);
+            credits.give_back(4);
+            settle(worker);
+        });
     }
 }

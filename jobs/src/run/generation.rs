@@ -3,11 +3,11 @@
 use super::commits::{CommitParts, CommitThreadHandle};
 use super::corrections::Corrector;
 use super::demand::RequestDemand;
-use super::feed::{QuestionFeed, QuestionShare};
+use super::feed::{FeedControl, QuestionFeed, QuestionShare};
 use super::open::OpenRun;
 use super::progress::{ProcessUsage, ProgressProbe};
 use super::rehearsal::{REHEARSED, RehearsedRounds};
-use super::render::{LeaderParts, WorkerParts, render};
+use super::render::{LeaderParts, WorkerBacklogs, WorkerParts, render};
 use super::writes::WriterId;
 use super::{edits, evaluation, leftovers};
 use crate::error::JobError;
@@ -208,11 +208,15 @@ impl Generation {
         self.usage.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&usage));
         let leader =
             if index == 0 { self.leader_parts.lock().unwrap_or_else(PoisonError::into_inner).take() } else { None };
+        let waker = OperatorWaker::default();
+        let backlogs = WorkerBacklogs::new(&waker);
+        let full = vec![backlogs.journal.clone(), backlogs.outcomes.clone()];
+        let control = FeedControl { waker, gate: self.gate.clone(), backlogs: full };
         let parts = WorkerParts {
             writer_id: WriterId { run: self.run.id().to_owned(), generation: self.number, worker: index as u32 },
             configurations: Arc::clone(self.run.configurations()?),
             evaluator: Arc::clone(&self.run.evaluator),
-            feed: self.question_feed(index as u64, workers as u64)?,
+            feed: self.question_feed(index as u64, workers as u64, control)?,
             answer_index,
             counters: Arc::clone(&self.counters),
             usage,
@@ -221,6 +225,7 @@ impl Generation {
             batch: self.run.resolved.job.run.batch,
             mode: self.run.resolved.job.run.mode,
             gate: self.gate.clone(),
+            backlogs,
             flush: self.flush.clone(),
             open_writes: Arc::clone(&self.open_writes),
             fault: self.fault.clone(),
@@ -233,7 +238,7 @@ impl Generation {
 
     /// The questions of one worker: every `workers`-th, without the committed ones. If each question is timed, one
     /// worker has them all: each request is answered by its owner, and the other workers ask nothing.
-    fn question_feed(&self, index: u64, workers: u64) -> Result<QuestionFeed, JobError> {
+    fn question_feed(&self, index: u64, workers: u64, control: FeedControl) -> Result<QuestionFeed, JobError> {
         let resolved = &self.run.resolved;
         let share = QuestionShare {
             index,
@@ -242,7 +247,7 @@ impl Generation {
             committed: self.committed.clone(),
         };
         let questions = self.run.questions_from(&self.log, self.first_open())?;
-        share.start_reading(questions, self.gate.clone(), self.fault.clone())
+        share.start_reading(questions, control, self.fault.clone())
     }
 
     /// The position of the first question that is not committed; beyond all questions if there is none.

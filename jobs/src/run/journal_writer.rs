@@ -13,11 +13,12 @@ use crate::clock::now_ms;
 use crate::error::JobError;
 use crate::fault::RunFault;
 use crate::run::segment_merging::{DurableSegment, start_merging};
-use crate::run::writes::{Receipt, WriterId};
+use crate::run::writes::{Receipt, WriteCounts, WriterId};
 use crate::services::answer_index::{AnswerIndex, DurableSegments, results_key};
 use crate::services::record::AnswerRecord;
 use crate::services::served::RecordedResponse;
 use crate::thread_start::start_thread;
+use crate::write_backlog::BacklogShare;
 use hopeval_operators::RequestKey;
 use hopeval_operators::persist::{DueWrites, DurableWriter};
 use hopeval_operators::ticket::Ticket;
@@ -38,7 +39,10 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// Longest wait of a paid record for its segment. The write has the rest of a second.
 const PAID_WAIT: Duration = Duration::from_millis(400);
 
-type SegmentWrite = (Vec<(RequestKey, u16, Vec<u8>)>, bool, Ticket<Receipt>);
+type SegmentWrite = (Vec<(RequestKey, u16, Vec<u8>)>, bool, Ticket<Receipt>, BacklogShare);
+
+/// Bytes of segments under way from which on the worker waits for the store.
+pub const MOST_UNDER_WAY: usize = 8 * SEGMENT_BYTES;
 
 /// Writes the records of one worker as segments.
 pub struct JournalWriter {
@@ -56,13 +60,13 @@ pub struct JournalWriter {
     /// Writes of this writer begun and not yet durable.
     writing: Arc<AtomicUsize>,
     jobs: Sender<SegmentWrite>,
-    /// Writes begun and not yet durable.
-    open: Arc<AtomicUsize>,
+    /// Writes begun and not yet durable; the backlog in bytes.
+    counts: WriteCounts,
 }
 
 impl JournalWriter {
-    /// Starts the writing thread and the merging thread; `open` counts the writes of all writers. Answers of the
-    /// services `paid` cost money.
+    /// Starts the writing thread and the merging thread. The backlog of `counts` is in bytes. Answers of the services
+    /// `paid` cost money.
     ///
     /// # Errors
     /// A thread cannot be started.
@@ -70,7 +74,7 @@ impl JournalWriter {
         store: &Store,
         writer_id: WriterId,
         answer_index: AnswerIndex,
-        open: Arc<AtomicUsize>,
+        counts: WriteCounts,
         fault: RunFault,
         paid: BTreeSet<Arc<str>>,
     ) -> Result<Self, JobError> {
@@ -81,7 +85,7 @@ impl JournalWriter {
             store: store.clone(),
             writer_id,
             durable: answer_index.durable_segments(),
-            open: Arc::clone(&open),
+            open: Arc::clone(&counts.open),
             writing: Arc::clone(&writing),
             merges,
             fault,
@@ -97,7 +101,7 @@ impl JournalWriter {
             paid_since: None,
             writing,
             jobs,
-            open,
+            counts,
         })
     }
 
@@ -109,11 +113,13 @@ impl JournalWriter {
     fn begin_write(&mut self, run_only: bool, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
         let pending = if run_only { &mut self.pending_run } else { &mut self.pending };
         if !pending.is_empty() {
-            self.open.fetch_add(1, Ordering::SeqCst);
+            self.counts.open.fetch_add(1, Ordering::SeqCst);
             self.writing.fetch_add(1, Ordering::SeqCst);
+            let size = pending.iter().map(|(.., bytes)| bytes.len()).sum();
+            let share = self.counts.backlog.begin_write(size);
             // If the thread met a fault, it reported it and closed the channel. The ticket is then dropped, and holds
             // its time for good.
-            drop(self.jobs.send((std::mem::take(pending), run_only, begin())));
+            drop(self.jobs.send((std::mem::take(pending), run_only, begin(), share)));
         }
     }
 }
@@ -177,7 +183,7 @@ struct SegmentWriter {
 
 impl SegmentWriter {
     fn write_segments(self, receiver: &Receiver<SegmentWrite>) {
-        for (seq, (records, run_only, ticket)) in receiver.iter().enumerate() {
+        for (seq, (records, run_only, ticket, share)) in receiver.iter().enumerate() {
             let folder = if run_only { layout::run_journal(&self.writer_id.run) } else { layout::JOURNAL.to_owned() };
             let WriterId { run, generation, worker } = &self.writer_id;
             let name = layout::segment_name(&folder, now_ms(), run, *generation, *worker, seq as u64);
@@ -194,6 +200,7 @@ impl SegmentWriter {
                     self.durable.lock().unwrap_or_else(PoisonError::into_inner).push((segment, keys));
                     self.open.fetch_sub(1, Ordering::SeqCst);
                     self.writing.fetch_sub(1, Ordering::SeqCst);
+                    drop(share);
                     ticket.answer(receipt);
                 }
                 Err(error) => {

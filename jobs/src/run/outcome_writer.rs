@@ -6,9 +6,10 @@
 use crate::error::JobError;
 use crate::fault::RunFault;
 use crate::run::outcome::FinishedOutcome;
-use crate::run::writes::{Receipt, WriterId, WrittenPart};
+use crate::run::writes::{Receipt, WriteCounts, WriterId, WrittenPart};
 use crate::services::usage::{ServiceCounters, Usage};
 use crate::thread_start::start_thread;
+use crate::write_backlog::BacklogShare;
 use hopeval_operators::persist::{DueWrites, DurableWriter};
 use hopeval_operators::ticket::Ticket;
 use hopeval_results::tables::{OutcomeRow, outcomes};
@@ -19,10 +20,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-type PartWrite = (Vec<OutcomeRow>, Vec<(u64, u64)>, Vec<(String, Usage)>, Ticket<Receipt>);
+/// Outcomes on their way to the store.
+struct PartWrite {
+    rows: Vec<OutcomeRow>,
+    /// Their cohorts, as (cohort, outcomes).
+    cohorts: Vec<(u64, u64)>,
+    used: Vec<(String, Usage)>,
+    ticket: Ticket<Receipt>,
+    share: BacklogShare,
+}
 
 /// Most outcomes held for incomplete cohorts.
 const MOST_HELD: usize = 1 << 15;
+
+/// Outcomes of parts under way from which on the worker waits for the store.
+pub const MOST_UNDER_WAY: usize = 1 << 15;
 
 /// Gathers outcomes by cohort and writes complete cohorts. Incomplete ones are written only if too many outcomes are
 /// held.
@@ -31,11 +43,11 @@ pub struct OutcomeWriter {
     usage: ServiceCounters,
     reported: BTreeMap<Arc<str>, Usage>,
     jobs: Sender<PartWrite>,
-    open: Arc<AtomicUsize>,
+    counts: WriteCounts,
 }
 
 impl OutcomeWriter {
-    /// Starts the writing thread; `open` counts its writes.
+    /// Starts the writing thread. The backlog of `counts` is in outcomes.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -43,13 +55,13 @@ impl OutcomeWriter {
         store: &Store,
         writer_id: WriterId,
         usage: &ServiceCounters,
-        open: Arc<AtomicUsize>,
+        counts: WriteCounts,
         fault: RunFault,
     ) -> Result<Self, JobError> {
         let (jobs, receiver) = channel();
-        let (store, counter) = (store.clone(), Arc::clone(&open));
+        let (store, counter) = (store.clone(), Arc::clone(&counts.open));
         start_thread("outcomes", move || write_parts(&store, &writer_id, &receiver, &counter, &fault))?;
-        Ok(Self { open_cohorts: BTreeMap::new(), usage: Arc::clone(usage), reported: BTreeMap::new(), jobs, open })
+        Ok(Self { open_cohorts: BTreeMap::new(), usage: Arc::clone(usage), reported: BTreeMap::new(), jobs, counts })
     }
 
     /// The usage of the services since the last call.
@@ -93,9 +105,10 @@ impl DurableWriter for OutcomeWriter {
             return;
         }
         let cohorts = done.iter().map(|(&cohort, rows)| (cohort, rows.len() as u64)).collect();
-        let rows = done.into_values().flatten().collect();
-        self.open.fetch_add(1, Ordering::SeqCst);
-        drop(self.jobs.send((rows, cohorts, used, begin())));
+        let rows: Vec<_> = done.into_values().flatten().collect();
+        self.counts.open.fetch_add(1, Ordering::SeqCst);
+        let share = self.counts.backlog.begin_write(rows.len());
+        drop(self.jobs.send(PartWrite { rows, cohorts, used, ticket: begin(), share }));
     }
 }
 
@@ -106,7 +119,7 @@ fn write_parts(
     open: &AtomicUsize,
     fault: &RunFault,
 ) {
-    for (n, (rows, cohorts, used, ticket)) in receiver.iter().enumerate() {
+    for (n, PartWrite { rows, cohorts, used, ticket, share }) in receiver.iter().enumerate() {
         let mut part = None;
         if !rows.is_empty() {
             let name = layout::outcome_part(&writer_id.run, writer_id.generation, writer_id.worker, n as u64);
@@ -119,6 +132,7 @@ fn write_parts(
             }
         }
         open.fetch_sub(1, Ordering::SeqCst);
+        drop(share);
         ticket.answer(Receipt::Part { part, cohorts, used });
     }
 }
@@ -127,6 +141,7 @@ fn write_parts(
 mod tests {
     use super::*;
     use crate::services::usage::{UsageCounters, service_counters};
+    use crate::write_backlog::WriteBacklog;
     use hopeval_operators::ticket::TicketBox;
     use std::sync::atomic::Ordering::SeqCst;
     use std::time::Duration;
@@ -138,8 +153,9 @@ mod tests {
         let counters = &usage[&name];
         let store = Store::open("memory:").expect("it opens");
         let writer_id = WriterId { run: "run".into(), generation: 1, worker: 0 };
-        let mut writer = OutcomeWriter::new(&store, writer_id, &usage, Arc::default(), RunFault::default())
-            .expect("a thread starts");
+        let counts = WriteCounts { open: Arc::default(), backlog: WriteBacklog::unbounded() };
+        let mut writer =
+            OutcomeWriter::new(&store, writer_id, &usage, counts, RunFault::default()).expect("a thread starts");
         let tickets = TicketBox::<Receipt>::default();
         // The requests of a cohort are counted before some are answered from the journal; the last one is read anew,
         // and metered before its time is counted.
@@ -162,5 +178,39 @@ mod tests {
         }
         assert_eq!(sum, counters.read());
         assert_eq!((sum.requests, sum.journalled, sum.unreadable, sum.model.energy_uj), (3, 2, 1, 500));
+    }
+
+    #[test]
+    fn outcomes_count_until_they_are_durable() {
+        const PATIENCE: Duration = Duration::from_secs(60);
+        let usage = service_counters([]);
+        let (release, held) = std::sync::mpsc::sync_channel::<()>(0);
+        let held = std::sync::Mutex::new(held);
+        let slow = move |operation: hopeval_results::store::SimulatedOperation<'_>| {
+            if operation.operation == "write" {
+                held.lock().expect("one thread writes").recv().expect("the test goes on");
+            }
+            hopeval_results::store::SimulatedFate::Success
+        };
+        let memory = Store::open("memory:").expect("it opens");
+        let store = memory.simulate(Duration::ZERO, slow).expect("a runtime starts");
+        let writer_id = WriterId { run: "run".into(), generation: 1, worker: 0 };
+        let backlog = WriteBacklog::new("outcomes", 6, &crate::waker::OperatorWaker::default());
+        let counts = WriteCounts { open: Arc::default(), backlog: backlog.clone() };
+        let mut writer =
+            OutcomeWriter::new(&store, writer_id, &usage, counts, RunFault::default()).expect("a thread starts");
+        let tickets = TicketBox::<Receipt>::default();
+        for cohort in 0..3 {
+            writer.open_cohorts.insert(cohort, vec![OutcomeRow::default(); 3]);
+            assert_eq!(backlog.is_full(), cohort >= 2, "{cohort} parts of 3 outcomes are under way");
+            let due = DueWrites { complete: cohort + 1, advanced: true, flush: false };
+            writer.begin_writes(due, &mut || tickets.new_ticket(cohort as usize));
+        }
+        for durable in 1..=3 {
+            assert_eq!(backlog.is_full(), durable <= 2);
+            release.send(()).expect("the thread writes");
+            assert!(tickets.wait_for(1, PATIENCE).is_ok_and(|receipts| receipts.len() == 1), "part {durable}");
+        }
+        assert!(!backlog.is_full());
     }
 }

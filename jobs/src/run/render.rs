@@ -7,17 +7,18 @@ use crate::run::commits::CohortCommitter;
 use crate::run::demand::RequestDemand;
 use crate::run::evaluator::{OutcomeEvaluator, TallyKey};
 use crate::run::feed::QuestionFeed;
-use crate::run::journal_writer::JournalWriter;
+use crate::run::journal_writer::{self, JournalWriter};
 use crate::run::machines::{MachineOpener, RunConfigurations};
 use crate::run::outcome::FinishedOutcome;
-use crate::run::outcome_writer::OutcomeWriter;
-use crate::run::writes::{Receipt, WriterId};
+use crate::run::outcome_writer::{self, OutcomeWriter};
+use crate::run::writes::{Receipt, WriteCounts, WriterId};
 use crate::services::answer_index::AnswerIndex;
 use crate::services::dense::shards::ShardedSearch;
 use crate::services::dispatcher::{DispatcherParts, ServiceDispatcher, ServingOptions};
 use crate::services::usage::ServiceCounters;
 use crate::spending::SpendingLedger;
 use crate::waker::OperatorWaker;
+use crate::write_backlog::WriteBacklog;
 use hopeval_measures::MeasureBuffers;
 use hopeval_operators::OperatorCounters;
 use hopeval_operators::admit::{Credits, admit};
@@ -67,6 +68,8 @@ pub struct WorkerParts {
     pub mode: TimingMode,
     /// Lets work begin, until the run ends early.
     pub gate: Gate,
+    /// Records and outcomes of this worker that are not durable yet.
+    pub backlogs: WorkerBacklogs,
     /// Requests the write of everything computed, when the run ends early.
     pub flush: Flush,
     /// Writes begun and not yet durable.
@@ -77,6 +80,25 @@ pub struct WorkerParts {
     pub spending: Option<SpendingLedger>,
     /// Additional parts of worker 0.
     pub leader: Option<LeaderParts>,
+}
+
+/// What one worker has handed to its writers.
+#[derive(Clone)]
+pub struct WorkerBacklogs {
+    /// Segments of the journal, in bytes.
+    pub journal: WriteBacklog,
+    /// Parts of outcomes, in outcomes.
+    pub outcomes: WriteBacklog,
+}
+
+impl WorkerBacklogs {
+    /// Empty backlogs, which wake `admission`.
+    pub fn new(admission: &OperatorWaker) -> Self {
+        Self {
+            journal: WriteBacklog::new("journal", journal_writer::MOST_UNDER_WAY, admission),
+            outcomes: WriteBacklog::new("outcomes", outcome_writer::MOST_UNDER_WAY, admission),
+        }
+    }
 }
 
 /// Additional parts of worker 0: commits and corrections.
@@ -107,6 +129,7 @@ pub fn render(worker: &mut Worker, parts: WorkerParts) -> Result<(), JobError> {
         fault: &parts.fault,
         gate: &parts.gate,
         spending: parts.spending.as_ref(),
+        journal_backlog: &parts.backlogs.journal,
         inlet,
     };
     let dispatcher = ServiceDispatcher::open(catalogue, shared, options)?;
@@ -114,12 +137,12 @@ pub fn render(worker: &mut Worker, parts: WorkerParts) -> Result<(), JobError> {
         &parts.store,
         parts.writer_id.clone(),
         parts.answer_index,
-        Arc::clone(&parts.open_writes),
+        WriteCounts { open: Arc::clone(&parts.open_writes), backlog: parts.backlogs.journal.clone() },
         parts.fault.clone(),
         catalogue.infos().filter(|(_, info)| info.paid).map(|(name, _)| Arc::clone(name)).collect(),
     )?;
-    let outcome_writer =
-        OutcomeWriter::new(&parts.store, parts.writer_id, &parts.usage, parts.open_writes, parts.fault.clone())?;
+    let counts = WriteCounts { open: parts.open_writes, backlog: parts.backlogs.outcomes };
+    let outcome_writer = OutcomeWriter::new(&parts.store, parts.writer_id, &parts.usage, counts, parts.fault.clone())?;
     let (committer, before, corrections, waker) = match parts.leader {
         Some(leader) => (Some(leader.committer), leader.before, leader.corrections, leader.waker),
         None => (None, Vec::new(), channel().1, OperatorWaker::default()),

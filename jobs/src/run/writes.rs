@@ -1,8 +1,11 @@
 //! The writers of a run: their identities, and their receipts for durable writes.
 
 use crate::services::usage::{ServiceUsage, Usage};
+use crate::write_backlog::WriteBacklog;
 use hopeval_results::FileCheck;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 /// The identity of a writer of segments and parts.
 #[derive(Clone, Debug)]
@@ -13,6 +16,15 @@ pub struct WriterId {
     pub generation: u64,
     /// The worker.
     pub worker: u32,
+}
+
+/// Counts the writes of a writer that are not durable yet.
+#[derive(Clone)]
+pub struct WriteCounts {
+    /// Writes of all writers of the process.
+    pub open: Arc<AtomicUsize>,
+    /// What this writer has under way.
+    pub backlog: WriteBacklog,
 }
 
 /// A durable part of outcomes.

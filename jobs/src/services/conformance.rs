@@ -15,6 +15,7 @@ use super::usage::service_counters;
 use crate::cache::Cache;
 use crate::fault::RunFault;
 use crate::mode::TimingMode;
+use crate::write_backlog::WriteBacklog;
 use hopeval_corpus::{Corpus, CorpusBuilder, CorpusSettings, NewLink, NewPassage};
 use hopeval_methods::{Request, RequestKind, RequestPayload, Response};
 use hopeval_operators::gate::Gate;
@@ -121,9 +122,19 @@ fn answers_once(kind: &ServiceKind, catalogue: &Catalogue, requests: &[Request],
     let usage = service_counters([&name]);
     let corpus = Arc::clone(&catalogue.corpus);
     let (fault, gate, worker, inlet) = (RunFault::default(), Gate::default(), 0, None);
-    let (name_of, counted) = (Arc::clone(&name), Arc::clone(&usage));
-    let spending = None;
-    let thread = ServiceThread { corpus, name: name_of, usage: counted, fault, gate, worker, batch, spending, inlet };
+    let (name_of, counted, journal_backlog) = (Arc::clone(&name), Arc::clone(&usage), WriteBacklog::unbounded());
+    let thread = ServiceThread {
+        corpus,
+        name: name_of,
+        usage: counted,
+        fault,
+        gate,
+        journal_backlog,
+        worker,
+        batch,
+        spending: None,
+        inlet,
+    };
     service.serve(&thread, &tasks);
     let answered = tickets.wait_for(asked.len(), PATIENCE).expect("every request is answered");
     let mut slots = BTreeSet::new();

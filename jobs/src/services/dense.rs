@@ -31,7 +31,7 @@ use super::sparse::ranking_response;
 use super::thread::{ServiceTask, ServiceThread};
 use super::usage::UsageCounters;
 use crate::bad_value::{BadValue, ensure};
-use crate::cache::ProgressReporter;
+use crate::cache::{Cache, ProgressReporter};
 use crate::error::JobError;
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_index::{DenseIndex, DenseParameters, DenseWriter, Hit, IndexError, SearchScratch};
@@ -67,8 +67,7 @@ impl ServiceSettings for DenseSettings {
     fn open(&self, opening: &OpeningContext<'_>) -> Result<Arc<dyn Service>, JobError> {
         let encoder = opening.opened.get(self.encoder.as_str()).and_then(downcast_service::<LmService>);
         let encoder = encoder.expect("a job's dense services name encoders; this is a bug");
-        let (folder, verifies) = (opening.cache.ensure_folder("indexes")?, opening.cache.verifies_indexes());
-        Ok(Arc::new(DenseService::new(opening.name, self, encoder, folder, verifies)))
+        Ok(Arc::new(DenseService::new(opening.name, self, encoder, opening.cache)?))
     }
 }
 
@@ -79,8 +78,8 @@ pub struct DenseService {
     encoder: Arc<LmService>,
     /// The folder of indexes.
     folder: PathBuf,
-    /// Whether an existing index is read whole before use.
-    verifies: bool,
+    /// Reads an existing index whole before use.
+    cache: Cache,
     index: OnceLock<DenseIndex>,
     opening: Mutex<()>,
 }
@@ -91,17 +90,20 @@ impl DenseService {
         services.iter().filter_map(|(name, service)| Some((Arc::clone(name), downcast_service(service)?)))
     }
 
-    /// The service `name` with its index in `folder`. If it `verifies`, an existing index is read whole before use.
-    fn new(name: &str, settings: &DenseSettings, encoder: Arc<LmService>, folder: PathBuf, verifies: bool) -> Self {
-        Self {
+    /// The service `name` with its index in `cache`.
+    ///
+    /// # Errors
+    /// The folder of indexes cannot be made.
+    fn new(name: &str, settings: &DenseSettings, encoder: Arc<LmService>, cache: &Cache) -> Result<Self, JobError> {
+        Ok(Self {
             name: name.to_owned(),
             settings: settings.clone(),
             encoder,
-            folder,
-            verifies,
+            folder: cache.ensure_folder("indexes")?,
+            cache: cache.clone(),
             index: OnceLock::new(),
             opening: Mutex::new(()),
-        }
+        })
     }
 
     /// Opens encoder and index. Both must exist.
@@ -116,9 +118,7 @@ impl DenseService {
         let failed = |source| JobError::Index { name: self.name.clone(), source };
         let (parameters, path) = self.index_place(corpus, self.model()?);
         let index = DenseIndex::open(&path, corpus.digest(), &parameters).map_err(failed)?;
-        if self.verifies {
-            index.verify().map_err(failed)?;
-        }
+        self.cache.verify_once(&path, || index.verify()).map_err(failed)?;
         Ok(self.index.get_or_init(|| index))
     }
 

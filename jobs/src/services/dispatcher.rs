@@ -24,6 +24,7 @@ use crate::fault::RunFault;
 use crate::mode::TimingMode;
 use crate::spending::SpendingLedger;
 use crate::thread_start::start_thread;
+use crate::write_backlog::WriteBacklog;
 use hopeval_methods::{FailureKind, Request, Response};
 use hopeval_operators::RequestKey;
 use hopeval_operators::gate::Gate;
@@ -73,6 +74,8 @@ pub struct DispatcherParts<'a> {
     pub gate: &'a Gate,
     /// Permits spending.
     pub spending: Option<&'a SpendingLedger>,
+    /// Records of this worker that are not durable yet.
+    pub journal_backlog: &'a WriteBacklog,
     /// The entry of queries of dense indexes to all workers; `None` for a single worker.
     pub inlet: Option<&'a QueryInlet>,
 }
@@ -88,7 +91,7 @@ impl ServiceDispatcher {
         parts: DispatcherParts<'_>,
         options: ServingOptions,
     ) -> Result<Self, JobError> {
-        let DispatcherParts { answer_index, usage, fault, gate, spending, inlet } = parts;
+        let DispatcherParts { answer_index, usage, fault, gate, spending, journal_backlog, inlet } = parts;
         let ServingOptions { batch, mode, worker } = options;
         let mut queues = BTreeMap::new();
         for (name, service) in catalogue.journalled_services() {
@@ -99,6 +102,7 @@ impl ServiceDispatcher {
                 usage: Arc::clone(usage),
                 fault: fault.clone(),
                 gate: gate.clone(),
+                journal_backlog: journal_backlog.clone(),
                 worker,
                 batch,
                 spending: spending.cloned(),

@@ -7,6 +7,7 @@ use super::usage::ServiceCounters;
 use crate::error::JobError;
 use crate::fault::RunFault;
 use crate::spending::SpendingLedger;
+use crate::write_backlog::WriteBacklog;
 use hopeval_corpus::Corpus;
 use hopeval_methods::{Request, Response};
 use hopeval_operators::gate::{Gate, WorkGuard};
@@ -35,6 +36,8 @@ pub struct ServiceThread {
     pub(super) fault: RunFault,
     /// Lets batches begin.
     pub(super) gate: Gate,
+    /// The records of the worker that are not durable yet. While it is full, no batch begins.
+    pub(super) journal_backlog: WriteBacklog,
     /// The worker's index; it selects the worker's device.
     pub(super) worker: usize,
     /// The most requests in one batch of a retriever.
@@ -85,6 +88,7 @@ impl ServiceThread {
         most: usize,
     ) -> Option<(Vec<ServiceTask>, WorkGuard)> {
         let tasks = take_batch(tasks, most)?;
+        self.journal_backlog.wait_for_room();
         match self.gate.begin_work() {
             Some(work) => Some((tasks, work)),
             None => wait_for_exit(tasks),

@@ -112,3 +112,59 @@ fn a_failure_never_ends() {
     });
     assert!(made.lock().unwrap().len() < 7 + 4 + 4, "nothing is begun after a failure");
 }
+
+/// Pieces that end when the test says so.
+struct HeldPieces {
+    left: usize,
+    begun: Arc<AtomicUsize>,
+    tickets: Arc<Mutex<Vec<Ticket<()>>>>,
+}
+
+impl Production for HeldPieces {
+    type Done = ();
+    type Item = ();
+
+    fn is_over(&self) -> bool {
+        self.left == 0
+    }
+
+    fn begin_piece(&mut self, ticket: Ticket<()>) {
+        self.left -= 1;
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        self.tickets.lock().unwrap().push(ticket);
+    }
+
+    fn end_piece(&mut self, done: Option<()>, items: &mut Vec<()>) -> Result<(), ProductionFailure> {
+        items.push(done.ok_or(ProductionFailure)?);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_large_window_is_filled_over_several_activations() {
+    const WINDOW: usize = 1000;
+    timely::execute_directly(|worker| {
+        let (begun, tickets) = (Arc::<AtomicUsize>::default(), Arc::<Mutex<Vec<Ticket<()>>>>::default());
+        let pieces = HeldPieces { left: 2 * WINDOW, begun: Arc::clone(&begun), tickets: Arc::clone(&tickets) };
+        let probe = worker.dataflow::<u64, _, _>(|scope| {
+            let notices = Some(()).to_stream(scope).container::<Vec<_>>();
+            produce(notices, WINDOW, move |_| pieces).probe().0
+        });
+        let since = Instant::now();
+        let mut before = 0;
+        while !probe.done() {
+            assert!(since.elapsed() < Duration::from_secs(60), "{before} of {} have begun", 2 * WINDOW);
+            worker.step_or_park(Some(Duration::from_millis(10)));
+            let now = begun.load(Ordering::SeqCst);
+            assert!(now - before <= BEGUN_AT_ONCE, "{} begun in one activation", now - before);
+            before = now;
+            let mut held = tickets.lock().unwrap();
+            assert!(held.len() <= WINDOW);
+            // Nothing but its own activation fills the window.
+            if held.len() == WINDOW || now == 2 * WINDOW {
+                held.drain(..).for_each(|ticket| ticket.answer(()));
+            }
+        }
+        assert_eq!(before, 2 * WINDOW);
+    });
+}

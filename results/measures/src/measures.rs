@@ -145,6 +145,8 @@ measures! {
     // New ones: written only by jobs that set them, so that the digests of all other jobs stay.
     if_set {
         migres = migres::MigresAnswers,
+        format = format::Format,
+        fsm_joint = fsm_joint::FsmJoint,
     }
 }
 
@@ -176,7 +178,7 @@ mod tests {
         let error = serde_json::from_str::<Settings>(r#"{"recal_at": [2]}"#).unwrap_err().to_string();
         let allowed = "unknown field `recal_at`, expected one of `profile`, `recall_at`, `precision_at`, `ndcg_at`, \
                        `mrr`, `mrr_at`, `map`, `answer_recall_at`, `answer_hit_at`, `budget_recall_at`, \
-                       `chunk_recall`, `facts`, `migres`";
+                       `chunk_recall`, `facts`, `migres`, `format`, `fsm_joint`";
         assert!(error.starts_with(allowed), "{error}");
     }
 

@@ -15,6 +15,8 @@
 //! | `answer_hit@k` | gold answers; texts at hand; the configuration ranks |
 //! | `sp_*`, `evidence_*` | gold facts (evidences), and the configuration predicts such |
 //! | `joint_*` | all parts multiplied by the profile's script |
+//! | `format` | the configuration has a form to keep to |
+//! | `fsm_joint_*` | as `evidence_*`, under every profile |
 
 use std::fmt;
 use std::sync::Arc;
@@ -66,6 +68,9 @@ pub struct OutcomeWithGold<'a> {
     pub predicted_evidences: Option<&'a [EvidenceTriple]>,
     /// Gold evidences.
     pub gold_evidences: &'a [EvidenceTriple],
+    /// Whether the method's texts kept to the required form; `None` if the configuration has none (otherwise a failed
+    /// outcome has `false`).
+    pub kept_form: Option<bool>,
     /// The texts of passages, for answer recall.
     pub text: Option<&'a dyn PassageText>,
 }
@@ -356,6 +361,7 @@ mod tests {
             gold_facts: &q.facts,
             predicted_evidences: Some(&[]),
             gold_evidences: &q.evidences,
+            kept_form: Some(true),
             text: Some(&q.texts),
         }
     }
@@ -424,6 +430,30 @@ mod tests {
         for ((name, good), failed) in set.names().iter().zip(a).zip(b) {
             let expected = if name.ends_with("_answered") || name == "chunks" { None } else { good.map(|_| 0.0) };
             assert_eq!(failed, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn fsm_has_measures_of_its_own() {
+        let mut q = question();
+        let triple = |object: &str| ["Up".to_owned(), "director".to_owned(), object.to_owned()];
+        q.evidences = vec![triple("Pete Docter"), triple("Bob Peterson")];
+        let settings: Settings = serde_json::from_str(r#"{"format": true, "fsm_joint": true}"#).unwrap();
+        let found = [triple("pete docter."), triple("Walt"), triple("Disney")];
+        // By hand from the script's definitions: one of three is right, one of two gold ones is found.
+        let (precision, recall) = (1.0 / 3.0, 1.0 / 2.0);
+        for profile in [Profile::HotpotQa, Profile::TwoWiki, Profile::Musique] {
+            let set = set(&settings, profile);
+            let good = OutcomeWithGold { predicted_evidences: Some(&found), ..outcome_of(&q, None, &[]) };
+            assert_eq!(value(&set, &good, "fsm_joint_em"), Some(0.0));
+            assert_eq!(value(&set, &good, "fsm_joint_f1"), Some(2.0 * precision * recall / (precision + recall)));
+            let all = OutcomeWithGold { predicted_evidences: Some(&q.evidences), ..good };
+            assert_eq!(value(&set, &all, "fsm_joint_em"), Some(1.0));
+            assert_eq!(value(&set, &good, "format"), Some(1.0));
+            assert_eq!(value(&set, &OutcomeWithGold { kept_form: Some(false), ..good }, "format"), Some(0.0));
+            assert_eq!(value(&set, &OutcomeWithGold { ok: false, ..good }, "format"), Some(0.0));
+            let formless = OutcomeWithGold { kept_form: None, predicted_evidences: None, ..good };
+            assert_eq!((value(&set, &formless, "format"), value(&set, &formless, "fsm_joint_f1")), (None, None));
         }
     }
 

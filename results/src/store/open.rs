@@ -1,6 +1,6 @@
 //! Opens a store from its address.
 
-use super::patience::StoragePatience;
+use super::patience::{ANSWER_LIMIT, StoragePatience};
 use super::{Store, StoreError, StoreInner};
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::local::LocalFileSystem;
@@ -13,6 +13,7 @@ use reqwest::Url;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
@@ -71,8 +72,8 @@ pub(super) fn open_existing(uri: &str, patience: Duration) -> Result<Store, Stor
         _ if uri.is_empty() => None,
         _ => Some(uri),
     };
-    if let Some(folder) = folder
-        && !Path::new(folder).exists()
+    if let Some(folder) = folder.map(PathBuf::from)
+        && !within_limit("open the folder", uri, ANSWER_LIMIT, move || Ok(folder.exists()))?
     {
         return Err(StoreError::Address { uri: uri.to_owned(), reason: "there is no such folder".to_owned() });
     }
@@ -83,13 +84,31 @@ type StoreParts = (Arc<dyn ObjectStore>, String, Option<PathBuf>);
 
 /// A local folder, created if absent. Writes and their folders are synced.
 fn open_folder(uri: &str, path: &Path) -> Result<StoreParts, StoreError> {
-    let named = path.display().to_string();
-    std::fs::create_dir_all(path).map_err(|e| StoreError::from_io("create the folder", named.clone(), e))?;
-    let path = path.canonicalize().map_err(|e| StoreError::from_io("open the folder", named, e))?;
+    let (named, created) = (path.display().to_string(), path.to_owned());
+    within_limit("create the folder", &named, ANSWER_LIMIT, move || std::fs::create_dir_all(created))?;
+    let opened = path.to_owned();
+    let path = within_limit("open the folder", &named, ANSWER_LIMIT, move || opened.canonicalize())?;
     let objects = LocalFileSystem::new_with_prefix(&path)
         .map_err(|e| StoreError::Address { uri: uri.to_owned(), reason: e.to_string() })?
         .with_fsync(true);
     Ok((Arc::new(objects), path.display().to_string(), Some(path)))
+}
+
+/// Does work on a folder whose file system may hang, in a thread that is left behind after `limit`.
+fn within_limit<T: Send + 'static>(
+    operation: &'static str,
+    path: &str,
+    limit: Duration,
+    work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
+) -> Result<T, StoreError> {
+    let failed = |error| StoreError::from_io(operation, path.to_owned(), error);
+    let (sender, receiver) = channel();
+    let thread = std::thread::Builder::new().name("folder".to_owned());
+    thread.spawn(move || drop(sender.send(work()))).map_err(failed)?;
+    match receiver.recv_timeout(limit) {
+        Ok(done) => done.map_err(failed),
+        Err(_) => Err(StoreError::Hung { operation, path: path.to_owned(), seconds: limit.as_secs() }),
+    }
 }
 
 /// A bucket and a prefix in it, with the environment's settings.
@@ -171,6 +190,33 @@ fn install_crypto() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_that_hangs_is_noticed() {
+        const SHORT: Duration = Duration::from_millis(50);
+        let hanging = || {
+            std::thread::park();
+            Ok(())
+        };
+        let hung = within_limit("open the folder", "store", SHORT, hanging).unwrap_err();
+        assert_eq!(hung.to_string(), "cannot open the folder `store`: the storage gave no answer for 0 seconds");
+        assert!(hung.may_pass());
+        assert_eq!(within_limit("open the folder", "store", ANSWER_LIMIT, || Ok(7)).unwrap(), 7);
+
+        // To open a pipe without a writer hangs, as a file of a dead server.
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let mut store = open_store(&dir.path().display().to_string(), Duration::ZERO).unwrap();
+        let inner = Arc::get_mut(&mut store.inner).expect("nobody shares it");
+        inner.patience = StoragePatience::new(Duration::ZERO).with_answer_limit(SHORT);
+        for hung in [store.get("pipe").map(drop), store.do_in_folder("list", "a", hanging)] {
+            assert!(matches!(hung, Err(StoreError::Hung { .. })), "{hung:?}");
+        }
+        drop(store);
+        // The thread that hangs ends.
+        drop(std::fs::File::options().write(true).open(pipe).unwrap());
+    }
 
     #[test]
     fn an_endpoint_has_a_scheme_and_a_host() {

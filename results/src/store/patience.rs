@@ -1,7 +1,8 @@
 //! Waits out outages: repeats an operation, with growing pauses, until the patience of its store has run out.
 //!
 //! Only errors that may pass are waited out ([`StoreError::may_pass`]). An operation without an answer ends after a
-//! time limit of its own. [`StoragePatience::end`] ends all waiting, for a process that was asked to stop.
+//! time limit of its own: also one of a folder, whose file system may hang. Its thread is left behind then.
+//! [`StoragePatience::end`] ends all waiting, for a process that was asked to stop.
 
 use super::StoreError;
 use std::future::Future;
@@ -13,7 +14,7 @@ use tokio::sync::watch;
 pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(120);
 
 /// The time limit of one operation. A request to a bucket has a shorter one, in its client.
-const ANSWER_LIMIT: Duration = Duration::from_secs(120);
+pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(120);
 
 /// The time limit of an operation after the process was asked to stop.
 const LAST_LIMIT: Duration = Duration::from_secs(4);
@@ -36,6 +37,8 @@ pub(super) struct OperationName<'a> {
 /// How long a store waits for its storage.
 pub(super) struct StoragePatience {
     limit: Duration,
+    /// The time limit of one operation.
+    answer_limit: Duration,
     ended: watch::Sender<bool>,
     /// True while an outage lasts, which has been told.
     told: AtomicBool,
@@ -43,7 +46,13 @@ pub(super) struct StoragePatience {
 
 impl StoragePatience {
     pub(super) fn new(limit: Duration) -> Self {
-        Self { limit, ended: watch::Sender::new(false), told: AtomicBool::new(false) }
+        Self { limit, answer_limit: ANSWER_LIMIT, ended: watch::Sender::new(false), told: AtomicBool::new(false) }
+    }
+
+    /// The same with another time limit of one operation.
+    #[cfg(test)]
+    pub(super) fn with_answer_limit(self, answer_limit: Duration) -> Self {
+        Self { answer_limit, ..self }
     }
 
     /// Ends all waiting, now and later.
@@ -88,7 +97,7 @@ impl StoragePatience {
     }
 
     /// Bounds one operation in time.
-    async fn bound<T>(
+    pub(super) async fn bound<T>(
         &self,
         name: OperationName<'_>,
         attempt: impl Future<Output = Result<T, StoreError>>,
@@ -103,7 +112,7 @@ impl StoragePatience {
         tokio::select! {
             biased;
             result = attempt => result,
-            () = tokio::time::sleep(ANSWER_LIMIT) => hung(ANSWER_LIMIT),
+            () = tokio::time::sleep(self.answer_limit) => hung(self.answer_limit),
             () = last => hung(LAST_LIMIT),
         }
     }

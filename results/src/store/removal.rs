@@ -20,8 +20,11 @@ impl Store {
         for name in last {
             self.delete(name)?;
         }
-        if let Some(root) = self.local_path() {
-            remove_empty_folders(&root.join(folder));
+        if let Some(path) = self.local_path().map(|root| root.join(folder)) {
+            self.do_in_folder("remove", folder, move || {
+                remove_empty_folders(&path);
+                Ok(())
+            })?;
         }
         Ok(())
     }

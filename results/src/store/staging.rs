@@ -5,7 +5,7 @@
 
 use super::{Store, StoreError};
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
@@ -28,35 +28,42 @@ impl Store {
     /// # Errors
     /// A folder cannot be listed, or a file cannot be removed.
     pub fn remove_staging(&self, folder: &str, dead: &dyn Fn(&StagingFile) -> bool) -> Result<u64, StoreError> {
-        let Some(root) = self.local_path() else { return Ok(0) };
-        let mut removed = 0;
-        let mut folders = vec![folder.to_owned()];
-        while let Some(folder) = folders.pop() {
-            let failed = |error| StoreError::from_io("list", self.full_name(&folder), error);
-            let entries = match fs::read_dir(root.join(&folder)) {
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-                entries => entries.map_err(failed)?,
-            };
-            for entry in entries {
-                let entry = entry.map_err(failed)?;
-                let Ok(name) = entry.file_name().into_string() else { continue };
-                let name = format!("{folder}/{name}");
-                if entry.file_type().map_err(failed)?.is_dir() {
-                    folders.push(name);
-                } else if let Some(staged) = staging_file(&entry.path(), &name)
-                    && dead(&staged)
-                {
-                    match fs::remove_file(entry.path()) {
-                        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                            return Err(StoreError::from_io("remove", self.full_name(&name), error));
-                        }
-                        _ => removed += 1,
-                    }
-                }
+        let Some(root) = self.local_path().map(Path::to_owned) else { return Ok(0) };
+        let (mut removed, below) = (0, folder.to_owned());
+        for (name, staged) in self.do_in_folder("list", folder, move || staging_files(&root, below))? {
+            if dead(&staged) {
+                let path = PathBuf::from(self.full_name(&name));
+                self.do_in_folder("remove", &name, move || match fs::remove_file(&path) {
+                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+                    _ => Ok(()),
+                })?;
+                removed += 1;
             }
         }
         Ok(removed)
     }
+}
+
+/// All staging files under the folder `below` of `root`, with their names.
+fn staging_files(root: &Path, below: String) -> std::io::Result<Vec<(String, StagingFile)>> {
+    let (mut found, mut folders) = (Vec::new(), vec![below]);
+    while let Some(folder) = folders.pop() {
+        let entries = match fs::read_dir(root.join(&folder)) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let name = format!("{folder}/{name}");
+            if entry.file_type()?.is_dir() {
+                folders.push(name);
+            } else if let Some(staged) = staging_file(&entry.path(), &name) {
+                found.push((name, staged));
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// The staging file at `path`; `None` if it is another file, or gone.

@@ -15,8 +15,9 @@ use object_store::{MultipartId, MultipartUpload, ObjectStoreExt, PutPayload};
 /// Bytes of a part; S3 wants at least 5 MiB.
 const PART_BYTES: usize = 8 << 20;
 
-/// Parts under way at once.
-const PARTS: usize = 4;
+/// Parts of an upload to a bucket that are under way at once. A folder takes one after the other: more would only take
+/// memory.
+const BUCKET_PARTS: usize = 4;
 
 /// Writes one object; see [`Store::writer`].
 pub struct ObjectWriter {
@@ -103,7 +104,8 @@ impl ObjectWriter {
     }
 
     fn send_if_many(&mut self) -> Result<(), StoreError> {
-        if self.parts.len() >= PARTS { self.send_parts() } else { Ok(()) }
+        let most = if self.store.inner.parts.is_some() { BUCKET_PARTS } else { 1 };
+        if self.parts.len() >= most { self.send_parts() } else { Ok(()) }
     }
 
     /// Sends all parts in memory, at once.
@@ -140,7 +142,8 @@ impl ObjectWriter {
             }
             (Some(PartsUpload::Folder(upload)), _) => {
                 let puts: Vec<_> = parts.into_iter().map(|part| upload.put_part(part)).collect();
-                store.block_on(try_join_all(puts)).map(drop).map_err(failed)
+                let puts = async { try_join_all(puts).await.map(drop).map_err(failed) };
+                store.block_on(store.inner.patience.bound(name, puts))
             }
             _ => unreachable!("this is a bug: an upload to a bucket without parts"),
         }
@@ -172,8 +175,11 @@ impl ObjectWriter {
                 }
             }
             (Some(PartsUpload::Folder(mut upload)), _) => {
-                let completed = store.block_on(upload.complete());
-                completed.map(drop).map_err(|error| store.store_error("write", &self.name, error))
+                let full = store.full_name(&self.name);
+                let name = OperationName { operation: "write", path: &full };
+                let failed = |error| StoreError::classify("write", full.clone(), error);
+                let complete = async { upload.complete().await.map(drop).map_err(failed) };
+                store.block_on(store.inner.patience.bound(name, complete))
             }
             _ => unreachable!("this is a bug: an upload that was never begun is completed"),
         }
@@ -186,7 +192,13 @@ impl ObjectWriter {
             (Some(PartsUpload::Bucket { id, .. }), Some(bucket)) => {
                 drop(self.store.block_on(bucket.abort_multipart(&self.path, &id)));
             }
-            (Some(PartsUpload::Folder(mut upload)), _) => drop(self.store.block_on(upload.abort())),
+            (Some(PartsUpload::Folder(mut upload)), _) => {
+                let full = self.store.full_name(&self.name);
+                let name = OperationName { operation: "remove", path: &full };
+                let failed = |error| StoreError::classify("remove", full.clone(), error);
+                let abort = async { upload.abort().await.map_err(failed) };
+                drop(self.store.block_on(self.store.inner.patience.bound(name, abort)));
+            }
             _ => {}
         }
     }

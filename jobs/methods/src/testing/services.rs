@@ -111,7 +111,7 @@ impl ScriptedServices {
         Ok((parts.concat().join(" "), report))
     }
 
-    fn noise(&self, request: &Request) -> SeededNoise {
+    pub(super) fn noise(&self, request: &Request) -> SeededNoise {
         let mut bytes = Vec::new();
         request.append_canonical(&mut bytes);
         bytes.extend(request.ask.kind().name().bytes());
@@ -282,7 +282,7 @@ fn reading_work(report: &PromptReport) -> AnswerWork {
 }
 
 /// SplitMix64.
-struct SeededNoise(u64);
+pub(super) struct SeededNoise(u64);
 
 impl SeededNoise {
     fn next(&mut self) -> u64 {
@@ -292,7 +292,7 @@ impl SeededNoise {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 

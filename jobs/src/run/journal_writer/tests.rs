@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::services::served::ServedResponse;
+use crate::write_backlog::WriteBacklog;
 use hopeval_methods::{Answer, FailureKind, RequestKind, Response, ServiceName};
 use hopeval_operators::flush::Flush;
 use hopeval_operators::persist::persist;
@@ -29,8 +30,9 @@ fn latencies(store: &Store, watched: &Store, records: &[(u64, RecordedResponse)]
         let answer_index = AnswerIndex::open(&store, "run", 0, 1, &BTreeSet::new()).unwrap();
         let writer_id = WriterId { run: "run".to_owned(), generation: 1, worker: 0 };
         let services = BTreeSet::from([Arc::from("paid")]);
+        let counts = WriteCounts { open: Arc::default(), backlog: WriteBacklog::unbounded() };
         let writer =
-            JournalWriter::new(&store, writer_id, answer_index, Arc::default(), RunFault::default(), services).unwrap();
+            JournalWriter::new(&store, writer_id, answer_index, counts, RunFault::default(), services).unwrap();
         let (mut input, capability) = worker.dataflow::<u64, _, _>(|scope| {
             let (input, items) = scope.new_unordered_input::<CapacityContainerBuilder<Vec<RecordedResponse>>>();
             persist(items, "journal", writer, &Flush::default());

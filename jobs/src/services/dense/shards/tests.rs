@@ -1,6 +1,7 @@
 //! Parts of an index against the whole index. The vectors have few different products, so many passages tie.
 
 use super::*;
+use crate::cache::Cache;
 use crate::services::dense::DenseSettings;
 use crate::services::lm::{LmService, LmSettings};
 use hopeval_index::{DenseIndex, DenseParameters, DenseWriter, VectorDtype};
@@ -24,13 +25,8 @@ fn dense(dir: &Path) -> DenseService {
     writer.finish().unwrap();
     let settings: DenseSettings = serde_json::from_value(json!({"encoder": "encoder"})).unwrap();
     let encoder: LmSettings = serde_json::from_value(json!({"model": "none"})).unwrap();
-    let dense = DenseService::new(
-        "dense",
-        &settings,
-        Arc::new(LmService::new("encoder", encoder, 1, dir)),
-        dir.to_owned(),
-        false,
-    );
+    let encoder = Arc::new(LmService::new("encoder", encoder, 1, dir));
+    let dense = DenseService::new("dense", &settings, encoder, &Cache::new(dir.join("cache"))).unwrap();
     let index = DenseIndex::open(&path, "corpus", &parameters).unwrap();
     assert!(dense.index.set(index).is_ok());
     dense
