@@ -5,10 +5,15 @@
 #[path = "support/harness.rs"]
 mod harness;
 
-use harness::{document, final_tables, hopeval, run, run_of};
-use hopeval_simulated_llm::{FaultKind, FaultSettings, FaultWindow, SimulatedServer, SimulationSettings};
+use harness::{document, final_tables, hopeval, run, run_of, wait_for};
+use hopeval_simulated_llm::{
+    FaultKind, FaultSettings, FaultWindow, LatencySettings, SimulatedServer, SimulationSettings,
+};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 /// The key of the simulated server: nothing that hopeval writes may hold it.
 const KEY: &str = "sk-simulated-0123456789abcdef";
@@ -162,6 +167,74 @@ fn an_outage_ends_the_run_as_resumable_and_a_wrong_key_does_not() {
     assert_eq!(ended.status.code(), Some(2), "{said}");
     assert!(said.contains("SIMULATED_KEY"), "{said}");
     assert_eq!(files_with_key(dir), Vec::<String>::new());
+}
+
+/// The ways in which a run ends while calls are in flight.
+#[derive(Clone, Copy, Debug)]
+enum Interruption {
+    Kill,
+    Terminate,
+    Refusal,
+}
+
+impl Interruption {
+    /// Ends the run. Its exit code, if it has one.
+    fn end_run(self, server: &SimulatedServer, mut child: std::process::Child) -> Option<i32> {
+        match self {
+            Self::Kill => {
+                // No answer comes any more, and a second is what a paid answer has to become durable.
+                change_latency(server, 3.6e6);
+                std::thread::sleep(Duration::from_secs(1));
+                child.kill().unwrap();
+            }
+            Self::Terminate => kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap(),
+            Self::Refusal => {
+                let kinds = vec![FaultKind::Unauthorized];
+                let faults = FaultSettings { rate: 1.0, kinds, ..FaultSettings::default() };
+                server.change(SimulationSettings { faults, ..server.settings() }).unwrap();
+            }
+        }
+        child.wait().unwrap().code()
+    }
+}
+
+fn change_latency(server: &SimulatedServer, first_ms: f64) {
+    let latency = LatencySettings { first_ms, ..LatencySettings::default() };
+    server.change(SimulationSettings { latency, ..server.settings() }).unwrap();
+}
+
+#[test]
+fn paid_answers_outlive_kills_signals_and_refusals() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let faultless = server(FaultSettings::default());
+    let peace = document(&mut run_job(dir, &faultless.base_url(), "", "peace", &[]));
+    let tables = final_tables(&dir.join("peace"), run_of(&peace));
+
+    let ways = [(Interruption::Kill, None), (Interruption::Terminate, Some(75)), (Interruption::Refusal, Some(2))];
+    for (way, code) in ways {
+        let server = server(FaultSettings::default());
+        change_latency(&server, 40.0);
+        let store = format!("{way:?}");
+        let mut command = run_job(dir, &server.base_url(), "", &store, &[]);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        wait_for("answer", || (server.summary().answered >= 6).then_some(()));
+        assert_eq!(way.end_run(&server, child), code, "{way:?}");
+        // Calls of a killed run end when the server sees that their caller has gone.
+        wait_for("end of all calls", || (server.summary().in_flight == 0).then_some(()));
+        let before = server.summary();
+
+        server.change(SimulationSettings { faults: FaultSettings::default(), ..server.settings() }).unwrap();
+        change_latency(&server, 0.0);
+        let id = only_run(&dir.join(&store));
+        let mut resume = hopeval(dir, &["resume", &id, "--store", &store, "--cache", "cache", "--json"]);
+        document(resume.env("SIMULATED_KEY", KEY));
+        assert_eq!(final_tables(&dir.join(&store), &id), tables, "{way:?}");
+        let after = server.summary();
+        assert_eq!(after.repeated_answers, 0, "{way:?}: a paid answer was lost: {before:?} {after:?}");
+        let asked_again = after.calls - after.bodies;
+        assert_eq!(asked_again, before.callers_gone + before.failed, "{way:?}: {before:?} {after:?}");
+    }
 }
 
 /// The one run of a store.

@@ -15,6 +15,7 @@
 
 mod boards;
 mod close;
+mod departure;
 mod early_end;
 mod finish;
 mod interrupts;

@@ -5,12 +5,14 @@
 //! | first worker ready | calls `on_ready`; building of indexes is no longer reported |
 //! | worker done | one less to wait for |
 //! | worker failed, fault of the generation | ends the process |
+//! | fault of an endpoint | has paid answers written, then ends the process |
 //! | verdict: drain | drains, as a signal does |
 //! | verdict: flush | has everything computed written |
 //! | verdict: stop now, peer lost, peer stalled | ends the process as resumable |
 //! | the generation leaves for an error | drains; ends with the error once all have drained |
 //! | generation quiet, or flushed | tells the heartbeat, once |
 
+use super::departure::FaultDeparture;
 use super::early_end::EarlyEnd;
 use super::{LOOK, Process};
 use hopeval_cluster::heartbeat::{HeartbeatHandle, MeshVerdict};
@@ -46,6 +48,8 @@ pub(super) struct Supervision<'a> {
     drained: bool,
     /// The error for which the run leaves when it has drained.
     leaves_for: Option<JobError>,
+    /// The way out after the fault of an endpoint.
+    departure: Option<FaultDeparture>,
 }
 
 impl<'a> Supervision<'a> {
@@ -56,8 +60,8 @@ impl<'a> Supervision<'a> {
         early: &'a EarlyEnd,
     ) -> Self {
         let running = process.membership.workers;
-        let (ready, quiet, drained, leaves_for) = (false, false, false, None);
-        Self { process, generation, heartbeat, early, running, ready, quiet, drained, leaves_for }
+        let (ready, quiet, drained, leaves_for, departure) = (false, false, false, None, None);
+        Self { process, generation, heartbeat, early, running, ready, quiet, drained, leaves_for, departure }
     }
 
     /// Returns when all workers are done.
@@ -95,8 +99,16 @@ impl<'a> Supervision<'a> {
 
     /// Checks the state of the generation, for changes without an event.
     fn check_generation(&mut self) {
-        if let Some(error) = self.generation.fault.take() {
-            self.early.exit_with_fault(&error);
+        match self.generation.fault.take() {
+            // Dataflow and journal are sound, and hold answers that were paid for.
+            Some(error @ JobError::EndpointFault { .. }) if self.departure.is_none() => {
+                self.departure = Some(FaultDeparture::begin(error, self.generation));
+            }
+            Some(error) => self.early.exit_with_fault(&error),
+            None => {}
+        }
+        if let Some(error) = self.departure.as_mut().and_then(|departure| departure.is_over(self.generation)) {
+            self.early.exit_with_fault(error);
         }
         if let Some(error) = self.generation.leave.take() {
             // What is out is answered and written first.

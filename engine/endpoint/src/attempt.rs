@@ -48,7 +48,7 @@ pub(crate) struct EndpointShared {
     pub(crate) host: EndpointHost,
     pub(crate) usage: UsageCounters,
     pub(crate) pauses: PauseRule,
-    /// Whether the model has ever answered.
+    /// Whether the model has answered since the client was opened.
     pub(crate) model_known: AtomicBool,
     pub(crate) faulted: AtomicBool,
     pub(crate) calls: AtomicU64,
@@ -227,7 +227,7 @@ impl CallProgress {
 
     /// The cause of a whole reply, and its answer.
     fn read_reply(&self, shared: &EndpointShared, reply: &HttpReply, address: &str) -> AttemptResult {
-        let known = shared.model_known.load(Ordering::Relaxed);
+        let known = shared.model_known.load(Ordering::Relaxed) || (shared.host.model_known)();
         let redact = |text: &str| {
             let text = shared.key.as_ref().map_or_else(|| text.to_owned(), |key| key.redact_text(text));
             format!("{address}: {text}")

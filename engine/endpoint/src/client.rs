@@ -74,7 +74,7 @@ impl Endpoint {
             replicas,
             key,
             gate: gate.clone(),
-            model_known: AtomicBool::new(host.model_known),
+            model_known: AtomicBool::new(false),
             host,
             usage: UsageCounters::new(),
             faulted: AtomicBool::new(false),

@@ -25,8 +25,12 @@ use tokio::time::Instant;
 /// Limits without an answer between after which all calls wait, not only the limited one.
 const HOLDING_LIMITS: u32 = 3;
 
-/// The longest time that headers may hold the rate; they are hints.
+/// The longest time that headers may hold all calls of an endpoint without a stated rate; they are hints.
 const LONGEST_HOLD: Duration = Duration::from_secs(60);
+
+/// The same where a rate is stated. Headers name the time until a limit is *whole* again, and a server that fills its
+/// limit steadily would idle for most of it; of one that fills it at once the first 429 says how long it really is.
+const LONGEST_RATE_HOLD: Duration = Duration::from_secs(2);
 
 /// The wish of a call for an attempt.
 #[derive(Clone, Copy, Debug)]
@@ -169,8 +173,11 @@ impl FlowState {
             }
             ServerSignal::Limited => {
                 self.limits += 1;
-                self.concurrency.decrease(grant.number, self.attempts);
-                self.requests.iter_mut().chain(&mut self.tokens).for_each(|rate| rate.decrease(now));
+                // Slow answers need many calls in flight to use a rate: where a rate is stated, it alone gives way.
+                match self.requests.is_none() && self.tokens.is_none() {
+                    true => self.concurrency.decrease(grant.number, self.attempts),
+                    false => self.requests.iter_mut().chain(&mut self.tokens).for_each(|rate| rate.decrease(now)),
+                }
                 self.outage.limited(end.named, end.message, now);
                 // The time of a refusal is no time of an answer.
                 self.replicas.succeed(grant.replica, None, now);
@@ -188,19 +195,18 @@ impl FlowState {
             }
         }
         // Behind the match: an answer ends what was held before, and its headers may hold again.
-        self.heed_headers(end, now);
+        self.heed_headers(end, grant.begun);
         AttemptEffect { counted, alive: self.alive }
     }
 
     /// Takes the rest of the server's limits from the headers of an answer: with nothing left, nothing is sent until
-    /// the limit is whole again.
-    fn heed_headers(&mut self, end: &AttemptEnd<'_>, now: Instant) {
+    /// the limit is whole again. Servers count when a call arrives, and the answer may come long after that.
+    fn heed_headers(&mut self, end: &AttemptEnd<'_>, begun: Instant) {
         for (remaining, rate) in end.remaining.iter().zip([&mut self.requests, &mut self.tokens]) {
             let Some(remaining) = remaining.filter(|remaining| remaining.remaining == 0) else { continue };
-            let until = now + remaining.reset.min(LONGEST_HOLD);
             match rate {
-                Some(rate) => rate.hold_until(until),
-                None => self.held = self.held.max(Some(until)),
+                Some(rate) => rate.hold_until(begun + remaining.reset.min(LONGEST_RATE_HOLD)),
+                None => self.held = self.held.max(Some(begun + remaining.reset.min(LONGEST_HOLD))),
             }
         }
     }
@@ -368,3 +374,6 @@ impl Drop for AttemptPermit {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

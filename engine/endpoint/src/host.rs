@@ -18,19 +18,16 @@ pub struct EndpointHost {
     pub reserve: SpendingRequest,
     /// Given the endpoint's fault, once. After it no attempt begins; calls stay unanswered.
     pub fault: Arc<dyn Fn(EndpointFault) + Send + Sync>,
-    /// Whether the model has answered before, in this run or an earlier one: then a 404 is an outage.
-    pub model_known: bool,
+    /// Whether the model has answered before this client was opened: then a 404 is an outage. Asked at each 404.
+    pub model_known: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl EndpointHost {
     /// A host that lets every attempt begin, and gives faults to `fault`.
     pub fn open_host(fault: impl Fn(EndpointFault) + Send + Sync + 'static) -> Self {
-        Self {
-            begin_attempt: Arc::new(|| Some(Box::new(()))),
-            reserve: Self::unlimited(),
-            fault: Arc::new(fault),
-            model_known: false,
-        }
+        let begin_attempt = Arc::new(|| Some(Box::new(()) as AttemptGuard));
+        let (reserve, model_known) = (Self::unlimited(), Arc::new(|| false));
+        Self { begin_attempt, reserve, fault: Arc::new(fault), model_known }
     }
 
     /// Permits every bound.
@@ -41,7 +38,7 @@ impl EndpointHost {
 
 impl fmt::Debug for EndpointHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EndpointHost").field("model_known", &self.model_known).finish_non_exhaustive()
+        f.debug_struct("EndpointHost").field("model_known", &(self.model_known)()).finish_non_exhaustive()
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::answer::{CallVerdict, FailureKind, TokenUsage};
 use crate::verdict::{AttemptCause, CAUSES, VERDICTS};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The most pairs of model and fingerprint that are kept; a server with more changes with every answer.
@@ -43,6 +44,23 @@ impl EndpointUsage {
     pub fn counted_causes(&self) -> impl Iterator<Item = (AttemptCause, u64)> + '_ {
         VERDICTS.iter().map(|row| (row.cause, self.count_of(row.cause))).filter(|(_, count)| *count > 0)
     }
+}
+
+/// One line for logs: `5 calls (4 answered, 1 refused), 7 attempts (5 answered, 2 status_503)`.
+impl fmt::Display for EndpointUsage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let failed = self.failed.iter().map(|(kind, count)| (kind.name(), *count));
+        let answered = [("answered", self.answered)].into_iter().filter(|(_, count)| *count > 0);
+        let causes = self.counted_causes().map(|(cause, count)| (cause.row().name, count));
+        write!(f, "{} calls{}", self.calls, named_counts(answered.chain(failed)))?;
+        write!(f, ", {} attempts{}", self.attempts, named_counts(causes))
+    }
+}
+
+/// ` (2 of_one_kind, 3 of_another)`, or nothing.
+fn named_counts<'a>(counts: impl Iterator<Item = (&'a str, u64)>) -> String {
+    let parts: Vec<String> = counts.map(|(name, count)| format!("{count} {name}")).collect();
+    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
 }
 
 /// The counters as they grow.

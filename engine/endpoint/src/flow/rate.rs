@@ -20,7 +20,7 @@ const DECREASE: f64 = 0.85;
 const LEAST_SHARE: f64 = 0.02;
 
 /// The part of the limit that comes back each second.
-const INCREASE_PER_SECOND: f64 = 0.01;
+const INCREASE_PER_SECOND: f64 = 0.006;
 
 /// The shortest time between two decreases: limits that come together are one sign.
 const DECREASE_PAUSE: Duration = Duration::from_secs(2);
@@ -82,6 +82,12 @@ impl RateLimit {
             self.share = (self.share * DECREASE).max(LEAST_SHARE);
             self.decreased = Some(now);
         }
+    }
+
+    /// The part of the limit that is used now.
+    #[cfg(test)]
+    pub(crate) fn share(&self) -> f64 {
+        self.share
     }
 
     /// Spends nothing before a time.

@@ -8,6 +8,7 @@ use hopeval_endpoint::{
     FinishReason, GenerateCall,
 };
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 fn raw(text: &str) -> ServerStep {
@@ -177,7 +178,7 @@ fn a_wrong_endpoint_is_told_once_and_answers_nothing() {
 #[test]
 fn a_model_known_from_before_is_gone_not_unknown() {
     let server = ScriptedServer::start(|request| if request.number < 3 { reply(404, "", "") } else { chat("back") });
-    let change = |host| EndpointHost { model_known: true, ..host };
+    let change = |host| EndpointHost { model_known: Arc::new(|| true), ..host };
     let mut endpoint = WatchedEndpoint::open_with(&quick_settings(&server.url()), None, change);
     assert_eq!(text_of(&endpoint.ask("q")), "back");
 }

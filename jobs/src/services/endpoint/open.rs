@@ -58,6 +58,11 @@ impl EndpointService {
         self.tokenizer.get()?.as_ref().map(|(tokenizer, _)| &**tokenizer)
     }
 
+    /// The client, if it is open.
+    pub(super) fn open_endpoint(&self) -> Option<&Endpoint> {
+        self.endpoint.get()
+    }
+
     /// The client; the first call opens it for `host`.
     ///
     /// # Errors

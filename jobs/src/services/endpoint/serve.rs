@@ -38,6 +38,9 @@ pub(super) fn serve_tasks(thread: &ServiceThread, service: &EndpointService, rec
     while Arc::strong_count(&calls) > 1 {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
+    if let Some(endpoint) = service.open_endpoint() {
+        tracing::info!(service = %thread.name, "the endpoint's account: {}", endpoint.usage());
+    }
 }
 
 /// The calls for tasks: several draws of one payload become one call, if the server draws several choices.
@@ -124,13 +127,15 @@ fn run_host(thread: &ServiceThread) -> EndpointHost {
         }
         (None, _) => EndpointHost::unlimited(),
     };
+    let (usage, service) = (Arc::clone(&thread.usage), Arc::clone(&thread.name));
     EndpointHost {
         reserve,
         begin_attempt: Arc::new(move || gate.begin_work().map(|work| Box::new(work) as AttemptGuard)),
         fault: Arc::new(move |source| {
             fault.report(JobError::EndpointFault { service: name.to_string(), source });
         }),
-        model_known: false,
+        // The journal has answers of this very model: its name is in their keys.
+        model_known: Arc::new(move || usage.get(&service).is_some_and(|usage| usage.read().journalled > 0)),
     }
 }
 

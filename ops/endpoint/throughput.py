@@ -1,0 +1,187 @@
+"""Measures the CPU seconds of a call: hopeval, aiohttp, openai and inspect_ai against one simulated server.
+
+The server has one core, the client the other, one client at a time. Every prompt has about 8 KB: a few-shot text, four
+passages of a generated world, a question. hopeval's path is that of a run: the method's machine, the key and the
+journal's look-up, the prompt, HTTP, reading the answer, the journal, outcomes, tables. The others send, read the JSON
+and write a line to a file; inspect_ai does what an evaluation does.
+
+* *CPU a call* is the growth between a short run and a long one: what a program needs to start is left out, and given
+  beside it. It is the user and system time of the client's processes.
+* *Wide* is hopeval alone with 10,000 calls in flight at a server that takes 5 s for each: calls a second between the
+  20th and the 80th hundredth of its calls, and the most resident memory.
+* *Assembly* is the CPU time of a call whose prompt has a few-shot text of 6,000 tokens, under a budget and with a
+  tokenizer, and of one without: the difference is what putting the prompt together may cost.
+
+Rows go to `--results`; `--resume` leaves out those that are there. `--venv` has aiohttp, openai and inspect-ai.
+
+    python3 ops/endpoint/throughput.py --binary target/release/hopeval --venv VENV --folder DIR --results FILE
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+from simulated_runs import KEY, RunFolder, SimulatedServer, environment, job_text, load, warm_journal
+
+SERVER_CORE, CLIENT_CORE = "0", "1"
+PEERS = pathlib.Path(__file__).resolve().parent / "peers"
+# A few-shot text without a question of a world in it.
+SHOT = ("Worked example {number}: the passages name a bridge, the builder of the bridge and the town of his birth, so "
+        "the reader goes from one to the next and writes down the last name alone. ")
+
+
+def few_shot(size):
+    text = ""
+    while len(text) < size:
+        text += SHOT.format(number=text.count("Worked"))
+    return text[:size]
+
+
+def timed(command, folder, cores=CLIENT_CORE, **variables):
+    """Runs a client to its end: CPU seconds, wall seconds, most resident bytes of its largest process."""
+    begun = time.monotonic()
+    with open(folder / "client-errors", "w") as errors:
+        child = subprocess.Popen(["taskset", "-c", cores, *map(str, command)], cwd=folder, stdout=subprocess.DEVNULL,
+                                 stderr=errors, env=environment() | variables)
+        _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode != 0:
+        raise RuntimeError(f"{command[:3]}: {child.returncode}: {(folder / 'client-errors').read_text()[-3000:]}")
+    return usage.ru_utime + usage.ru_stime, time.monotonic() - begun, usage.ru_maxrss * 1024
+
+
+class Bench:
+    """The folder, the binary and the world of all rows."""
+
+    def __init__(self, arguments):
+        self.binary, self.folder = arguments.binary.resolve(), arguments.folder.resolve()
+        self.python, self.cache = arguments.venv / "bin" / "python", self.folder / "cache"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.in_flight, self.calls = arguments.in_flight, arguments.calls
+
+    def server(self, name, first_ms):
+        return SimulatedServer(self.binary, self.folder, {"latency": {"first_ms": first_ms}},
+                               f"{name}-{time.time_ns():x}", cores=SERVER_CORE)
+
+    def hopeval(self, url, questions, configurations, endpoint, words, run=""):
+        """A run with a warm journal of its small models: CPU, wall, memory."""
+        journal = self.folder / f"warm-{questions}"
+        if not (journal / "ready").exists():
+            made = warm_journal(self.binary, journal, self.cache, questions=questions)
+            (journal / "ready").write_text(str(made))
+        made = pathlib.Path((journal / "ready").read_text())
+        job = job_text(url, questions, configurations, endpoint, run)
+        job = job.replace("Read the passages and", words.replace('"', "'") + " Read the passages and")
+        place = RunFolder(self.binary, self.folder / "run", job, self.cache, store=f"store-{time.time_ns():x}",
+                          journal=made)
+        command = [self.binary, "run", "job.toml", "--store", place.store.uri, "--cache", self.cache, "--json"]
+        return timed(command, place.folder, SIMULATED_KEY=KEY)
+
+    def peer(self, script, url, calls, words):
+        world = self.folder / "world"
+        if not world.exists():
+            subprocess.run([self.binary, "world", "--questions", "1000", "--passages", "4000", "--seed", "21", "--out",
+                            world], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        command = [self.python, PEERS / script, url, KEY, str(calls), str(self.in_flight), world, words,
+                   self.folder / f"{script}-{time.time_ns():x}"]
+        return timed(command, self.folder, PYTHONPATH=str(PEERS))
+
+    def row(self, name, few, many, act):
+        """Growth between `few` and `many` calls."""
+        server = self.server(name, 100)
+        small = act(server.url, few)
+        before = server.summary()
+        large = act(server.url, many)
+        summary = server.summary()
+        server.stop()
+        answered = summary["answered"] - before["answered"]
+        tokens = summary["tokens"]["prompt"] - before["tokens"]["prompt"]
+        if answered < many or summary["answered"] != summary["calls"]:
+            raise RuntimeError(f"{name}: {summary}")
+        cpu = (large[0] - small[0]) / (many - few)
+        return {"row": name, "calls": answered, "cpu_ms": round(cpu * 1000, 4),
+                "start_s": round(small[0] - few * cpu, 2), "whole_cpu_s": round(large[0], 2),
+                "wall_s": round(large[1], 2), "memory_mb": round(large[2] / 1e6),
+                "a_second": round(answered / large[1]), "prompt_tokens": round(tokens / answered), "load": load()}
+
+    def wide(self, calls):
+        server = self.server("wide", 5000)
+        endpoint = "concurrency = 10000\n"
+        questions = calls // 20
+        cpu, wall, memory = self.hopeval(server.url, questions, 20, endpoint, few_shot(6800), "in_flight = 1000")
+        ends = sorted(entry["begun"] + entry["ms"] / 1e3 for entry in server.entries()
+                      if entry["outcome"] == "answered")
+        peak = server.summary()["peak_in_flight"]
+        server.stop()
+        first, last = len(ends) // 5, 4 * len(ends) // 5
+        return {"row": "wide", "calls": len(ends), "peak_in_flight": peak, "memory_mb": round(memory / 1e6),
+                "a_second": round((last - first) / (ends[last] - ends[first])), "wall_s": round(wall, 1),
+                "cpu_ms": round(cpu / len(ends) * 1000, 4), "load": load()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--binary", type=pathlib.Path, required=True)
+    parser.add_argument("--venv", type=pathlib.Path, required=True)
+    parser.add_argument("--folder", type=pathlib.Path, required=True)
+    parser.add_argument("--tokenizer", type=pathlib.Path, help="a folder with a tokenizer.json, for the row `assembly`")
+    parser.add_argument("--results", type=pathlib.Path, default=pathlib.Path("throughput.jsonl"))
+    parser.add_argument("--resume", action="store_true", help="leave out the rows of the results")
+    parser.add_argument("--in-flight", type=int, default=500)
+    parser.add_argument("--calls", type=int, default=20_000, help="of hopeval and aiohttp; the slower ones have fewer")
+    parser.add_argument("--rows", default="hopeval,aiohttp,openai,inspect_ai,wide,plain,assembly")
+    arguments = parser.parse_args()
+    there = arguments.results.exists()
+    if there and not arguments.resume:
+        parser.error(f"{arguments.results} is there: --resume goes on with it")
+    rows = [json.loads(line) for line in arguments.results.read_text().splitlines()] if there else []
+    bench, calls, words = Bench(arguments), arguments.calls, few_shot(6800)
+    endpoint = f"concurrency = {arguments.in_flight}\n"
+    long_words = few_shot(24_000)
+    budget = endpoint + f'tokenizer = "{arguments.tokenizer}"\ncontext_tokens = 8000\n'
+
+    def run(words, endpoint, configurations=20):
+        return lambda url, number: bench.hopeval(url, number // configurations, configurations, endpoint, words)
+
+    acts = {
+        "hopeval": lambda: bench.row("hopeval", calls // 10, calls, run(words, endpoint)),
+        "aiohttp": lambda: bench.row("aiohttp", calls // 10, calls,
+                                     lambda url, number: bench.peer("aiohttp_client.py", url, number, words)),
+        "openai": lambda: bench.row("openai", calls // 40, calls // 4,
+                                    lambda url, number: bench.peer("openai_client.py", url, number, words)),
+        "inspect_ai": lambda: bench.row("inspect_ai", calls // 80, calls // 16,
+                                        lambda url, number: bench.peer("inspect_client.py", url, number, words)),
+        "wide": lambda: bench.wide(3 * calls),
+        "plain": lambda: bench.row("plain", calls // 40, calls // 4, run(long_words, endpoint)),
+        "assembly": lambda: bench.row("assembly", calls // 40, calls // 4, run(long_words, budget)),
+    }
+    with arguments.results.open("a") as out:
+        for name in arguments.rows.split(","):
+            if any(row["row"] == name for row in rows) or (name == "assembly" and not arguments.tokenizer):
+                continue
+            row = acts[name]()
+            rows.append(row)
+            print(json.dumps(row), file=out, flush=True)
+            print(json.dumps(row), flush=True)
+    report(rows)
+
+
+def report(rows):
+    """Figures of all rows, and hopeval's CPU time of a call as a share of the others'."""
+    found = {row["row"]: row for row in rows}
+    mine = found.get("hopeval", {}).get("cpu_ms")
+    print("| side | calls | CPU ms a call | hopeval's share of it | calls a second | start, CPU s | memory MB | load |")
+    print("| --- |" + " ---: |" * 6 + " --- |")
+    for row in rows:
+        share = f"1/{row['cpu_ms'] / mine:.1f}" if mine and row["row"] in ("aiohttp", "openai", "inspect_ai") else ""
+        cells = [row["row"], row["calls"], row["cpu_ms"], share, row["a_second"], row.get("start_s", ""),
+                 row["memory_mb"], row["load"]]
+        print(f"| {' | '.join(map(str, cells))} |")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
