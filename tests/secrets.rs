@@ -103,7 +103,8 @@ fn watch(dir: &Path, command: &mut Command, server: &SimulatedServer) -> Vec<Fou
     let log = std::fs::File::create(dir.join("log.txt")).unwrap();
     let output = std::fs::File::create(dir.join("output.txt")).unwrap();
     // The tokenizers' own lines are 300 MB a run, and know of no key.
-    let mut child = command.env("RUST_LOG", "trace,tokenizers=info").stdout(output).stderr(Stdio::from(log)).spawn().unwrap();
+    let mut child =
+        command.env("RUST_LOG", "trace,tokenizers=info").stdout(output).stderr(Stdio::from(log)).spawn().unwrap();
     // The supervisor and its two children, while calls are under way.
     let seen = wait_for("calls of a run", || {
         assert!(child.try_wait().unwrap().is_none(), "the run ended before it was looked at");

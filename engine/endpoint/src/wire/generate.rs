@@ -122,6 +122,7 @@ mod tests {
         let mut settings = EndpointSettings::new("m", "http://a/v1");
         let message = |role, text: &str| ChatMessage { role, text: text.to_owned() };
         let call = GenerateCall {
+            counted_tokens: None,
             prompt: PromptInput::Messages(vec![message(ChatRole::User, "q"), message(ChatRole::Assistant, "So ")]),
             max_tokens: Some(5),
             stop: ["1", "2", "3", "4", "5"].map(str::to_owned).to_vec(),
