@@ -111,11 +111,13 @@ impl Reference {
 }
 
 fn field_texts(passages: &Passages, fields: SearchedFields) -> Vec<Vec<String>> {
+    let titles = || passages.iter().map(|p| p.0.clone()).collect();
     let texts = || passages.iter().map(|p| p.1.clone()).collect();
     match fields {
         SearchedFields::TitleText => vec![passages.iter().map(|p| format!("{} {}", p.0, p.1)).collect()],
         SearchedFields::Text => vec![texts()],
-        SearchedFields::TitleAndText => vec![passages.iter().map(|p| p.0.clone()).collect(), texts()],
+        SearchedFields::Title => vec![titles()],
+        SearchedFields::TitleAndText => vec![titles(), texts()],
     }
 }
 

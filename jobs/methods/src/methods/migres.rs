@@ -118,6 +118,10 @@ impl Method for Migres {
         ContextMode::Open
     }
 
+    fn has_form(&self) -> bool {
+        true
+    }
+
     fn gives_answers(&self) -> bool {
         true
     }

@@ -113,6 +113,10 @@ impl Method for React {
         ContextMode::Open
     }
 
+    fn has_form(&self) -> bool {
+        true
+    }
+
     fn gives_answers(&self) -> bool {
         true
     }
