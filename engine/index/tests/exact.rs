@@ -169,7 +169,12 @@ fn same(found: &[Hit], wanted: &[Hit], exactly: bool) {
 
 fn parameters() -> impl Strategy<Value = Bm25Parameters> {
     (
-        prop_oneof![Just(SearchedFields::TitleText), Just(SearchedFields::Text), Just(SearchedFields::TitleAndText)],
+        prop_oneof![
+            Just(SearchedFields::TitleText),
+            Just(SearchedFields::Text),
+            Just(SearchedFields::Title),
+            Just(SearchedFields::TitleAndText)
+        ],
         prop_oneof![Just(Bm25Formula::Lucene), Just(Bm25Formula::Okapi), Just(Bm25Formula::Atire)],
         prop_oneof![Just(0.0), Just(0.9), Just(1.2), Just(2.0), 0.0..5.0],
         prop_oneof![Just(0.0), Just(0.4), Just(0.75), Just(1.0), 0.0..=1.0],
