@@ -91,18 +91,17 @@ impl Process<'_> {
         Supervision::new(self, &generation, &handle, &early).supervise(&happened);
         close::close_mesh(workers, socket_threads, &happened, &early)?;
         boards::log();
-        let (outcomes, batches) = match commit_thread {
+        match commit_thread {
             Some(thread) => {
                 let ended = self.finish_run(&generation, thread, &early)?;
                 heartbeat.goodbye();
-                ended
+                Ok(ended)
             }
             None => {
                 close::watch_lead(&heartbeat, &happened, &early);
-                (None, Vec::new())
+                Ok(ProcessEnd { run: early.run, outcomes: None, batches: Vec::new() })
             }
-        };
-        Ok(ProcessEnd { run: early.run, outcomes, batches })
+        }
     }
 
     /// From now on the first signal stops admission here, and the heartbeat tells the other processes.

@@ -267,7 +267,16 @@ pub fn every_method() -> String {
     let listed = [METHODS_WITHOUT_MODELS, METHODS_WITH_MODELS].concat();
     let kinds = hopeval_methods::method_kinds().iter().map(|info| info.kind);
     let others = kinds.filter(|kind| !listed.contains(&format!("kind = {kind:?}"))).map(method_of_scenario);
-    [listed.clone(), others.collect()].concat()
+    [listed.clone(), others.collect(), tiny_models()].concat()
+}
+
+/// Services of kinds that no embedded model answers: untrained models of the engine's tests.
+fn tiny_models() -> String {
+    let service = |name: &str, model: &str, more: &str| {
+        let folder = format!("{}/../engine/lm/tests/fixtures/{model}", env!("CARGO_MANIFEST_DIR"));
+        format!("[service.{name}]\nkind = \"lm\"\nmodel = {folder:?}\nthreads = 1\n{more}")
+    };
+    service("reranker", "roberta-rerank", "") + &service("nli", "bert-sequence", "entail_label = \"yes\"\n")
 }
 
 /// The table of a method with the parameters of its first scenario, and the services of [`every_method`].
@@ -289,9 +298,8 @@ fn method_of_scenario(kind: &str) -> String {
             RequestKind::Filter => "filter",
             RequestKind::Read => "reader",
             RequestKind::Embed => "encoder",
-            RequestKind::Rerank | RequestKind::Entail => {
-                panic!("`{kind}` needs a service that answers {}", used.kind.name())
-            }
+            RequestKind::Rerank => "reranker",
+            RequestKind::Entail => "nli",
         }
         .into();
     }

@@ -1,21 +1,21 @@
 //! Ends a run in process 0: waits for the last commit, completes batch files, and writes the final tables.
 
-use super::Process;
 use super::early_end::EarlyEnd;
 use super::join::CommitThread;
+use super::{Process, ProcessEnd};
 use anyhow::{Context, Result, anyhow};
 use hopeval_jobs::report::tables;
 use hopeval_jobs::run::generation::Generation;
-use hopeval_jobs::services::service::WaitingBatch;
 
 impl Process<'_> {
-    /// Returns the numbers of failed outcomes and of all outcomes; none if outcomes wait for answers to batch files.
+    /// Returns when the final tables are written, or when the run has to wait for answers to batch files.
     pub(super) fn finish_run(
         &self,
         generation: &Generation,
         thread: CommitThread,
         early: &EarlyEnd,
-    ) -> Result<(Option<(u64, u64)>, Vec<WaitingBatch>)> {
+    ) -> Result<ProcessEnd> {
+        let run = generation.run.id().to_owned();
         (self.report)("last commit", 0);
         let CommitThread { handle, committer } = thread;
         let log = handle.join().map_err(|_| anyhow!("the committing thread panicked"))?;
@@ -27,7 +27,7 @@ impl Process<'_> {
         let batches = generation.close_batches().unwrap_or_else(|error| early.exit_with_fault(&error));
         if batches.iter().any(|batch| batch.waiting > 0) {
             tracing::info!(outcomes = log.state().total_outcomes(), "the run waits for answers to batch files");
-            return Ok((None, batches));
+            return Ok(ProcessEnd { run, outcomes: None, batches });
         }
         let processes = self.membership.hosts.len();
         let mesh = (processes as u32, (processes * self.membership.workers) as u32);
@@ -35,6 +35,6 @@ impl Process<'_> {
         let finished = tables::finish(&generation.run, &mut log, generation.number, &committer, mesh, &self.report)
             .unwrap_or_else(|error| early.exit_with_fault(&error));
         tracing::info!(outcomes = finished.outcomes, failed = finished.failed, "the tables are written");
-        Ok((Some((finished.failed, finished.outcomes)), batches))
+        Ok(ProcessEnd { run, outcomes: Some((finished.failed, finished.outcomes)), batches })
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 /// The words before a described object.
 const MARKER: &str = "JSON object and nothing else: {";
 /// Keys without which an object is not one of these.
-const KEYS: [&str; 5] = ["simple", "identical", "relation", "explain", "supporting-facts"];
+const KEYS: [&str; 6] = ["simple", "identical", "relation", "explain", "supporting-facts", "paragraph title"];
 
 /// The object that a prompt describes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -156,6 +156,8 @@ mod tests {
         assert_eq!(simple, json!({"simple": true, "subquestion": null}));
         let check = object("\"simple\": true, \"answer\": \"the answer\"", "Question: Who?\nAnswer: Margot Zimova");
         assert_eq!(check, json!({"simple": true, "answer": "Margot Zimova"}));
+        let search = object("\"question\": \"..\", \"paragraph title\": \"..\", \"answer\": \"..\"", "Question: Who?");
+        assert_eq!(search, json!({"question": "Who?", "paragraph title": "", "answer": ""}));
         assert_eq!(described_object(&prompt("\"answer\": \"...\"", question)), None);
     }
 }
