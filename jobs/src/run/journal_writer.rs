@@ -5,9 +5,9 @@
 //! whenever the dataflow reports a complete cohort, because a commit waits for everything its outcomes may have seen,
 //! and once more when a run drains, so that the next generation need not compute any response again.
 //!
-//! A *paid* answer costs money when it is computed again, so its segment begins [`PAID_WAIT`] after its arrival, and
+//! A *paid* answer costs money when it is computed again, so its segment begins 0.4 s after its arrival, and
 //! takes everything that has gathered. While a segment is being written, paid answers wait for its end: on a slow store
-//! segments become larger, not more. [`super::segment_merging`] merges these small segments.
+//! segments become larger, not more. `segment_merging.rs` merges these small segments.
 
 use crate::clock::now_ms;
 use crate::error::JobError;
