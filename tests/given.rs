@@ -52,7 +52,8 @@ fn given_paragraphs_are_read_step_by_step() {
     for name in ["normal", "fsm1", "fsm2", "support"] {
         assert!(figure(&found, name, "f1") > 0.7, "{name}: {}", figure(&found, name, "f1"));
         assert_eq!(measure(&found, name, "all", "f1")["context_mode"], "given");
-        assert_eq!(figure(&found, name, "format"), 1.0, "{name}: the simulated model keeps to the form");
+        // Where a fact is missing, it says `unknown`, and a step is given up.
+        assert!(figure(&found, name, "format") > 0.9, "{name}: {}", figure(&found, name, "format"));
     }
     assert!(figure(&found, "fsm1", "recall_frac@5") > 0.5, "its searches name the paragraphs of the hops");
 

@@ -303,6 +303,11 @@ fn method_of_scenario(kind: &str) -> String {
         }
         .into();
     }
+    let info = hopeval_methods::method_kinds().iter().find(|info| info.kind == kind).expect("a method of this build");
+    if info.parameters.iter().any(|parameter| parameter.name == "repetition_penalty") {
+        // The engine's own models have no penalties.
+        parameters["repetition_penalty"] = 1.0.into();
+    }
     parameters["kind"] = kind.into();
     let job = serde_json::json!({ "method": { kind: parameters } });
     toml::to_string(&job).expect("a scenario's parameters are those of a job")

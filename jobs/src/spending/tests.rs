@@ -78,7 +78,8 @@ fn notes_are_few_and_the_last_one_is_exact() {
     ledger.wait_for_flush();
     assert!(ledger.is_flushed());
     let last = SpendingNote::read_last(&store, "r").unwrap().unwrap();
-    assert_eq!(last.allowed["llm"], SpentAmounts { calls: 1_001, tokens: 7_007, money_nanos: 100_040 });
+    // One call was journalled before.
+    assert_eq!(last.allowed["llm"], SpentAmounts { calls: 1_002, tokens: 7_014, money_nanos: 100_040 });
     let kept = notes(&store);
     assert!(kept.len() == 2 && kept[0] == 0 && kept[1] < 100, "the first and the last one: {kept:?}");
     let bytes = store.get(&layout::spending_note("r", 0)).unwrap();
