@@ -59,7 +59,7 @@ row! {
         /// kill, and for lost answers; null for a configuration, and where no endpoint has a price.
         pub unanswered_money: Option<f64>,
         /// The models that answered, each with its system's fingerprint and its answers, by the endpoint's own account,
-        /// separated by semicolons. Several are drift. Null for a configuration, and if no endpoint names one.
+        /// separated by semicolons. Several are drift; null for a configuration, and if no endpoint names one.
         pub models: Option<String>,
     }
 }
