@@ -174,6 +174,7 @@ seed = 2
 kind = "lm"
 model = "hopeval:scorer"
 threads = 1
+batch_tokens = 8192
 [service.reader]
 kind = "lm"
 model = "hopeval:reader"
