@@ -163,7 +163,7 @@ kind = "oracle"
 "#;
 
 /// The services and methods left out by [`METHODS_WITHOUT_MODELS`], over the binary's small embedded models.
-/// The scorer writes no JSON, so every question of `annotate` and `decompose` fails.
+/// The scorer writes no JSON, so every question of methods whose generator must write it fails.
 const METHODS_WITH_MODELS: &str = r#"
 [service.links]
 kind = "link_tfidf"
