@@ -85,7 +85,7 @@ fn notes_are_few_and_the_last_one_is_exact() {
     let bytes = store.get(&layout::spending_note("r", 0)).unwrap();
     let text = std::str::from_utf8(&bytes).unwrap().replace([' ', '\n'], "");
     let stored =
-        r#"{"version":1,"generation":1,"cap":{"money":1.0},"allowed":{"llm":{"calls":0,"tokens":0,"money_nanos":0}},"#;
+        r#"{"version":1,"generation":1,"cap":{"money":1.0},"allowed":{"llm":{"calls":1,"tokens":7,"money_nanos":0}},"#;
     assert!(text.starts_with(stored), "notes of all versions are read: {text}");
     // A damaged note is named, not passed over.
     let name = layout::spending_note("r", kept[1]);
