@@ -8,7 +8,7 @@ use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// What attempts have cost, or may cost.
+/// The cost of attempts, or its bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpentAmounts {
     /// HTTP requests that the server answered, or may have.

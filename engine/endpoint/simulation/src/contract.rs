@@ -109,7 +109,7 @@ impl ReplyContract {
     }
 }
 
-/// What stands behind the last empty line.
+/// The text behind the last empty line.
 fn input_of(prompt: &str) -> &str {
     prompt.rsplit_once("\n\n").map_or(prompt, |(_, input)| input)
 }

@@ -45,7 +45,7 @@ enum FsmState {
 struct FsmRound {
     /// The question as it was revised.
     question: String,
-    /// What is searched for.
+    /// The query.
     subquestion: String,
     /// Whether the search is the last one.
     is_last: bool,
@@ -282,7 +282,7 @@ impl FsmMachine {
         self.outcome.evidences.extend(reply.triples(replies::EVIDENCES));
     }
 
-    /// What the model does about a text that breaks its form.
+    /// The treatment of a text that breaks its form.
     fn repair(&mut self, step: FsmStep, text: &str, problem: &str) -> Result<MachineStep, Failure> {
         let parameters = &self.settings.parameters;
         self.outcome.add_note("broken", format!("{}: {problem}", step.name()));
