@@ -73,7 +73,7 @@ class Wiki:
 
 def answer(question, tools, parameters):
     wiki = Wiki(tools, parameters)
-    user = shared.filled(shared.template(parameters, "prompt", "react/prompt.txt"), question=question.text)
+    user = shared.filled(shared.template(parameters, "prompt", "react/prompt.txt"), question=question.text) + "\n"
     write = lambda own, stop: tools.server.write(user, parameters["max_tokens"], parameters["temperature"],  # noqa: E731
                                                  [stop], own=own)
     episode, answer = "", ""
@@ -90,4 +90,4 @@ def answer(question, tools, parameters):
             answer = final
             break
         episode += f"Thought {step}: {thought}\nAction {step}: {action}\nObservation {step}: {observation}\n"
-    return shared.Outcome(answer, shared.union(wiki.seen), wiki.seen)
+    return shared.Outcome(answer, shared.union(wiki.seen))

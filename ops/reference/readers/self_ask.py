@@ -33,13 +33,12 @@ class Episode:
         self.own, self.shown, self.paths = OPENING, [], []
 
     def user(self):
-        fields = {"question": self.question.text}
         text = shared.template(self.p, "prompt", "self_ask/prompt.txt")
-        if self.p["evidence"] == "documents":
-            if not self.p["prompt"]:
-                raise ValueError("with documents the reference needs the prompt that the run recorded")
-            fields["knowledge"] = shared.passage_lines(self.tools.corpus, self.shown, self.p)
-        return shared.filled(text, **fields)
+        examples, marker, question = text.rpartition("Question: ")
+        # Documents stand right before the last question; no line of theirs where there are none.
+        lines = shared.passage_lines(self.tools.corpus, self.shown, self.p) if self.p["evidence"] == "documents" else ""
+        lines += "\n" if lines else ""
+        return examples + lines + shared.filled(marker + question, question=self.question.text) + "\n"
 
     def write(self, stops, needed):
         """The model's next words, up to a stop. With `cut` no stop is sent, and a text without one of `needed` is drawn

@@ -50,7 +50,7 @@ class Server:
         self.connection = http.client.HTTPConnection(self.place.hostname, self.place.port, timeout=120)
         self.answers, self.sent, self.asking = {}, [], None
 
-    def body(self, system, user, own, max_tokens, temperature, stop, sampled):
+    def body(self, system, user, own, max_tokens, temperature, stop, json_object):
         """The body's bytes, in the order of fields that hopeval has. `own` is the model's own text, which it continues; only
         plain text can be continued."""
         fields = {"model": self.model}
@@ -65,13 +65,15 @@ class Server:
         fields["max_tokens" if self.api == "completions" else "max_completion_tokens"] = max_tokens
         if stop:
             fields["stop"] = list(stop)
-        if not sampled:
+        if temperature != "server":
             fields["temperature"] = float(temperature)
+        if json_object:
+            fields["response_format"] = {"type": "json_object"}
         return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
 
-    def write(self, user, max_tokens, temperature=0, stop=(), system=None, own="", draw=0):
+    def write(self, user, max_tokens, temperature=0, stop=(), system=None, own="", draw=0, json_object=False):
         """The text that the model writes. `temperature="server"` sends nothing about sampling."""
-        body = self.body(system, user, own, max_tokens, temperature, stop, temperature == "server")
+        body = self.body(system, user, own, max_tokens, temperature, stop, json_object)
         if (body, draw) not in self.answers:
             self.answers[body, draw] = self.ask(body)
             self.sent.append((self.asking, body))
@@ -213,9 +215,12 @@ def attempts(parameters):
 
 
 def drawn_object(tools, parameters, read, **request):
-    """What `read` makes of the first JSON object that it accepts, over the draws; none if there is none."""
+    """What `read` makes of the first JSON object that it accepts, over the draws; none if there is none.
+
+    hopeval asks the server for a JSON object wherever a prompt does; papers and authors' code leave it to the prompt."""
     for draw in range(attempts(parameters)):
-        text = tools.server.write(temperature=parameters["temperature"], draw=draw, **request)
+        request |= {"temperature": parameters["temperature"], "draw": draw, "json_object": True}
+        text = tools.server.write(**request)
         for value in json_values(text, parameters["answer_json"]):
             made = read(value)
             if made is not None:
@@ -232,7 +237,7 @@ def filled(template, **fields):
 def template(parameters, key, file):
     """A text of the job, or the project's own, without the line break at its end."""
     given = parameters.get(key)
-    return given if given else (PROMPTS / file).read_text(encoding="utf-8")
+    return given if given else (PROMPTS / file).read_text(encoding="utf-8").removesuffix("\n")
 
 
 def passage_lines(corpus, passages, parameters):
