@@ -1,18 +1,23 @@
 #!/usr/bin/env python3
 """Reading methods of hopeval beside independent references: request bodies, answers, ranked passages.
 
-What: for each method, setting and dataset hopeval runs a job of one configuration against its simulated server of language
-models; then the reference of this folder answers the same questions by a second such server. Both servers log the BLAKE3 of
-each request's body. The multisets of bodies must be the same, and so must status, answer, ranked passages and paths of each
-question. The servers are simulations, on real text too: what counts is that equal bodies were sent.
+What: for each method, setting and dataset hopeval runs a job of one configuration against its simulated server of
+language models; then the reference of this folder answers the same questions by a second such server. Both servers
+log the BLAKE3 of each request's body. The multisets of bodies must be the same, and so must status, answer, ranked
+passages and paths of each question. The servers are simulations, on real text too: what counts is that equal bodies
+were sent.
 
-Retrieval is not what is checked: the references search by `../sparse.py`, over the passages that hopeval's corpus holds.
+Retrieval is not what is checked: the references search by `../sparse.py`, over the passages that hopeval's corpus
+holds.
 
-    conform.py --hopeval PROGRAM --work DIR [--data DIR] [--datasets world,hotpotqa,...] [--questions N] [--only TEXT] [--out FILE]
+    conform.py --hopeval PROGRAM --work DIR [--data DIR] [--datasets world,hotpotqa,...] [--questions N]
+               [--model simulated|babbling] [--control] [--only TEXT] [--explain N] [--out FILE]
 
-`--data` holds the folders hotpotqa, 2wikimultihopqa, musique and iirc. Exits with 1 if anything differs. With
-`--explain` hopeval's transcripts of the first questions that differ are compared prompt by prompt. Needed: pyarrow, regex,
-blake3, rapidfuzz.
+`--data` holds the folders hotpotqa, 2wikimultihopqa, musique and iirc. `--model babbling` has `babbler.py` in place of
+the simulated servers: texts that try the readers of replies, on any data. `--control` gives the reference another
+parameter, so that bodies must differ. Exits with 1 if anything differs. Of the first `--explain` questions that
+differ, hopeval's transcript and the reference's bodies are left in the work folder. Needed: pyarrow, regex, blake3,
+rapidfuzz.
 """
 
 import argparse
@@ -34,6 +39,7 @@ import pyarrow.parquet
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[1] / "endpoint")]
 
+import babbler  # noqa: E402
 import inputs  # noqa: E402
 import shared  # noqa: E402
 import simulated_runs  # noqa: E402
@@ -54,6 +60,7 @@ SETTINGS = [
     ("decompose", "parallel, code", {"as": "code"}),
     ("decompose", "sequential", {"mode": "sequential"}),
     ("decompose", "sequential, code", {"as": "code", "mode": "sequential"}),
+    ("decompose", "sequential, sampled", {"mode": "sequential", "temperature": 0.7}),
     ("iter_retgen", "paper", {}),
     ("iter_retgen", "code", {"as": "code"}),
     ("self_ask", "snippet", {}),
@@ -65,6 +72,8 @@ SETTINGS = [
     ("react", "paper", {}),
     ("react", "code", {"as": "code"}),
 ]
+# Of samples: each draw has the next one.
+SEED = 7
 # They continue their own text, which OpenAI's chat cannot.
 CONTINUING = {"self_ask", "react"}
 # Methods with demonstrations; questions with a text of their own get demonstrations of that kind.
@@ -155,6 +164,7 @@ base_url = "{url}"
 api = "{api}"
 key_env = "SIMULATED_KEY"
 identity = "the simulated model"
+seed = {SEED}
 [method.m]
 {lines}
 [measures]
@@ -181,22 +191,41 @@ class Row:
     notes: list = dataclasses.field(default_factory=list)
 
     def whole(self):
-        n = self.questions
-        return n and self.bodies[0] == self.bodies[1] and (self.answers, self.rankings, self.paths, self.statuses) == (n,) * 4
+        counts = {self.answers, self.rankings, self.paths, self.statuses}
+        return self.questions > 0 and self.bodies[0] == self.bodies[1] and counts == {self.questions}
 
 
-def asked(server, before):
-    """The bodies of the calls since the log had `before` entries."""
-    # The log is written when a call ends.
-    for _ in range(50):
-        entries = server.entries()[before:]
-        if server.summary().get("in_flight", 0) == 0:
-            break
-        time.sleep(0.1)
-    wrong = [entry for entry in entries if entry["outcome"] != "answered"]
-    if wrong:
-        raise RuntimeError(f"the server did not answer: {wrong[0]}")
-    return collections.Counter(entry["body"] for entry in entries)
+class Simulated(simulated_runs.SimulatedServer):
+    """hopeval's simulated server; its log tells the bodies."""
+
+    def bodies(self):
+        """Digests of all bodies so far. An entry is written when its call has ended."""
+        entries = self.entries()
+        wrong = [entry for entry in entries if entry["outcome"] != "answered"]
+        if wrong:
+            raise RuntimeError(f"the server did not answer: {wrong[0]}")
+        return collections.Counter(entry["body"] for entry in entries)
+
+
+class Babbling(babbler.Babbler):
+    """The server of this folder."""
+
+    def bodies(self):
+        return collections.Counter({blake3.blake3(body).hexdigest(): count for body, count in self.sent.items()})
+
+
+def servers_of(data, arguments):
+    """One for hopeval, one for the reference."""
+    if arguments.model == "simulated":
+        return [Simulated(arguments.hopeval, arguments.work, {}, f"{name}-{time.time_ns():x}")
+                for name in ("hopeval", "reference")]
+    method = '[service.bm25]\nkind = "bm25"\n[method.m]\nkind = "one_step"\nretriever = "bm25"\nk = 10\n'
+    job = f'name = "passages"\n{dataset(data, arguments)}{method}'
+    place = simulated_runs.RunFolder(arguments.hopeval, arguments.work / f"{data}-passages", job,
+                                     arguments.work / "cache", store=f"store-{time.time_ns():x}")
+    place.run()
+    corpus = corpus_of(inputs.Run(place.store.root / "runs" / place.id()), arguments)
+    return [Babbling(corpus.titles, corpus.texts) for _ in range(2)]
 
 
 def questions_of(run):
@@ -208,8 +237,8 @@ def questions_of(run):
 
 
 def parameters_of(module, settings, recorded, row):
-    """The reference's parameters: its own defaults, the code's, what the job sets. Texts that stand in no file of prompts
-    are taken from what the run recorded; everything else that the run recorded must be the same."""
+    """The reference's parameters: its own defaults, the code's, what the job sets. Texts that stand in no file of
+    prompts are taken from what the run recorded; everything else that the run recorded must be the same."""
     own = module.DEFAULTS | (module.CODE if settings.get("as") == "code" else {})
     own |= {key: value for key, value in settings.items() if key != "as"}
     for key in ("system", "prompt", "reader_prompt", "decomposition_prompt", "title_prompt"):
@@ -225,13 +254,13 @@ def compare(data, method, setting, settings, servers, arguments):
     row = Row(method, setting, data)
     ours, theirs = servers
     settings = settings_of(data, method, settings)
-    name = "".join(letter if letter.isalnum() else "-" for letter in f"{data}-{method}-{setting}")
-    before = len(ours.entries())
+    name = "".join(letter if letter.isalnum() else "-" for letter in f"{data}-{arguments.model}-{method}-{setting}")
+    before = ours.bodies()
     job = job_text(data, method, settings, ours.url, arguments)
     place = simulated_runs.RunFolder(arguments.hopeval, arguments.work / name, job, arguments.work / "cache",
                                      store=f"store-{time.time_ns():x}")
     place.run()
-    bodies = asked(ours, before)
+    bodies = ours.bodies() - before
     run = inputs.Run(place.store.root / "runs" / place.id())
     outcomes = run.outcomes("m")
     module = importlib.import_module(method)
@@ -241,9 +270,9 @@ def compare(data, method, setting, settings, servers, arguments):
         parameters[key] += 1
         row.setting += f"; control: the reference's {key} is one more"
     corpus = corpus_of(run, arguments)
-    server = shared.Server(theirs.url, simulated_runs.KEY, "completions" if method in CONTINUING else "chat")
+    server = shared.Server(theirs.url, simulated_runs.KEY, "completions" if method in CONTINUING else "chat", SEED)
     tools = shared.Tools(corpus, run.services, server)
-    before = len(theirs.entries())
+    before = theirs.bodies()
     questions = questions_of(run)
     row.questions = len(questions)
     for question in questions:
@@ -260,9 +289,9 @@ def compare(data, method, setting, settings, servers, arguments):
         row.paths += told["paths"]
         if not all(told.values()):
             row.differ.append((question.id, [key for key, same in told.items() if not same], found, wanted))
-    sent = asked(theirs, before)
+    sent = theirs.bodies() - before
     row.bodies = ((bodies & sent).total(), (bodies | sent).total())
-    by_body = {blake3.blake3(body).hexdigest(): (id, body) for id, body in server.sent}
+    by_body = {blake3.blake3(body).hexdigest(): (id, body) for id, body, _ in server.sent}
     missing = [by_body[digest] for digest in (sent - bodies) if digest in by_body]
     explain(row, place, missing, questions, server, arguments)
     return row
@@ -287,20 +316,22 @@ def explain(row, place, missing, questions, server, arguments):
     for id, what, found, wanted in row.differ[:arguments.explain]:
         print(f"   {id}: {', '.join(what)}: hopeval {found['status']} {found['answer']!r} {found['ranked']} "
               f"{found['message'] or ''}; here {wanted.status} {wanted.answer!r} {wanted.ranked}")
-    for id in dict.fromkeys(id for id, _ in missing[:arguments.explain]):
+    ids = [id for id, _ in missing[:arguments.explain]] + [id for id, *_ in row.differ[:arguments.explain]]
+    for id in dict.fromkeys(ids):
         transcript = place.tell("show", place.id(), "--question", id, "--json")
         (place.folder / f"transcript-{id}.json").write_text(transcript)
-        own = [body.decode() for asking, body in server.sent if asking == id]
+        own = [json.dumps({"body": json.loads(body), "text": text})
+               for asking, body, text in server.sent if asking == id]
         (place.folder / f"reference-{id}.json").write_text("\n".join(own))
         print(f"   bodies of {id} differ: see {place.folder}/transcript-{id}.json and reference-{id}.json")
 
 
 def table(rows, arguments, machine):
-    lines = ["| method | setting | data | questions | bodies equal / total | answers equal | rankings equal | paths equal |",
-             "| --- | --- | --- | --- | --- | --- | --- | --- |"]
+    lines = ["| method | setting | data | questions | bodies equal / total | answers equal | rankings equal | "
+             "paths equal |", "| --- | --- | --- | --- | --- | --- | --- | --- |"]
     for row in rows:
-        lines.append(f"| `{row.method}` | {row.setting} | {row.data} | {row.questions} | {row.bodies[0]} / {row.bodies[1]} | "
-                     f"{row.answers} | {row.rankings} | {row.paths} |")
+        lines.append(f"| `{row.method}` | {row.setting} | {row.data} | {row.questions} | "
+                     f"{row.bodies[0]} / {row.bodies[1]} | {row.answers} | {row.rankings} | {row.paths} |")
     version = subprocess.run([arguments.hopeval, "--version"], capture_output=True, text=True).stdout.strip()
     head = (f"{datetime.date.today()}, {version}, {machine}. Bodies are those of both logs; total is the union of both "
             "multisets.\n\n")
@@ -317,6 +348,7 @@ def main():
     parser.add_argument("--passages", type=int, default=5000)
     parser.add_argument("--only", default="", help="settings whose `METHOD SETTING` begins so; several with `|`")
     parser.add_argument("--explain", type=int, default=2)
+    parser.add_argument("--model", choices=["simulated", "babbling"], default="simulated")
     parser.add_argument("--control", action="store_true", help="the reference has another parameter: must differ")
     parser.add_argument("--out", type=pathlib.Path)
     arguments = parser.parse_args()
@@ -324,8 +356,7 @@ def main():
     arguments.work.mkdir(parents=True, exist_ok=True)
     rows = []
     for data in arguments.datasets.split(","):
-        servers = [simulated_runs.SimulatedServer(arguments.hopeval, arguments.work, {}, f"{name}-{time.time_ns():x}")
-                   for name in ("hopeval", "reference")]
+        servers = servers_of(data, arguments)
         for method, setting, settings in SETTINGS:
             if f"{method} {setting}".startswith(tuple(arguments.only.split("|"))):
                 rows.append(compare(data, method, setting, settings, servers, arguments))

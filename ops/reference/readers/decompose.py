@@ -1,8 +1,8 @@
 """Decompose-R (EfficientRAG, section 4 and table 11), and least-to-most prompting (Zhou et al., 2023, section 2).
 
-The model lists single-hop questions. Parallel: each is retrieved with, and a reader answers over all passages. Sequential:
-they are retrieved with and answered one after the other; `#1` and `<1>` stand for the first answer, and so on; the question
-itself is answered last, over all passages and behind all answers.
+The model lists single-hop questions. Parallel: each is retrieved with, and a reader answers over all passages.
+Sequential: they are retrieved with and answered one after the other; `#1` and `<1>` stand for the first answer, and
+so on; the question itself is answered last, over all passages and behind all answers.
 """
 
 import json
@@ -19,11 +19,11 @@ CODE = {"temperature": "server", "answer_json": "braces"}
 
 
 def questions_of(value):
-    """A list with at least one question and nothing but texts."""
+    """A list with at least one question and nothing but texts. Blank ones are no questions."""
     listed = value.get("decomposed_questions")
-    if isinstance(listed, list) and listed and all(isinstance(question, str) for question in listed):
-        return listed
-    return None
+    if not isinstance(listed, list) or not all(isinstance(question, str) for question in listed):
+        return None
+    return [question.strip() for question in listed if question.strip()] or None
 
 
 def answer_of(value):

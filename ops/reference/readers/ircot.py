@@ -1,8 +1,9 @@
 """IRCoT (Trivedi et al., 2023, section 3): retrieval with each sentence of a chain of thought, then a reader.
 
 Retrieve with the question; then, in turns, the first sentence that the model writes over the passages so far, and a
-retrieval with it. The chain ends with `answer is`, with an empty sentence, or after `max_steps`. A reader answers from all
-passages, without the chain; with `read = "none"` the chain's own answer is taken (appendix F).
+retrieval with it. The chain ends with a sentence that has `answer is`, with an empty sentence, or after `max_steps`.
+A reader answers from all passages, without the chain; with `read = "none"` the chain's own answer is taken (appendix
+F).
 """
 
 import re
@@ -26,7 +27,16 @@ SUM = re.compile(r"\d+(\.\d+)? [+-] \d+(\.\d+)? = \d+(\.\d+)?")
 
 def concludes(sentence):
     """Whether a sentence only concludes from others (IRCoT's code)."""
-    return sentence.lower().startswith(("thus", "so ", "so,", "that is,", "therefore", "hence")) or bool(SUM.search(sentence))
+    openings = ("thus", "so ", "so,", "that is,", "therefore", "hence")
+    return sentence.lower().startswith(openings) or bool(SUM.search(sentence))
+
+
+def ends(sentence, parameters):
+    """Whether the chain ends. Section 3.1: a sentence with the string `answer is:` (`end = "string"`). The authors'
+    code: the pattern that finds the answer, which wants a space behind; hopeval has it in both settings."""
+    if parameters.get("end", "pattern") == "string":
+        return "answer is:" in sentence
+    return shared.stated_answer(" " + sentence) is not None
 
 
 def next_query(question, chain, parameters):
@@ -51,8 +61,8 @@ def answer(question, tools, parameters):
         prompt = reason.prompt(question.text, collected.texts, chain, pinned)
         written = tools.server.write(prompt, parameters["max_tokens"], stop=["\n"])
         sentence = (shared.sentences(written) or [""])[0]
-        chain.append(sentence)
-        if not sentence or shared.stated_answer(sentence) is not None or len(chain) == parameters["max_steps"]:
+        chain += [sentence] if sentence else []
+        if not sentence or ends(sentence, parameters) or len(chain) == parameters["max_steps"]:
             break
         text = next_query(question, chain, parameters)
     if parameters["read"] == "none":

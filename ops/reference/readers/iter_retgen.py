@@ -1,7 +1,7 @@
 """Iter-RetGen (Shao et al., 2023, section 3.2), and as a baseline of EfficientRAG (tables 17 to 19).
 
-Each iteration retrieves with the question and the last generation, shows these passages alone, and generates again. The
-answer is that of the last generation.
+Each iteration retrieves with the question and the last generation, shows these passages alone, and generates again.
+The answer is that of the last generation.
 """
 
 import shared
@@ -16,6 +16,13 @@ CODE = {
 }
 
 
+def text_answer(text):
+    """What stands behind the last `answer is`, else all of it; the paper does not say where an answer ends."""
+    _, marker, behind = text.rpartition("answer is")
+    short = (behind.removeprefix(":") if marker else text).strip()
+    return short.removesuffix(".")
+
+
 def parts_of(value):
     thought, short = shared.short_text(value.get("thought")), shared.short_text(value.get("answer"))
     return None if thought is None or short is None else (thought, short)
@@ -26,7 +33,7 @@ def generation(tools, parameters, prompt):
     request = {"user": prompt, "system": parameters["system"], "max_tokens": parameters["max_tokens"]}
     if parameters["form"] == "text":
         text = tools.server.write(temperature=parameters["temperature"], **request).strip()
-        short = shared.read_answer(text)
+        short = text_answer(text)
         return {"generation": text, "thought": text, "answer": short}[parameters["query_part"]], short
     found = shared.drawn_object(tools, parameters, parts_of, **request)
     if found is None:

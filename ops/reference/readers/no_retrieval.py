@@ -1,7 +1,7 @@
 """Direct and chain-of-thought answers without passages: NoR QA of IRCoT (section 4.1 and appendix E).
 
-One prompt: demonstrations, the text that belongs to the question if there is one (IIRC), the question. The answer stands
-behind the last `answer is`, else it is the whole text.
+One prompt: demonstrations, the text that belongs to the question if there is one (IIRC), the question. The answer
+stands behind the last `answer is`, else it is the whole text.
 """
 
 import shared

@@ -1,7 +1,7 @@
 """A reader over the passages of one retrieval: OneR QA of IRCoT (section 4.1), Direct-R@k.
 
-Retrieve with the question, show the passages behind the demonstrations, answer as `no_retrieval.py` does. `as = "code"`
-has the rules of IRCoT's code about words and passages.
+Retrieve with the question, show the passages behind the demonstrations, answer as `no_retrieval.py` does. `as =
+"code"` has the rules of IRCoT's code about words and passages.
 """
 
 import shared

@@ -1,8 +1,8 @@
 """ReAct (Yao et al., 2023, sections 2 and 3), with the texts of its authors' environment over the corpus.
 
 The model thinks and acts: `Search[title]` shows the first sentences of a page, or the titles of similar ones;
-`Lookup[words]` shows the page's next sentence with the words; `Finish[answer]` ends. A text without an action is asked for
-one by a second call. After `most_steps` the answer is empty.
+`Lookup[words]` shows the page's next sentence with the words; `Finish[answer]` ends. A text without an action is
+asked for one by a second call. After `most_steps` the answer is empty.
 """
 
 import shared
@@ -61,21 +61,22 @@ class Wiki:
 
     def act(self, action):
         """What is observed, and the answer of a `Finish`."""
-        action = action[:1].lower() + action[1:]
+        action = (action[:1].lower() + action[1:]).strip()
         for name in ("search", "lookup", "finish", "think"):
             if action.startswith(name + "[") and action.endswith("]"):
                 inside = action[len(name) + 1:-1]
                 if name == "finish":
                     return "", inside
-                return {"search": self.search, "lookup": self.lookup, "think": lambda _: "Nice thought."}[name](inside), None
+                acts = {"search": self.search, "lookup": self.lookup, "think": lambda _: "Nice thought."}
+                return acts[name](inside), None
         return f"Invalid action: {action}", None
 
 
 def answer(question, tools, parameters):
     wiki = Wiki(tools, parameters)
     user = shared.filled(shared.template(parameters, "prompt", "react/prompt.txt"), question=question.text) + "\n"
-    write = lambda own, stop: tools.server.write(user, parameters["max_tokens"], parameters["temperature"],  # noqa: E731
-                                                 [stop], own=own)
+    limits = (parameters["max_tokens"], parameters["temperature"])
+    write = lambda own, stop: tools.server.write(user, *limits, [stop], own=own)  # noqa: E731
     episode, answer = "", ""
     for step in range(1, parameters["most_steps"] + 1):
         text = write(f"{episode}Thought {step}:", f"\nObservation {step}:").strip()

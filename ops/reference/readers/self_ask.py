@@ -1,11 +1,9 @@
 """Self-Ask (Press et al., 2023, section 3, and its public demonstration), and as a baseline of EfficientRAG.
 
-The model continues its own text. Where the last line of what it wrote has `Follow up:`, the question behind it is retrieved
-with, and the intermediate answer is a snippet of the best passage, or the model's own with the passages in front of the
-question, or a reader's. Otherwise it has the final answer, or the ending is forced.
+The model continues its own text. Where the last line of what it wrote has `Follow up:`, the question behind it is
+retrieved with, and the intermediate answer is a snippet of the best passage, or the model's own with the passages in
+front of the question, or a reader's. Otherwise it has the final answer, or the ending is forced.
 """
-
-import re
 
 import shared
 
@@ -42,16 +40,17 @@ class Episode:
 
     def write(self, stops, needed):
         """The model's next words, up to a stop. With `cut` no stop is sent, and a text without one of `needed` is drawn
-        again, at last empty (EfficientRAG's code)."""
+        again, at last empty (EfficientRAG's code, which strips a text before it looks for the stop, and after)."""
         request = {"user": self.user(), "own": self.own, "max_tokens": self.p["max_tokens"],
                    "temperature": self.p["temperature"]}
         if self.p["stops"] == "sent":
             return self.tools.server.write(stop=stops, **request)
         for draw in range(shared.attempts(self.p)):
             text = self.tools.server.write(draw=draw, **request)
-            places = [text.find(stop) for stop in needed if stop in text]
-            if places:
-                return text[:min(places)]
+            if any(stop in text for stop in needed):
+                text = text.strip()
+                places = [text.find(stop) for stop in needed if stop in text]
+                return text[:min(places, default=len(text))].strip()
         return ""
 
     def next_text(self):
@@ -63,7 +62,7 @@ class Episode:
         if FOLLOW_UP not in last:
             return None
         behind = text.rsplit(":", 1)[1] if self.p["extraction"] == "last_colon" else last.split(FOLLOW_UP, 1)[1]
-        return behind.strip()
+        return behind.strip() or None
 
     def retrieve(self, query):
         found = self.tools.search(self.p["retriever"], query, self.p["k"])
@@ -121,7 +120,7 @@ class Episode:
         answer = self.final(text)
         if answer is None:
             if self.p["last_text"] == "kept":
-                self.own += text.rstrip()
+                self.own += text
             self.own += self.p["final_marker"]
             answer = self.short(self.write(["\n"], ["\n"]))
         return shared.Outcome(answer, shared.union(self.paths), self.paths)

@@ -1,13 +1,14 @@
-"""What the references of the reading methods share: the server, retrieval, sentences, JSON in replies, few-shot prompts.
+"""What the references of the reading methods share: the server, retrieval, sentences, JSON in replies, few-shot
+prompts.
 
-Written from the papers, from what is known of their authors' code, and from hopeval's documentation (`ops/docs/jobs.md`,
-`ops/docs/endpoints.md`); not from the Rust of the methods. One text at a time, and no cleverness. Where paper and
-documentation leave something open, a function says so in its comment.
+Written from the papers, from what is known of their authors' code, and from hopeval's documentation
+(`ops/docs/jobs.md`, `ops/docs/endpoints.md`); not from the Rust of the methods. One text at a time, and no
+cleverness. Where paper and documentation leave something open, a function says so in its comment.
 
-Needed: `blake3` (the order of passages in hopeval's demonstrations) and `rapidfuzz` (near duplicates in IRCoT's code).
+Needed: `blake3` (the order of passages in hopeval's demonstrations) and `rapidfuzz` (near duplicates in IRCoT's
+code).
 """
 
-import collections
 import dataclasses
 import http.client
 import json
@@ -45,14 +46,15 @@ class Outcome:
 class Server:
     """A server of language models with OpenAI's interface. An equal request is sent once, as hopeval does."""
 
-    def __init__(self, url, key, api, model="simulated-llm"):
+    def __init__(self, url, key, api, seed, model="simulated-llm"):
         self.place, self.key, self.api, self.model = urllib.parse.urlsplit(url), key, api, model
+        self.seed = seed
         self.connection = http.client.HTTPConnection(self.place.hostname, self.place.port, timeout=120)
         self.answers, self.sent, self.asking = {}, [], None
 
-    def body(self, system, user, own, max_tokens, temperature, stop, json_object):
-        """The body's bytes, in the order of fields that hopeval has. `own` is the model's own text, which it continues; only
-        plain text can be continued."""
+    def body(self, system, user, own, max_tokens, temperature, stop, json_object, draw):
+        """The body's bytes, in the order of fields that hopeval has. `own` is the model's own text, which it continues;
+        only plain text can be continued."""
         fields = {"model": self.model}
         if self.api == "completions":
             fields["prompt"] = (system or "") + user + own
@@ -69,14 +71,16 @@ class Server:
             fields["temperature"] = float(temperature)
         if json_object:
             fields["response_format"] = {"type": "json_object"}
+        if temperature != "server" and temperature > 0:
+            fields["seed"] = self.seed + draw
         return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
 
     def write(self, user, max_tokens, temperature=0, stop=(), system=None, own="", draw=0, json_object=False):
         """The text that the model writes. `temperature="server"` sends nothing about sampling."""
-        body = self.body(system, user, own, max_tokens, temperature, stop, json_object)
+        body = self.body(system, user, own, max_tokens, temperature, stop, json_object, draw)
         if (body, draw) not in self.answers:
             self.answers[body, draw] = self.ask(body)
-            self.sent.append((self.asking, body))
+            self.sent.append((self.asking, body, self.answers[body, draw]))
         return self.answers[body, draw]
 
     def ask(self, body):
@@ -117,8 +121,8 @@ def retriever(settings, corpus):
 
 MARKS = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s|$)|[。！？][\"'”’»)\]]*")
 BEFORE_WORDS = set(
-    """mr mrs ms messrs dr prof rev fr hon st ste mt ft gen col capt lt maj sgt cpl cmdr adm gov sen rep pres supt insp vs
-    v cf e.g i.e viz al ca lit fl det drs trans aka feat approx dist univ""".split())
+    """mr mrs ms messrs dr prof rev fr hon st ste mt ft gen col capt lt maj sgt cpl cmdr adm gov sen rep pres supt insp
+    vs v cf e.g i.e viz al ca lit fl det drs trans aka feat approx dist univ""".split())
 BEFORE_NUMBERS = set("no nos vol vols p pp ch chap sec fig art op nr c b d r pt ed".split())
 MONTHS = set("jan feb mar apr jun jul aug sep sept oct nov dec".split())
 AT_ENDS = set("inc corp ltd co bros llc jr sr esq etc ave blvd dept est".split())
@@ -169,11 +173,8 @@ def sentences(text):
 
 def stated_answer(text):
     """The words behind the last `answer is` (IRCoT's code: `.* answer is:? (.*)\\.?`); none if it is not there."""
-    found = re.match(r".*\banswer is:?(.*)", text, re.DOTALL)
-    if not found:
-        return None
-    answer = found.group(1).strip()
-    return answer.removesuffix(".").rstrip() if answer else answer
+    found = re.match(r".* answer is:? (.*)\.?", text)
+    return found and found.group(1).strip().removesuffix(".")
 
 
 def read_answer(text):
@@ -217,7 +218,8 @@ def attempts(parameters):
 def drawn_object(tools, parameters, read, **request):
     """What `read` makes of the first JSON object that it accepts, over the draws; none if there is none.
 
-    hopeval asks the server for a JSON object wherever a prompt does; papers and authors' code leave it to the prompt."""
+    hopeval asks the server for a JSON object wherever a prompt does; papers and authors' code leave it to the prompt.
+    """
     for draw in range(attempts(parameters)):
         request |= {"temperature": parameters["temperature"], "draw": draw, "json_object": True}
         text = tools.server.write(**request)
@@ -255,6 +257,18 @@ def union(lists):
 
 # Few-shot prompts in IRCoT's layout.
 
+def first_words(text, parameters):
+    """The first `shown_words` of a text. IRCoT's code counts the pieces between single spaces, so that two spaces make
+    an empty word (`word_gaps = "single"`); hopeval counts words."""
+    most = parameters.get("shown_words")
+    if most is None:
+        return text
+    if parameters.get("word_gaps", "runs") == "single":
+        return " ".join(text.split(" ")[:most])
+    words = list(re.finditer(r"\S+", text))
+    return text if len(words) <= most else text[:words[most - 1].end()]
+
+
 class FewShot:
     """Demonstrations, passages, question and chain of thought."""
 
@@ -273,8 +287,9 @@ class FewShot:
             return main
         others, distractors = row.get("passages", []), row.get("distractors", [])[:self.p["distractors"]]
         if distractors:
-            digest = lambda passage: blake3.blake3(f"{row['question']}\n{passage['title']}".encode()).digest()  # noqa: E731
-            others = sorted(others + distractors, key=digest)
+            mixed = f"{row['question']}\n"
+            others = sorted(others + distractors,
+                            key=lambda passage: blake3.blake3((mixed + passage["title"]).encode()).digest())
         return main + others
 
     def shot(self, row):
@@ -284,10 +299,8 @@ class FewShot:
 
     def prompt(self, question, passages, chain=(), pinned=0):
         """The prompt's text; `passages` are pairs of title and text, of which the first `pinned` always stay."""
-        limit = self.p.get("shown_words")
-        cut = lambda text: " ".join(text.split(" ")[:limit]) if limit else text  # noqa: E731
         shots = [self.shot(row) for row in self.rows]
-        blocks = [self.block(title, cut(text)) for title, text in passages]
+        blocks = [self.block(title, first_words(text, self.p)) for title, text in passages]
         end = f"Q: {self.instruction}{question}\nA: {' '.join(chain)}".rstrip()
         while not self.fits("".join(shots + blocks) + end):
             if shots:
@@ -366,7 +379,3 @@ class Collection:
 
     def ranked(self):
         return [number for number in self.numbers if number is not None]
-
-
-def counted(values):
-    return collections.Counter(values)

@@ -1,7 +1,7 @@
 """The pages that a retrieval is restricted to, named by the model (IRCoT, appendix B, for IIRC).
 
-The model lists titles of pages; each is mapped to the page that a search by titles ranks first; only passages of these
-pages are retrieved. Without a title, or without a page, nothing is restricted.
+The model lists titles of pages; each is mapped to the page that a search by titles ranks first; only passages of
+these pages are retrieved. Without a title, or without a page, nothing is restricted.
 """
 
 import json
