@@ -5,7 +5,6 @@ these pages are retrieved. Without a title, or without a page, nothing is restri
 """
 
 import json
-import re
 
 import shared
 
@@ -33,9 +32,13 @@ def prompt(question, parameters):
 
 
 def titles(text):
-    """A JSON list, or else what stands in double quotes."""
-    found = re.search(r"\[.*\]", text, re.DOTALL)
+    """A JSON list of texts, or else what stands in double quotes, of which the last need not be closed (a text may be
+    cut off); each once."""
+    listed = text[text.find("["):text.rfind("]") + 1] if "[" in text else ""
     try:
-        return [title for title in json.loads(found.group()) if title.strip()]
-    except (ValueError, AttributeError, TypeError):
-        return re.findall(r'"([^"]+)"', text)
+        found = json.loads(listed)
+        if not all(isinstance(title, str) for title in found):
+            raise ValueError
+    except (ValueError, TypeError):
+        found = text.split('"')[1::2]
+    return [title for title in dict.fromkeys(title.strip() for title in found) if title]
