@@ -133,13 +133,13 @@ BEGINNINGS = set(
 
 def goes_on(sentence, mark, behind):
     """Whether a sentence goes on behind the text `sentence` with `mark` at its end and `behind` after it."""
-    following = re.sub(r"^[\s\"'“‘«(\[]+", "", behind)
-    if following[:1].islower():
+    if behind.lstrip()[:1].islower():
         return True
+    following = re.sub(r"^[\s\"'“‘«(\[]+", "", behind)
     if mark != ".":
         return False
-    before = re.search(r"\S*$", sentence).group().lstrip("\"'“‘«([")
-    word, small = before, before.lower()
+    word = re.search(r"[\w.]*$", sentence).group()
+    small = word.lower()
     if sentence.strip() == word and re.fullmatch(r"\d+", word):
         return True
     if small in BEFORE_WORDS:
@@ -147,7 +147,7 @@ def goes_on(sentence, mark, behind):
     if small in BEFORE_NUMBERS | MONTHS and following[:1].isdigit():
         return True
     initial = re.fullmatch(r"[^\W\d_]", word) and word.isupper()
-    dotted = re.fullmatch(r"[^\W\d_](\.[^\W\d_])+", word)
+    dotted = re.fullmatch(r"[^\W\d_]+(\.[^\W\d_]+)+", word)
     if initial or dotted or small in AT_ENDS | MONTHS:
         first = re.match(r"[^\W\d_]+", following)
         return bool(following) and not (first and first.group().lower() in BEGINNINGS)
@@ -180,7 +180,7 @@ def stated_answer(text):
 def read_answer(text):
     """The stated answer, else the whole text, without one full stop at its end."""
     stated = stated_answer(text)
-    return text.strip().removesuffix(".").rstrip() if stated is None else stated
+    return text.strip().removesuffix(".") if stated is None else stated
 
 
 def json_values(text, place):
