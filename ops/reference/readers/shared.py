@@ -138,7 +138,8 @@ def goes_on(sentence, mark, behind):
     following = re.sub(r"^[\s\"'“‘«(\[]+", "", behind)
     if mark != ".":
         return False
-    word = re.search(r"[\w.]*$", sentence).group()
+    # A hyphen begins a word (`Minneapolis-St.`), a colon does not; the documentation leaves both open.
+    word = re.search(r"[^\s-]*$", sentence).group().lstrip("\"'“‘«([")
     small = word.lower()
     if sentence.strip() == word and re.fullmatch(r"\d+", word):
         return True
