@@ -135,7 +135,7 @@ def goes_on(sentence, mark, behind):
     """Whether a sentence goes on behind the text `sentence` with `mark` at its end and `behind` after it."""
     if behind.lstrip()[:1].islower():
         return True
-    following = re.sub(r"^[\s\"'“‘«(\[]+", "", behind)
+    following = behind.lstrip()
     if mark != ".":
         return False
     # A hyphen begins a word (`Minneapolis-St.`), a colon does not; the documentation leaves both open.
