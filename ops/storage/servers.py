@@ -194,7 +194,7 @@ class Garage(Server):
         conf.write_text(f"""
 metadata_dir = "{folder}/meta"
 data_dir = "{folder}/data"
-db_engine = "lmdb"
+db_engine = "sqlite"
 replication_factor = 1
 rpc_bind_addr = "127.0.0.1:{rpc}"
 rpc_public_addr = "127.0.0.1:{rpc}"

@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 /// The largest file that is read at once; a larger one is hashed in pieces, and read by ranges afterwards.
 const WHOLE_BYTES: u64 = 64 << 20;
 
-/// Bytes of a piece.
-const PIECE_BYTES: u64 = 8 << 20;
+/// Bytes of a piece. The allocator keeps a freed piece for each thread that has read one.
+const PIECE_BYTES: u64 = 2 << 20;
 
 /// The size and the digest of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -144,26 +144,79 @@ impl<R: Row> TableReader<R> {
     /// # Errors
     /// As [`TableReader::read_groups`].
     pub fn read_groups_where(&self, groups: &[usize], wanted: &dyn Fn(&R) -> bool) -> Result<Vec<R>, TableError> {
-        let corrupt = |source| TableError::reading(&self.path, source);
-        let Some(range) = self.byte_range(groups).map_err(corrupt)? else { return Ok(Vec::new()) };
-        let (start, bytes) = match &self.whole {
-            Some(bytes) => (0, bytes.clone()),
-            None => (range.start, self.store.get_range(&self.name, range.clone())?),
+        let (start, bytes) = match (&self.whole, self.group_bytes(groups)?) {
+            (_, None) => return Ok(Vec::new()),
+            (Some(bytes), _) => (0, bytes.clone()),
+            (None, Some(range)) => (range.start, self.store.get_range(&self.name, range)?),
         };
+        let mut rows = Vec::new();
+        self.decode_groups(groups, start, bytes, wanted, &mut rows)?;
+        Ok(rows)
+    }
+
+    /// The bytes of the given row groups, for [`TableReader::decode_fetched`]; they hold no other bytes of the file.
+    ///
+    /// # Errors
+    /// A corrupt file, or an error of the store.
+    pub(crate) fn fetch_groups(&self, groups: &[usize]) -> Result<FetchedGroups, TableError> {
+        let range = self.group_bytes(groups)?.unwrap_or(0..0);
+        let bytes = match &self.whole {
+            Some(bytes) => Bytes::copy_from_slice(&bytes[range.start as usize..range.end as usize]),
+            None if range.is_empty() => Bytes::new(),
+            None => self.store.get_range(&self.name, range.clone())?,
+        };
+        Ok(FetchedGroups { groups: groups.to_vec(), start: range.start, bytes })
+    }
+
+    /// Lets go of the bytes that were read to compare them with a check.
+    pub(crate) fn forget_whole(&mut self) {
+        self.whole = None;
+    }
+
+    /// Appends the `wanted` rows of fetched row groups to `rows`.
+    ///
+    /// # Errors
+    /// A corrupt file, or an error of the store.
+    pub(crate) fn decode_fetched(
+        &self,
+        fetched: FetchedGroups,
+        wanted: &dyn Fn(&R) -> bool,
+        rows: &mut Vec<R>,
+    ) -> Result<(), TableError> {
+        if fetched.groups.is_empty() {
+            return Ok(());
+        }
+        self.decode_groups(&fetched.groups, fetched.start, fetched.bytes, wanted, rows)
+    }
+
+    /// Decodes row groups from `bytes`, which begin at `start` of the file.
+    fn decode_groups(
+        &self,
+        groups: &[usize],
+        start: u64,
+        bytes: Bytes,
+        wanted: &dyn Fn(&R) -> bool,
+        rows: &mut Vec<R>,
+    ) -> Result<(), TableError> {
+        let corrupt = |source| TableError::reading(&self.path, source);
         let window = FileWindow { store: &self.store, name: &self.name, size: self.size, start, bytes }.into_fixed();
         let batches = ParquetRecordBatchReaderBuilder::new_with_metadata(window, self.metadata.clone())
             .with_row_groups(groups.to_vec())
             .with_batch_size(BATCH_ROWS)
             .build()
             .map_err(corrupt)?;
-        let mut rows = Vec::new();
         for batch in batches {
             let batch = batch.map_err(|error| corrupt(error.into()))?;
             let read = R::rows(batch.columns(), batch.num_rows(), None).and_then(|read| read.into_iter().collect());
             let read: Vec<R> = read.ok_or_else(|| corrupt(ParquetError::General("a null where none may be".into())))?;
             rows.extend(read.into_iter().filter(wanted));
         }
-        Ok(rows)
+        Ok(())
+    }
+
+    /// As [`TableReader::byte_range`], with the file's name in an error.
+    fn group_bytes(&self, groups: &[usize]) -> Result<Option<Range<u64>>, TableError> {
+        self.byte_range(groups).map_err(|source| TableError::reading(&self.path, source))
     }
 
     /// All rows from row group `first` on, read a row group at a time.
@@ -192,6 +245,13 @@ impl<R: Row> TableReader<R> {
         }
         Ok(covered)
     }
+}
+
+/// Encoded row groups in memory.
+pub(crate) struct FetchedGroups {
+    groups: Vec<usize>,
+    start: u64,
+    bytes: Bytes,
 }
 
 /// Reads a whole table.

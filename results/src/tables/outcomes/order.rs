@@ -10,6 +10,7 @@ use crate::check::{FileCheck, FileRemedy};
 use crate::log::{Commit, LogState};
 use crate::parallel;
 use crate::store::Store;
+use crate::tables::reader::FetchedGroups;
 use crate::tables::{TableError, TableReader};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -17,6 +18,9 @@ use std::sync::{Mutex, PoisonError};
 
 /// Rows of a window. A row with a hundred passages takes about 2 KiB.
 const WINDOW_ROWS: u64 = 32_768;
+
+/// Parts read at once. The metadata of a part takes some megabytes if it has hundreds of configurations.
+const PARTS_TOGETHER: usize = 8;
 
 /// An iterator over committed outcomes; see [`in_final_order`].
 pub struct FinalOrderOutcomes {
@@ -141,30 +145,49 @@ impl FinalOrderOutcomes {
     fn read_window(&self, window: &OutcomeWindow) -> Result<Vec<OutcomeRow>, TableError> {
         let wanted = || self.cohorts.range(window.cohorts.clone());
         let commits: BTreeSet<usize> = wanted().map(|(_, (commit, _))| *commit).collect();
-        let (low, high) = (u64::from(window.configurations.start), u64::from(window.configurations.end) - 1);
         let parts: Vec<(usize, &CheckedPart)> =
             commits.iter().flat_map(|&commit| self.parts[commit].iter().map(move |part| (commit, part))).collect();
-        let read = parallel::map(&parts, |&(commit, part)| {
-            let reader = self.open_part(part)?;
-            let mut rows = Vec::new();
-            for groups in reader.request_groups(&reader.groups_where("configuration", low, high)) {
-                let counts = |row: &OutcomeRow| {
-                    let cohort = row.index / self.cohort_size;
-                    window.configurations.contains(&row.configuration)
-                        && window.cohorts.contains(&cohort)
-                        && self.cohorts.get(&cohort).is_some_and(|(of, _)| *of == commit)
-                };
-                rows.extend(reader.read_groups_where(groups, &counts)?);
-            }
-            Ok::<_, TableError>(rows)
-        });
         let mut rows = Vec::new();
-        for part in read {
-            rows.extend(part?);
+        for together in parts.chunks(PARTS_TOGETHER) {
+            self.read_parts(window, together, &mut rows)?;
         }
         rows.sort_by_key(|row| (row.configuration, row.index));
         self.check_counts(window, &rows)?;
         Ok(rows)
+    }
+
+    /// Appends the rows that `parts`, each with the number of its commit, hold of a window.
+    ///
+    /// Threads only wait for the store, and this thread decodes. Rows from many threads would stay in the allocator's
+    /// arena of each thread, and memory would grow with the number of windows.
+    fn read_parts(
+        &self,
+        window: &OutcomeWindow,
+        parts: &[(usize, &CheckedPart)],
+        rows: &mut Vec<OutcomeRow>,
+    ) -> Result<(), TableError> {
+        let (low, high) = (u64::from(window.configurations.start), u64::from(window.configurations.end) - 1);
+        let fetched = parallel::map(parts, |&(_, part)| {
+            let mut reader = self.open_part(part)?;
+            let groups = reader.groups_where("configuration", low, high);
+            let fetched = reader.request_groups(&groups).into_iter().map(|groups| reader.fetch_groups(groups));
+            let fetched = fetched.collect::<Result<Vec<FetchedGroups>, TableError>>()?;
+            reader.forget_whole();
+            Ok::<_, TableError>((reader, fetched))
+        });
+        for (&(commit, _), fetched) in parts.iter().zip(fetched) {
+            let counts = |row: &OutcomeRow| {
+                let cohort = row.index / self.cohort_size;
+                window.configurations.contains(&row.configuration)
+                    && window.cohorts.contains(&cohort)
+                    && self.cohorts.get(&cohort).is_some_and(|(of, _)| *of == commit)
+            };
+            let (reader, fetched) = fetched?;
+            for groups in fetched {
+                reader.decode_fetched(groups, &counts, rows)?;
+            }
+        }
+        Ok(())
     }
 
     fn open_part(&self, (part, check): &CheckedPart) -> Result<TableReader<OutcomeRow>, TableError> {

@@ -1,0 +1,371 @@
+#!/usr/bin/env python3
+"""Reading methods of hopeval beside independent references: request bodies, answers, ranked passages.
+
+What: for each method, setting and dataset hopeval runs a job of one configuration against its simulated server of
+language models; then the reference of this folder answers the same questions by a second such server. Both servers
+log the BLAKE3 of each request's body. The multisets of bodies must be the same, and so must status, answer, ranked
+passages and paths of each question. The servers are simulations, on real text too: what counts is that equal bodies
+were sent.
+
+Retrieval is not what is checked: the references search by `../sparse.py`, over the passages that hopeval's corpus
+holds.
+
+    conform.py --hopeval PROGRAM --work DIR [--data DIR] [--datasets world,hotpotqa,...] [--questions N]
+               [--model simulated|babbling] [--control] [--only TEXT] [--explain N] [--out FILE]
+
+`--data` holds the folders hotpotqa, 2wikimultihopqa, musique and iirc. `--model babbling` has `babbler.py` in place of
+the simulated servers: texts that try the readers of replies, on any data. `--control` gives the reference another
+parameter, so that bodies must differ. Exits with 1 if anything differs. Of the first `--explain` questions that
+differ, hopeval's transcript and the reference's bodies are left in the work folder. Needed: pyarrow, regex, blake3,
+rapidfuzz.
+"""
+
+import argparse
+import collections
+import dataclasses
+import datetime
+import gzip
+import importlib
+import json
+import pathlib
+import subprocess
+import sys
+import time
+
+import blake3
+import pyarrow.ipc
+import pyarrow.parquet
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[1] / "endpoint")]
+
+import babbler  # noqa: E402
+import inputs  # noqa: E402
+import shared  # noqa: E402
+import simulated_runs  # noqa: E402
+
+# Method, name of the setting, what the job sets. `as` is taken by both sides; the rest goes to both, too.
+SETTINGS = [
+    ("no_retrieval", "CoT", {}),
+    ("no_retrieval", "Direct", {"style": "direct"}),
+    ("one_step_qa", "OneR QA, CoT", {}),
+    ("one_step_qa", "Direct-R, direct", {"style": "direct"}),
+    ("one_step_qa", "code", {"as": "code", "k": 15}),
+    ("ircot", "paper", {}),
+    ("ircot", "code", {"as": "code"}),
+    ("ircot", "direct reader, K 2, M 1", {"read": "direct", "k": 2, "distractors": 1}),
+    ("ircot", "no reader", {"read": "none"}),
+    ("ircot", "code, 6,000 tokens", {"as": "code", "k": 8, "context_tokens": 6000}),
+    ("decompose", "parallel", {}),
+    ("decompose", "parallel, code", {"as": "code"}),
+    ("decompose", "sequential", {"mode": "sequential"}),
+    ("decompose", "sequential, code", {"as": "code", "mode": "sequential"}),
+    ("decompose", "sequential, sampled", {"mode": "sequential", "temperature": 0.7}),
+    ("iter_retgen", "paper", {}),
+    ("iter_retgen", "code", {"as": "code"}),
+    ("self_ask", "snippet", {}),
+    ("self_ask", "documents", {"evidence": "documents"}),
+    ("self_ask", "documents, first retrieval, newest", {"evidence": "documents", "first_retrieval": True,
+                                                       "shown": "newest"}),
+    ("self_ask", "reader", {"evidence": "reader"}),
+    ("self_ask", "code", {"as": "code"}),
+    ("react", "paper", {}),
+    ("react", "code", {"as": "code"}),
+]
+# Of samples: each draw has the next one.
+SEED = 7
+# They continue their own text, which OpenAI's chat cannot.
+CONTINUING = {"self_ask", "react"}
+# Methods with demonstrations; questions with a text of their own get demonstrations of that kind.
+SHOWN = {"no_retrieval", "one_step_qa", "ircot"}
+TITLED = {"one_step_qa", "ircot"}
+REAL = {"hotpotqa": "dev*.json.gz", "2wikimultihopqa": "train*.json.gz", "musique": "train*.jsonl.gz",
+        "iirc": "dev*.jsonl.gz"}
+
+
+class Corpus(inputs.Corpus):
+    """With sentences and titles."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.ends = pyarrow.ipc.open_file(pathlib.Path(folder) / "passages.arrow").read_all()["sentences"].to_pylist()
+        self.by_title, self.folded = {}, {}
+        for passage, title in enumerate(self.titles):
+            self.by_title.setdefault(title, []).append(passage)
+
+    def sentences(self, passage):
+        """The dataset's sentences, else those of the splitter."""
+        if not self.ends[passage]:
+            return shared.sentences(self.texts[passage])
+        text, begins = self.texts[passage].encode(), [0, *self.ends[passage]]
+        pieces = [text[begin:end].decode().strip() for begin, end in zip(begins, self.ends[passage])]
+        return [piece for piece in pieces if piece]
+
+    def by_folded_title(self, fold):
+        if not self.folded:
+            for title in self.by_title:
+                self.folded.setdefault(fold(title), title)
+        return self.folded
+
+
+def iirc_corpus(rows, path):
+    """What the rows of IIRC hold: introductory paragraphs, and the snippets of linked pages by their titles."""
+    with gzip.open(rows, "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    passages = {}
+    for row in rows:
+        for name in ("gold_link_name_sent_list", "predicted_link_name_sent_list"):
+            for snippet in row["context_retrieval"][name] or []:
+                passages[snippet["title"], snippet["sent"].strip()] = None
+    with open(path, "w", encoding="utf-8") as out:
+        for number, (title, text) in enumerate(passages):
+            out.write(json.dumps({"id": f"s{number}", "title": title, "text": text}, ensure_ascii=False) + "\n")
+
+
+def dataset(name, arguments):
+    """The job's lines about questions and corpus."""
+    if name == "world":
+        return f"[dataset.world]\nquestions = {arguments.questions}\npassages = {arguments.passages}\nseed = 22\n"
+    folder = pathlib.Path(arguments.data).resolve() / name
+    questions = sorted(folder.glob(REAL[name]))[0]
+    corpus = folder / "corpus.jsonl.gz"
+    if name == "iirc":
+        corpus = arguments.work / "iirc.jsonl"
+        iirc_corpus(questions, corpus)
+    gold = 'gold = "title"\n' if name == "iirc" else ""
+    return (f"[dataset]\nformat = {json.dumps(name)}\nquestions = {json.dumps(str(questions))}\n{gold}"
+            f"limit = {arguments.questions}\n[corpus]\nsource = {json.dumps(str(corpus))}\nlinks = \"none\"\n")
+
+
+def settings_of(data, method, settings):
+    """What the job sets, with what a dataset needs."""
+    more = {"demonstrations": "hopeval:grounded"} if data == "iirc" and method in SHOWN else {}
+    more |= {"title_retriever": "titles"} if data == "iirc" and method in TITLED else {}
+    return more | settings
+
+
+def job_text(data, method, settings, url, arguments):
+    retriever = {} if method == "no_retrieval" else {"retriever": "bm25"}
+    lines = "\n".join(f"{key} = {simulated_runs.toml_value(value)}"
+                      for key, value in ({"kind": method, "generator": "llm"} | retriever | settings).items())
+    api = "completions" if method in CONTINUING else "chat"
+    return f"""
+name = "reference"
+{dataset(data, arguments)}
+[service.bm25]
+kind = "bm25"
+[service.titles]
+kind = "bm25"
+fields = "title"
+[service.llm]
+kind = "endpoint"
+model = "simulated-llm"
+base_url = "{url}"
+api = "{api}"
+key_env = "SIMULATED_KEY"
+identity = "the simulated model"
+seed = {SEED}
+[method.m]
+{lines}
+[measures]
+recall_at = [5]
+[run]
+allowed_failed = 1.0
+"""
+
+
+@dataclasses.dataclass
+class Row:
+    """One line of the table."""
+    method: str
+    setting: str
+    data: str
+    questions: int = 0
+    bodies: tuple = (0, 0)
+    answers: int = 0
+    rankings: int = 0
+    paths: int = 0
+    statuses: int = 0
+    ours: collections.Counter = None
+    differ: list = dataclasses.field(default_factory=list)
+    notes: list = dataclasses.field(default_factory=list)
+
+    def whole(self):
+        counts = {self.answers, self.rankings, self.paths, self.statuses}
+        return self.questions > 0 and self.bodies[0] == self.bodies[1] and counts == {self.questions}
+
+
+class Simulated(simulated_runs.SimulatedServer):
+    """hopeval's simulated server; its log tells the bodies."""
+
+    def bodies(self):
+        """Digests of all bodies so far. An entry is written when its call has ended."""
+        entries = self.entries()
+        wrong = [entry for entry in entries if entry["outcome"] != "answered"]
+        if wrong:
+            raise RuntimeError(f"the server did not answer: {wrong[0]}")
+        return collections.Counter(entry["body"] for entry in entries)
+
+
+class Babbling(babbler.Babbler):
+    """The server of this folder."""
+
+    def bodies(self):
+        return collections.Counter({blake3.blake3(body).hexdigest(): count for body, count in self.sent.items()})
+
+
+def servers_of(data, arguments):
+    """One for hopeval, one for the reference."""
+    if arguments.model == "simulated":
+        return [Simulated(arguments.hopeval, arguments.work, {}, f"{name}-{time.time_ns():x}")
+                for name in ("hopeval", "reference")]
+    method = '[service.bm25]\nkind = "bm25"\n[method.m]\nkind = "one_step"\nretriever = "bm25"\nk = 10\n'
+    job = f'name = "passages"\n{dataset(data, arguments)}{method}'
+    place = simulated_runs.RunFolder(arguments.hopeval, arguments.work / f"{data}-passages", job,
+                                     arguments.work / "cache", store=f"store-{time.time_ns():x}")
+    place.run()
+    corpus = corpus_of(inputs.Run(place.store.root / "runs" / place.id()), arguments)
+    return [Babbling(corpus.titles, corpus.texts) for _ in range(2)]
+
+
+def questions_of(run):
+    rows = pyarrow.parquet.read_table(run.folder / "questions.parquet", columns=["index", "id", "text", "record"])
+    found = []
+    for row in sorted(rows.to_pylist(), key=lambda row: row["index"]):
+        found.append(shared.Question(row["id"], row["text"], json.loads(row["record"]).get("context")))
+    return found
+
+
+def parameters_of(module, settings, recorded, row):
+    """The reference's parameters: its own defaults, the code's, what the job sets. Texts that stand in no file of
+    prompts are taken from what the run recorded; everything else that the run recorded must be the same."""
+    own = module.DEFAULTS | (module.CODE if settings.get("as") == "code" else {})
+    own |= {key: value for key, value in settings.items() if key != "as"}
+    for key in ("system", "prompt", "reader_prompt", "decomposition_prompt", "title_prompt"):
+        if key in own and own[key] is None and isinstance(recorded.get(key), str):
+            own[key] = recorded[key]
+    for key, value in own.items():
+        if key in recorded and key != "demonstrations" and recorded[key] != value:
+            row.notes.append(f"parameter {key}: {value!r} here, the run recorded {recorded[key]!r}")
+    return own
+
+
+def compare(data, method, setting, settings, servers, arguments):
+    row = Row(method, setting, data)
+    ours, theirs = servers
+    settings = settings_of(data, method, settings)
+    name = "".join(letter if letter.isalnum() else "-" for letter in f"{data}-{arguments.model}-{method}-{setting}")
+    before = ours.bodies()
+    job = job_text(data, method, settings, ours.url, arguments)
+    place = simulated_runs.RunFolder(arguments.hopeval, arguments.work / name, job, arguments.work / "cache",
+                                     store=f"store-{time.time_ns():x}")
+    place.run()
+    bodies = ours.bodies() - before
+    run = inputs.Run(place.store.root / "runs" / place.id())
+    outcomes = run.outcomes("m")
+    module = importlib.import_module(method)
+    parameters = parameters_of(module, settings, json.loads(run.configurations["m"]["parameters"]), row)
+    if arguments.control:
+        key = "max_tokens" if method in ("no_retrieval", "react") else "k"
+        parameters[key] += 1
+        row.setting += f"; control: the reference's {key} is one more"
+    corpus = corpus_of(run, arguments)
+    server = shared.Server(theirs.url, simulated_runs.KEY, "completions" if method in CONTINUING else "chat", SEED)
+    tools = shared.Tools(corpus, run.services, server)
+    before = theirs.bodies()
+    questions = questions_of(run)
+    row.questions = len(questions)
+    for question in questions:
+        server.asking = question.id
+        wanted = module.answer(question, tools, parameters)
+        found = outcomes[question.id]
+        told = {"status": found["status"] == wanted.status,
+                "answer": found["answer"] == wanted.answer,
+                "ranking": list(found["ranked"] or []) == wanted.ranked,
+                "paths": [path["passages"] for path in found["paths"] or []] == [list(p) for p in wanted.paths if p]}
+        row.statuses += told["status"]
+        row.answers += told["answer"]
+        row.rankings += told["ranking"]
+        row.paths += told["paths"]
+        if not all(told.values()):
+            row.differ.append((question.id, [key for key, same in told.items() if not same], found, wanted))
+    sent = theirs.bodies() - before
+    row.bodies = ((bodies & sent).total(), (bodies | sent).total())
+    by_body = {blake3.blake3(body).hexdigest(): (id, body) for id, body, _ in server.sent}
+    missing = [by_body[digest] for digest in (sent - bodies) if digest in by_body]
+    explain(row, place, missing, questions, server, arguments)
+    return row
+
+
+CORPORA = {}
+
+
+def corpus_of(run, arguments):
+    if run.corpus_key not in CORPORA:
+        CORPORA.clear()
+        CORPORA[run.corpus_key] = Corpus(arguments.work / "cache" / "corpora" / run.corpus_key)
+    return CORPORA[run.corpus_key]
+
+
+def explain(row, place, missing, questions, server, arguments):
+    """Prints the first differences."""
+    print(f"{row.data:16} {row.method:12} {row.setting:36} n {row.questions:4}  bodies {row.bodies[0]}/{row.bodies[1]}"
+          f"  status {row.statuses}  answers {row.answers}  rankings {row.rankings}  paths {row.paths}", flush=True)
+    for note in row.notes:
+        print("   note:", note)
+    for id, what, found, wanted in row.differ[:arguments.explain]:
+        print(f"   {id}: {', '.join(what)}: hopeval {found['status']} {found['answer']!r} {found['ranked']} "
+              f"{found['message'] or ''}; here {wanted.status} {wanted.answer!r} {wanted.ranked}")
+    ids = [id for id, _ in missing[:arguments.explain]] + [id for id, *_ in row.differ[:arguments.explain]]
+    for id in dict.fromkeys(ids):
+        transcript = place.tell("show", place.id(), "--question", id, "--json")
+        (place.folder / f"transcript-{id}.json").write_text(transcript)
+        own = [json.dumps({"body": json.loads(body), "text": text})
+               for asking, body, text in server.sent if asking == id]
+        (place.folder / f"reference-{id}.json").write_text("\n".join(own))
+        print(f"   bodies of {id} differ: see {place.folder}/transcript-{id}.json and reference-{id}.json")
+
+
+def table(rows, arguments, machine):
+    lines = ["| method | setting | data | questions | bodies equal / total | answers equal | rankings equal | "
+             "paths equal |", "| --- | --- | --- | --- | --- | --- | --- | --- |"]
+    for row in rows:
+        lines.append(f"| `{row.method}` | {row.setting} | {row.data} | {row.questions} | "
+                     f"{row.bodies[0]} / {row.bodies[1]} | {row.answers} | {row.rankings} | {row.paths} |")
+    version = subprocess.run([arguments.hopeval, "--version"], capture_output=True, text=True).stdout.strip()
+    head = (f"{datetime.date.today()}, {version}, {machine}. Bodies are those of both logs; total is the union of both "
+            "multisets.\n\n")
+    return head + "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--hopeval", required=True)
+    parser.add_argument("--work", required=True, type=pathlib.Path)
+    parser.add_argument("--data")
+    parser.add_argument("--datasets", default="world")
+    parser.add_argument("--questions", type=int, default=50)
+    parser.add_argument("--passages", type=int, default=5000)
+    parser.add_argument("--only", default="", help="settings whose `METHOD SETTING` begins so; several with `|`")
+    parser.add_argument("--explain", type=int, default=2)
+    parser.add_argument("--model", choices=["simulated", "babbling"], default="simulated")
+    parser.add_argument("--control", action="store_true", help="the reference has another parameter: must differ")
+    parser.add_argument("--out", type=pathlib.Path)
+    arguments = parser.parse_args()
+    arguments.work = arguments.work.resolve()
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for data in arguments.datasets.split(","):
+        servers = servers_of(data, arguments)
+        for method, setting, settings in SETTINGS:
+            if f"{method} {setting}".startswith(tuple(arguments.only.split("|"))):
+                rows.append(compare(data, method, setting, settings, servers, arguments))
+        for server in servers:
+            server.stop()
+    if arguments.out:
+        arguments.out.write_text(table(rows, arguments, simulated_runs.load()), encoding="utf-8")
+    return 0 if rows and all(row.whole() for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
