@@ -188,7 +188,7 @@ impl SegmentWriter {
     /// The creation of the next segment. An answer that was computed again must count before the one that was found,
     /// also if the clock of that one's host is ahead, or this one's was put back.
     fn created_ms(&mut self) -> u64 {
-        self.latest_ms = now_ms().max(self.latest_ms + 1);
+        self.latest_ms = now_ms().max(self.latest_ms.saturating_add(1));
         self.latest_ms
     }
 
