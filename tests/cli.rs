@@ -500,6 +500,15 @@ fn official_figures_are_reproduced() {
     }
 }
 
+#[test]
+fn a_log_tells_what_happened() {
+    let dir = tiny_job();
+    let output = run(hopeval(dir.path(), &["run", "job.toml"]).env("RUST_LOG", "info"));
+    let said = String::from_utf8(output.stderr).unwrap();
+    let events = ["the corpus is built", "an index is built", "the run is made", "committed", "the tables are written"];
+    assert!(events.iter().all(|event| said.contains(event)), "{said}");
+}
+
 /// A job that takes a while: many small cohorts, few questions in flight.
 const LONG: &str = r#"
 name = "long"

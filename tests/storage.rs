@@ -9,7 +9,7 @@ mod faulty_s3;
 mod harness;
 
 use faulty_s3::FaultyServer;
-use harness::{hopeval, run, succeed, wait_for};
+use harness::{hopeval, kill_after_records, run, succeed, wait_for};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -39,6 +39,10 @@ fn run_job(server: &FaultyServer, dir: &Path, patience: &str) -> Command {
 /// The figures of a run, without what belongs to it alone.
 fn figures(out: &str) -> serde_json::Value {
     serde_json::from_str::<serde_json::Value>(out).unwrap()["measures"].clone()
+}
+
+fn run_id(out: &str) -> String {
+    serde_json::from_str::<serde_json::Value>(out).unwrap()["run"].as_str().unwrap().to_owned()
 }
 
 #[track_caller]
@@ -75,9 +79,7 @@ fn faults_that_pass_change_no_figure() {
 fn missing_rights_are_final_on_every_path() {
     let server = FaultyServer::start();
     let dir = tempfile::tempdir().unwrap();
-    let made = succeed(&mut run_job(&server, dir.path(), "60"));
-    let made: serde_json::Value = serde_json::from_str(&made).unwrap();
-    let made = made["run"].as_str().unwrap();
+    let made = &run_id(&succeed(&mut run_job(&server, dir.path(), "60")));
     // Each order denies other requests first: all, the questions' put, the record's, the log's, parts, tables.
     for path in ["", "&path=questions.parquet", "&path=run.json", "&path=/log/", "&path=outcomes", "&path=tables"] {
         server.order(&format!("403&method=PUT{path}"));
@@ -115,13 +117,14 @@ fn faults_that_do_not_pass_in_time_are_resumable_on_every_path() {
 fn a_run_that_could_not_be_made_in_time_is_resumable() {
     let server = FaultyServer::start();
     let dir = tempfile::tempdir().unwrap();
-    let reference = figures(&succeed(&mut run_job(&server, dir.path(), "60")));
+    let reference = succeed(&mut run_job(&server, dir.path(), "60"));
     for path in ["questions.parquet", "run.json"] {
         server.order(&format!("500&method=PUT&path={path}"));
         assert_ends(&run(&mut run_job(&server, dir.path(), "0")), 75, &["500"]);
         assert!(server.order("none") > 0, "{path}: no request met it");
         let out = succeed(&mut server.hopeval(dir.path(), &["resume", "latest", "--json"]));
-        assert_eq!(figures(&out), reference, "{path}");
+        assert_eq!(figures(&out), figures(&reference), "{path}");
+        assert_ne!(run_id(&out), run_id(&reference), "{path}: the new run is the latest");
     }
 }
 
@@ -185,4 +188,19 @@ fn a_reader_of_an_export_may_go_away() {
     let output = export.stdout(writer).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
     assert_ends(&output, 141, &[]);
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Live figures are for people: a run does without them.
+#[test]
+fn live_figures_that_cannot_be_written_end_no_run() {
+    let dir = tempfile::tempdir().unwrap();
+    harness::world_job(dir.path());
+    let store = dir.path().join("hopeval-store");
+    kill_after_records(&mut hopeval(dir.path(), &["run", "job.toml", "--workers", "1"]), &store, 3);
+    let run_folder = std::fs::read_dir(store.join("runs")).unwrap().next().unwrap().unwrap().path();
+    let live = run_folder.join("live.json");
+    let _ = std::fs::remove_file(&live);
+    std::fs::create_dir_all(live.join("in the way")).unwrap();
+    let output = run(&mut hopeval(dir.path(), &["resume", "latest"]));
+    assert_ends(&output, 0, &["the live figures are not updated"]);
 }

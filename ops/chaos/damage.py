@@ -125,6 +125,7 @@ KINDS = [
     (r"store/runs/.*/live.json", "live table"), (r"store/.*journal/", "journal segment"),
     (r"store/selections/", "selection"), (r"cache/corpora/", "corpus"), (r"cache/indexes/", "index"),
     (r"cache/models/", "unpacked model"), (r"cache/worlds/", "generated world"),
+    (r"cache/checks/", "mark of a compared file"),
 ]
 
 

@@ -85,6 +85,7 @@ impl JournalWriter {
             store: store.clone(),
             writer_id,
             durable: answer_index.durable_segments(),
+            latest_ms: answer_index.latest_ms(),
             open: Arc::clone(&counts.open),
             writing: Arc::clone(&writing),
             merges,
@@ -174,6 +175,8 @@ struct SegmentWriter {
     store: Store,
     writer_id: WriterId,
     durable: DurableSegments,
+    /// The latest creation of a segment that was found or written.
+    latest_ms: u64,
     open: Arc<AtomicUsize>,
     /// Its own share of `open`.
     writing: Arc<AtomicUsize>,
@@ -182,11 +185,19 @@ struct SegmentWriter {
 }
 
 impl SegmentWriter {
-    fn write_segments(self, receiver: &Receiver<SegmentWrite>) {
+    /// The creation of the next segment. An answer that was computed again must count before the one that was found,
+    /// also if the clock of that one's host is ahead, or this one's was put back.
+    fn created_ms(&mut self) -> u64 {
+        self.latest_ms = now_ms().max(self.latest_ms.saturating_add(1));
+        self.latest_ms
+    }
+
+    fn write_segments(mut self, receiver: &Receiver<SegmentWrite>) {
         for (seq, (records, run_only, ticket, share)) in receiver.iter().enumerate() {
             let folder = if run_only { layout::run_journal(&self.writer_id.run) } else { layout::JOURNAL.to_owned() };
+            let created_ms = self.created_ms();
             let WriterId { run, generation, worker } = &self.writer_id;
-            let name = layout::segment_name(&folder, now_ms(), run, *generation, *worker, seq as u64);
+            let name = layout::segment_name(&folder, created_ms, run, *generation, *worker, seq as u64);
             let keys = records.iter().map(|(key, ..)| *key).collect();
             let entries = records
                 .into_iter()

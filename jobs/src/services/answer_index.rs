@@ -22,6 +22,8 @@ struct AnswerIndexState {
     durable: DurableSegments,
     /// Segments that earlier generations of the run have left to this worker's merges.
     left: Vec<FoundSegment>,
+    /// The latest creation of a segment that was found.
+    latest_ms: u64,
 }
 
 /// Durable segments, each with its keys: from the writing thread to the worker.
@@ -51,8 +53,10 @@ impl AnswerIndex {
             tracing::warn!(error = %damaged, "a journal segment is left out; what it holds is computed again");
         }
         let left = share_left(journal.found(), run, index, workers);
+        let latest_ms = journal.latest_ms();
         journal.forget_found();
-        let state = AnswerIndexState { journal, recent: FxHashMap::default(), durable: Arc::default(), left };
+        let state =
+            AnswerIndexState { journal, recent: FxHashMap::default(), durable: Arc::default(), left, latest_ms };
         Ok(Self(Rc::new(RefCell::new(state))))
     }
 
@@ -74,6 +78,11 @@ impl AnswerIndex {
     /// The segments that earlier generations have left to this worker's merges, once.
     pub(crate) fn take_left(&self) -> Vec<FoundSegment> {
         std::mem::take(&mut self.0.borrow_mut().left)
+    }
+
+    /// The latest creation of a segment that was found when the index was opened, in milliseconds since 1970.
+    pub(crate) fn latest_ms(&self) -> u64 {
+        self.0.borrow().latest_ms
     }
 
     /// A response computed and not durable yet.

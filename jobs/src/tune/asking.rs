@@ -76,7 +76,8 @@ impl<'a> JournalledAsker<'a> {
         }
         self.computed += missing.len() as u64;
         if !entries.is_empty() {
-            let name = layout::segment_name(layout::JOURNAL, now_ms(), &self.author, 0, 0, self.segments);
+            let created_ms = now_ms().max(self.journal.latest_ms().saturating_add(1));
+            let name = layout::segment_name(layout::JOURNAL, created_ms, &self.author, 0, 0, self.segments);
             self.segments += 1;
             self.journal.add_segment(&write_segment(self.store, &name, entries)?);
         }

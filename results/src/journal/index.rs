@@ -187,6 +187,12 @@ impl Journal {
         &self.found
     }
 
+    /// The latest creation that a name of [`Journal::found`] tells, in milliseconds since 1970. Clocks of hosts differ:
+    /// what was found may be of a later time than now.
+    pub fn latest_ms(&self) -> u64 {
+        self.found.iter().map(|found| found.name.id.created_ms).max().unwrap_or(0)
+    }
+
     /// Forgets [`Journal::found`]: a large journal has many names.
     pub fn forget_found(&mut self) {
         self.found = Vec::new();

@@ -33,8 +33,8 @@ impl Segment {
 
 /// Writes `entries` as the segment `name` (see [`crate::layout::segment_name`]) and returns when it is durable.
 ///
-/// Entries are sorted by bucket and key; of several entries with one key, the first is kept. The bytes depend on the
-/// kept entries alone.
+/// Entries are sorted by bucket and key; of several entries with one key, the last is kept: a request is only answered
+/// again if its answer was unusable. The bytes depend on the kept entries alone.
 ///
 /// # Errors
 /// A bucket out of range, a value of 1 GiB or more, or an error of the store; then the segment may exist or not.
@@ -42,6 +42,7 @@ pub fn write_segment(store: &Store, name: &str, mut entries: Vec<JournalEntry>) 
     if let Some(entry) = entries.iter().find(|entry| entry.bucket >= BUCKETS) {
         return Err(JournalError::Bucket { found: entry.bucket });
     }
+    entries.reverse();
     entries.sort_by_key(|entry| (entry.bucket, entry.key));
     entries.dedup_by(|next, kept| (next.bucket, next.key) == (kept.bucket, kept.key));
     let (bytes, rows) = encode_segment(&entries)?;

@@ -95,7 +95,7 @@ fn later_segments_win_unless_others_are_preferred() {
     let store = memory();
     let run_folder = layout::run_journal("run");
     let in_run = layout::segment_name(&run_folder, 4, "run", 1, 0, 0);
-    write_segment(&store, &name(3), vec![entry(1, "third"), entry(1, "not kept")]).unwrap();
+    write_segment(&store, &name(3), vec![entry(1, "not kept"), entry(1, "third")]).unwrap();
     write_segment(&store, &name(2), vec![entry(1, "second")]).unwrap();
     write_segment(&store, &in_run, vec![entry(1, "fourth, in the run")]).unwrap();
     assert_eq!(get(&open(&store), &key(1)).unwrap(), "third");
@@ -298,7 +298,7 @@ proptest! {
         let mut expected: BTreeMap<u64, &[u8]> = BTreeMap::new();
         for wanted in [true, false] {
             for (entries, _) in segments.iter().rev().filter(|(_, prefer)| *prefer == wanted) {
-                for (n, value) in entries {
+                for (n, value) in entries.iter().rev() {
                     expected.entry(*n).or_insert(value);
                 }
             }

@@ -105,3 +105,18 @@ fn a_folder_that_gives_no_answer_is_an_error_after_a_time_limit() {
     store.put("well", Bytes::from_static(b"x")).unwrap();
     assert_eq!(store.get("well").unwrap(), "x");
 }
+
+/// A client of a network file system may remember for a while that there is no such file.
+#[test]
+fn an_object_that_appears_late_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().to_str().unwrap()).unwrap();
+    let late = folder.path().join("late");
+    std::os::unix::fs::symlink(&late, folder.path().join("object")).unwrap();
+    let winner = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        std::fs::write(late, "theirs").unwrap();
+    });
+    assert_eq!(store.put_or_get("object", &Bytes::from_static(b"ours")).unwrap().unwrap(), "theirs");
+    winner.join().unwrap();
+}

@@ -34,9 +34,9 @@ fn segments_are_those_of_the_golden_file() {
     let entries = vec![
         entry(4095, 9, b"last"),
         entry(0, 2, b""),
-        entry(7, 3, b"short"),
+        entry(7, 3, b"the same key before"),
         entry(7, 1, &noise),
-        entry(7, 3, b"the same key again"),
+        entry(7, 3, b"short"),
     ];
     let segment = write_segment(&store, "full", entries).unwrap();
     write_segment(&store, "empty", Vec::new()).unwrap();

@@ -6,6 +6,8 @@ use crate::write_backlog::WriteBacklog;
 use hopeval_methods::{Answer, FailureKind, RequestKind, Response, ServiceName};
 use hopeval_operators::flush::Flush;
 use hopeval_operators::persist::persist;
+use hopeval_operators::ticket::TicketBox;
+use hopeval_results::Journal;
 use hopeval_results::journal::scan_segment;
 use hopeval_results::store::SimulatedFate;
 use std::collections::BTreeMap;
@@ -109,4 +111,27 @@ fn a_busy_writer_queues_no_segments() {
     let written = writes.load(Ordering::SeqCst);
     assert!(written <= 7, "3 s of answers, 0.6 s a write: {written}");
     assert!(waited.iter().all(|&ms| ms < 600 * 2 + 400 + 400), "at most two writes: {waited:?}");
+}
+
+/// The clock of the host that wrote the unusable answer is an hour ahead.
+#[test]
+fn an_answer_computed_again_counts_before_the_one_that_was_found() {
+    let store = Store::open("memory:").unwrap();
+    let again = record("free", 1);
+    let (key, bucket) = (results_key(&again.key), again.bucket);
+    let ahead = layout::segment_name(layout::JOURNAL, now_ms() + 3_600_000, "other", 1, 0, 0);
+    write_segment(&store, &ahead, vec![JournalEntry { bucket, key, bytes: "unusable".into() }]).unwrap();
+    let answer_index = AnswerIndex::open(&store, "run", 0, 1, &BTreeSet::new()).unwrap();
+    let writer_id = WriterId { run: "run".to_owned(), generation: 1, worker: 0 };
+    let counts = WriteCounts { open: Arc::default(), backlog: WriteBacklog::unbounded() };
+    let mut writer =
+        JournalWriter::new(&store, writer_id, answer_index, counts, RunFault::default(), BTreeSet::new()).unwrap();
+    writer.accept_items(0, &mut vec![again]);
+    let tickets = TicketBox::<Receipt>::default();
+    let due = DueWrites { complete: 1, advanced: true, flush: false };
+    writer.begin_writes(due, &mut || tickets.new_ticket(0));
+    assert!(matches!(tickets.wait_for(1, Duration::from_secs(60)).unwrap()[..], [(0, Some(_))]));
+    let journal = Journal::open(&store, &[layout::JOURNAL.to_owned()], &|_| true, &BTreeSet::new()).unwrap();
+    let value = journal.read(&[journal.locate(&key).unwrap()]).remove(0).unwrap();
+    assert_ne!(value, "unusable", "every later run would compute it again");
 }
