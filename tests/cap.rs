@@ -131,9 +131,11 @@ fn a_cap_is_never_exceeded_and_a_higher_one_goes_on() {
         let id = only_run(&dir.join(store)).unwrap();
         let spent = capped.summary().money;
         assert!(spent <= cap && spent > 0.9 * cap, "{spent} of {cap}");
-        // Nothing more is sent, and nothing of the cap is committed.
+        // Bounds of calls that were in flight are settled by now: what they left over may be used, and no more. Nothing of
+        // the cap is committed.
         must_reach_cap(&mut resume(dir, store, &id, &[]));
-        assert_eq!(capped.summary().money, spent);
+        let spent = capped.summary().money;
+        assert!(spent <= cap, "{spent} of {cap}");
         let live = document(&mut hopeval(dir, &["show", &id, "--store", store, "--cache", "cache", "--json"]));
         assert_close(&incurred(&live)["money"], spent);
         assert_close(&incurred(&live)["unanswered_money"], 0.0);
