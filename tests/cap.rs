@@ -131,8 +131,8 @@ fn a_cap_is_never_exceeded_and_a_higher_one_goes_on() {
         let id = only_run(&dir.join(store)).unwrap();
         let spent = capped.summary().money;
         assert!(spent <= cap && spent > 0.9 * cap, "{spent} of {cap}");
-        // Bounds of calls that were in flight are settled by now: what they left over may be used, and no more. Nothing of
-        // the cap is committed.
+        // Bounds of calls that were in flight are settled by now: what they left over may be used, and no more.
+        // Nothing of the cap is committed.
         must_reach_cap(&mut resume(dir, store, &id, &[]));
         let spent = capped.summary().money;
         assert!(spent <= cap, "{spent} of {cap}");

@@ -84,8 +84,9 @@ def main() -> None:
             processor.append(after.children_user + after.children_system - before.children_user
                              - before.children_system)
         lines = sum("small" in line for line in listed.stdout.splitlines())
-    print(f"{arguments.runs} runs, {lines} listed: fastest {min(walls):.2f} s, median {statistics.median(walls):.2f} s, "
-          f"processor time of the fastest {processor[walls.index(min(walls))]:.2f} s")
+    wall = f"fastest {min(walls):.2f} s, median {statistics.median(walls):.2f} s"
+    spent = processor[walls.index(min(walls))]
+    print(f"{arguments.runs} runs, {lines} listed: {wall}, processor time of the fastest {spent:.2f} s")
     if lines != arguments.runs:
         sys.exit(f"error: {lines} of {arguments.runs} runs were listed\n{listed.stdout[:2000]}")
 
