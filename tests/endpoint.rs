@@ -326,6 +326,70 @@ fn paid_answers_outlive_kills_signals_and_refusals() {
     }
 }
 
+#[test]
+fn a_server_that_changes_is_reported_as_drift() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let server = server(FaultSettings::default());
+    change_latency(&server, 40.0);
+    // Few calls at once, so that answers of both systems are in the run.
+    let mut command = run_job(dir, &server.base_url(), "concurrency = 2", "store", &[]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for("answers", || (server.summary().answered >= 4).then_some(()));
+    let changed = SimulationSettings { fingerprint: "another".to_owned(), ..server.settings() };
+    server.change(changed).unwrap();
+    change_latency(&server, 0.0);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", words(&output));
+
+    let shown = words(&run(&mut hopeval(dir, &["costs", "latest", "--store", "store", "--cache", "cache"])));
+    let warning = "warning: `llm` answered as several models (model, fingerprint, answers): ";
+    let (_, models) = shown.split_once(warning).unwrap_or_else(|| panic!("{shown}"));
+    let models = models.lines().next().unwrap();
+    let answers = |fingerprint: &str| -> u64 {
+        let named = models.split(", ").find(|named| named.starts_with(&format!("simulated-llm {fingerprint} ")));
+        named.unwrap_or_else(|| panic!("{fingerprint}: {models}")).rsplit(' ').next().unwrap().parse().unwrap()
+    };
+    let (before, after) = (answers("simulated"), answers("another"));
+    assert!(before >= 4 && after > 0, "{models}");
+    assert_eq!(before + after, server.summary().answered, "{models}");
+}
+
+#[test]
+fn a_probe_asks_few_questions_once_and_says_what_all_cost() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let server = server(FaultSettings::default());
+    std::fs::write(dir.join("job.toml"), job(&server.base_url(), "")).unwrap();
+    let plan = |more: &[&str]| {
+        let arguments = ["plan", "job.toml", "--store", "store", "--cache", "cache", "--json"];
+        document(hopeval(dir, &[&arguments, more].concat()).env("SIMULATED_KEY", KEY))
+    };
+    // A plan spends nothing.
+    assert!(plan(&[]).get("probe").is_none());
+    assert_eq!(server.summary().calls, 0);
+
+    let probed = plan(&["--probe", "8"])["probe"].clone();
+    let asked = server.summary();
+    assert!(asked.calls >= 8 && asked.repeated_answers == 0, "{asked:?}");
+    assert_eq!((&probed["sampled"], &probed["questions"], &probed["drawn"]), (&8.into(), &24.into(), &true.into()));
+    let number = |value: &serde_json::Value| value.as_f64().unwrap_or_else(|| panic!("{probed}"));
+    let money = &probed["services"]["llm"]["money"];
+    let (low, expected, high) = (number(&money["low"]), number(&money["expected"]), number(&money["high"]));
+    assert!(low <= expected && expected <= high, "{probed}");
+
+    // The same probe asks nothing again, and the run pays only for what the probe did not ask.
+    assert_eq!(plan(&["--probe", "8"])["probe"]["services"], probed["services"]);
+    assert_eq!(server.summary().calls, asked.calls);
+    let found = document(&mut run_job(dir, &server.base_url(), "", "store", &[]));
+    let all = server.summary();
+    assert_eq!(all.repeated_answers, 0, "{all:?}");
+    let rows = found["cost"].as_array().unwrap();
+    let attributed = rows.iter().filter(|row| row["configuration"] == "efficientrag" && row["service"] == "llm");
+    let paid: f64 = attributed.map(|row| number(&row["money"])).sum();
+    assert!((low..=high).contains(&paid), "{paid} {probed}");
+}
+
 /// The one run of a store.
 fn only_run(store: &Path) -> String {
     let mut runs = std::fs::read_dir(store.join("runs")).unwrap().flatten();

@@ -73,6 +73,7 @@ impl SimulatedModel {
             kind,
             id,
             model,
+            fingerprint: settings.fingerprint.clone(),
             choices: vec![],
             items: vec![],
             tokens: CallTokens::default(),
@@ -360,8 +361,18 @@ fn list_reply(
         prompt += tokens;
     }
     let tokens = CallTokens { prompt, ..CallTokens::default() };
-    let (choices, prompt_logprobs) = (vec![], None);
-    Ok(SimulatedReply { kind, id, model, choices, items, tokens, shows_cached: false, prompt_logprobs, stream: None })
+    Ok(SimulatedReply {
+        kind,
+        id,
+        model,
+        fingerprint: settings.fingerprint.clone(),
+        choices: vec![],
+        items,
+        tokens,
+        shows_cached: false,
+        prompt_logprobs: None,
+        stream: None,
+    })
 }
 
 /// The words of a token. One that cuts a character has U+FFFD for it.

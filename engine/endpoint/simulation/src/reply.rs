@@ -21,6 +21,7 @@ pub(crate) struct SimulatedReply {
     pub(crate) kind: ReplyKind,
     pub(crate) id: String,
     pub(crate) model: String,
+    pub(crate) fingerprint: String,
     pub(crate) choices: Vec<ReplyChoice>,
     /// The entries of `data` or `results`.
     pub(crate) items: Vec<Value>,
@@ -59,8 +60,6 @@ pub(crate) struct StreamPiece {
     pub(crate) tokens: u64,
 }
 
-const FINGERPRINT: &str = "simulated";
-
 impl SimulatedReply {
     /// The document.
     pub(crate) fn document(&self) -> Value {
@@ -93,8 +92,8 @@ impl SimulatedReply {
 
     fn envelope(&self, object: &str, choices: &[Value]) -> Value {
         json!({
-            "id": self.id, "object": object, "created": 0, "model": self.model, "system_fingerprint": FINGERPRINT,
-            "choices": choices
+            "id": self.id, "object": object, "created": 0, "model": self.model,
+            "system_fingerprint": self.fingerprint, "choices": choices
         })
     }
 

@@ -14,6 +14,8 @@ pub struct SimulationSettings {
     pub seed: u64,
     /// The names under which the model is listed and asked for. Other names get 404, unless the list is empty.
     pub models: Vec<String>,
+    /// The `system_fingerprint` of answers. Changed while a run goes on, it is drift.
+    pub fingerprint: String,
     /// If set, calls without `Authorization: Bearer KEY` (or `api-key: KEY`) get 401.
     pub api_key: Option<String>,
     /// The model's context in tokens: prompt and answer.
@@ -55,6 +57,7 @@ impl Default for SimulationSettings {
         Self {
             seed: 0,
             models: vec!["simulated-llm".to_owned()],
+            fingerprint: "simulated".to_owned(),
             api_key: None,
             context_tokens: 32_768,
             overflow: OverflowDialect::Openai,
