@@ -136,21 +136,8 @@ impl<R: Row> TableReader<R> {
     /// # Errors
     /// A corrupt file, or an error of the store.
     pub fn read_groups(&self, groups: &[usize]) -> Result<Vec<R>, TableError> {
-        self.read_groups_where(groups, &|_| true)
-    }
-
-    /// The `wanted` rows of the given row groups, in the given order. The other rows are held for a batch only.
-    ///
-    /// # Errors
-    /// As [`TableReader::read_groups`].
-    pub fn read_groups_where(&self, groups: &[usize], wanted: &dyn Fn(&R) -> bool) -> Result<Vec<R>, TableError> {
-        let (start, bytes) = match (&self.whole, self.group_bytes(groups)?) {
-            (_, None) => return Ok(Vec::new()),
-            (Some(bytes), _) => (0, bytes.clone()),
-            (None, Some(range)) => (range.start, self.store.get_range(&self.name, range)?),
-        };
         let mut rows = Vec::new();
-        self.decode_groups(groups, start, bytes, wanted, &mut rows)?;
+        self.decode_fetched(self.fetch_groups(groups)?, &|_| true, &mut rows)?;
         Ok(rows)
     }
 
@@ -183,25 +170,14 @@ impl<R: Row> TableReader<R> {
         wanted: &dyn Fn(&R) -> bool,
         rows: &mut Vec<R>,
     ) -> Result<(), TableError> {
-        if fetched.groups.is_empty() {
+        let FetchedGroups { groups, start, bytes } = fetched;
+        if groups.is_empty() {
             return Ok(());
         }
-        self.decode_groups(&fetched.groups, fetched.start, fetched.bytes, wanted, rows)
-    }
-
-    /// Decodes row groups from `bytes`, which begin at `start` of the file.
-    fn decode_groups(
-        &self,
-        groups: &[usize],
-        start: u64,
-        bytes: Bytes,
-        wanted: &dyn Fn(&R) -> bool,
-        rows: &mut Vec<R>,
-    ) -> Result<(), TableError> {
         let corrupt = |source| TableError::reading(&self.path, source);
         let window = FileWindow { store: &self.store, name: &self.name, size: self.size, start, bytes }.into_fixed();
         let batches = ParquetRecordBatchReaderBuilder::new_with_metadata(window, self.metadata.clone())
-            .with_row_groups(groups.to_vec())
+            .with_row_groups(groups)
             .with_batch_size(BATCH_ROWS)
             .build()
             .map_err(corrupt)?;
