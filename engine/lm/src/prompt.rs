@@ -50,6 +50,23 @@ pub enum LengthLimit {
     Tokens(usize),
     /// Words between white space.
     Words(usize),
+    /// Pieces between single spaces: two spaces have an empty one between them (Python's `text.split(" ")`).
+    SpacedWords(usize),
+}
+
+impl LengthLimit {
+    /// The byte behind the last word of `text` within a limit of words; `None` for one of tokens.
+    pub fn words_end(self, text: &str) -> Option<usize> {
+        match self {
+            Self::Tokens(_) => None,
+            Self::Words(most) => {
+                let last = text.split_whitespace().take(most).last();
+                Some(last.map_or(0, |word| word.as_ptr() as usize + word.len() - text.as_ptr() as usize))
+            }
+            Self::SpacedWords(0) => Some(0),
+            Self::SpacedWords(most) => Some(text.match_indices(' ').nth(most - 1).map_or(text.len(), |(at, _)| at)),
+        }
+    }
 }
 
 /// A rule for a prompt that is too long.

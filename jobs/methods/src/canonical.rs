@@ -380,6 +380,7 @@ impl Canonical for LengthLimit {
         match self {
             Self::Tokens(tokens) => write_object(&[("tokens", tokens)], out),
             Self::Words(words) => write_object(&[("words", words)], out),
+            Self::SpacedWords(words) => write_object(&[("spaced_words", words)], out),
         }
     }
 }

@@ -177,7 +177,7 @@ impl FewShotPrompt {
 impl FewShotForm {
     /// Appends the parts of a passage: its heading, its text, which may be cut, and the space behind it.
     pub(crate) fn append_passage(&self, builder: &mut PromptBuilder, shown: &ShownPassage) {
-        let limit = self.shown_words.map(LengthLimit::Words);
+        let limit = self.shown_words.map(LengthLimit::SpacedWords);
         builder.separate_text(&format!("{}{}\n", self.title_label, shown.title), None);
         match shown.passage {
             Some(passage) => builder.passage(passage, PassageForm::Text, limit),
@@ -336,7 +336,7 @@ pub(crate) const SHOWN_WORDS: ParameterInfo = ParameterInfo {
     name: "shown_words",
     values: "integer, or nothing for all",
     default: Some("null"),
-    documentation: "Words of a passage that a prompt shows; the code shows 350.",
+    documentation: "Words of a passage that a prompt shows, as pieces between single spaces; the code shows 350.",
 };
 
 pub(crate) const CONTEXT_TOKENS: ParameterInfo = ParameterInfo {

@@ -140,6 +140,11 @@ impl ServiceUse {
         self.needs.push(ability);
         self
     }
+
+    /// The same, with the promise of JSON objects if `promised`.
+    pub(crate) fn with_json_if(self, promised: bool) -> Self {
+        if promised { self.with_need(ServiceAbility::Json) } else { self }
+    }
 }
 
 /// An ability of a service that generates, beyond answering at all.

@@ -101,6 +101,7 @@ impl Display for LengthLimit {
         match self {
             LengthLimit::Tokens(tokens) => write!(f, "{tokens} tokens"),
             LengthLimit::Words(words) => write!(f, "{words} words"),
+            LengthLimit::SpacedWords(words) => write!(f, "{words} words between single spaces"),
         }
     }
 }

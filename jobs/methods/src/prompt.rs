@@ -107,8 +107,11 @@ pub enum PassageForm {
 pub enum LengthLimit {
     /// Tokens of the model's tokenizer.
     Tokens(u32),
-    /// Words between spaces.
+    /// Words between white space.
     Words(u32),
+    /// Pieces between single spaces, where two spaces have an empty one between them: Python's `text.split(" ")`, as
+    /// IRCoT's code counts.
+    SpacedWords(u32),
 }
 
 /// A rule for too long a prompt.

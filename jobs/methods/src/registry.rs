@@ -184,7 +184,26 @@ mod tests {
                 resolved,
                 "resolving again changes nothing"
             );
-            assert_eq!(build_method(info.kind, &required_parameters(info), &SETTING).unwrap().kind(), info.kind);
+            let built = |parameters: &Value| build_method(info.kind, parameters, &SETTING).unwrap();
+            let (given, recorded) = (built(&required_parameters(info)), built(&resolved));
+            assert_eq!(given.kind(), info.kind);
+            assert_eq!(recorded.wording(), given.wording(), "{}: a record's prompts have the same origin", info.kind);
+        }
+    }
+
+    #[test]
+    fn records_show_the_prompts_in_use() {
+        for (kind, prompts) in [
+            ("decompose", &["decomposition_prompt", "prompt"][..]),
+            ("iter_retgen", &["prompt"]),
+            ("react", &["prompt"]),
+            ("self_ask", &["prompt"]),
+        ] {
+            let info = method_kinds().iter().find(|info| info.kind == kind).unwrap();
+            let resolved = resolve_parameters(kind, &required_parameters(info), &SETTING).unwrap();
+            for name in prompts {
+                assert!(resolved[name].as_str().is_some_and(|text| text.contains("{question}")), "{kind}: {name}");
+            }
         }
     }
 

@@ -399,6 +399,13 @@ pub enum TextFormat {
     Schema(String),
 }
 
+impl TextFormat {
+    /// A JSON object if `promised`, else anything.
+    pub(crate) fn json_if(promised: bool) -> Self {
+        if promised { Self::Json } else { Self::Text }
+    }
+}
+
 /// The best place to answer a request. Requests that share work meet there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Affinity {

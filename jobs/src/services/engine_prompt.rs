@@ -39,6 +39,7 @@ fn engine_limit(limit: LengthLimit) -> engine::LengthLimit {
     match limit {
         LengthLimit::Tokens(tokens) => engine::LengthLimit::Tokens(tokens as usize),
         LengthLimit::Words(words) => engine::LengthLimit::Words(words as usize),
+        LengthLimit::SpacedWords(words) => engine::LengthLimit::SpacedWords(words as usize),
     }
 }
 

@@ -1,7 +1,7 @@
 """IRCoT (Trivedi et al., 2023, section 3): retrieval with each sentence of a chain of thought, then a reader.
 
 Retrieve with the question; then, in turns, the first sentence that the model writes over the passages so far, and a
-retrieval with it. The chain ends with a sentence that has `answer is`, with an empty sentence, or after `max_steps`.
+retrieval with it. The chain ends with a sentence that has `answer is:`, with an empty sentence, or after `max_steps`.
 A reader answers from all passages, without the chain; with `read = "none"` the chain's own answer is taken (appendix
 F).
 """
@@ -13,14 +13,15 @@ import title_scope
 
 DEFAULTS = {
     "retriever": "bm25", "k": 4, "read": "cot", "max_steps": 8, "max_passages": 15, "query": "last_sentence",
+    "end": "words",
     "demonstrations": "hopeval:multihop", "demonstration_ids": None, "distractors": 2, "instruction": "",
     "reading_instruction": "", "title_label": "Wikipedia Title: ", "title_retriever": None, "titles": 3,
     "title_prompt": None, "query_words": "all", "shown_words": None, "longest_passage": None, "near_duplicates": None,
     "context_tokens": None, "max_tokens": 300,
 }
 CODE = {
-    "max_steps": 10, "query": "last_fact", "query_words": "without_question_words", "shown_words": 350,
-    "longest_passage": 600, "near_duplicates": 90,
+    "max_steps": 10, "query": "last_fact", "end": "pattern", "query_words": "without_question_words",
+    "shown_words": 350, "longest_passage": 600, "near_duplicates": 90,
 }
 SUM = re.compile(r"\d+(\.\d+)? [+-] \d+(\.\d+)? = \d+(\.\d+)?")
 
@@ -32,9 +33,9 @@ def concludes(sentence):
 
 
 def ends(sentence, parameters):
-    """Whether the chain ends. Section 3.1: a sentence with the string `answer is:` (`end = "string"`). The authors'
-    code: the pattern that finds the answer, which wants a space behind; hopeval has it in both settings."""
-    if parameters.get("end", "pattern") == "string":
+    """Whether the chain ends. Section 3.1: a sentence with the words `answer is:` (`end = "words"`). The authors' code:
+    the pattern that finds the answer, which wants a space behind (`end = "pattern"`)."""
+    if parameters["end"] == "words":
         return "answer is:" in sentence
     return shared.stated_answer(" " + sentence) is not None
 
@@ -61,7 +62,8 @@ def answer(question, tools, parameters):
         prompt = reason.prompt(question.text, collected.texts, chain, pinned)
         written = tools.server.write(prompt, parameters["max_tokens"], stop=["\n"])
         sentence = (shared.sentences(written) or [""])[0]
-        chain += [sentence] if sentence else []
+        # The authors' code keeps an empty sentence, too.
+        chain += [sentence] if sentence or parameters["end"] == "pattern" else []
         if not sentence or ends(sentence, parameters) or len(chain) == parameters["max_steps"]:
             break
         text = next_query(question, chain, parameters)

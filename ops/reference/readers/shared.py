@@ -219,10 +219,11 @@ def attempts(parameters):
 def drawn_object(tools, parameters, read, **request):
     """What `read` makes of the first JSON object that it accepts, over the draws; none if there is none.
 
-    hopeval asks the server for a JSON object wherever a prompt does; papers and authors' code leave it to the prompt.
+    Papers and authors' code leave it to the prompt; with `json` the server is asked for a JSON object, too.
     """
     for draw in range(attempts(parameters)):
-        request |= {"temperature": parameters["temperature"], "draw": draw, "json_object": True}
+        json_object = parameters.get("json", False)
+        request |= {"temperature": parameters["temperature"], "draw": draw, "json_object": json_object}
         text = tools.server.write(**request)
         for value in json_values(text, parameters["answer_json"]):
             made = read(value)
@@ -260,14 +261,9 @@ def union(lists):
 
 def first_words(text, parameters):
     """The first `shown_words` of a text. IRCoT's code counts the pieces between single spaces, so that two spaces make
-    an empty word (`word_gaps = "single"`); hopeval counts words."""
+    an empty word."""
     most = parameters.get("shown_words")
-    if most is None:
-        return text
-    if parameters.get("word_gaps", "runs") == "single":
-        return " ".join(text.split(" ")[:most])
-    words = list(re.finditer(r"\S+", text))
-    return text if len(words) <= most else text[:words[most - 1].end()]
+    return text if most is None else " ".join(text.split(" ")[:most])
 
 
 class FewShot:

@@ -68,9 +68,11 @@ fn truncate_part(tokenizer: &Tokenizer, part: &PromptPart) -> Result<(String, us
     match part.truncate {
         None => Ok((part.text.clone(), 0)),
         Some(LengthLimit::Tokens(most)) => tokenizer.shorten(&part.text, most),
-        Some(LengthLimit::Words(most)) => {
-            let end = end_of_words(&part.text, most);
-            if part.text[end..].trim().is_empty() {
+        Some(limit @ (LengthLimit::Words(_) | LengthLimit::SpacedWords(_))) => {
+            let end = limit.words_end(&part.text).unwrap_or(part.text.len());
+            let rest = &part.text[end..];
+            // Spaces behind the last word are no further word, but for the rule that counts every space.
+            if rest.is_empty() || matches!(limit, LengthLimit::Words(_)) && rest.trim().is_empty() {
                 return Ok((part.text.clone(), 0));
             }
             let kept = part.text[..end].to_owned();
@@ -79,13 +81,6 @@ fn truncate_part(tokenizer: &Tokenizer, part: &PromptPart) -> Result<(String, us
             Ok((kept, lost))
         }
     }
-}
-
-/// The byte after the first `count` words of a text.
-fn end_of_words(text: &str, count: usize) -> usize {
-    let start = text.as_ptr() as usize;
-    let words = text.split_whitespace().take(count);
-    words.last().map_or(0, |word| word.as_ptr() as usize + word.len() - start)
 }
 
 /// A prompt during its assembly.
@@ -139,12 +134,9 @@ impl PromptAssembly<'_> {
         let begin: usize = self.texts[..part].iter().map(String::len).sum();
         let text = self.texts[part].clone();
         let own = self.joined.part_spans(&self.texts, part)?;
-        let least = match to {
-            LengthLimit::Tokens(least) => least.min(own.len()),
-            LengthLimit::Words(least) => {
-                let end = begin + end_of_words(&text, least);
-                own.iter().filter(|token| token.start < end).count()
-            }
+        let least = match (to, to.words_end(&text)) {
+            (LengthLimit::Tokens(least), _) => least.min(own.len()),
+            (_, end) => own.iter().filter(|token| token.start < begin + end.unwrap_or(0)).count(),
         };
         let is_last = self.texts[part + 1..].iter().all(String::is_empty);
         let mut kept = own.len();

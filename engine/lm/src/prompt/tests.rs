@@ -123,6 +123,15 @@ fn a_part_may_be_cut_to_words() {
     ask.parts[0].truncate = Some(LengthLimit::Words(3));
     let found = assemble(&GPT2, &ask, None, false).expect("it fits");
     assert_eq!((GPT2.decode(&found.ids, false), found.report.cut), ("one  two three end".to_owned(), vec![]));
+    // Between single spaces: "one", "", "two", "three", "".
+    for (most, shown) in
+        [(0, ""), (1, "one"), (2, "one "), (3, "one  two"), (4, "one  two three"), (5, "one  two three ")]
+    {
+        ask.parts[0].truncate = Some(LengthLimit::SpacedWords(most));
+        let found = assemble(&GPT2, &ask, None, false).expect("it fits");
+        assert_eq!(GPT2.decode(&found.ids, false), format!("{shown}end"), "{most}");
+        assert_eq!(found.report.cut.is_empty(), most == 5);
+    }
 }
 
 #[test]
@@ -138,7 +147,11 @@ fn what_cannot_be_done_is_refused_with_its_numbers() {
 }
 
 fn limits() -> impl Strategy<Value = LengthLimit> {
-    prop_oneof![(0..6_usize).prop_map(LengthLimit::Tokens), (0..4_usize).prop_map(LengthLimit::Words)]
+    prop_oneof![
+        (0..6_usize).prop_map(LengthLimit::Tokens),
+        (0..4_usize).prop_map(LengthLimit::Words),
+        (0..4_usize).prop_map(LengthLimit::SpacedWords),
+    ]
 }
 
 fn prompts() -> impl Strategy<Value = Prompt> {

@@ -73,20 +73,18 @@ struct DecomposeSettings {
 }
 
 impl DecomposeParameters {
-    fn decomposition_text(&self) -> &str {
-        let own = match self.mode {
-            DecomposeMode::Parallel => PARALLEL,
-            DecomposeMode::Sequential => SEQUENTIAL,
-        };
-        self.decomposition_prompt.as_deref().unwrap_or(own)
+    /// The project's own prompts of the mode: for the decomposition, and for the reader.
+    fn own_texts(&self) -> [&'static str; 2] {
+        match self.mode {
+            DecomposeMode::Parallel => [PARALLEL, READER],
+            DecomposeMode::Sequential => [SEQUENTIAL, STEP],
+        }
     }
 
-    fn reader_text(&self) -> &str {
-        let own = match self.mode {
-            DecomposeMode::Parallel => READER,
-            DecomposeMode::Sequential => STEP,
-        };
-        self.prompt.as_deref().unwrap_or(own)
+    /// The prompts in use, in the same order.
+    fn texts(&self) -> [&str; 2] {
+        let [decomposition, reader] = self.own_texts();
+        [self.decomposition_prompt.as_deref().unwrap_or(decomposition), self.prompt.as_deref().unwrap_or(reader)]
     }
 
     fn reply_prompt(&self, template: PromptTemplate) -> ReplyPrompt {
@@ -97,7 +95,7 @@ impl DecomposeParameters {
             max_tokens: self.max_tokens,
             temperature: self.temperature,
             attempts: self.attempts,
-            format: TextFormat::Json,
+            format: TextFormat::json_if(self.json),
         }
     }
 }
@@ -115,6 +113,12 @@ impl ConfigurableMethod for Decompose {
     const AS_CODE: &'static [(&'static str, &'static str)] =
         &[("temperature", "\"server\""), ("answer_json", "\"braces\"")];
 
+    fn complete_parameters(parameters: &mut DecomposeParameters) {
+        let [decomposition, reader] = parameters.own_texts();
+        parameters.decomposition_prompt.get_or_insert_with(|| decomposition.to_owned());
+        parameters.prompt.get_or_insert_with(|| reader.to_owned());
+    }
+
     fn new(parameters: DecomposeParameters, _: &MethodSetting) -> Result<Self, MethodError> {
         let counts = [
             ("k", parameters.k),
@@ -126,10 +130,11 @@ impl ConfigurableMethod for Decompose {
             at_least_one(KIND, name, value)?;
         }
         parameters.temperature.check(KIND)?;
+        let [decomposition, reader] = parameters.texts();
         let decomposition = parse_template(
             KIND,
             "decomposition_prompt",
-            parameters.decomposition_text(),
+            decomposition,
             &["question"],
             "must have {question} exactly once",
         )?;
@@ -140,7 +145,7 @@ impl ConfigurableMethod for Decompose {
                 "must have {knowledge}, {answered} and {question}, each once, in the sequential mode",
             ),
         };
-        let reader = parse_template(KIND, "prompt", parameters.reader_text(), fields, allowed)?;
+        let reader = parse_template(KIND, "prompt", reader, fields, allowed)?;
         let (decomposition, reader) = (parameters.reply_prompt(decomposition), parameters.reply_prompt(reader));
         let form = parameters.chunk.passage_form(&parameters.title_separator);
         let lines = PassageLines { form, context_tokens: parameters.context_tokens };
@@ -154,7 +159,7 @@ impl Method for Decompose {
     }
 
     fn version(&self) -> u32 {
-        1
+        2
     }
 
     fn context_mode(&self) -> ContextMode {
@@ -183,8 +188,8 @@ impl Method for Decompose {
 
     fn wording(&self) -> Option<PromptWording> {
         let parameters = &self.settings.parameters;
-        let own = parameters.decomposition_prompt.is_none() && parameters.prompt.is_none();
-        let text = serde_json::to_string(&[parameters.decomposition_text(), parameters.reader_text()]);
+        let own = parameters.texts() == parameters.own_texts();
+        let text = serde_json::to_string(&parameters.texts());
         let text = text.expect("texts can be written as JSON; this is a bug");
         Some(PromptWording { origin: if own { "hopeval" } else { "job" }.into(), text })
     }
@@ -195,9 +200,9 @@ impl Method for Decompose {
     }
 
     fn service_uses(&self) -> Vec<ServiceUse> {
-        let DecomposeParameters { retriever, generator, .. } = &self.settings.parameters;
+        let DecomposeParameters { retriever, generator, json, .. } = &self.settings.parameters;
         vec![
-            ServiceUse::new("generator", generator, RequestKind::Generate),
+            ServiceUse::new("generator", generator, RequestKind::Generate).with_json_if(*json),
             ServiceUse::new("retriever", retriever, RequestKind::Retrieve),
         ]
     }

@@ -14,7 +14,7 @@
 //! Mapped    | pages                            | Retrieved | retriever: Retrieve(question, k, within the pages)
 //! Retrieved | hits                             | Reasoned  | generator: Generate(passages, question, chain)
 //! (reason)  | nothing to retrieve              | Reasoned  | the same, without a retrieval before it
-//! Reasoned  | "answer is", empty, last step    | (read)    |
+//! Reasoned  | the `end`, empty, last step     | (read)    |
 //! Reasoned  | a sentence                       | Retrieved | retriever: Retrieve(sentence, k)
 //! (read)    | `read` is cot or direct          | Read      | reader: Generate(passages, question)
 //! (read)    | `read` is none                   | end       | ranked: the passages; answer: of the chain
@@ -23,10 +23,11 @@
 //! ```
 //!
 //! # Chain, query, answer
-//! Of a generated text only its first sentence is taken. The chain ends with a sentence that has `answer is`, with an
-//! empty one, and after `max_steps` sentences. Nothing is retrieved after its end, with a query without a word, or when
-//! `max_passages` are there. The answer stands behind the last `answer is`, else it is the whole text. Sentences,
-//! queries, titles and the reader's text are notes of the outcome.
+//! Of a generated text only its first sentence is taken. The chain ends with a sentence that has `answer is:` (the
+//! code: one with an answer behind `answer is`), with an empty one, and after `max_steps` sentences. Nothing is
+//! retrieved after its end, with a query without a word, or when `max_passages` are there. The answer stands behind the
+//! last `answer is`, else it is the whole text. Sentences, queries, titles and the reader's text are notes of the
+//! outcome.
 //!
 //! # Passages
 //! They are ranked in the order of their arrival, at most `max_passages`. A question's own text (IIRC) is the first
@@ -34,10 +35,10 @@
 //!
 //! # Paper and code
 //! Defaults are the paper's. `as = "code"` takes what only the authors' code has: ten steps, the last sentence that
-//! does not just conclude as the query (`query`), queries without words that only ask, passages of at most 600 words,
-//! of which 350 are shown, and none nearly equal to another. The code counts a prompt as too long if it takes the whole
-//! context: give `context_tokens` one token less. Its titles are further terms of the query, and it cuts hits before it
-//! compares their titles; here retrieval is restricted to the pages, as in the paper.
+//! does not just conclude as the query (`query`), a pattern for the `end`, queries without words that only ask,
+//! passages of at most 600 words, of which 350 are shown, and none nearly equal to another. The code counts a prompt as
+//! too long if it takes the whole context: give `context_tokens` one token less. Its titles are further terms of the
+//! query, and it cuts hits before it compares their titles; here retrieval is restricted to the pages, as in the paper.
 
 mod iterate;
 mod parameters;
@@ -80,6 +81,7 @@ impl ConfigurableMethod for Ircot {
     const AS_CODE: &'static [(&'static str, &'static str)] = &[
         ("max_steps", "10"),
         ("query", "\"last_fact\""),
+        ("end", "\"pattern\""),
         ("query_words", "\"without_question_words\""),
         ("shown_words", "350"),
         ("longest_passage", "600"),
@@ -135,7 +137,7 @@ impl Method for Ircot {
     }
 
     fn version(&self) -> u32 {
-        1
+        2
     }
 
     fn context_mode(&self) -> ContextMode {

@@ -58,12 +58,21 @@ struct IterRetGenSettings {
 }
 
 impl IterRetGenParameters {
-    fn prompt_text(&self) -> &str {
-        let own = match self.form {
+    /// The project's own prompt of the form.
+    fn own_text(&self) -> &'static str {
+        match self.form {
             ReplyForm::Text => TEXT_PROMPT,
             ReplyForm::Json => JSON_PROMPT,
-        };
-        self.prompt.as_deref().unwrap_or(own)
+        }
+    }
+
+    fn prompt_text(&self) -> &str {
+        self.prompt.as_deref().unwrap_or(self.own_text())
+    }
+
+    /// Whether the generator must promise JSON.
+    fn wants_json(&self) -> bool {
+        self.json && self.form == ReplyForm::Json
     }
 }
 
@@ -87,6 +96,11 @@ impl ConfigurableMethod for IterRetGen {
         ("temperature", "\"server\""),
     ];
 
+    fn complete_parameters(parameters: &mut IterRetGenParameters) {
+        let own = parameters.own_text();
+        parameters.prompt.get_or_insert_with(|| own.to_owned());
+    }
+
     fn new(parameters: IterRetGenParameters, _: &MethodSetting) -> Result<Self, MethodError> {
         let counts = [
             ("k", parameters.k),
@@ -108,10 +122,7 @@ impl ConfigurableMethod for IterRetGen {
             max_tokens: parameters.max_tokens,
             temperature: parameters.temperature,
             attempts: parameters.attempts,
-            format: match parameters.form {
-                ReplyForm::Text => TextFormat::Text,
-                ReplyForm::Json => TextFormat::Json,
-            },
+            format: TextFormat::json_if(parameters.wants_json()),
         };
         let form = parameters.chunk.passage_form(&parameters.title_separator);
         let lines = PassageLines { form, context_tokens: parameters.context_tokens };
@@ -125,7 +136,7 @@ impl Method for IterRetGen {
     }
 
     fn version(&self) -> u32 {
-        1
+        2
     }
 
     fn context_mode(&self) -> ContextMode {
@@ -150,7 +161,8 @@ impl Method for IterRetGen {
 
     fn wording(&self) -> Option<PromptWording> {
         let parameters = &self.settings.parameters;
-        let origin = if parameters.prompt.is_some() { "job" } else { "hopeval" };
+        let own = parameters.prompt_text() == parameters.own_text();
+        let origin = if own { "hopeval" } else { "job" };
         let system = parameters.system.iter().map(String::as_str);
         let text: Vec<&str> = system.chain([parameters.prompt_text()]).collect();
         Some(PromptWording { origin: origin.into(), text: text.join("\n\n") })
@@ -161,10 +173,11 @@ impl Method for IterRetGen {
     }
 
     fn service_uses(&self) -> Vec<ServiceUse> {
-        let IterRetGenParameters { retriever, generator, .. } = &self.settings.parameters;
+        let parameters = &self.settings.parameters;
         vec![
-            ServiceUse::new("retriever", retriever, RequestKind::Retrieve),
-            ServiceUse::new("generator", generator, RequestKind::Generate),
+            ServiceUse::new("retriever", &parameters.retriever, RequestKind::Retrieve),
+            ServiceUse::new("generator", &parameters.generator, RequestKind::Generate)
+                .with_json_if(parameters.wants_json()),
         ]
     }
 

@@ -113,7 +113,7 @@ impl Method for OneStepQa {
     }
 
     fn version(&self) -> u32 {
-        1
+        2
     }
 
     fn context_mode(&self) -> ContextMode {

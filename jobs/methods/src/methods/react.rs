@@ -78,6 +78,10 @@ impl ConfigurableMethod for React {
 
     const AS_CODE: &'static [(&'static str, &'static str)] = &[("sentences_by", "\"points\""), ("blank_line", "true")];
 
+    fn complete_parameters(parameters: &mut ReactParameters) {
+        parameters.prompt.get_or_insert_with(|| PROMPT.to_owned());
+    }
+
     fn new(parameters: ReactParameters, _: &MethodSetting) -> Result<Self, MethodError> {
         let counts = [
             ("most_steps", parameters.most_steps),
@@ -133,9 +137,9 @@ impl Method for React {
     }
 
     fn wording(&self) -> Option<PromptWording> {
-        let prompt = &self.settings.parameters.prompt;
-        let origin = if prompt.is_some() { "job" } else { "hopeval" };
-        Some(PromptWording { origin: origin.into(), text: prompt.as_deref().unwrap_or(PROMPT).to_owned() })
+        let text = self.settings.parameters.prompt.as_deref().unwrap_or(PROMPT);
+        let origin = if text == PROMPT { "hopeval" } else { "job" };
+        Some(PromptWording { origin: origin.into(), text: text.to_owned() })
     }
 
     fn fragments(&self) -> Vec<Fragment> {

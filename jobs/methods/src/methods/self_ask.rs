@@ -84,13 +84,16 @@ struct SelfAskSettings {
 }
 
 impl SelfAskParameters {
-    /// The prompt; where passages stand in front of the question, it has a place for them.
-    fn prompt_text(&self) -> String {
-        match (&self.prompt, self.evidence) {
-            (Some(text), _) => text.clone(),
-            (None, Evidence::Documents) => PROMPT.replace("Question: {question}", "{knowledge}Question: {question}"),
-            (None, Evidence::Snippet | Evidence::Reader) => PROMPT.to_owned(),
+    /// The project's own prompt; where passages stand in front of the question, it has a place for them.
+    fn own_text(&self) -> String {
+        match self.evidence {
+            Evidence::Documents => PROMPT.replace("Question: {question}", "{knowledge}Question: {question}"),
+            Evidence::Snippet | Evidence::Reader => PROMPT.to_owned(),
         }
+    }
+
+    fn prompt_text(&self) -> String {
+        self.prompt.clone().unwrap_or_else(|| self.own_text())
     }
 
     fn reader_text(&self) -> &str {
@@ -132,6 +135,13 @@ impl ConfigurableMethod for SelfAsk {
         ("answer_json", "\"braces\""),
     ];
 
+    fn complete_parameters(parameters: &mut SelfAskParameters) {
+        parameters.prompt = Some(parameters.prompt_text());
+        if parameters.evidence == Evidence::Reader {
+            parameters.reader_prompt = Some(parameters.reader_text().to_owned());
+        }
+    }
+
     fn new(parameters: SelfAskParameters, _: &MethodSetting) -> Result<Self, MethodError> {
         let counts = [
             ("k", parameters.k),
@@ -171,7 +181,7 @@ impl ConfigurableMethod for SelfAsk {
             max_tokens: parameters.reader_tokens,
             temperature: parameters.temperature,
             attempts: parameters.attempts,
-            format: TextFormat::Json,
+            format: TextFormat::json_if(parameters.json),
         };
         let form = parameters.chunk.passage_form(&parameters.title_separator);
         let lines = PassageLines { form, context_tokens: parameters.context_tokens };
@@ -185,7 +195,7 @@ impl Method for SelfAsk {
     }
 
     fn version(&self) -> u32 {
-        1
+        2
     }
 
     fn context_mode(&self) -> ContextMode {
@@ -216,8 +226,8 @@ impl Method for SelfAsk {
 
     fn wording(&self) -> Option<PromptWording> {
         let parameters = &self.settings.parameters;
-        let own = parameters.prompt.is_none() && parameters.reader_prompt.is_none();
         let reads = parameters.evidence == Evidence::Reader;
+        let own = parameters.prompt_text() == parameters.own_text() && (!reads || parameters.reader_text() == READER);
         let reader = reads.then(|| parameters.reader_text().to_owned());
         let texts: Vec<String> = std::iter::once(parameters.prompt_text()).chain(reader).collect();
         let text = serde_json::to_string(&texts).expect("texts can be written as JSON; this is a bug");
@@ -233,8 +243,9 @@ impl Method for SelfAsk {
         let parameters = &self.settings.parameters;
         let generator = ServiceUse::new("generator", &parameters.generator, RequestKind::Generate)
             .with_need(ServiceAbility::Continue);
-        let reader = (parameters.evidence == Evidence::Reader)
-            .then(|| ServiceUse::new("reader", parameters.reader_service(), RequestKind::Generate));
+        let reader = (parameters.evidence == Evidence::Reader).then(|| {
+            ServiceUse::new("reader", parameters.reader_service(), RequestKind::Generate).with_json_if(parameters.json)
+        });
         let retriever = ServiceUse::new("retriever", &parameters.retriever, RequestKind::Retrieve);
         [generator, retriever].into_iter().chain(reader).collect()
     }

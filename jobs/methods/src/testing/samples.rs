@@ -167,8 +167,10 @@ fn scores() -> Vec<(String, RequestPayload)> {
     let of_part = |part| score(Prompt { parts: vec![part], ..empty_prompt() }, Prompt::text("t"));
     samples.extend(named_samples(parts().into_iter().map(|(name, part)| (format!("part-{name}"), of_part(part)))));
     let group = OverflowRule::DropParts { first: 0, count: 2 };
+    let spaced = Some(LengthLimit::SpacedWords(350));
     samples.extend(named_samples([
         ("part-fragment", of_part(PromptPart { content: fragment(), ..PromptPart::text("") })),
+        ("part-truncate-spaced-words", of_part(PromptPart { truncate: spaced, ..PromptPart::text("t") })),
         ("drop-parts", score(Prompt { overflow: vec![group], ..empty_prompt() }, Prompt::text("t"))),
         ("count-parts", score(Prompt { count_parts: true, ..Prompt::text("t") }, Prompt::text("t"))),
     ]));

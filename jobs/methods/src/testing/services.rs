@@ -273,7 +273,7 @@ fn passage_title(passage: PassageId) -> String {
 }
 
 fn words_of(limit: LengthLimit) -> usize {
-    let (LengthLimit::Tokens(length) | LengthLimit::Words(length)) = limit;
+    let (LengthLimit::Tokens(length) | LengthLimit::Words(length) | LengthLimit::SpacedWords(length)) = limit;
     length as usize
 }
 

@@ -26,7 +26,10 @@ pub(super) fn assemble_roughly(prompt: &Prompt, most: Option<usize>) -> Result<A
     let mut texts: Vec<String> = Vec::with_capacity(parts);
     for (part, lost) in prompt.parts.iter().zip(&mut lost) {
         let end = part.truncate.map_or(part.text.len(), |limit| end_within(&part.text, limit));
-        let kept = if part.text[end..].trim().is_empty() { &part.text[..] } else { &part.text[..end] };
+        // Spaces behind the last word are no further word, but for the rule that counts every space.
+        let counts_spaces = matches!(part.truncate, Some(LengthLimit::SpacedWords(_)));
+        let is_whole = !counts_spaces && part.text[end..].trim().is_empty();
+        let kept = if is_whole { &part.text[..] } else { &part.text[..end] };
         *lost = count_tokens(&part.text) - count_tokens(kept);
         texts.push(kept.to_owned());
     }
@@ -72,11 +75,7 @@ pub(super) fn assemble_roughly(prompt: &Prompt, most: Option<usize>) -> Result<A
 fn end_within(text: &str, limit: LengthLimit) -> usize {
     match limit {
         LengthLimit::Tokens(tokens) => floor_boundary(text, tokens.saturating_mul(TOKEN_BYTES)),
-        LengthLimit::Words(words) => {
-            let start = text.as_ptr() as usize;
-            let last = text.split_whitespace().take(words).last();
-            last.map_or(0, |word| word.as_ptr() as usize + word.len() - start)
-        }
+        LengthLimit::Words(_) | LengthLimit::SpacedWords(_) => limit.words_end(text).unwrap_or(text.len()),
     }
 }
 
@@ -100,11 +99,12 @@ mod tests {
             part("one two  three four", Some(LengthLimit::Words(2))),
             part("sixteen letters.", Some(LengthLimit::Tokens(3))),
             part("äöü", Some(LengthLimit::Tokens(1))),
+            part("one  two ", Some(LengthLimit::SpacedWords(3))),
         ];
         let found = assemble_roughly(&Prompt { parts, ..Prompt::default() }, None).expect("no budget");
-        assert_eq!(found.texts, ["one two", "sixteen l", "ä"]);
-        assert_eq!(found.report.cut, [(0, 4), (1, 3), (2, 1)]);
-        assert_eq!(found.report.tokens, 6);
+        assert_eq!(found.texts, ["one two", "sixteen l", "ä", "one  two"]);
+        assert_eq!(found.report.cut, [(0, 4), (1, 3), (2, 1), (3, 1)]);
+        assert_eq!(found.report.tokens, 8);
     }
 
     #[test]

@@ -57,14 +57,20 @@ pub(super) fn assemble_whole(
     Ok(AssembledPrompt { ids: assembly.ids, texts: assembly.texts, report })
 }
 
+/// The length of the first pieces between single spaces, joined again.
+fn end_of_pieces(text: &str, count: usize) -> usize {
+    text.split(' ').take(count).collect::<Vec<_>>().join(" ").len()
+}
+
 /// A part's text within its own limit, and the number of tokens lost.
 fn truncate_part(tokenizer: &Tokenizer, part: &PromptPart) -> Result<(String, usize), TokeniseError> {
     match part.truncate {
         None => Ok((part.text.clone(), 0)),
         Some(LengthLimit::Tokens(most)) => tokenizer.shorten(&part.text, most),
-        Some(LengthLimit::Words(most)) => {
-            let end = end_of_words(&part.text, most);
-            if part.text[end..].trim().is_empty() {
+        Some(limit @ (LengthLimit::Words(most) | LengthLimit::SpacedWords(most))) => {
+            let spaced = matches!(limit, LengthLimit::SpacedWords(_));
+            let end = if spaced { end_of_pieces(&part.text, most) } else { end_of_words(&part.text, most) };
+            if end == part.text.len() || !spaced && part.text[end..].trim().is_empty() {
                 return Ok((part.text.clone(), 0));
             }
             let kept = part.text[..end].to_owned();
@@ -123,6 +129,10 @@ impl PromptAssembly<'_> {
             LengthLimit::Tokens(least) => least.min(own.len()),
             LengthLimit::Words(least) => {
                 let end = begin + end_of_words(&text, least);
+                own.iter().filter(|token| token.begin < end).count()
+            }
+            LengthLimit::SpacedWords(least) => {
+                let end = begin + end_of_pieces(&text, least);
                 own.iter().filter(|token| token.begin < end).count()
             }
         };

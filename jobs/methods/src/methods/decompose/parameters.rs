@@ -36,6 +36,8 @@ pub(crate) struct DecomposeParameters {
     pub(super) attempts: u32,
     #[serde(default)]
     pub(super) answer_json: JsonRule,
+    #[serde(default)]
+    pub(super) json: bool,
 }
 
 /// The order in which single-hop questions are worked on.
@@ -151,5 +153,11 @@ pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
         values: "\"object\" or \"braces\"",
         default: Some("\"object\""),
         documentation: "Takes the first JSON object, or, as the code, what the first braces hold, nested ones cut.",
+    },
+    ParameterInfo {
+        name: "json",
+        values: "true or false",
+        default: Some("false"),
+        documentation: "Whether the service must promise JSON; the prompt asks for it anyway.",
     },
 ];

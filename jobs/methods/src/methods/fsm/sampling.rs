@@ -42,10 +42,7 @@ impl SamplingParameters {
         if self.is_penalised() {
             used = used.with_need(ServiceAbility::Penalties);
         }
-        if self.json {
-            used = used.with_need(ServiceAbility::Json);
-        }
-        used
+        used.with_json_if(self.json)
     }
 
     /// A request for a text.
@@ -56,7 +53,7 @@ impl SamplingParameters {
         } else {
             Sampling::Greedy
         };
-        let format = if self.json { TextFormat::Json } else { TextFormat::Text };
+        let format = TextFormat::json_if(self.json);
         GeneratePayload { prompt, max_tokens: self.max_tokens, stop: Vec::new(), sampling, format, logprobs: false }
     }
 }

@@ -1,7 +1,7 @@
 //! The machine of `ircot`: retrieve, reason, and in the end read.
 
 use super::IrcotSettings;
-use super::parameters::QuerySentence;
+use super::parameters::{ChainEnd, QuerySentence};
 use crate::collected::{CollectedPassages, CollectionRules};
 use crate::few_shot::ShownPassage;
 use crate::machine::{Machine, MachineStep, Question};
@@ -128,10 +128,18 @@ impl IrcotMachine {
     fn reasoned(&mut self, responses: Vec<Response>) -> Result<MachineStep, Failure> {
         let text = Response::only(responses)?.generation()?.text;
         let sentence = first_sentence(&text).to_owned();
-        // The pattern wants a space before it, which the chain has.
-        let is_last = sentence.is_empty() || stated_answer(&format!(" {sentence}")).is_some();
+        let end = self.settings.parameters.end;
+        let states_answer = match end {
+            ChainEnd::Words => sentence.contains("answer is:"),
+            // The pattern wants a space before it, which the chain has.
+            ChainEnd::Pattern => stated_answer(&format!(" {sentence}")).is_some(),
+        };
+        let is_last = sentence.is_empty() || states_answer;
         if !sentence.is_empty() {
             self.add_note("sentence", sentence.clone());
+        }
+        // With an empty sentence behind it, a chain that ends in `answer is:` has the empty answer.
+        if !sentence.is_empty() || end == ChainEnd::Pattern {
             self.chain.push(sentence);
         }
         if is_last || self.chain.len() >= self.settings.parameters.max_steps as usize {

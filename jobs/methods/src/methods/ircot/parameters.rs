@@ -44,6 +44,8 @@ pub(crate) struct IrcotParameters {
     #[serde(default)]
     pub(super) query: QuerySentence,
     #[serde(default)]
+    pub(super) end: ChainEnd,
+    #[serde(default)]
     pub(super) query_words: QueryWords,
     #[serde(default)]
     pub(super) shown_words: Option<u32>,
@@ -74,6 +76,18 @@ pub(super) enum QuerySentence {
     #[default]
     LastSentence,
     LastFact,
+}
+
+/// The sentence that ends the chain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ChainEnd {
+    /// One that has the words `answer is:` (section 3.1), or an empty one.
+    #[default]
+    Words,
+    /// One in which an answer stands behind `answer is`, with or without a colon, or an empty one, which the chain
+    /// keeps (the code).
+    Pattern,
 }
 
 fn default_k() -> u32 {
@@ -145,6 +159,13 @@ pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
         values: "\"last_sentence\" or \"last_fact\"",
         default: Some("\"last_sentence\""),
         documentation: "The code passes over sentences that only conclude; if all do, the question is the query.",
+    },
+    ParameterInfo {
+        name: "end",
+        values: "\"words\" or \"pattern\"",
+        default: Some("\"words\""),
+        documentation: "The chain ends with a sentence that has `answer is:`; in the code, with one that gives an \
+                        answer behind `answer is`.",
     },
     few_shot::QUERY_WORDS,
     few_shot::SHOWN_WORDS,

@@ -40,6 +40,8 @@ pub(crate) struct IterRetGenParameters {
     pub(super) attempts: u32,
     #[serde(default)]
     pub(super) answer_json: JsonRule,
+    #[serde(default)]
+    pub(super) json: bool,
 }
 
 /// The form of a generation.
@@ -187,5 +189,11 @@ pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
         values: "\"object\" or \"braces\"",
         default: Some("\"object\""),
         documentation: "Takes the first JSON object, or, as the code, what the first braces hold, nested ones cut.",
+    },
+    ParameterInfo {
+        name: "json",
+        values: "true or false",
+        default: Some("false"),
+        documentation: "With `form = \"json\"`, whether the service must promise JSON; the prompt asks for it anyway.",
     },
 ];

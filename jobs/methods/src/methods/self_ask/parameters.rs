@@ -54,6 +54,8 @@ pub(crate) struct SelfAskParameters {
     pub(super) attempts: u32,
     #[serde(default)]
     pub(super) answer_json: JsonRule,
+    #[serde(default)]
+    pub(super) json: bool,
 }
 
 /// The way of what is retrieved into the model's text.
@@ -270,5 +272,11 @@ pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
         values: "\"object\" or \"braces\"",
         default: Some("\"object\""),
         documentation: "Takes the reader's first JSON object, or, as the code, what the first braces hold.",
+    },
+    ParameterInfo {
+        name: "json",
+        values: "true or false",
+        default: Some("false"),
+        documentation: "Whether the reader must promise JSON; the prompt asks for it anyway.",
     },
 ];
