@@ -1,5 +1,6 @@
 //! Command-line arguments and dispatch.
 
+mod compare;
 mod corpus;
 mod costs;
 mod data;
@@ -66,6 +67,8 @@ enum HopevalCommand {
     Show(show::ShowArguments),
     /// Shows what a question of a run costs under each configuration: calls, passages, tokens, time.
     Costs(costs::CostsArguments),
+    /// Sets configurations of several runs beside each other: what differs, quality paired by question, cost.
+    Compare(compare::CompareArguments),
     /// Computes the measures of a run's committed outcomes anew and prints them.
     Rescore(rescore::RescoreArguments),
     /// Writes a configuration's outcomes in a format that others read.
@@ -163,6 +166,7 @@ pub(crate) fn run(arguments: CommandLine) -> Result<u8> {
         HopevalCommand::Tune(arguments) => tune::tune(places, arguments),
         HopevalCommand::Show(show) => show::show(places, show),
         HopevalCommand::Costs(costs) => costs::costs(places, costs),
+        HopevalCommand::Compare(arguments) => compare::compare(places, &arguments),
         HopevalCommand::Rescore(rescore) => rescore::rescore(places, rescore),
         HopevalCommand::Export(export) => export::export(places, export),
         HopevalCommand::Requests(requests) => requests::requests(places, requests),

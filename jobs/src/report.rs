@@ -3,6 +3,7 @@
 pub mod accounting;
 pub mod calibrate;
 pub mod compare;
+pub mod compare_runs;
 pub mod costs;
 pub mod export;
 pub mod failures;

@@ -1,6 +1,7 @@
 //! Tables that commands print; all paste into Markdown.
 
 pub(super) mod by_measure;
+pub(super) mod compared;
 pub(super) mod costs;
 pub(super) mod differences;
 pub(super) mod incurred;

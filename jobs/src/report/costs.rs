@@ -85,18 +85,24 @@ impl Attribution {
 }
 
 /// Measured rates of a run's services, and the price of their devices.
-struct ServiceRates {
+pub(super) struct ServiceRates {
     incurred: BTreeMap<String, Usage>,
     price_per_device_hour: Option<f64>,
 }
 
 impl ServiceRates {
+    /// The rates of all valid commits.
+    pub(super) fn of_run(log: &Log, price_per_device_hour: Option<f64>) -> Self {
+        Self { incurred: incurred_usage(log), price_per_device_hour }
+    }
+
     /// Seconds of a device for unshared work; unknown if nothing was computed in this run.
-    fn device_s(&self, call: &CallRow) -> Option<f64> {
+    pub(super) fn device_s(&self, call: &CallRow) -> Option<f64> {
         Some(self.incurred.get(&call.service)?.device_rate()? * call.operations as f64)
     }
 
-    fn energy_j(&self, call: &CallRow) -> Option<f64> {
+    /// Joules of a device for unshared work; unknown if nothing was metered.
+    pub(super) fn energy_j(&self, call: &CallRow) -> Option<f64> {
         Some(self.incurred.get(&call.service)?.energy_rate()? * call.operations as f64)
     }
 
@@ -110,15 +116,15 @@ impl ServiceRates {
         (spent.computed > 0).then_some(rate * call.calls as f64)
     }
 
-    fn money(&self, device_s: Option<f64>) -> Option<f64> {
+    /// The price of a device's seconds; unknown without one.
+    pub(super) fn money(&self, device_s: Option<f64>) -> Option<f64> {
         Some(device_s? * self.price_per_device_hour? / 3600.0)
     }
 }
 
 /// Attributed costs of each configuration, then the run's incurred costs.
 pub(super) fn cost_rows(run: &OpenRun, log: &Log, attribution: &Attribution) -> Result<Vec<CostRow>, JobError> {
-    let price_per_device_hour = run.resolved.job.run.price_per_device_hour;
-    let rates = ServiceRates { incurred: incurred_usage(log), price_per_device_hour };
+    let rates = ServiceRates::of_run(log, run.resolved.job.run.price_per_device_hour);
     let names = run.configuration_names();
     let paid_sums = PaidSums::read(&run.places.store, run.id(), &run.resolved.job)?;
     let attributed = attribution.calls.iter().map(|(group, call)| {

@@ -43,19 +43,71 @@ impl PairedDifference {
     }
 }
 
+/// The ratio of two means over the same questions, such as the costs of a question under two configurations.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PairedRatio {
+    /// The other's mean over that of `base`.
+    pub ratio: f64,
+    /// Its 95 % interval; `None` below two questions, and if a resample of `base` has the mean 0.
+    pub interval: Option<(f64, f64)>,
+}
+
+impl PairedRatio {
+    /// Of the values of all questions, none below 0, in the questions' order. `None` if `base` has the mean 0, or no
+    /// values.
+    pub fn of(base: &[f64], other: &[f64]) -> Option<Self> {
+        debug_assert_eq!(base.len(), other.len(), "values of the same questions");
+        let sums =
+            |at: &mut dyn Iterator<Item = usize>| at.fold((0.0, 0.0), |(a, b), at| (a + base[at], b + other[at]));
+        let ratio = |(base, other): (f64, f64)| (base > 0.0).then(|| other / base);
+        let seen = ratio(sums(&mut (0..base.len())))?;
+        let interval = if base.len() < 2 {
+            None
+        } else {
+            let mut draws = QuestionDraws::new(base.len());
+            let ratios = (0..DRAWS).map(|_| ratio(sums(&mut draws.by_ref().take(base.len()))));
+            ratios.collect::<Option<Vec<f64>>>().map(percentile_interval)
+        };
+        Some(Self { ratio: seen, interval })
+    }
+}
+
 /// The 95 % percentile interval of the mean.
 fn bootstrap_interval(values: &[f64]) -> (f64, f64) {
-    let n = values.len() as u64;
-    let mut counter = 0u64;
-    let mut draw = || {
-        counter += 1;
-        // The upper half of 64 bits, scaled: the probabilities of two values differ by at most n in 2³².
-        values[(((splitmix_number(counter) >> 32) * n) >> 32) as usize]
+    let mut draws = QuestionDraws::new(values.len());
+    let mean = |draws: &mut QuestionDraws| {
+        draws.by_ref().take(values.len()).map(|at| values[at]).sum::<f64>() / values.len() as f64
     };
-    let mut means: Vec<f64> = (0..DRAWS).map(|_| (0..n).map(|_| draw()).sum::<f64>() / n as f64).collect();
-    means.sort_unstable_by(f64::total_cmp);
+    percentile_interval((0..DRAWS).map(|_| mean(&mut draws)).collect())
+}
+
+/// The 95 % interval of [`DRAWS`] resampled figures.
+fn percentile_interval(mut figures: Vec<f64>) -> (f64, f64) {
+    figures.sort_unstable_by(f64::total_cmp);
     let beyond = (TAIL * DRAWS as f64) as usize;
-    (means[beyond - 1], means[DRAWS - beyond])
+    (figures[beyond - 1], figures[DRAWS - beyond])
+}
+
+/// Draws questions at random, for ever, always the same ones.
+struct QuestionDraws {
+    questions: u64,
+    counter: u64,
+}
+
+impl QuestionDraws {
+    fn new(questions: usize) -> Self {
+        Self { questions: questions as u64, counter: 0 }
+    }
+}
+
+impl Iterator for QuestionDraws {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        self.counter += 1;
+        // The upper half of 64 bits, scaled: the probabilities of two questions differ by at most n in 2³².
+        Some((((splitmix_number(self.counter) >> 32) * self.questions) >> 32) as usize)
+    }
 }
 
 /// The p value of the mean under exchanges of the two within each question.
@@ -111,6 +163,33 @@ mod tests {
     /// A hundred differences: 30 questions won, 12 lost.
     fn won_and_lost() -> Vec<f64> {
         (0..100).map(|n| if n % 10 < 3 { 1.0 } else { f64::from(u8::from(n % 25 == 4)) * -3.0 }).collect()
+    }
+
+    #[test]
+    fn the_ratio_of_proportional_costs_is_certain() {
+        let base: Vec<f64> = (1..50).map(f64::from).collect();
+        let twice: Vec<f64> = base.iter().map(|cost| cost * 2.0).collect();
+        assert_eq!(PairedRatio::of(&base, &twice), Some(PairedRatio { ratio: 2.0, interval: Some((2.0, 2.0)) }));
+        assert_eq!(PairedRatio::of(&[0.0; 4], &base[..4]), None);
+        assert_eq!(PairedRatio::of(&[], &[]), None);
+        assert_eq!(PairedRatio::of(&[4.0], &[1.0]), Some(PairedRatio { ratio: 0.25, interval: None }));
+        // A resample of zeroes alone has no ratio.
+        assert_eq!(PairedRatio::of(&[1.0, 0.0], &[1.0, 1.0]), Some(PairedRatio { ratio: 2.0, interval: None }));
+    }
+
+    #[test]
+    fn the_interval_of_a_ratio_is_near_the_delta_method_s() {
+        let base: Vec<f64> = (0..400).map(|n| 10.0 + f64::from(n * 37 % 101)).collect();
+        let other: Vec<f64> = (0..400).map(|n| 5.0 + f64::from(n * 53 % 89)).collect();
+        let PairedRatio { ratio, interval } = PairedRatio::of(&base, &other).unwrap();
+        let (low, high) = interval.unwrap();
+        let mean = base.iter().sum::<f64>() / 400.0;
+        // The variance of the residuals over the squared mean (Cochran 1977, section 2.11).
+        let residuals: f64 = base.iter().zip(&other).map(|(base, other)| (other - ratio * base).powi(2)).sum();
+        let half = Z_95 * (residuals / 399.0 / 400.0).sqrt() / mean;
+        for (found, expected) in [(low, ratio - half), (high, ratio + half)] {
+            assert!((found - expected).abs() < 0.1 * half, "{found} {expected} {half}");
+        }
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(crate) fn replicate_table(shown: &RunFigures, measures: &[String], stratum: 
 }
 
 /// Whether a measure is shown: the user's choice, or else answers and recall of all gold.
-pub(super) fn is_wanted(measure: &str, named: &[String]) -> bool {
+pub(crate) fn is_wanted(measure: &str, named: &[String]) -> bool {
     if !named.is_empty() {
         return named.iter().any(|name| name == measure);
     }

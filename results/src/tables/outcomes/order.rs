@@ -141,6 +141,14 @@ fn plan_windows(cohorts: &BTreeMap<u64, (usize, u64)>, configurations: u32, limi
 }
 
 impl FinalOrderOutcomes {
+    /// Leaves out all windows without an outcome of these configurations, which are given by position. Others of the
+    /// remaining windows are not left out.
+    #[must_use]
+    pub fn of_configurations(mut self, wanted: &BTreeSet<u32>) -> Self {
+        self.windows.retain(|window| wanted.range(window.configurations.clone()).next().is_some());
+        self
+    }
+
     /// The rows of a window, sorted and counted.
     fn read_window(&self, window: &OutcomeWindow) -> Result<Vec<OutcomeRow>, TableError> {
         let wanted = || self.cohorts.range(window.cohorts.clone());
