@@ -15,6 +15,8 @@ import threading
 
 import blake3
 
+import module_babble
+
 ENDINGS = ["So the answer is: {a}.", "So the answer is: {a}", "The answer is {a}.", "Thus, the answer is: {a}. ",
            "So the answer is: {a}. So the final answer is: {b}.", "The answer is:{a}", "So the answer is: ",
             "answer is: {a}",
@@ -61,15 +63,19 @@ class Babbler:
     def answer(self, body, number, path):
         fields = json.loads(body)
         chat = path.endswith("/chat/completions")
-        prompt = "\n".join(message["content"] for message in fields["messages"]) if chat else fields["prompt"]
+        # Earlier messages of a chat are no part of what is asked for.
+        prompt = fields["messages"][-1]["content"] if chat else fields["prompt"]
+        choices = [self.choice(body, number + index, index, prompt, fields, chat) for index in range(fields.get("n", 1))]
+        return {"id": "babble", "object": "chat.completion" if chat else "text_completion", "created": 0,
+                "model": fields["model"], "choices": choices,
+                "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}}
+
+    def choice(self, body, number, index, prompt, fields, chat):
         text = Draw(self, int.from_bytes(blake3.blake3(body).digest()[:8]) + number).text(prompt)
         for stop in fields.get("stop", []):
             text = text.split(stop)[0]
-        choice = {"index": 0, "finish_reason": "stop"}
-        choice |= {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
-        return {"id": "babble", "object": "chat.completion" if chat else "text_completion", "created": 0,
-                "model": fields["model"], "choices": [choice],
-                "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}}
+        return {"index": index, "finish_reason": "stop",
+                **({"message": {"role": "assistant", "content": text}} if chat else {"text": text})}
 
 
 class Draw:
@@ -103,6 +109,9 @@ class Draw:
         return self.one(*ENDINGS).format(a=self.short(), b=self.short())
 
     def text(self, prompt):
+        modules = module_babble.text(self, prompt)
+        if modules is not None:
+            return modules
         if "Action 1:" in prompt:
             return self.act(prompt)
         if "Are follow up questions needed here:" in prompt:

@@ -41,6 +41,9 @@ sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[1] / "endpoint")]
 
 import babbler  # noqa: E402
 import inputs  # noqa: E402
+import module_settings  # noqa: E402
+import ranking  # noqa: E402
+import scorers  # noqa: E402
 import shared  # noqa: E402
 import simulated_runs  # noqa: E402
 
@@ -71,6 +74,7 @@ SETTINGS = [
     ("self_ask", "code", {"as": "code"}),
     ("react", "paper", {}),
     ("react", "code", {"as": "code"}),
+    *module_settings.SETTINGS,
 ]
 # Of samples: each draw has the next one.
 SEED = 7
@@ -79,6 +83,9 @@ CONTINUING = {"self_ask", "react"}
 # Methods with demonstrations; questions with a text of their own get demonstrations of that kind.
 SHOWN = {"no_retrieval", "one_step_qa", "ircot"}
 TITLED = {"one_step_qa", "ircot"}
+# Methods over the given paragraphs, and those with a cross-encoder and perhaps an entailer.
+GIVEN = {"fsm", "fsm_baseline"}
+RANKED = {"migres", "alce"}
 REAL = {"hotpotqa": "dev*.json.gz", "2wikimultihopqa": "train*.json.gz", "musique": "train*.jsonl.gz",
         "iirc": "dev*.jsonl.gz"}
 
@@ -122,8 +129,8 @@ def iirc_corpus(rows, path):
             out.write(json.dumps({"id": f"s{number}", "title": title, "text": text}, ensure_ascii=False) + "\n")
 
 
-def dataset(name, arguments):
-    """The job's lines about questions and corpus."""
+def dataset(name, arguments, method=None):
+    """The job's lines about questions and corpus. Given paragraphs have their sentences only from the dataset itself."""
     if name == "world":
         return f"[dataset.world]\nquestions = {arguments.questions}\npassages = {arguments.passages}\nseed = 22\n"
     folder = pathlib.Path(arguments.data).resolve() / name
@@ -134,7 +141,8 @@ def dataset(name, arguments):
         iirc_corpus(questions, corpus)
     gold = 'gold = "title"\n' if name == "iirc" else ""
     return (f"[dataset]\nformat = {json.dumps(name)}\nquestions = {json.dumps(str(questions))}\n{gold}"
-            f"limit = {arguments.questions}\n[corpus]\nsource = {json.dumps(str(corpus))}\nlinks = \"none\"\n")
+            f"limit = {arguments.questions}\n[corpus]\n"
+            f"source = {json.dumps('contexts' if method in GIVEN else str(corpus))}\nlinks = \"none\"\n")
 
 
 def settings_of(data, method, settings):
@@ -144,27 +152,29 @@ def settings_of(data, method, settings):
     return more | settings
 
 
-def job_text(data, method, settings, url, arguments):
-    retriever = {} if method == "no_retrieval" else {"retriever": "bm25"}
-    lines = "\n".join(f"{key} = {simulated_runs.toml_value(value)}"
-                      for key, value in ({"kind": method, "generator": "llm"} | retriever | settings).items())
-    api = "completions" if method in CONTINUING else "chat"
+def job_text(data, method, settings, servers, arguments):
+    retriever = {} if method in GIVEN | {"no_retrieval"} else {"retriever": "bm25"}
+    ranker = {"reranker": "ranker"} if method in RANKED else {}
+    lines = "\n".join(f"{key} = {simulated_runs.toml_value(value)}" for key, value in
+                      ({"kind": method, "generator": "llm"} | retriever | ranker | settings).items())
     return f"""
 name = "reference"
-{dataset(data, arguments)}
+{dataset(data, arguments, method)}
 [service.bm25]
 kind = "bm25"
 [service.titles]
 kind = "bm25"
 fields = "title"
-[service.llm]
-kind = "endpoint"
+{endpoint("llm", servers.url, api_of(method), dialect_of(method))}
 model = "simulated-llm"
-base_url = "{url}"
-api = "{api}"
-key_env = "SIMULATED_KEY"
-identity = "the simulated model"
 seed = {SEED}
+{endpoint("ranker", servers.scorers.url, "chat", "vllm")}
+model = "ranker"
+answers = ["rerank"]
+{endpoint("nli", servers.scorers.url, "completions", "vllm")}
+model = "entailer"
+answers = ["entail"]
+entail_by = "generate"
 [method.m]
 {lines}
 [measures]
@@ -172,6 +182,25 @@ recall_at = [5]
 [run]
 allowed_failed = 1.0
 """
+
+
+def endpoint(name, url, api, dialect):
+    return f"""[service.{name}]
+kind = "endpoint"
+base_url = "{url}"
+api = "{api}"
+dialect = "{dialect}"
+key_env = "SIMULATED_KEY"
+identity = "the simulated {name}\""""
+
+
+def api_of(method):
+    return "completions" if method in CONTINUING else "chat"
+
+
+def dialect_of(method):
+    """A repetition penalty is nothing that OpenAI has."""
+    return "vllm" if method in GIVEN | RANKED else "openai"
 
 
 @dataclasses.dataclass
@@ -185,13 +214,14 @@ class Row:
     answers: int = 0
     rankings: int = 0
     paths: int = 0
+    traces: int = 0
     statuses: int = 0
     ours: collections.Counter = None
     differ: list = dataclasses.field(default_factory=list)
     notes: list = dataclasses.field(default_factory=list)
 
     def whole(self):
-        counts = {self.answers, self.rankings, self.paths, self.statuses}
+        counts = {self.answers, self.rankings, self.paths, self.statuses, self.traces}
         return self.questions > 0 and self.bodies[0] == self.bodies[1] and counts == {self.questions}
 
 
@@ -214,8 +244,35 @@ class Babbling(babbler.Babbler):
         return collections.Counter({blake3.blake3(body).hexdigest(): count for body, count in self.sent.items()})
 
 
+@dataclasses.dataclass
+class Servers:
+    """What one side asks: the language model, and what ranks texts."""
+    model: object
+    scorers: object
+
+    @property
+    def url(self):
+        return self.model.url
+
+    def bodies(self):
+        return self.model.bodies() + self.scorers.bodies()
+
+    def known(self, digest):
+        """A body by its digest; none of the simulated server, whose log has digests alone."""
+        sent = [*getattr(self.model, "sent", ()), *self.scorers.sent]
+        return next((body.decode() for body in sent if blake3.blake3(body).hexdigest() == digest), None)
+
+    def stop(self):
+        self.model.stop()
+        self.scorers.stop()
+
+
 def servers_of(data, arguments):
     """One for hopeval, one for the reference."""
+    return [Servers(model, scorers.Scorers()) for model in models_of(data, arguments)]
+
+
+def models_of(data, arguments):
     if arguments.model == "simulated":
         return [Simulated(arguments.hopeval, arguments.work, {}, f"{name}-{time.time_ns():x}")
                 for name in ("hopeval", "reference")]
@@ -229,11 +286,30 @@ def servers_of(data, arguments):
 
 
 def questions_of(run):
-    rows = pyarrow.parquet.read_table(run.folder / "questions.parquet", columns=["index", "id", "text", "record"])
+    rows = pyarrow.parquet.read_table(run.folder / "questions.parquet", columns=["index", "id", "text", "candidates", "record"])
     found = []
     for row in sorted(rows.to_pylist(), key=lambda row: row["index"]):
-        found.append(shared.Question(row["id"], row["text"], json.loads(row["record"]).get("context")))
+        found.append(shared.Question(row["id"], row["text"], json.loads(row["record"]).get("context"),
+                                     row["candidates"]))
     return found
+
+
+TRACED = ("supporting", "named", "evidences", "iterations", "format", "repairs")
+
+
+def traces_of(run):
+    """The run's traces by question; it has none where its method leaves none."""
+    path = run.folder / "final/traces.parquet"
+    return {row["question"]: row for row in pyarrow.parquet.read_table(path).to_pylist()} if path.exists() else {}
+
+
+def traced(found, trace):
+    """What else an outcome holds, as the references write it."""
+    trace = trace or {"named_support": [], "format": None, "repairs": 0}
+    return {"supporting": [(row["passage"], row["sentence"]) for row in found["supporting"] or []],
+            "named": [(row["title"], row["sentence"]) for row in trace["named_support"] or []],
+            "evidences": [(row["subject"], row["relation"], row["object"]) for row in found["evidences"] or []],
+            "iterations": found["iterations"], "format": trace["format"], "repairs": trace["repairs"]}
 
 
 def parameters_of(module, settings, recorded, row):
@@ -256,13 +332,13 @@ def compare(data, method, setting, settings, servers, arguments):
     settings = settings_of(data, method, settings)
     name = "".join(letter if letter.isalnum() else "-" for letter in f"{data}-{arguments.model}-{method}-{setting}")
     before = ours.bodies()
-    job = job_text(data, method, settings, ours.url, arguments)
+    job = job_text(data, method, settings, ours, arguments)
     place = simulated_runs.RunFolder(arguments.hopeval, arguments.work / name, job, arguments.work / "cache",
                                      store=f"store-{time.time_ns():x}")
     place.run()
     bodies = ours.bodies() - before
     run = inputs.Run(place.store.root / "runs" / place.id())
-    outcomes = run.outcomes("m")
+    outcomes, traces = run.outcomes("m"), traces_of(run)
     module = importlib.import_module(method)
     parameters = parameters_of(module, settings, json.loads(run.configurations["m"]["parameters"]), row)
     if arguments.control:
@@ -270,30 +346,36 @@ def compare(data, method, setting, settings, servers, arguments):
         parameters[key] += 1
         row.setting += f"; control: the reference's {key} is one more"
     corpus = corpus_of(run, arguments)
-    server = shared.Server(theirs.url, simulated_runs.KEY, "completions" if method in CONTINUING else "chat", SEED)
+    server = shared.Server(theirs.url, simulated_runs.KEY, api_of(method), SEED)
     tools = shared.Tools(corpus, run.services, server)
+    tools.scorer = ranking.Scorer(shared.Server(theirs.scorers.url, simulated_runs.KEY, "completions", SEED))
     before = theirs.bodies()
     questions = questions_of(run)
     row.questions = len(questions)
     for question in questions:
-        server.asking = question.id
+        server.asking = tools.scorer.server.asking = question.id
         wanted = module.answer(question, tools, parameters)
         found = outcomes[question.id]
         told = {"status": found["status"] == wanted.status,
                 "answer": found["answer"] == wanted.answer,
                 "ranking": list(found["ranked"] or []) == wanted.ranked,
                 "paths": [path["passages"] for path in found["paths"] or []] == [list(p) for p in wanted.paths if p]}
+        found |= traced(found, traces.get(question.id))
+        told |= {key: found[key] == value for key, value in vars(wanted).items() if key in TRACED and value is not None}
         row.statuses += told["status"]
         row.answers += told["answer"]
         row.rankings += told["ranking"]
         row.paths += told["paths"]
+        row.traces += all(told[key] for key in TRACED if key in told)
         if not all(told.values()):
             row.differ.append((question.id, [key for key, same in told.items() if not same], found, wanted))
     sent = theirs.bodies() - before
     row.bodies = ((bodies & sent).total(), (bodies | sent).total())
-    by_body = {blake3.blake3(body).hexdigest(): (id, body) for id, body, _ in server.sent}
+    by_body = {blake3.blake3(body).hexdigest(): (id, body) for id, body, _ in server.sent + tools.scorer.server.sent}
     missing = [by_body[digest] for digest in (sent - bodies) if digest in by_body]
-    explain(row, place, missing, questions, server, arguments)
+    explain(row, place, missing, server.sent + tools.scorer.server.sent, arguments)
+    only_there = [ours.known(digest) for digest in bodies - sent]
+    (place.folder / "bodies-of-hopeval-alone.jsonl").write_text("\n".join(body for body in only_there if body))
     return row
 
 
@@ -307,21 +389,25 @@ def corpus_of(run, arguments):
     return CORPORA[run.corpus_key]
 
 
-def explain(row, place, missing, questions, server, arguments):
+def explain(row, place, missing, sent_all, arguments):
     """Prints the first differences."""
     print(f"{row.data:16} {row.method:12} {row.setting:36} n {row.questions:4}  bodies {row.bodies[0]}/{row.bodies[1]}"
-          f"  status {row.statuses}  answers {row.answers}  rankings {row.rankings}  paths {row.paths}", flush=True)
+          f"  status {row.statuses}  answers {row.answers}  rankings {row.rankings}  paths {row.paths}"
+          f"  traces {row.traces}", flush=True)
     for note in row.notes:
         print("   note:", note)
     for id, what, found, wanted in row.differ[:arguments.explain]:
         print(f"   {id}: {', '.join(what)}: hopeval {found['status']} {found['answer']!r} {found['ranked']} "
               f"{found['message'] or ''}; here {wanted.status} {wanted.answer!r} {wanted.ranked}")
+        for key in what:
+            if key in TRACED:
+                print(f"      {key}: {found[key]} and {getattr(wanted, key)}")
     ids = [id for id, _ in missing[:arguments.explain]] + [id for id, *_ in row.differ[:arguments.explain]]
     for id in dict.fromkeys(ids):
         transcript = place.tell("show", place.id(), "--question", id, "--json")
         (place.folder / f"transcript-{id}.json").write_text(transcript)
         own = [json.dumps({"body": json.loads(body), "text": text})
-               for asking, body, text in server.sent if asking == id]
+               for asking, body, text in sent_all if asking == id]
         (place.folder / f"reference-{id}.json").write_text("\n".join(own))
         print(f"   bodies of {id} differ: see {place.folder}/transcript-{id}.json and reference-{id}.json")
 
@@ -358,6 +444,8 @@ def main():
     for data in arguments.datasets.split(","):
         servers = servers_of(data, arguments)
         for method, setting, settings in SETTINGS:
+            if data == "iirc" and method in GIVEN:
+                continue
             if f"{method} {setting}".startswith(tuple(arguments.only.split("|"))):
                 rows.append(compare(data, method, setting, settings, servers, arguments))
         for server in servers:

@@ -33,6 +33,8 @@ class Question:
     text: str
     context: dict = None
     """The text that belongs to the question (IIRC): `title`, `text`, and `passage`, its number in the corpus if any."""
+    candidates: list = ()
+    """The given passages, as numbers in the corpus."""
 
 
 @dataclasses.dataclass
@@ -41,6 +43,16 @@ class Outcome:
     ranked: list = dataclasses.field(default_factory=list)
     paths: list = dataclasses.field(default_factory=list)
     status: str = "ok"
+    supporting: list = None
+    """Pairs of passage and sentence; nothing is compared where it is none. The same holds for all that follows."""
+    named: list = None
+    """Support that is in no passage: pairs of title and sentence in the model's words."""
+    evidences: list = None
+    iterations: int = None
+    format: bool = None
+    repairs: int = None
+    notes: list = None
+    """Pairs of name and text."""
 
 
 class Server:
@@ -83,15 +95,45 @@ class Server:
             self.sent.append((self.asking, body, self.answers[body, draw]))
         return self.answers[body, draw]
 
-    def ask(self, body):
-        path = self.place.path + ("/completions" if self.api == "completions" else "/chat/completions")
+    def drawn(self, messages, max_tokens, sampling, count=1, first=0, json_object=False):
+        """`count` texts of one chat, whose draws are numbered from `first` on: one body for those that are not there yet.
+
+        `messages` are pairs of role and text; `sampling` are the fields about sampling in the order of the body, with
+        `seed` if draws have seeds.
+        """
+        fields = {"model": self.model, "messages": [{"role": role, "content": text} for role, text in messages],
+                  "max_tokens": max_tokens}
+        fields |= {key: value for key, value in sampling.items() if key != "seed"}
+        if json_object:
+            fields["response_format"] = {"type": "json_object"}
+        payload = json.dumps(fields)
+        missing = [draw for draw in range(first, first + count) if (payload, draw) not in self.answers]
+        if missing:
+            body = dict(fields)
+            if len(missing) > 1:
+                body["n"] = len(missing)
+            if "seed" in sampling:
+                body["seed"] = self.seed + missing[0]
+            body = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+            document = self.document(body, "/chat/completions")
+            texts = {choice["index"]: choice["message"]["content"] for choice in document["choices"]}
+            for at, draw in enumerate(missing):
+                self.answers[payload, draw] = texts[at]
+            self.sent.append((self.asking, body, [texts[at] for at in range(len(missing))]))
+        return [self.answers[payload, draw] for draw in range(first, first + count)]
+
+    def document(self, body, path):
+        """The server's answer to a body."""
         headers = {"content-type": "application/json", "authorization": f"Bearer {self.key}"}
-        self.connection.request("POST", path, body, headers)
+        self.connection.request("POST", self.place.path + path, body, headers)
         answer = self.connection.getresponse()
         document = json.loads(answer.read())
         if answer.status != 200:
             raise RuntimeError(f"the server answered {answer.status}: {document}")
-        choice = document["choices"][0]
+        return document
+
+    def ask(self, body):
+        choice = self.document(body, "/completions" if self.api == "completions" else "/chat/completions")["choices"][0]
         return choice["text"] if self.api == "completions" else choice["message"]["content"]
 
 
@@ -242,6 +284,11 @@ def template(parameters, key, file):
     """A text of the job, or the project's own, without the line break at its end."""
     given = parameters.get(key)
     return given if given else (PROMPTS / file).read_text(encoding="utf-8").removesuffix("\n")
+
+
+def module_demonstrations(method):
+    """The examples of MIGRES's modules and of ALCE's reader, by kind of question."""
+    return json.loads((PROMPTS / method / "demonstrations.json").read_text(encoding="utf-8"))
 
 
 def passage_lines(corpus, passages, parameters):
