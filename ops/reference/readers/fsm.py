@@ -46,7 +46,8 @@ class Machine:
         self.passages = list(question.candidates)
         self.titles = [tools.corpus.titles[passage] for passage in self.passages]
         self.history, self.steps, self.notes = [], [], []
-        self.draw, self.left = parameters["draw"], parameters["backtracks"]
+        # Replicates share no draws: each has as many as it may need.
+        self.draw, self.left = parameters["draw"] * (parameters["backtracks"] + 1), parameters["backtracks"]
         if parameters["temperature"] == 0:
             self.left = 0
         self.repairs, self.clean, self.iterations = 0, True, 0
@@ -121,8 +122,11 @@ class Machine:
                 step, asked = self.round(asked)
             except Broken:
                 self.history = before
+                if not self.left and not self.steps:
+                    return self.failed()
                 if not self.left:
-                    return self.outcome(None, "parse_failure")
+                    self.clean = False
+                    break
                 self.left -= 1
                 self.draw += 1
                 continue
@@ -133,7 +137,8 @@ class Machine:
         return self.review()
 
     def review(self):
-        found = shared.union([[step["passage"] for step in self.steps]])
+        # Those whose title was named, in the order in which they were given (the released code).
+        found = [passage for passage in self.passages if passage in {step["passage"] for step in self.steps}]
         steps = "\n".join(f"{number}. {step['question']} {step['answer']} "
                           f"(from \"{self.tools.corpus.titles[step['passage']]}\")"
                           for number, step in enumerate(self.steps, 1))
@@ -150,7 +155,11 @@ class Machine:
                     continue
                 if self.p["keep_first_answer"]:
                     return self.outcome(self.steps[-1]["answer"])
-                return self.outcome(None, "parse_failure")
+                return self.failed()
+
+    def failed(self):
+        self.clean = False
+        return self.outcome(None, "parse_failure")
 
     def outcome(self, answer, status="ok", review=None):
         made = shared.Outcome(answer, shared.union([[step["passage"] for step in self.steps]]), [], status)

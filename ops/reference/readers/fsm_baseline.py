@@ -25,7 +25,7 @@ def answer(question, tools, parameters):
         made, repairs = form.read(finished(text) if parameters["prompt"] == "react" else text, parameters["reading"])
     except replies.Unreadable:
         if parameters["unreadable"] == "fail":
-            return shared.Outcome(text, status="parse_failure", format=False)
+            return shared.Outcome(status="parse_failure", format=False)
         return shared.Outcome(text.strip(), format=False)
     made_of = shared.Outcome(made["answer"], format=not repairs, repairs=repairs)
     if parameters["setting"] == 2:

@@ -102,7 +102,7 @@ class Search(Form):
         if title not in self.titles:
             raise Unreadable(f'no paragraph has the title "{title}"')
         if self.words is not None and len(answer.split()) > self.words:
-            raise Unreadable("the answer is too long")
+            raise Unreadable(f"the answer has {len(answer.split())} words, not at most {self.words}")
         return {"title": title, "answer": answer} | (support_of(value) if self.support else {})
 
 
