@@ -17,8 +17,7 @@ DEFAULTS = {
     "unsupported": "first", "entailed_at": 0.5, "most_sentences": 20, "temperature": 0.5, "max_tokens": 300,
     "context_tokens": None, "task": "open", "demonstrations": "none", "prompt": None, "compression_prompt": None,
 }
-CODE = {"glue_fragments": True, "drop_query_sentences": True, "irrelevant": "contains", "premise": "all",
-        "unsupported": "empty"}
+CODE = {"irrelevant": "contains", "premise": "all", "unsupported": "empty"}
 CITATION = re.compile(r"\[(\d+)\]")
 
 
@@ -30,10 +29,11 @@ def compressed(question, tools, parameters, passages):
     while len(made) < parameters["passages"] and asked < len(passages):
         for passage in passages[asked:asked + parameters["passages"] - len(made)]:
             asked += 1
-            prompt = shared.filled(template, passage=tools.corpus.texts[passage], question=question)
+            shown = f"(Title: {tools.corpus.titles[passage]}) {tools.corpus.texts[passage]}"
+            prompt = shared.filled(template, passage=shown, question=question)
             text = tools.server.drawn([("user", prompt)], parameters["summary_tokens"],
                                       {"temperature": float(parameters["summary_temperature"]), "seed": True})[0]
-            if not ranking.irrelevant(text, parameters):
+            if text.strip() and not ranking.irrelevant(text, parameters):
                 made.append((passage, text.strip()))
     return made
 
@@ -53,9 +53,20 @@ def documents(question, tools, parameters):
     return [(passage, tools.corpus.texts[passage]) for passage in best]
 
 
+def cited_sentences(answer):
+    """The sentences with a word; citations that stand behind a full stop belong to the sentence before it."""
+    whole = []
+    for sentence in shared.sentences(answer):
+        if whole and not without_citations(sentence):
+            whole[-1] += " " + sentence
+        else:
+            whole.append(sentence)
+    return [sentence for sentence in whole if shared.has_word(without_citations(sentence))]
+
+
 def share_entailed(answer, shown, tools, parameters):
     """The share of an answer's sentences that their documents entail; one without a citation counts as not entailed."""
-    sentences = shared.sentences(answer)[:parameters["most_sentences"]]
+    sentences = cited_sentences(answer)[:parameters["most_sentences"]]
     entailed = 0
     for sentence in sentences:
         cited = [int(number) for number in CITATION.findall(sentence)]
@@ -63,14 +74,14 @@ def share_entailed(answer, shown, tools, parameters):
         if not cited:
             continue
         numbers = cited if parameters["premise"] == "cited" else range(1, len(shown) + 1)
-        premise = "\n".join(f"Title: {tools.corpus.titles[shown[number - 1][0]]}\n{shown[number - 1][1]}"
+        premise = "\n".join(f"(Title: {tools.corpus.titles[shown[number - 1][0]]}): {shown[number - 1][1]}"
                             for number in numbers)
         entailed += tools.scorer.entails(premise, without_citations(sentence)) >= parameters["entailed_at"]
     return entailed / len(sentences) if sentences else 0.0
 
 
 def without_citations(text):
-    return re.sub(r" ?\[\d+\]", "", text).strip()
+    return re.sub(r"\s*\[\d+\]", "", text).strip()
 
 
 def best_answer(texts, shown, tools, parameters):
@@ -95,4 +106,4 @@ def answer(question, tools, parameters):
     # Only the first line is the answer.
     texts = [text.strip().split("\n")[0] for text in texts]
     text = best_answer(texts, shown, tools, parameters) if parameters["variant"] == "rerank" else texts[0]
-    return shared.Outcome(without_citations(text).removesuffix("."), [passage for passage, _ in shown])
+    return shared.Outcome(without_citations(text), [passage for passage, _ in shown])

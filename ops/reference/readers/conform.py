@@ -199,8 +199,9 @@ def api_of(method):
 
 
 def dialect_of(method):
-    """A repetition penalty is nothing that OpenAI has."""
-    return "vllm" if method in GIVEN | RANKED else "openai"
+    """A repetition penalty is nothing that OpenAI has. Of servers that know `n`, hopeval asks for several draws at once or
+    one by one, as they come to wait together; llama.cpp's does not know it, so that bodies are always the same."""
+    return "vllm" if method in GIVEN else "llama_cpp" if method in RANKED else "openai"
 
 
 @dataclasses.dataclass

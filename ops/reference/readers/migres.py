@@ -137,8 +137,8 @@ class Machine:
             batch = found[at:at + self.p["passages"] - len(kept)]
             at += len(batch)
             for knowledge in batch:
-                text = self.write(shared.filled(template, passage=knowledge.text, question=knowledge.query))[0]
-                if not ranking.irrelevant(text, self.p):
+                text = self.write(shared.filled(template, passage=knowledge.line(), question=knowledge.query))[0]
+                if text.strip() and not ranking.irrelevant(text, self.p):
                     knowledge.text = text.strip()
                     kept.append(knowledge)
         return kept

@@ -28,7 +28,7 @@ class Scorer:
 
     def entails(self, premise, hypothesis):
         """The probability, which is 1 or 0 here: whether `1` is written."""
-        fields = {"model": "entailer", "prompt": f"premise: {premise} hypothesis: {hypothesis}", "max_tokens": 1,
+        fields = {"model": "entailer", "prompt": f"premise: {premise} hypothesis: {hypothesis}", "max_tokens": 4,
                   "temperature": 0.0}
         return float(self.asked(fields, "/completions")["choices"][0]["text"].strip() == "1")
 

@@ -96,7 +96,7 @@ class Server:
         return self.answers[body, draw]
 
     def drawn(self, messages, max_tokens, sampling, count=1, first=0, json_object=False):
-        """`count` texts of one chat, whose draws are numbered from `first` on: one body for those that are not there yet.
+        """`count` texts of one chat, whose draws are numbered from `first` on: a body for each that is not there yet.
 
         `messages` are pairs of role and text; `sampling` are the fields about sampling in the order of the body, with
         `seed` if draws have seeds.
@@ -106,21 +106,16 @@ class Server:
         fields |= {key: value for key, value in sampling.items() if key != "seed"}
         if json_object:
             fields["response_format"] = {"type": "json_object"}
-        payload = json.dumps(fields)
-        missing = [draw for draw in range(first, first + count) if (payload, draw) not in self.answers]
-        if missing:
-            body = dict(fields)
-            if len(missing) > 1:
-                body["n"] = len(missing)
-            if "seed" in sampling:
-                body["seed"] = self.seed + missing[0]
-            body = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-            document = self.document(body, "/chat/completions")
-            texts = {choice["index"]: choice["message"]["content"] for choice in document["choices"]}
-            for at, draw in enumerate(missing):
-                self.answers[payload, draw] = texts[at]
-            self.sent.append((self.asking, body, [texts[at] for at in range(len(missing))]))
-        return [self.answers[payload, draw] for draw in range(first, first + count)]
+        payload, texts = json.dumps(fields), []
+        for draw in range(first, first + count):
+            if (payload, draw) not in self.answers:
+                body = fields | ({"seed": self.seed + draw} if "seed" in sampling else {})
+                body = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+                document = self.document(body, "/chat/completions")
+                self.answers[payload, draw] = document["choices"][0]["message"]["content"]
+                self.sent.append((self.asking, body, self.answers[payload, draw]))
+            texts.append(self.answers[payload, draw])
+        return texts
 
     def document(self, body, path):
         """The server's answer to a body."""
