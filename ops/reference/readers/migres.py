@@ -153,9 +153,14 @@ class Machine:
 
     def knowledge(self, queries):
         """What is shown, and the list that citations count in."""
+        # The best ones are taken first, then those that were shown often enough are left out, and no others come in their
+        # place (protocol.md, 1.10: ranked, then filtered; the paper does not say).
         relevant = self.ranked(queries)
-        left = [knowledge for knowledge in relevant if self.allowed(knowledge)]
-        shown = self.compressed(left)
+        if self.p["knowledge"] in COMPRESSION:
+            # Here they are left out first, so that others come in their place. Nothing tells why it differs.
+            relevant = [knowledge for knowledge in relevant if self.allowed(knowledge)]
+        relevant = self.compressed(relevant)
+        shown = [knowledge for knowledge in relevant if self.allowed(knowledge)]
         nothing = not shown if self.p["forward_when"] == "nothing_left" else not relevant
         if nothing and self.p["forward"]:
             shown = relevant = self.forward(queries)
@@ -246,7 +251,8 @@ class Machine:
         return self.outcome(module_replies.verdict(reply, self.p["parser"]).answer)
 
     def outcome(self, answer):
-        ranked = self.cited + [passage for passage in self.order if passage not in self.cited]
+        # Those that were shown, in that order, the cited ones first.
+        ranked = sorted(self.order, key=lambda passage: passage not in self.cited)
         return shared.Outcome(answer, ranked, iterations=self.iterations + 1)
 
 
