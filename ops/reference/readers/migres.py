@@ -205,7 +205,7 @@ class Machine:
         lines = [line.strip() for line in self.write(prompt)[0].split("\n")]
         new = []
         for line in lines:
-            if line and len(line) >= self.p["shortest_query"] and line not in history and line not in new:
+            if line and len(line) > self.p["shortest_query"] and line not in history and line not in new:
                 new.append(line)
         new = new[:self.p["most_queries"]] or [self.question]
         self.asked += [query for query in new if query not in self.asked]
