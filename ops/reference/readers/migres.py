@@ -201,7 +201,7 @@ class Machine:
     def queries(self, missing):
         history = self.asked if self.p["history"] == "all" else self.shown_queries
         prompt = self.prompt("query", question=self.question, history=" ".join(history) if history else "None",
-                             information=self.information(), missing=missing)
+                             information=self.information(), missing=missing or "None")
         lines = [line.strip() for line in self.write(prompt)[0].split("\n")]
         new = []
         for line in lines:
