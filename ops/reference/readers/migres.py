@@ -103,8 +103,12 @@ class Machine:
 
     def ranked(self, queries):
         """The relevant passages, best first."""
-        passages = shared.union([self.retrieved(query) for query in queries])
         corpus, best = self.tools.corpus, {}
+        # Each text once, under the first title that was found with it.
+        first = {}
+        for passage in shared.union([self.retrieved(query) for query in queries]):
+            first.setdefault(corpus.texts[passage], passage)
+        passages = list(first.values())
         texts = [ranking.pair_text(corpus, passage, self.p) for passage in passages]
         for query in queries:
             for passage, score in zip(passages, self.tools.scorer.relevances(query, texts)):
