@@ -10,6 +10,7 @@ import dataclasses
 import module_replies
 import ranking
 import shared
+import votes
 
 DEFAULTS = {
     "retriever": "bm25", "mixture": None, "entailer": None, "retrieved": 50, "retrieved_in_mixture": 50,
@@ -183,10 +184,15 @@ class Machine:
         asked = behind if self.p["leaf_question"] == "shown" else queries
         self.shown_queries += [query for query in behind if query not in self.shown_queries]
         lines = "\n".join(f"Passage {number}: {knowledge.line()}" for number, knowledge in enumerate(shown))
-        reply = self.write(self.prompt("leaf", passages=lines, question=" ".join(asked)), json_object=self.p["json"])[0]
+        prompt = self.prompt("leaf", passages=lines, question=" ".join(asked))
         listed = shown if self.p["citations"] == "shown" else unfiltered
+        found = [pair for reply in self.write(prompt, self.p["draws"], self.p["json"])
+                 for pair in module_replies.statements(reply, self.p["parser"])[:self.p["most_infos"]]]
+        if self.p["draws"] > 1:
+            infos = [info for info, _ in found]
+            found = [found[at] for at in votes.middle(infos, self.p["clusters"], self.p["clusters_kept"])]
         new = 0
-        for info, numbers in module_replies.statements(reply, self.p["parser"])[:self.p["most_infos"]]:
+        for info, numbers in found:
             cited = [listed[number] for number in dict.fromkeys(numbers) if 0 <= number < len(listed)]
             if not cited or info in self.infos:
                 continue
@@ -229,8 +235,8 @@ class Machine:
                     return self.outcome(None)
                 return self.final()
             if new or not self.p["skip_main"] or self.iterations == 0:
-                reply = self.main()
-                if "unanswerable" not in reply.answer.lower():
+                reply, answered = self.main()
+                if answered:
                     return self.outcome(reply.answer)
                 missing = reply.missing
                 if len(missing) < self.p["shortest_missing"]:
@@ -238,21 +244,26 @@ class Machine:
             queries = self.queries(missing)
             self.iterations += 1
 
+    def replies(self, prompt):
+        return [module_replies.verdict(text, self.p["parser"])
+                for text in self.write(prompt, self.p["draws"], self.p["json"])]
+
     def main(self):
-        prompt = self.prompt("main", information=self.information(), question=self.question)
-        return module_replies.verdict(self.write(prompt, json_object=self.p["json"])[0], self.p["parser"])
+        """The verdict, and whether it is an answer."""
+        replies = self.replies(self.prompt("main", information=self.information(), question=self.question))
+        if self.p["draws"] > 1:
+            return votes.verdict(replies, self.p["least_confidence"])
+        return replies[0], "unanswerable" not in replies[0].answer.lower()
 
     def final(self):
         prompt = self.prompt("final", information=self.information(), question=self.question)
-        return self.outcome(module_replies.verdict(self.write(prompt, json_object=self.p["json"])[0],
-                                                   self.p["parser"]).answer)
+        return self.outcome(votes.commonest(self.replies(prompt)).answer)
 
     def direct(self, queries):
         shown, _ = self.knowledge(queries)
         lines = "\n".join(f"Passage {number}: {knowledge.line()}" for number, knowledge in enumerate(shown))
         prompt = self.prompt("direct", passages=lines, question=self.question)
-        reply = self.write(prompt, json_object=self.p["json"])[0]
-        return self.outcome(module_replies.verdict(reply, self.p["parser"]).answer)
+        return self.outcome(votes.commonest(self.replies(prompt)).answer)
 
     def outcome(self, answer):
         # Those that were shown, in that order, the cited ones first.
