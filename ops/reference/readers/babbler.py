@@ -27,7 +27,7 @@ CONCLUDING = ["Thus, {s}", "So {s}", "That is, {s}", "Therefore, {s}", "Hence {s
 
 class Babbler:
     def __init__(self, titles, texts):
-        self.titles, self.texts, self.sent = titles, texts, collections.Counter()
+        self.titles, self.texts, self.sent, self.times = titles, texts, collections.Counter(), collections.Counter()
         self.lock = threading.Lock()
         babbler = self
 
@@ -37,7 +37,8 @@ class Babbler:
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["content-length"]))
                 with babbler.lock:
-                    number = babbler.sent[body]
+                    number = babbler.times[body]
+                    babbler.times[body] += 1
                     babbler.sent[body] += 1
                 answer = json.dumps(babbler.answer(body, number, self.path)).encode()
                 self.send_response(200)

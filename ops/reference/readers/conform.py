@@ -331,6 +331,10 @@ def compare(data, method, setting, settings, servers, arguments):
     row = Row(method, setting, data)
     ours, theirs = servers
     settings = settings_of(data, method, settings)
+    for side in servers:
+        # A new run: what a babbler wrote to a body before does not count.
+        for kept in (getattr(side.model, "times", {}), getattr(side.model, "sent", {}), side.scorers.sent):
+            kept.clear()
     name = "".join(letter if letter.isalnum() else "-" for letter in f"{data}-{arguments.model}-{method}-{setting}")
     before = ours.bodies()
     job = job_text(data, method, settings, ours, arguments)

@@ -64,23 +64,23 @@ class Machine:
         prompt = self.prompt(step, **fields)
         before = self.history[-self.p["history"]:] if self.p["history"] and history else []
         text = self.write(before + [("user", prompt)])
-        shown, repaired = text, 0
+        rewritten = repairs = 0
         for attempt in range(self.p["repairs"] + 1):
             try:
                 made, repairs = form.read(text, self.p["reading"])
-                repaired += repairs
                 break
             except replies.Unreadable as unreadable:
                 if attempt == self.p["repairs"]:
-                    self.repairs += repaired
+                    self.repairs += rewritten
                     raise Broken(str(unreadable)) from None
-                repaired += 1
+                rewritten += 1
                 text = self.write([("user", self.prompt("rewrite", form=form.shape, problem=str(unreadable), text=text))])
-        self.repairs += repaired
-        if repaired:
+        self.repairs += rewritten + repairs
+        if repairs:
             self.clean = False
         if history:
-            self.history += [("user", prompt), ("assistant", shown)]
+            # A rewritten text stands in place of the broken one.
+            self.history += [("user", prompt), ("assistant", text)]
         return made
 
     def write(self, messages):
@@ -98,7 +98,8 @@ class Machine:
         passage = self.passages[self.titles.index(found["title"])]
         answer = found["answer"]
         if self.p["check_answers"]:
-            answer = self.ask("check", replies.Check(), subquestion=asked, answer=answer)["answer"]
+            checked = self.ask("check", replies.Check(), subquestion=asked, answer=answer)
+            answer = answer if checked["simple"] else checked["answer"]
         return {"question": asked, "passage": passage, "answer": answer, "support": found.get("support"),
                 "evidences": found.get("evidences")}
 
@@ -117,7 +118,7 @@ class Machine:
     def answer(self):
         asked = self.question.text
         while asked is not None and self.iterations < self.p["most_rounds"]:
-            before = list(self.history)
+            before, clean = list(self.history), self.clean
             try:
                 step, asked = self.round(asked)
             except Broken:
@@ -129,6 +130,8 @@ class Machine:
                     break
                 self.left -= 1
                 self.draw += 1
+                # What is drawn again does not count.
+                self.clean = clean
                 continue
             self.iterations += 1
             self.steps.append(step)
@@ -143,8 +146,9 @@ class Machine:
                           f"(from \"{self.tools.corpus.titles[step['passage']]}\")"
                           for number, step in enumerate(self.steps, 1))
         while True:
+            clean = self.clean
             try:
-                made = self.ask("review", replies.Answer(self.p["setting"] == 2, True), history=False,
+                made = self.ask("review", replies.Answer(self.p["setting"] == 2), history=False,
                                 paragraphs=self.shown(found), steps=steps, question=self.question.text,
                                 words=str(self.p["final_words"]))
                 return self.outcome(made["answer"], review=made)
@@ -152,13 +156,14 @@ class Machine:
                 if self.left:
                     self.left -= 1
                     self.draw += 1
+                    self.clean = clean
                     continue
                 if self.p["keep_first_answer"]:
                     return self.outcome(self.steps[-1]["answer"])
                 return self.failed()
 
     def failed(self):
-        self.clean = False
+        self.clean, self.steps = False, []
         return self.outcome(None, "parse_failure")
 
     def outcome(self, answer, status="ok", review=None):
@@ -172,16 +177,26 @@ class Machine:
         return made
 
 
+def same_title(parameters):
+    return (lambda own, named: own == named) if parameters["titles"] == "exact" else replies.folded_alike
+
+
 def resolved(facts, corpus, passages, parameters):
-    """Support in the paragraphs as pairs of passage and sentence, and what is in none, in the model's words."""
-    supporting, named = [], []
-    fold = (lambda title: "".join(title.replace("_", " ").split()).casefold()) if parameters["titles"] == "folded" else str
-    for title, sentence in facts:
-        found = [passage for passage in passages if fold(corpus.titles[passage]) == fold(title)]
-        if found and isinstance(sentence, int) and 0 <= sentence < len(corpus.sentences(found[0])):
-            supporting.append((found[0], sentence))
+    """Support in the paragraphs as pairs of passage and sentence, and what is in none, in the model's words; each once.
+    A text names no sentence; a number with a fraction of zero does, since the official scripts compare it as equal."""
+    supporting, named, same = [], [], same_title(parameters)
+    for fact in facts:
+        parts = fact if isinstance(fact, list) else [fact]
+        title = replies.written(parts[0]) if parts else ""
+        index = parts[1] if len(parts) > 1 else None
+        is_number = isinstance(index, (int, float)) and not isinstance(index, bool) and index == int(index) >= 0
+        found = [(passage, int(index)) for passage in passages
+                 if is_number and same(corpus.titles[passage], title) and index < len(corpus.sentences(passage))]
+        if found:
+            supporting += [found[0]] if found[0] not in supporting else []
         else:
-            named.append((title, str(sentence)))
+            words = (title, replies.written(index) if len(parts) > 1 else "")
+            named += [words] if words not in named else []
     return supporting, named
 
 

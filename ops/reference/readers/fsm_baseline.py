@@ -20,7 +20,7 @@ def answer(question, tools, parameters):
                            question=question.text, words=str(parameters["final_words"]))
     text = tools.server.drawn([("user", prompt)], parameters["max_tokens"], fsm.sampling(parameters),
                               first=parameters["draw"], json_object=parameters["json"])[0]
-    form = replies.Answer(parameters["setting"] == 2, False)
+    form = replies.Answer(parameters["setting"] == 2)
     try:
         made, repairs = form.read(finished(text) if parameters["prompt"] == "react" else text, parameters["reading"])
     except replies.Unreadable:

@@ -83,10 +83,10 @@ def written(draw, value):
     text = json.dumps(value, ensure_ascii=draw.chance(0.3))
     if draw.chance(0.6):
         return text
+    single = str(value) if "'" not in text and '\\"' not in text else text
     return draw.one(text, f" {text}\n", f"```json\n{text}\n```", f"Here it is: {text}", f"{text} I hope that it helps.",
-                    str(value), text[:-1], text.replace('"', "'"), "I do not know.", f"[{text}]", text.replace("}", ",}"),
-                    f"{text}\n{text}", text.replace(": ", " = "), text.replace('"', "“"), "", draw.sentence(), "{}",
-                    text.replace("true", "True").replace("false", "False"), text.strip("{}"))
+                    single, text[:-1], "I do not know.", f"[{text}]", text.replace("}", ",}"), f"{text}\n{text}", "",
+                    "{}", text.replace(": true", ": True").replace(": false", ": False"), draw.sentence())
 
 
 def question(draw):

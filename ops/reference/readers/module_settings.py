@@ -44,7 +44,7 @@ SETTINGS = [
     ("migres", "code's filters with the paper's loop", {
         "forward_when": "nothing_relevant", "forward_title": "none", "citations": "unfiltered", "shortest_passage": 40,
         "history": "shown", "shortest_query": 30, "shortest_missing": 30, "passage_score": "last", **ENTAILED}),
-    ("migres", "few hits asked again", {"retry_prefix": "Find information about ", "retrieved": 4000, **ENTAILED}),
+    ("migres", "few hits asked again", {"retry_prefix": "Find information about ", "retriever": "titles", **ENTAILED}),
     ("migres", "mixture", {"mixture": "titles", "retrieved_in_mixture": 10, "mixture_retrieved": 10, **ENTAILED}),
     ("migres", "three draws", {"draws": 3, "sampling": "code", **ENTAILED}),
 ]

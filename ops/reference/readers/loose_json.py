@@ -1,0 +1,165 @@
+"""JSON as models write it, with every repair counted: the part of `engine/loosejson` that `module_babble.py` tries.
+
+Names and counts of repairs are those of that crate's documentation: fences, words around a value, several values, single
+quotes, literals of Python, commas too many, and what is open at the end of the text.
+"""
+
+import collections
+import re
+
+LITERALS = {"true": True, "false": False, "null": None}
+PYTHON = {"True": True, "False": False, "None": None}
+NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+
+
+class Unread(ValueError):
+    """Nothing that this reader knows."""
+
+
+class Reader:
+    """Reads one value from a place in a text on."""
+
+    def __init__(self, text, at):
+        self.text, self.at, self.repairs = text, at, collections.Counter()
+
+    def space(self):
+        self.at = re.compile(r"[ \t\r\n]*").match(self.text, self.at).end()
+
+    def peek(self):
+        self.space()
+        return self.text[self.at:self.at + 1]
+
+    def value(self):
+        sign = self.peek()
+        if sign in ("{", "["):
+            return self.container(sign)
+        if sign in ('"', "'"):
+            return self.string(sign)
+        number = NUMBER.match(self.text, self.at)
+        if number:
+            self.at = number.end()
+            return float(number.group()) if number.group(2) or number.group(3) else int(number.group())
+        word = re.compile(r"[A-Za-z]+").match(self.text, self.at)
+        if word and word.group() in LITERALS:
+            self.at = word.end()
+            return LITERALS[word.group()]
+        if word and word.group() in PYTHON:
+            self.at = word.end()
+            self.repairs["literal"] += 1
+            return PYTHON[word.group()]
+        raise Unread(self.text[self.at:self.at + 20])
+
+    def string(self, quote):
+        escapes = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "/": "/", "\\": "\\", '"': '"'}
+        if quote == "'":
+            self.repairs["single_quotes"] += 1
+        self.at += 1
+        made = []
+        while True:
+            sign = self.text[self.at:self.at + 1]
+            self.at += 1
+            if sign == "":
+                raise Unread("a string without its end")
+            if sign == quote:
+                return "".join(made)
+            if sign == "\\" and self.text[self.at] == "u":
+                made.append(chr(int(self.text[self.at + 1:self.at + 5], 16)))
+                self.at += 5
+            elif sign == "\\":
+                made.append(escapes[self.text[self.at]])
+                self.at += 1
+            else:
+                made.append(sign)
+
+    def container(self, opening):
+        closing = {"{": "}", "[": "]"}[opening]
+        made = {} if opening == "{" else []
+        self.at += 1
+        while True:
+            sign = self.peek()
+            if sign == closing:
+                self.at += 1
+                return made
+            if sign == "":
+                self.repairs["unclosed"] += 1
+                return made
+            if opening == "{":
+                if sign not in ('"', "'"):
+                    raise Unread("a key without quotes")
+                key = self.string(sign)
+                if self.peek() != ":":
+                    raise Unread("a key without a value")
+                self.at += 1
+                made[key] = self.value()
+            else:
+                made.append(self.value())
+            if self.peek() == ",":
+                self.at += 1
+                if self.peek() == closing:
+                    self.repairs["trailing_comma"] += 1
+            elif self.peek() not in (closing, ""):
+                raise Unread("no comma")
+
+
+def values(text):
+    """Objects and arrays of a text with their repairs, in order, or its single scalar; none if there is no value."""
+    found, at, gaps = [], 0, []
+    while True:
+        start = min((place for place in (text.find("{", at), text.find("[", at)) if place >= 0), default=-1)
+        if start < 0:
+            break
+        sign = text[start + 1:].lstrip()[:1]
+        if not (sign in ("}", '"', "'", "") if text[start] == "{" else sign in '"\'[{]-' or sign.isdigit()):
+            start += 1
+            gaps.append(text[at:start])
+            at = start
+            continue
+        reader = Reader(text, start)
+        value = reader.value()
+        gaps.append(text[at:start])
+        found.append((value, reader.repairs))
+        at = reader.at
+    gaps.append(text[at:])
+    if not found:
+        try:
+            reader = Reader(text, 0)
+            value = reader.value()
+        except Unread:
+            return []
+        return [(value, reader.repairs)] if reader.peek() == "" else []
+    around = collections.Counter()
+    for gap in joined(gaps, found):
+        around.update(repairs_of(gap))
+    return [(value, repairs + around) for value, repairs in found]
+
+
+def joined(gaps, found):
+    """What stands between values; a bracket that begins none is a part of it."""
+    if len(gaps) == len(found) + 1:
+        return gaps
+    return ["".join(gaps)]
+
+
+def repairs_of(gap):
+    """Of a text between values: its fences, and whether there are words."""
+    lines = gap.split("\n")
+    fences = [line for line in lines if "```" in line]
+    words = any(line.strip(" \t\r") for line in lines if "```" not in line)
+    counts = collections.Counter(fence=len(fences)) if fences else collections.Counter()
+    if words or any(line.split("```")[0].strip() for line in fences):
+        counts["surrounding_text"] += 1
+    return counts
+
+
+def last_object(text, keys):
+    """The last object with one of the keys, and its repairs; other values are counted. None, and why."""
+    found = values(text)
+    if not found:
+        return None, "no JSON value"
+    fitting = [pair for pair in found if isinstance(pair[0], dict) and any(key in pair[0] for key in keys)]
+    if not fitting:
+        return None, "no JSON object with an expected key"
+    value, repairs = fitting[-1]
+    if len(found) > 1:
+        repairs = repairs + collections.Counter(several_values=len(found) - 1)
+    return (dict(value), repairs), None
