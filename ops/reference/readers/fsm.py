@@ -118,7 +118,7 @@ class Machine:
     def answer(self):
         asked = self.question.text
         while asked is not None and self.iterations < self.p["most_rounds"]:
-            before, clean = list(self.history), self.clean
+            before = list(self.history)
             try:
                 step, asked = self.round(asked)
             except Broken:
@@ -130,8 +130,6 @@ class Machine:
                     break
                 self.left -= 1
                 self.draw += 1
-                # What is drawn again does not count.
-                self.clean = clean
                 continue
             self.iterations += 1
             self.steps.append(step)
@@ -146,7 +144,6 @@ class Machine:
                           f"(from \"{self.tools.corpus.titles[step['passage']]}\")"
                           for number, step in enumerate(self.steps, 1))
         while True:
-            clean = self.clean
             try:
                 made = self.ask("review", replies.Answer(self.p["setting"] == 2), history=False,
                                 paragraphs=self.shown(found), steps=steps, question=self.question.text,
@@ -156,7 +153,6 @@ class Machine:
                 if self.left:
                     self.left -= 1
                     self.draw += 1
-                    self.clean = clean
                     continue
                 if self.p["keep_first_answer"]:
                     return self.outcome(self.steps[-1]["answer"])
