@@ -24,6 +24,7 @@ import argparse
 import collections
 import dataclasses
 import datetime
+import functools
 import gzip
 import importlib
 import json
@@ -96,9 +97,17 @@ class Corpus(inputs.Corpus):
     def __init__(self, folder):
         super().__init__(folder)
         self.ends = pyarrow.ipc.open_file(pathlib.Path(folder) / "passages.arrow").read_all()["sentences"].to_pylist()
-        self.by_title, self.folded = {}, {}
+        self.by_title, self.folded, self.retrievers = {}, {}, {}
         for passage, title in enumerate(self.titles):
             self.by_title.setdefault(title, []).append(passage)
+
+    def retriever(self, settings):
+        """Finds the numbers of the best passages for a query; what was found is kept."""
+        name = json.dumps(settings, sort_keys=True)
+        if name not in self.retrievers:
+            search = shared.retriever(settings, self).search
+            self.retrievers[name] = functools.cache(lambda query, k: [passage for passage, _ in search(query, k)])
+        return self.retrievers[name]
 
     def sentences(self, passage):
         """The dataset's sentences, else those of the splitter."""

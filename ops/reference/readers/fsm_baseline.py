@@ -35,6 +35,6 @@ def answer(question, tools, parameters):
 
 
 def finished(text):
-    """What the last `Finish[...]` of a text of ReAct holds."""
+    """What the last `Finish[...]` of a text of ReAct holds, with all that stands behind it."""
     _, marker, behind = text.rpartition("Finish[")
-    return behind.rpartition("]")[0] if marker else text
+    return behind.strip().removesuffix("]") if marker else text

@@ -137,15 +137,14 @@ class Tools:
 
     def __init__(self, corpus, services, server):
         self.corpus, self.server = corpus, server
-        self.retrievers = {name: retriever(settings, corpus) for name, settings in services.items()
+        self.retrievers = {name: corpus.retriever(settings) for name, settings in services.items()
                            if settings["kind"] == "bm25"}
 
     def search(self, name, query, k, within=None):
         """The numbers of the best `k` passages, of those in `within` if it is given."""
         if within is None:
-            return [passage for passage, _ in self.retrievers[name].search(query, k)]
-        found = self.retrievers[name].search(query, len(self.corpus))
-        return [passage for passage, _ in found if passage in within][:k]
+            return self.retrievers[name](query, k)
+        return [passage for passage in self.retrievers[name](query, len(self.corpus)) if passage in within][:k]
 
 
 def retriever(settings, corpus):
