@@ -152,7 +152,7 @@ class Machine:
         made = []
         for query in queries if self.p["forward_queries"] == "each" else queries[:1]:
             text = self.write(self.prompt("forward", question=query))[0].strip()
-            if text and not any(word in text.lower() for word in self.p["refused_words"]):
+            if text and not any(word in text for word in self.p["refused_words"]):
                 made.append(Knowledge(query, text, "None" if self.p["forward_title"] == "none" else None))
         return made
 
@@ -182,7 +182,7 @@ class Machine:
         """Adds new statements; says whether there are any."""
         behind = [query for query in queries if any(knowledge.query == query for knowledge in shown)]
         asked = behind if self.p["leaf_question"] == "shown" else queries
-        self.shown_queries += [query for query in behind if query not in self.shown_queries]
+        self.shown_queries = shared.union([self.shown_queries, [knowledge.query for knowledge in shown]])
         lines = "\n".join(f"Passage {number}: {knowledge.line()}" for number, knowledge in enumerate(shown))
         prompt = self.prompt("leaf", passages=lines, question=" ".join(asked))
         listed = shown if self.p["citations"] == "shown" else unfiltered
@@ -212,11 +212,7 @@ class Machine:
         history = self.asked if self.p["history"] == "all" else self.shown_queries
         prompt = self.prompt("query", question=self.question, history=" ".join(history) if history else "None",
                              information=self.information(), missing=missing or "None")
-        lines = [line.strip() for line in self.write(prompt)[0].split("\n")]
-        new = []
-        for line in lines:
-            if line and len(line) > self.p["shortest_query"] and line not in history and line not in new:
-                new.append(line)
+        new = module_replies.queries(self.write(prompt)[0], self.p["parser"], self.p["shortest_query"], history)
         new = new[:self.p["most_queries"]] or [self.question]
         self.asked += [query for query in new if query not in self.asked]
         return new
@@ -236,6 +232,8 @@ class Machine:
                 return self.final()
             if new or not self.p["skip_main"] or self.iterations == 0:
                 reply, answered = self.main()
+                if reply is None:
+                    return shared.Outcome(status="parse_failure", iterations=0)
                 if answered:
                     return self.outcome(reply.answer)
                 missing = reply.missing
@@ -245,25 +243,36 @@ class Machine:
             self.iterations += 1
 
     def replies(self, prompt):
-        return [module_replies.verdict(text, self.p["parser"])
+        """What the draws say that can be read."""
+        made = [module_replies.verdict(text, self.p["parser"])
                 for text in self.write(prompt, self.p["draws"], self.p["json"])]
+        return [reply for reply in made if reply is not None]
 
     def main(self):
         """The verdict, and whether it is an answer."""
         replies = self.replies(self.prompt("main", information=self.information(), question=self.question))
+        if not replies and self.p["parser"] == "code":
+            # An exception of the code, after which the question is left out.
+            return None, True
+        if not replies:
+            return module_replies.Verdict(""), False
         if self.p["draws"] > 1:
             return votes.verdict(replies, self.p["least_confidence"])
         return replies[0], "unanswerable" not in replies[0].answer.lower()
 
+    def last(self, prompt):
+        replies = self.replies(prompt)
+        if not replies:
+            return shared.Outcome(status="parse_failure", iterations=0)
+        return self.outcome(votes.commonest(replies).answer)
+
     def final(self):
-        prompt = self.prompt("final", information=self.information(), question=self.question)
-        return self.outcome(votes.commonest(self.replies(prompt)).answer)
+        return self.last(self.prompt("final", information=self.information(), question=self.question))
 
     def direct(self, queries):
         shown, _ = self.knowledge(queries)
         lines = "\n".join(f"Passage {number}: {knowledge.line()}" for number, knowledge in enumerate(shown))
-        prompt = self.prompt("direct", passages=lines, question=self.question)
-        return self.outcome(votes.commonest(self.replies(prompt)).answer)
+        return self.last(self.prompt("direct", passages=lines, question=self.question))
 
     def outcome(self, answer):
         # Those that were shown, in that order, the cited ones first.

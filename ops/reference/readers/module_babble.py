@@ -1,6 +1,7 @@
 """What `babbler.py` writes to the prompts of FSM, MIGRES and ALCE's readers: replies in their forms, and broken ones."""
 
 import json
+import random
 import re
 
 
@@ -130,6 +131,8 @@ def of_migres(draw, prompt):
         return "\n".join(lines)
     if prompt.rstrip().endswith("\nInformation:"):
         return draw.one(draw.sentence(), draw.sentence(), "I am sorry.", "In 2022 it was.", "", " ")
+    if draw.chance(0.6):
+        return json.dumps(sane_module(draw, prompt), ensure_ascii=False)
     if '"useful_information"' in prompt:
         rows = [draw.one({"info": draw.sentence(), "support_passages": cited(draw)},
                          {"info": draw.sentence(), "support_passages": cited(draw)},
@@ -150,6 +153,23 @@ def of_migres(draw, prompt):
     if draw.chance(0.05):
         value.pop(draw.random.choice(list(value)))
     return written(draw, value)
+
+
+def sane_module(draw, prompt):
+    """A reply in its form, so that questions come to their end."""
+    if '"useful_information"' in prompt:
+        # Other draws of the prompt say the same for the most part, or votes were ties.
+        texts = random.Random(prompt).sample(draw.from_.texts, 3)
+        said = [re.split(r"(?<=[.!?]) +", text)[-1] for text in texts]
+        rows = [{"info": draw.one(*said, *said, draw.sentence()), "support_passages": draw.one([0], [1], [0, 1], [3, 2])}
+                for _ in range(draw.random.randrange(4))]
+        return {"useful_information": rows}
+    known = draw.one(True, False, False) if '"missing_information"' in prompt else True
+    value = {"answer": {"text": draw.title() if known else "unanswerable", "confidence": draw.one(1, 4, 5)},
+             "explanation": draw.sentence()}
+    if '"missing_information"' in prompt:
+        value["missing_information"] = "" if known else draw.sentence()
+    return value
 
 
 def cited(draw):
