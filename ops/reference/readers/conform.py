@@ -91,6 +91,11 @@ REAL = {"hotpotqa": "dev*.json.gz", "2wikimultihopqa": "train*.json.gz", "musiqu
         "iirc": "dev*.jsonl.gz"}
 
 
+# The parameter that is one more in a control.
+CONTROLS = {"no_retrieval": "max_tokens", "react": "max_tokens", "fsm": "answer_words", "fsm_baseline": "max_tokens",
+            "alce": "passages", "migres": "passages"}
+
+
 class Corpus(inputs.Corpus):
     """With sentences and titles."""
 
@@ -356,7 +361,7 @@ def compare(data, method, setting, settings, servers, arguments):
     module = importlib.import_module(method)
     parameters = parameters_of(module, settings, json.loads(run.configurations["m"]["parameters"]), row)
     if arguments.control:
-        key = "max_tokens" if method in ("no_retrieval", "react") else "k"
+        key = CONTROLS.get(method, "k")
         parameters[key] += 1
         row.setting += f"; control: the reference's {key} is one more"
     corpus = corpus_of(run, arguments)
