@@ -60,7 +60,8 @@ class Bm25:
             postings = self.postings.get(term, [])
             idf = math.log(1 + (self.count - len(postings) + 0.5) / (len(postings) + 0.5))
             for position, tf in postings:
-                scores[position] += idf * tf / (tf + self.norms[position])
+                # In this order of operations; in another one the last bit differs, and with it the order of near ties.
+                scores[position] += idf * (tf / (tf + self.norms[position]))
         return best(scores, k)
 
 
