@@ -42,6 +42,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[1] / "endpoint")]
 
 import babbler  # noqa: E402
 import inputs  # noqa: E402
+import loose_json  # noqa: E402
 import module_settings  # noqa: E402
 import ranking  # noqa: E402
 import scorers  # noqa: E402
@@ -114,13 +115,16 @@ class Corpus(inputs.Corpus):
             self.retrievers[name] = functools.cache(lambda query, k: [passage for passage, _ in search(query, k)])
         return self.retrievers[name]
 
-    def sentences(self, passage):
-        """The dataset's sentences, else those of the splitter."""
+    def numbered_sentences(self, passage):
+        """The dataset's sentences, empty ones too, so that their numbers are the dataset's; else those of the splitter."""
         if not self.ends[passage]:
             return shared.sentences(self.texts[passage])
         text, begins = self.texts[passage].encode(), [0, *self.ends[passage]]
-        pieces = [text[begin:end].decode().strip() for begin, end in zip(begins, self.ends[passage])]
-        return [piece for piece in pieces if piece]
+        return [text[begin:end].decode().strip() for begin, end in zip(begins, self.ends[passage])]
+
+    def sentences(self, passage):
+        """Those that are not empty."""
+        return [sentence for sentence in self.numbered_sentences(passage) if sentence]
 
     def by_folded_title(self, fold):
         if not self.folded:
@@ -373,7 +377,11 @@ def compare(data, method, setting, settings, servers, arguments):
     row.questions = len(questions)
     for question in questions:
         server.asking = tools.scorer.server.asking = question.id
-        wanted = module.answer(question, tools, parameters)
+        try:
+            wanted = module.answer(question, tools, parameters)
+        except loose_json.Unread as unread:
+            # A reply that `loose_json.py` does not know how to read: a difference.
+            wanted = shared.Outcome(status=f"unread: {unread}")
         found = outcomes[question.id]
         told = {"status": found["status"] == wanted.status,
                 "answer": found["answer"] == wanted.answer,

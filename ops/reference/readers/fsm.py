@@ -24,7 +24,7 @@ class Broken(Exception):
 def paragraph_text(corpus, passage, parameters):
     title = corpus.titles[passage]
     if parameters["setting"] == 2 and parameters["sentence_numbers"]:
-        lines = [f"[{number}] {sentence}" for number, sentence in enumerate(corpus.sentences(passage))]
+        lines = [f"[{number}] {sentence}" for number, sentence in enumerate(corpus.numbered_sentences(passage))]
         return f"Title: {title}\n" + "\n".join(lines)
     return f"Title: {title}\n{corpus.texts[passage]}"
 
@@ -187,7 +187,7 @@ def resolved(facts, corpus, passages, parameters):
         index = parts[1] if len(parts) > 1 else None
         is_number = isinstance(index, (int, float)) and not isinstance(index, bool) and index == int(index) >= 0
         found = [(passage, int(index)) for passage in passages
-                 if is_number and same(corpus.titles[passage], title) and index < len(corpus.sentences(passage))]
+                 if is_number and same(corpus.titles[passage], title) and index < len(corpus.numbered_sentences(passage))]
         if found:
             supporting += [found[0]] if found[0] not in supporting else []
         else:

@@ -59,7 +59,8 @@ class Reader:
             sign = self.text[self.at:self.at + 1]
             self.at += 1
             if sign == "":
-                raise Unread("a string without its end")
+                self.repairs["cut_string"] += 1
+                return "".join(made)
             if sign == quote:
                 return "".join(made)
             if sign == "\\" and self.text[self.at] == "u":
@@ -87,9 +88,16 @@ class Reader:
                 if sign not in ('"', "'"):
                     raise Unread("a key without quotes")
                 key = self.string(sign)
+                if self.peek() == "":
+                    # A key at the end of the text has no value.
+                    self.repairs["dropped_key"] += 1
+                    continue
                 if self.peek() != ":":
                     raise Unread("a key without a value")
                 self.at += 1
+                if self.peek() == "":
+                    self.repairs["dropped_key"] += 1
+                    continue
                 made[key] = self.value()
             else:
                 made.append(self.value())
