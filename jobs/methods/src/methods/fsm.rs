@@ -78,7 +78,7 @@ impl Method for Fsm {
     }
 
     fn version(&self) -> u32 {
-        1
+        2
     }
 
     fn context_mode(&self) -> ContextMode {

@@ -83,7 +83,7 @@ impl Method for FsmBaseline {
     }
 
     fn version(&self) -> u32 {
-        1
+        2
     }
 
     fn context_mode(&self) -> ContextMode {

@@ -81,9 +81,15 @@ impl GivenParagraphs {
                 builder.passage(text.passage, PassageForm::Text, None);
                 continue;
             }
-            for index in 0..text.sentence_texts().len() as u32 {
+            // A corpus without sentences cannot look one up: those of the splitter are literal.
+            let is_known = !text.sentences.is_empty();
+            for (index, sentence) in text.sentence_texts().into_iter().enumerate() {
                 builder.text(&format!("\n[{index}] "));
-                builder.sentence(text.passage, index);
+                if is_known {
+                    builder.sentence(text.passage, index as u32);
+                } else {
+                    builder.text(sentence);
+                }
             }
         }
     }
