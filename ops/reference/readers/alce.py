@@ -40,7 +40,7 @@ def compressed(question, tools, parameters, passages):
 
 def documents(question, tools, parameters):
     """What the reader sees: pairs of passage and text."""
-    found = tools.search(parameters["retriever"], question, parameters["retrieved"])
+    found = ranking.texts_once(tools.corpus, tools.search(parameters["retriever"], question, parameters["retrieved"]))
     texts = [ranking.pair_text(tools.corpus, passage, parameters) for passage in found]
     scores = dict(zip(found, tools.scorer.relevances(question, texts)))
     ranked = sorted(found, key=lambda passage: -scores[passage])

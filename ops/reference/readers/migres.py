@@ -105,11 +105,7 @@ class Machine:
     def ranked(self, queries):
         """The relevant passages, best first."""
         corpus, best = self.tools.corpus, {}
-        # Each text once, under the first title that was found with it.
-        first = {}
-        for passage in shared.union([self.retrieved(query) for query in queries]):
-            first.setdefault(corpus.texts[passage], passage)
-        passages = list(first.values())
+        passages = ranking.texts_once(corpus, shared.union([self.retrieved(query) for query in queries]))
         texts = [ranking.pair_text(corpus, passage, self.p) for passage in passages]
         for query in queries:
             for passage, score in zip(passages, self.tools.scorer.relevances(query, texts)):
@@ -191,17 +187,21 @@ class Machine:
         if self.p["draws"] > 1:
             infos = [info for info, _ in found]
             found = [found[at] for at in votes.middle(infos, self.p["clusters"], self.p["clusters_kept"])]
-        new = 0
+        # All pairs of a statement and a passage are asked about before any of them counts.
+        cited, entailed = [], []
         for info, numbers in found:
-            cited = [listed[number] for number in dict.fromkeys(numbers) if 0 <= number < len(listed)]
-            if not cited or info in self.infos:
-                continue
-            if self.p["entailer"] and not any([self.tools.scorer.entails(knowledge.line(), info)
-                                               >= self.p["entailed_at"] for knowledge in cited]):
+            named = [listed[number] for number in dict.fromkeys(numbers) if 0 <= number < len(listed)]
+            if named and info not in self.infos:
+                cited.append((info, named))
+                entailed.append(not self.p["entailer"] or any([
+                    self.tools.scorer.entails(knowledge.line(), info) >= self.p["entailed_at"] for knowledge in named]))
+        new = 0
+        for (info, named), holds in zip(cited, entailed):
+            if not holds or info in self.infos:
                 continue
             self.infos.append(info)
             new += 1
-            for knowledge in cited:
+            for knowledge in named:
                 if knowledge.passage is not None:
                     self.times[knowledge.passage] = self.times.get(knowledge.passage, 0) + 1
                     if knowledge.passage not in self.cited:

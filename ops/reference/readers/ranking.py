@@ -2,8 +2,6 @@
 
 import json
 
-import shared
-
 
 class Scorer:
     """Asks the servers of relevances and of entailment; an equal request is sent once."""
@@ -31,6 +29,14 @@ class Scorer:
         fields = {"model": "entailer", "prompt": f"premise: {premise} hypothesis: {hypothesis}", "max_tokens": 4,
                   "temperature": 0.0}
         return float(self.asked(fields, "/completions")["choices"][0]["text"].strip() == "1")
+
+
+def texts_once(corpus, passages):
+    """Each text once, under the first title that was found with it."""
+    first = {}
+    for passage in passages:
+        first.setdefault(corpus.texts[passage], passage)
+    return list(first.values())
 
 
 def pair_text(corpus, passage, parameters):
