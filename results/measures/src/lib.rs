@@ -14,16 +14,21 @@
 //! | whole prediction files | [`official`] | the same, under their own names and units |
 //! | rankings | [`ranked`], [`measures`] | trec_eval; PromptRank, IRCoT, EfficientRAG |
 //! | means, errors, intervals | [`aggregate`], [`live`] | |
+//! | answers right by MIGRES's rules and by judges | [`migres_rules`], [`judging`] | MIGRES, EfficientRAG |
+//! | agreement of two raters | [`agreement`] | Cohen 1960 |
 //! | differences paired by question | [`paired`] | Koehn 2004; Noreen 1989; Holm 1979 |
 //! | a job's measures by name | [`registry`] | |
 
 pub mod aggregate;
+pub mod agreement;
 pub mod answer;
 pub mod drop;
 pub mod facts;
 pub mod has_answer;
+pub mod judging;
 pub mod live;
 pub mod measures;
+pub mod migres_rules;
 pub mod normalize;
 pub mod official;
 pub mod paired;
@@ -31,6 +36,7 @@ pub mod ranked;
 pub mod registry;
 
 pub use answer::{AnswerScore, AnswerScorer, Profile, score_answer};
+pub use judging::{AccuracyRule, JudgedAnswer};
 pub use live::{FixedPoint, LiveSummary};
 pub use official::MeasureError;
 pub use ranked::GoldGroups;

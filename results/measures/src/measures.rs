@@ -110,6 +110,11 @@ macro_rules! measures {
                 }
             }
 
+            /// The measures of a run of judges, by the rules of `profile`.
+            pub fn of_judges(profile: Profile) -> Self {
+                Self { profile: Some(profile), $($key: Default::default(),)* judged: true, ..Self::default() }
+            }
+
             /// The largest k of all measures `NAME@k`; `None` if no measure has a cut-off.
             pub fn largest_cut_off(&self) -> Option<u32> {
                 let own = [$(self.$key.largest_cut_off(),)* $(self.$new.largest_cut_off(),)*];
@@ -147,6 +152,7 @@ measures! {
         migres = migres::MigresAnswers,
         format = format::Format,
         fsm_joint = fsm_joint::FsmJoint,
+        judged = judged::JudgedAnswers,
     }
 }
 
@@ -178,7 +184,7 @@ mod tests {
         let error = serde_json::from_str::<Settings>(r#"{"recal_at": [2]}"#).unwrap_err().to_string();
         let allowed = "unknown field `recal_at`, expected one of `profile`, `recall_at`, `precision_at`, `ndcg_at`, \
                        `mrr`, `mrr_at`, `map`, `answer_recall_at`, `answer_hit_at`, `budget_recall_at`, \
-                       `chunk_recall`, `facts`, `migres`, `format`, `fsm_joint`";
+                       `chunk_recall`, `facts`, `migres`, `format`, `fsm_joint`, `judged`";
         assert!(error.starts_with(allowed), "{error}");
     }
 

@@ -17,6 +17,7 @@
 //! | `joint_*` | all parts multiplied by the profile's script |
 //! | `format` | the configuration has a form to keep to |
 //! | `fsm_joint_*` | as `evidence_*`, under every profile |
+//! | `acc_migres`, `acc_efficientrag` | gold answers, and the configuration is a judge of that rule |
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use crate::facts::{
     EvidenceTriple, SetScore, SupportingFact, evidences, joint, supporting_facts, supporting_facts_lowered,
 };
 use crate::has_answer::AnswerMatcher;
+use crate::judging::JudgedAnswer;
 pub use crate::measures::Settings;
 use crate::measures::answers;
 use crate::normalize::normalize;
@@ -71,6 +73,8 @@ pub struct OutcomeWithGold<'a> {
     /// Whether the method's texts kept to the required form; `None` if the configuration has none (otherwise a failed
     /// outcome has `false`).
     pub kept_form: Option<bool>,
+    /// The judged prediction with the judge's word; `None` if the configuration is no judge.
+    pub judged: Option<JudgedAnswer<'a>>,
     /// The texts of passages, for answer recall.
     pub text: Option<&'a dyn PassageText>,
 }
@@ -138,6 +142,8 @@ pub(crate) struct Column {
     cut_off: Option<u32>,
     /// Whether a failed outcome has no value. Otherwise it scores 0 if a good outcome has a value.
     none_if_failed: bool,
+    /// Whether its values are made of a judge's words, so that the judge is part of its version.
+    of_judges: bool,
     range: ValueRange,
 }
 
@@ -149,7 +155,8 @@ impl Column {
         value: impl Fn(&MeasureInput<'_>) -> Option<f64> + Send + Sync + 'static,
     ) -> Self {
         let value = Arc::new(value);
-        Self { name, version, value, text_depth: 0, cut_off: None, none_if_failed: false, range: ValueRange::Share }
+        let (of_judges, range) = (false, ValueRange::Share);
+        Self { name, version, value, text_depth: 0, cut_off: None, none_if_failed: false, of_judges, range }
     }
 
     /// A measure of the ranking alone.
@@ -171,6 +178,11 @@ impl Column {
     /// Leaves failed outcomes out, instead of scoring them 0.
     pub(crate) fn none_if_failed(self) -> Self {
         Self { none_if_failed: true, ..self }
+    }
+
+    /// Says that the values are made of a judge's words.
+    pub(crate) fn of_judges(self) -> Self {
+        Self { of_judges: true, ..self }
     }
 
     /// Says that the values are counts.
@@ -231,6 +243,12 @@ impl MeasureSet {
     /// The version of each measure's definition, in the order of [`Self::names`].
     pub fn versions(&self) -> impl Iterator<Item = &'static str> {
         self.columns.iter().map(|column| column.version)
+    }
+
+    /// Whether the values of each measure are made of a judge's words, in the order of [`Self::names`]. Then the judge
+    /// is part of the measure's version.
+    pub fn of_judges(&self) -> impl Iterator<Item = bool> {
+        self.columns.iter().map(|column| column.of_judges)
     }
 
     /// The values that each measure can have, in the order of [`Self::names`].
@@ -362,6 +380,7 @@ mod tests {
             predicted_evidences: Some(&[]),
             gold_evidences: &q.evidences,
             kept_form: Some(true),
+            judged: None,
             text: Some(&q.texts),
         }
     }
