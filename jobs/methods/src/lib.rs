@@ -9,8 +9,10 @@
 //!   question --> start --> step --Ask([Request; n])--> ... --[Response; n]--> step --Done(Outcome)-->
 //! ```
 //!
-//! [`registry`] lists the methods and builds them; [`transcript`] replays a question; [`testing`] has a machine and
-//! scripted services for every part of the protocol, and runs scenario files.
+//! A judge is a method, too: its question comes with an outcome of another one, and its answer is yes or no.
+//!
+//! [`registry`] lists methods and judges and builds them; [`transcript`] replays a question; [`testing`] has a machine
+//! and scripted services for every part of the protocol, and runs scenario files.
 
 pub mod annotation;
 mod canonical;
@@ -18,6 +20,7 @@ mod collected;
 pub mod demonstration;
 mod few_shot;
 pub mod fragment;
+mod judges;
 mod knowledge;
 mod machine;
 mod methods;
@@ -25,6 +28,7 @@ pub mod notation;
 pub mod outcome;
 mod passage_lines;
 pub mod prompt;
+mod python_text;
 mod ranking;
 mod reasoning;
 pub mod registry;
@@ -42,12 +46,12 @@ pub mod transcript;
 pub use demonstration::{Demonstration, DemonstrationPassage, DemonstrationSet};
 pub use fragment::{Fragment, FragmentDigest};
 pub use machine::{
-    ContextMode, GivenContext, Machine, MachineStep, Method, MethodError, MethodSetting, PromptWording, Question,
-    ServiceAbility, ServiceUse,
+    ContextMode, GivenContext, Judging, JudgingRule, Machine, MachineStep, Method, MethodError, MethodSetting,
+    PromptWording, Question, ServiceAbility, ServiceUse,
 };
 pub use outcome::{NamedSentence, Outcome, OutcomeNote, OutcomeStatus, PassagePath, RankedPassage, SupportingSentence};
 pub use prompt::{ChatRole, Content, LengthLimit, OverflowRule, PassageForm, Prompt, PromptPart};
-pub use registry::{MethodInfo, ParameterInfo, build_method, method_kinds, resolve_parameters};
+pub use registry::{MethodInfo, ParameterInfo, build_method, judge_kinds, method_kinds, resolve_parameters};
 pub use request::{Affinity, PassageId, Request, RequestKind, RequestPayload, ServiceName, StepName};
 pub use response::{
     Answer, AnswerWork, CallFacts, Failure, FailureKind, MoneyAmount, PassageText, PromptReport, Response,

@@ -301,8 +301,36 @@ pub trait Method: Send + Sync {
         Vec::new()
     }
 
+    /// The subject of a judge; `None` for other methods. A judge's questions have gold answers and a
+    /// [`Question::prediction`], and its outcomes answer `yes` or `no`.
+    fn judging(&self) -> Option<Judging<'_>> {
+        None
+    }
+
     /// A machine for one question.
     fn start(&self, question: &Question) -> Box<dyn Machine>;
+}
+
+/// The subject of a judge, and how its word counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judging<'a> {
+    /// The configuration whose outcomes it judges.
+    pub configuration: &'a str,
+    /// The protocol by which its word becomes an accuracy.
+    pub rule: JudgingRule,
+    /// Whether an answer that contains a gold answer counts as right: MIGRES's rule for open-domain questions.
+    pub is_open_domain: bool,
+}
+
+/// A protocol by which a judge's word becomes an accuracy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JudgingRule {
+    /// MIGRES: right is what matches exactly, or what the judge accepts, or, for open-domain questions, what contains a
+    /// gold answer.
+    Migres,
+    /// EfficientRAG: right is what the judge accepts.
+    Efficientrag,
 }
 
 /// An error in a method's configuration.

@@ -1,10 +1,10 @@
-//! The methods by kind, as jobs name them. Turns a job's parameters into a [`Method`].
+//! The methods and judges by kind, as jobs name them. Turns a job's parameters into a [`Method`].
 //!
 //! A method's parameters are a serde struct. It refuses unknown fields and has the paper's defaults. This file's tests
 //! check [`MethodInfo`] against that struct.
 
 use crate::machine::{Method, MethodError, MethodSetting};
-use crate::methods::{CONFIGURES, INFOS};
+use crate::{judges, methods};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -64,10 +64,15 @@ pub(crate) trait ConfigurableMethod: Method + Sized + 'static {
 
 /// All methods, by kind in alphabetical order.
 pub fn method_kinds() -> &'static [MethodInfo] {
-    INFOS
+    methods::INFOS
 }
 
-/// A configuration of the method `kind`; `parameters` is an object, or null for no parameters.
+/// All judges, by kind in alphabetical order.
+pub fn judge_kinds() -> &'static [MethodInfo] {
+    judges::INFOS
+}
+
+/// A configuration of the method or judge `kind`; `parameters` is an object, or null for no parameters.
 ///
 /// # Errors
 /// Unknown kinds and parameters, with the known ones; missing parameters; bad values.
@@ -90,11 +95,12 @@ pub(crate) type BuiltMethod = (Box<dyn Method>, Value);
 pub(crate) type ConfigureMethod = fn(&Value, &MethodSetting) -> Result<BuiltMethod, MethodError>;
 
 fn configure_kind(kind: &str, parameters: &Value, setting: &MethodSetting) -> Result<BuiltMethod, MethodError> {
-    let mut methods = INFOS.iter().zip(CONFIGURES);
-    match methods.find(|(info, _)| info.kind == kind) {
+    let methods = methods::INFOS.iter().zip(methods::CONFIGURES);
+    let mut known = methods.chain(judges::INFOS.iter().zip(judges::CONFIGURES));
+    match known.find(|(info, _)| info.kind == kind) {
         Some((_, configure)) => configure(parameters, setting),
         None => {
-            let allowed = INFOS.iter().map(|info| info.kind).collect::<Vec<_>>().join(", ");
+            let allowed = methods::INFOS.iter().map(|info| info.kind).collect::<Vec<_>>().join(", ");
             Err(MethodError::UnknownKind { found: kind.to_owned(), allowed })
         }
     }
@@ -165,7 +171,7 @@ mod tests {
 
     #[test]
     fn documentation_and_parameters_agree() {
-        for info in method_kinds() {
+        for info in method_kinds().iter().chain(judge_kinds()) {
             let resolved = resolve_parameters(info.kind, &required_parameters(info), &SETTING)
                 .unwrap_or_else(|error| panic!("{}: documented as optional, but: {error}", info.kind));
             let documented: serde_json::Map<String, Value> = info
@@ -241,6 +247,9 @@ mod tests {
     #[test]
     fn kinds_are_in_order() {
         assert!(method_kinds().is_sorted_by_key(|info| info.kind));
+        assert!(judge_kinds().is_sorted_by_key(|info| info.kind));
+        let is_method = |kind| method_kinds().iter().any(|info| info.kind == kind);
+        assert!(!judge_kinds().iter().any(|judge| is_method(judge.kind)), "a kind names one of them");
     }
 
     #[test]

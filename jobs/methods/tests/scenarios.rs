@@ -13,8 +13,9 @@
 //! ```
 //!
 //! An event is the start of a machine (`method KIND PARAMETERS`, `question ID "TEXT"`, and optionally `corpus N`,
-//! `kind`, `candidates`, `gold`, `answers`), or one response for each request of the last round, one a line. Lines with
-//! a leading `#` are comments; a blank line ends the expected text. `ops/docs/scenarios.md` describes the notation.
+//! `kind`, `candidates`, `gold`, `answers`, `prediction`), or one response for each request of the last round, one a
+//! line. Lines with a leading `#` are comments; a blank line ends the expected text. `ops/docs/scenarios.md` describes
+//! the notation.
 //!
 //! `HOPEVAL_BLESS=1 cargo test -p hopeval-methods --test scenarios` writes what the machines do into the files: read
 //! the difference, and raise the method's version.
@@ -68,7 +69,9 @@ fn every_method_has_a_file() {
     let mut names: Vec<String> = files().iter().map(method).collect();
     names.sort();
     names.dedup();
-    let kinds: Vec<&str> = hopeval_methods::method_kinds().iter().map(|info| info.kind).collect();
+    let infos = hopeval_methods::method_kinds().iter().chain(hopeval_methods::judge_kinds());
+    let mut kinds: Vec<&str> = infos.map(|info| info.kind).collect();
+    kinds.sort_unstable();
     assert_eq!(names, kinds);
 }
 

@@ -1,6 +1,7 @@
 //! The environment of ReAct: actions, the current page, and the texts of observations.
 
 use super::parameters::SentenceRule;
+use crate::python_text::python_list;
 use crate::response::PassageText;
 
 /// An action, as the model wrote it.
@@ -96,31 +97,6 @@ fn cut_at_points(text: &str) -> Vec<String> {
     pieces.map(|piece| format!("{piece}.")).collect()
 }
 
-/// A list of texts as Python prints it.
-fn python_list(texts: &[&str]) -> String {
-    let quoted: Vec<String> = texts.iter().map(|text| python_text(text)).collect();
-    format!("[{}]", quoted.join(", "))
-}
-
-/// A text as Python prints it: in single quotes, or in double ones if it has single ones and no double ones.
-fn python_text(text: &str) -> String {
-    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
-    let mut printed = String::from(quote);
-    for letter in text.chars() {
-        match letter {
-            '\\' => printed.push_str("\\\\"),
-            '\n' => printed.push_str("\\n"),
-            '\r' => printed.push_str("\\r"),
-            '\t' => printed.push_str("\\t"),
-            _ if letter == quote => printed.extend(['\\', letter]),
-            _ if letter.is_ascii_control() => printed.push_str(&format!("\\x{:02x}", u32::from(letter))),
-            _ => printed.push(letter),
-        }
-    }
-    printed.push(quote);
-    printed
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,9 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_pythons() {
-        let list = python_list(&["a", "it's", "\"q\" it's", "b\\\t\u{1}é"]);
-        assert_eq!(list, r#"['a', "it's", '"q" it\'s', 'b\\\t\x01é']"#);
+    fn no_similar_page_is_an_empty_list() {
         assert_eq!(not_found("X", &[]), "Could not find X. Similar: [].");
     }
 }
