@@ -10,6 +10,7 @@
 //! | `Are follow up questions needed here:` | Self-Ask: `Follow up:`, `Intermediate answer:`, a final answer |
 //! | `So the answer is`, `step by step`, `chain of thought` | the facts as sentences, then `So the answer is: ..` |
 //! | `JSON object and nothing else: {..}` with keys of FSM's steps | that object (`objects.rs`) |
+//! | `Prediction:`, `Correct answer:`, and `Yes or No:` or `{"response": "yes"}` | a judge's word (`judged.rs`) |
 //! | anything else | the answer alone |
 //!
 //! Where a fact is missing, the short answer is `unknown` and the others name the next thing to look up. Sentences that
@@ -26,6 +27,7 @@ use crate::contract::{ReplyContract, ReplyWords};
 use crate::decomposing::{ReferenceStyle, single_hop_questions};
 use crate::draw::{draw_bits, unit_draw};
 use crate::grammar::WorldGrammar;
+use crate::judged::JudgedPrediction;
 use crate::objects::{DescribedObject, described_object};
 use crate::reading::PassageReader;
 use crate::schema::SchemaTexts;
@@ -56,6 +58,8 @@ enum PromptForm {
 /// A prompt that was read, ready to be answered any number of times.
 pub(crate) struct ReadPrompt {
     form: PromptForm,
+    /// The prediction that the prompt asks about, if a judge asks.
+    judged: Option<JudgedPrediction>,
     /// The object that the prompt describes in words.
     object: Option<DescribedObject>,
     /// `None` if no template of the world fits a question.
@@ -116,7 +120,8 @@ pub(crate) fn read_prompt(reader: &mut PassageReader, prompt: &str) -> ReadPromp
     let names_thought = prompt.contains("\"thought\"");
     let object = described_object(prompt);
     let contract = contract.map(|contract| (contract, prompt.to_owned()));
-    ReadPrompt { form, object, found, parts, prior, names_thought, fallback, titles: facts.titles(), contract }
+    let (judged, titles) = (JudgedPrediction::of_prompt(prompt), facts.titles());
+    ReadPrompt { form, judged, object, found, parts, prior, names_thought, fallback, titles, contract }
 }
 
 fn prompt_form(prompt: &str) -> PromptForm {
@@ -144,17 +149,21 @@ impl ReadPrompt {
         format: &AnswerFormat,
         draw: AnswerDraw<'_>,
     ) -> WrittenAnswer {
+        let choice = if draw.is_sampled { draw.choice as u64 } else { 0 }.to_le_bytes();
+        let parts = [draw.identity, &choice];
+        let happens = |label: &str, rate: f64| unit_draw(settings.seed, label, &parts) < rate;
+        let is_mistaken = happens("mistake", settings.mistake_rate)
+            || draw.is_sampled && happens("sampled mistake", settings.sampled_mistake_rate);
+        let is_misformed = happens("format", settings.format_error_rate);
+        if let Some(judged) = self.judged {
+            return WrittenAnswer { text: judged.write_reply(is_mistaken, is_misformed), thought: String::new() };
+        }
         let nothing = FoundAnswer::default();
         let found = match (&self.found, &self.contract) {
             (Some(found), _) => found,
             (None, Some(_)) => &nothing,
             (None, None) => return self.write_fallback(format),
         };
-        let choice = if draw.is_sampled { draw.choice as u64 } else { 0 }.to_le_bytes();
-        let parts = [draw.identity, &choice];
-        let happens = |label: &str, rate: f64| unit_draw(settings.seed, label, &parts) < rate;
-        let is_mistaken = happens("mistake", settings.mistake_rate)
-            || draw.is_sampled && happens("sampled mistake", settings.sampled_mistake_rate);
         let bits = draw_bits(settings.seed, "answer", &parts);
         let answer = match &found.answer {
             Some(answer) if is_mistaken => wrong_answer(answer, &found.rivals, bits),
@@ -164,7 +173,6 @@ impl ReadPrompt {
         let wording = if draw.is_sampled { (bits >> 32) as usize % 2 } else { 0 };
         let sentences: Vec<String> = found.facts.iter().map(|fact| fact_sentence(fact, wording)).collect();
         let thought = sentences.join(" ");
-        let is_misformed = happens("format", settings.format_error_rate);
         if let (Some((contract, prompt)), false) = (&self.contract, is_misformed) {
             let text = contract.write_reply(prompt, &reply_words(found, &sentences, &answer));
             return WrittenAnswer { text, thought };

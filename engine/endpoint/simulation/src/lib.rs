@@ -16,6 +16,7 @@ mod delivery;
 mod draw;
 mod fault;
 mod grammar;
+mod judged;
 mod language;
 mod ledger;
 mod limits;
