@@ -10,6 +10,7 @@ mod export;
 mod gc;
 mod gold;
 mod index;
+mod judge;
 mod lm;
 mod ls;
 mod model;
@@ -58,6 +59,8 @@ enum HopevalCommand {
     Run(run::RunArguments),
     /// Goes on with a run that was interrupted, with any number of workers and processes.
     Resume(resume::ResumeArguments),
+    /// Judges the answers of a finished run by models, in a run of its own: accuracies, and agreement with others.
+    Judge(judge::JudgeArguments),
     /// Says what a job would do: questions, requests as far as known, bytes, journal hits.
     Plan(plan::PlanArguments),
     /// Chooses values of parameters on questions that are not evaluated, as a job's [tune] says, and keeps them in
@@ -162,6 +165,7 @@ pub(crate) fn run(arguments: CommandLine) -> Result<u8> {
     match arguments.command {
         HopevalCommand::Run(run) => run::run(places, run),
         HopevalCommand::Resume(resume) => resume::resume(places, resume),
+        HopevalCommand::Judge(judge) => judge::judge(places, judge),
         HopevalCommand::Plan(plan) => plan::plan(places, plan),
         HopevalCommand::Tune(arguments) => tune::tune(places, arguments),
         HopevalCommand::Show(show) => show::show(places, show),

@@ -516,6 +516,20 @@ pub enum JobError {
         #[source]
         source: Box<JobError>,
     },
+    /// A line of a file of people's marks is wrong.
+    #[error(
+        "{}:{line}: {found}; allowed: {{\"question\": ID, \"configuration\": NAME, \"prediction\": TEXT, \
+         \"mark\": true or false}}, one of `configuration` and `prediction` left out or neither",
+        path.display()
+    )]
+    Mark {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// The mistake.
+        found: String,
+    },
     /// The command does not fit the state of the run.
     #[error("run {run}: {reason}")]
     Unfit {

@@ -19,10 +19,12 @@
 //! | [`scoring`] | the profile for scoring a dataset's answers |
 //! | [`references`] | values to be filled in from the store or a sample |
 //! | `search_job` | the job of a search: the same job over the tune sample |
+//! | [`judging_job`] | the job of judges: over the outcomes of a run |
 
 mod check;
 pub mod file;
 pub mod infill;
+pub mod judging_job;
 mod overrides;
 mod parameter_files;
 mod parse;

@@ -1,6 +1,7 @@
 //! Reports on runs: final tables, live figures, plans, costs, comparisons, exports.
 
 pub mod accounting;
+pub mod agreement;
 pub mod calibrate;
 pub mod compare;
 pub mod compare_runs;
@@ -8,6 +9,7 @@ pub mod costs;
 pub mod export;
 pub mod failures;
 pub mod measure_means;
+mod measure_versions;
 mod named_passages;
 pub mod paid;
 pub mod plan;

@@ -11,7 +11,9 @@
 //! | file | does |
 //! | --- | --- |
 //! | [`settings`], [`make`], [`open`], [`generation`] | a run's settings; it is made, opened, begun again |
-//! | [`making`] | the order to make a run, for the case that its maker is killed |
+//! | [`making`], [`ordered`] | the order to make a run, for the case that its maker is killed |
+//! | `new_run` | id, settings and record of a new run |
+//! | [`judging`] | makes a run of judges over the outcomes of a finished run |
 //! | [`feed`], [`machines`], [`render`] | questions and machines in the dataflow |
 //! | [`journal_writer`], [`outcome_writer`], [`writes`] | records and outcomes become durable |
 //! | `segment_merging` | small segments of the journal become larger ones |
@@ -39,12 +41,15 @@ pub mod generation;
 pub mod gold;
 pub mod gold_reader;
 pub mod journal_writer;
+pub mod judging;
 pub mod leftovers;
 pub mod live_table;
 pub mod machines;
 pub mod make;
 pub mod making;
+mod new_run;
 pub mod open;
+pub mod ordered;
 pub mod outcome;
 pub mod outcome_writer;
 pub mod passages;

@@ -7,8 +7,8 @@ use crate::stages::CommandStages;
 use anyhow::{Result, anyhow};
 use clap::Args;
 use hopeval_cluster::signals::DrainNotice;
-use hopeval_jobs::run::make::make_ordered;
 use hopeval_jobs::run::making::find_resumable;
+use hopeval_jobs::run::ordered::make_ordered;
 use hopeval_jobs::spending::cap::SpendingCap;
 
 #[derive(Clone, Debug, Args)]
@@ -56,5 +56,5 @@ pub(crate) fn resume(places: &PlaceArguments, arguments: ResumeArguments) -> Res
     }
     session.check_output(&run, &arguments.output)?;
     let lead = arguments.mesh.leads().then_some(run);
-    if arguments.quiet { session.take_part(lead) } else { session.evaluate(lead, &arguments.output) }
+    if arguments.quiet { session.take_part(lead) } else { session.evaluate_and_judge(lead, &arguments.output) }
 }

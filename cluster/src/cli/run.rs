@@ -44,6 +44,7 @@ pub(crate) fn run(places: &PlaceArguments, arguments: RunArguments) -> Result<u8
         return Ok(exit::DONE);
     }
     arguments.mesh.check_options()?;
+    arguments.output.check_marks()?;
     let opened = places.open_to_compute()?;
     let interrupts = Interrupts::install(DrainNotice::Print)?;
     interrupts.end_patience(&opened.store);
@@ -63,5 +64,5 @@ pub(crate) fn run(places: &PlaceArguments, arguments: RunArguments) -> Result<u8
     let check = |names: &RunNames| arguments.output.check_names(names);
     let make = || make_run(&job, &opened, arguments.quarantine.as_deref(), &check, &report);
     let run = arguments.mesh.leads().then(make).transpose()?;
-    session.evaluate(run, &arguments.output)
+    session.evaluate_and_judge(run, &arguments.output)
 }

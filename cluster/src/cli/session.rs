@@ -4,6 +4,7 @@ mod batches;
 mod children;
 mod watch;
 
+use super::judge::JudgingStage;
 use super::options::{MeshArguments, OutputArguments, PlaceArguments, metrics_error};
 use crate::print;
 use crate::process::{Interrupts, Process, ProcessEnd, serve_metrics};
@@ -52,14 +53,29 @@ impl EvaluationSession<'_> {
 
     /// Runs one generation to its end and prints the figures. Process 0 gets the run.
     pub(super) fn evaluate(&self, run: Option<String>, output: &OutputArguments) -> Result<u8> {
+        self.evaluate_then(run, &|run, code| {
+            output.print_figures(&OpenRun::open_figures(self.places, run, &|_, _| ())?)?;
+            Ok(code)
+        })
+    }
+
+    /// Runs one generation to its end and judges the answers if the job has judges. Prints the figures.
+    pub(super) fn evaluate_and_judge(&self, run: Option<String>, output: &OutputArguments) -> Result<u8> {
+        let EvaluationSession { arguments, places, mesh, interrupts, .. } = *self;
+        self.evaluate_then(run, &|run, code| {
+            JudgingStage { arguments, places, mesh, interrupts, output }.judge(run, code)
+        })
+    }
+
+    /// Runs one generation to its end. A finished run goes on with `rest`, which gets its id and its exit code.
+    fn evaluate_then(&self, run: Option<String>, rest: &dyn Fn(&str, u8) -> Result<u8>) -> Result<u8> {
         let Some(run) = run else { return self.take_part(None) };
         let code = self.complete(&run)?;
         if code != exit::DONE && code != exit::FAILED_QUESTIONS {
             return Ok(code);
         }
         self.progress.clear();
-        output.print_figures(&OpenRun::open_figures(self.places, &run, &|_, _| ())?)?;
-        Ok(code)
+        rest(&run, code)
     }
 
     /// Runs one generation to its end, in this process or in children, and returns the exit code. [`exit::DONE`] and

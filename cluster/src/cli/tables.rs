@@ -1,5 +1,6 @@
 //! Tables that commands print; all paste into Markdown.
 
+pub(super) mod agreement;
 pub(super) mod by_measure;
 pub(super) mod compared;
 pub(super) mod costs;

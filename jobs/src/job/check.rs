@@ -17,8 +17,16 @@ pub(super) fn check_values(job: &Job, path: &Path) -> Result<(), JobError> {
     let wrong = |BadValue { key, found, allowed }| JobError::Value { path: path.into(), key, found, allowed };
     check_dataset(job).map_err(wrong)?;
     tune::check_searches(job).map_err(wrong)?;
-    for (name, method) in &job.method {
-        let table = format!("method.{name}");
+    check_tables(job, path)
+}
+
+/// Refuses the first nonsensical value of the tables of methods, judges and services, and of `[run]`.
+///
+/// # Errors
+/// As [`check_values`].
+pub(super) fn check_tables(job: &Job, path: &Path) -> Result<(), JobError> {
+    let wrong = |BadValue { key, found, allowed }| JobError::Value { path: path.into(), key, found, allowed };
+    for (table, method) in job.method_tables() {
         check_sweep(&table, method)
             .and_then(|()| check_replicates(method))
             .and_then(|()| check_count(method))

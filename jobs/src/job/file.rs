@@ -34,6 +34,9 @@ pub struct Job {
     pub service: BTreeMap<String, ServiceEntry>,
     /// Methods, by their names in configurations.
     pub method: BTreeMap<String, MethodEntry>,
+    /// Judges of the configurations' answers, by their names in the configurations of a run of judges.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub judge: BTreeMap<String, MethodEntry>,
     /// Settings of the measures.
     #[serde(default)]
     pub measures: MeasureSettings,
@@ -82,7 +85,7 @@ pub struct CorpusEntry {
     pub links: LinkSource,
 }
 
-/// A method with its parameters and its sweep.
+/// A method or a judge with its parameters and its sweep.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MethodEntry {
     /// The method's kind.
@@ -143,6 +146,12 @@ impl Default for RunSettings {
 }
 
 impl Job {
+    /// The tables of its methods and of its judges, with their names: `method.bm25`.
+    pub fn method_tables(&self) -> impl Iterator<Item = (String, &MethodEntry)> {
+        let methods = self.method.iter().map(|(name, entry)| (format!("method.{name}"), entry));
+        methods.chain(self.judge.iter().map(|(name, entry)| (format!("judge.{name}"), entry)))
+    }
+
     /// How gold passages are identified: the job's setting, else the default of the format.
     pub fn gold_by(&self, format: Format) -> GoldMatch {
         self.dataset.gold.unwrap_or_else(|| format.default_gold())

@@ -20,7 +20,7 @@ pub(super) fn apply_override(document: &mut toml::Table, set: &str) -> Result<()
         .unwrap_or_else(|| toml::Value::String(value.to_owned()));
     let parsed = if names_paths(key) {
         against_working_directory(parsed)
-    } else if key.starts_with("method.") {
+    } else if key.starts_with("method.") || key.starts_with("judge.") {
         parameter_files::against_folder(parsed, &std::path::absolute(".").unwrap_or_default())
     } else {
         parsed

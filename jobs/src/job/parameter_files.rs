@@ -26,8 +26,10 @@ const CONTENTS: &str = "contents";
 /// # Errors
 /// [`JobError::ParameterFile`] names the job, the key, the file, and the line if it is known.
 pub(super) fn read_files(job: &mut Job, base: &Path, path: &Path) -> Result<(), JobError> {
-    for (name, method) in &mut job.method {
-        let reader = FileReader { base, job: path, table: format!("method.{name}") };
+    let methods = job.method.iter_mut().map(|(name, method)| (format!("method.{name}"), method));
+    let judges = job.judge.iter_mut().map(|(name, judge)| (format!("judge.{name}"), judge));
+    for (table, method) in methods.chain(judges) {
+        let reader = FileReader { base, job: path, table };
         for (parameter, value) in &mut method.parameters {
             if let Some(contents) = reader.contents(parameter, value)? {
                 *value = contents;

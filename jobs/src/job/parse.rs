@@ -1,6 +1,7 @@
 //! Reads a job file with its overrides.
 
 use super::file::Job;
+use super::judging_job::JudgeFile;
 use super::sample::SampleSettings;
 use super::{check, overrides, parameter_files, preflight};
 use crate::error::JobError;
@@ -16,14 +17,7 @@ impl Job {
     /// # Errors
     /// [`JobError`] with the file, and with line and key if known.
     pub fn load(path: &Path, sets: &[String]) -> Result<Self, JobError> {
-        let mut text = String::new();
-        let file = std::fs::File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut text));
-        let bytes = file.map_err(|source| JobError::Read { path: path.into(), source })?;
-        if bytes as u64 > MOST_BYTES {
-            let message = format!("it has more than {MOST_BYTES} bytes; allowed: a job file of at most so many");
-            return Err(JobError::Syntax { path: path.into(), message });
-        }
-        Self::parse(&text, path, sets)
+        Self::parse(&read_text(path)?, path, sets)
     }
 
     /// Reads the text of a job. Its own paths resolve against `path`, and errors name `path`.
@@ -37,7 +31,36 @@ impl Job {
         parameter_files::read_files(&mut job, &base, path)?;
         check::check_values(&job, path)?;
         preflight::check_methods(&job, path)?;
+        preflight::check_judges(&job, path)?;
         job.dataset.draw = job.evaluated_sample();
+        Ok(job)
+    }
+
+    /// Reads the judges of a file: of a job, or of a file that has only the tables of services, judges and `[run]`.
+    /// Overrides apply as in [`Job::load`].
+    ///
+    /// # Errors
+    /// As [`Job::load`].
+    pub fn load_judges(path: &Path, sets: &[String]) -> Result<Self, JobError> {
+        let text = read_text(path)?;
+        let syntax = |source: toml::de::Error| JobError::Syntax {
+            path: path.into(),
+            message: source.to_string().trim_end().to_owned(),
+        };
+        let mut document: toml::Table = text.parse().map_err(syntax)?;
+        if document.contains_key("dataset") {
+            return Self::parse(&text, path, sets);
+        }
+        sets.iter().try_for_each(|set| overrides::apply_override(&mut document, set))?;
+        overrides::resolve_services(&mut document, sets);
+        // Without overrides the text itself is read, so that errors have lines.
+        let read: Result<JudgeFile, _> = if sets.is_empty() { toml::from_str(&text) } else { document.try_into() };
+        let mut job = read.map_err(syntax)?.into_job();
+        let base = folder_of(path);
+        job.resolve_paths(&base);
+        parameter_files::read_files(&mut job, &base, path)?;
+        check::check_tables(&job, path)?;
+        preflight::check_judges(&job, path)?;
         Ok(job)
     }
 
@@ -60,6 +83,18 @@ impl Job {
             _ => self.dataset.draw,
         }
     }
+}
+
+/// The text of a job file.
+fn read_text(path: &Path) -> Result<String, JobError> {
+    let mut text = String::new();
+    let file = std::fs::File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut text));
+    let bytes = file.map_err(|source| JobError::Read { path: path.into(), source })?;
+    if bytes as u64 > MOST_BYTES {
+        let message = format!("it has more than {MOST_BYTES} bytes; allowed: a job file of at most so many");
+        return Err(JobError::Syntax { path: path.into(), message });
+    }
+    Ok(text)
 }
 
 /// The folder of a job's file.

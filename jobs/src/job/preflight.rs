@@ -5,10 +5,10 @@
 
 use super::file::Job;
 use super::references;
-use super::sweep::{self, Configuration};
+use super::sweep::{self, Configuration, JudgedConfiguration};
 use crate::error::JobError;
 use crate::services::corpus::CORPUS;
-use hopeval_methods::{MethodError, MethodSetting, RequestKind};
+use hopeval_methods::{ContextMode, MethodError, MethodSetting, RequestKind, judge_kinds};
 use std::path::Path;
 
 /// The largest possible corpus: here no method is refused because the corpus is too small.
@@ -20,27 +20,68 @@ const ANY: MethodSetting = MethodSetting::of_corpus(u32::MAX);
 /// [`JobError::Within`] names the file, the configuration and the problem.
 pub(crate) fn check_methods(job: &Job, path: &Path) -> Result<(), JobError> {
     let within = |source| JobError::Within { path: path.into(), source: Box::new(source) };
-    for whole in sweep::configurations(job) {
+    if let Some((name, entry)) = job.method.iter().find(|(_, entry)| is_judge(&entry.kind)) {
+        let (key, found) = (format!("method.{name}.kind"), entry.kind.clone());
+        return Err(JobError::Value { path: path.into(), key, found, allowed: "a method; a judge is a [judge.NAME]" });
+    }
+    check_configurations(job, sweep::configurations(job)).map_err(within)
+}
+
+/// Checks kinds and parameters of judges, and the names of their services.
+///
+/// # Errors
+/// As [`check_methods`].
+pub(crate) fn check_judges(job: &Job, path: &Path) -> Result<(), JobError> {
+    let within = |source| JobError::Within { path: path.into(), source: Box::new(source) };
+    if let Some((name, entry)) = job.judge.iter().find(|(_, entry)| !is_judge(&entry.kind)) {
+        let (key, found) = (format!("judge.{name}.kind"), entry.kind.clone());
+        return Err(JobError::Value { path: path.into(), key, found, allowed: "the kind of a judge: yes_no" });
+    }
+    let filled_in = ["configuration", "context_mode"];
+    for (name, entry) in &job.judge {
+        let given = filled_in.iter().find_map(|parameter| Some((parameter, entry.parameters.get(*parameter)?)));
+        if let Some((parameter, value)) = given {
+            let (key, found) = (format!("judge.{name}.{parameter}"), value.to_string());
+            return Err(JobError::Value { path: path.into(), key, found, allowed: "nothing; hopeval fills it in" });
+        }
+    }
+    let any = JudgedConfiguration {
+        name: "..".to_owned(),
+        replicated_name: "..".to_owned(),
+        replicate: None,
+        control: None,
+        context_mode: ContextMode::Closed,
+    };
+    check_configurations(job, sweep::judge_configurations(job, &[any])).map_err(within)
+}
+
+/// Whether a kind is that of a judge.
+fn is_judge(kind: &str) -> bool {
+    judge_kinds().iter().any(|info| info.kind == kind)
+}
+
+fn check_configurations(job: &Job, configurations: Vec<Configuration>) -> Result<(), JobError> {
+    for whole in configurations {
         let mut known = whole.clone();
         references::leave_open(std::slice::from_mut(&mut known));
         let open = open_parameters(job, &whole, &known);
         let methods = match sweep::build_methods(std::slice::from_ref(&known), &ANY) {
             Ok(methods) => methods,
             Err(JobError::Method { source, .. }) if depends_on(&source, &open) => continue,
-            Err(error) => return Err(within(error)),
+            Err(error) => return Err(error),
         };
         for used in methods.iter().flat_map(|method| method.service_uses()) {
             let fit = fitting_services(job, used.kind);
             if !job.service.contains_key(&*used.service.0) && !fit.contains(&&*used.service.0) {
                 let kind = used.kind.name();
                 let is_corpus = &*used.service.0 == CORPUS;
-                return Err(within(JobError::ServiceUse {
+                return Err(JobError::ServiceUse {
                     configuration: whole.name,
                     parameter: used.parameter,
                     service: used.service.to_string(),
                     reason: if is_corpus { format!("it does not answer {kind}") } else { "no such service".to_owned() },
                     allowed: if fit.is_empty() { format!("none that answers {kind}") } else { fit.join(", ") },
-                }));
+                });
             }
         }
     }
@@ -124,6 +165,26 @@ mod tests {
         assert!(given("").unwrap().contains("`retriever`"));
         assert_eq!(given("order = \"dataset\""), None);
         assert_eq!(given("order = { selection = \"s\" }"), None);
+    }
+
+    #[test]
+    fn judges_are_checked_in_their_own_tables() {
+        let method = "[method.m]\nkind = \"one_step\"\nretriever = \"sparse\"\n";
+        let judge = |more: &str| refused(&format!("{method}[judge.j]\n{more}"));
+        let good = "kind = \"yes_no\"\nrule = \"migres\"\ngenerator = \"t5\"\n";
+        assert_eq!(judge(good), None);
+        for (more, says) in [
+            ("kind = \"oracle\"\n", "`judge.j.kind` = oracle; allowed: the kind of a judge: yes_no"),
+            ("kind = \"yes_no\"\nrule = \"migres\"\ngenerator = \"llm\"\n", "no such service"),
+            (format!("{good}configuration = \"m\"\n").as_str(), "`judge.j.configuration` = \"m\"; allowed: nothing"),
+            (format!("{good}words = 3\n").as_str(), "unknown field `words`"),
+            (format!("{good}[judge.j.sweep]\nmax_tokens = []\n").as_str(), "judge.j.sweep.max_tokens"),
+        ] {
+            let said = judge(more).unwrap();
+            assert!(said.contains(says), "{said}");
+        }
+        let said = refused(&format!("[method.m]\n{good}")).unwrap();
+        assert!(said.contains("`method.m.kind` = yes_no; allowed: a method; a judge is a [judge.NAME]"), "{said}");
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use super::file::{Job, MethodEntry};
 use super::parameter_files;
 use crate::error::JobError;
-use hopeval_methods::{Method, MethodSetting, registry};
+use hopeval_methods::{ContextMode, Method, MethodSetting, registry};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -40,29 +40,68 @@ impl Configuration {
 
 /// The configurations of a job, in the order of their methods' names.
 pub fn configurations(job: &Job) -> Vec<Configuration> {
-    let mut found = Vec::new();
-    for (name, method) in &job.method {
-        let fixed: Map<String, Value> = method.parameters.clone().into_iter().collect();
-        let mut points = vec![(Vec::<String>::new(), fixed)];
-        for (key, values) in &method.sweep {
-            points = points
-                .into_iter()
-                .flat_map(|(labels, parameters)| {
-                    values.iter().map(move |value| {
-                        let (mut labels, mut parameters) = (labels.clone(), parameters.clone());
-                        labels.push(format!("{key}={}", value_label(value)));
-                        parameters.insert(key.clone(), parameter_files::swept_value(value).clone());
-                        (labels, parameters)
-                    })
+    job.method.iter().flat_map(|(name, method)| points_of(name, method)).collect()
+}
+
+/// A configuration to be judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JudgedConfiguration {
+    /// The configuration.
+    pub name: String,
+    /// Its name without the replicate's number.
+    pub replicated_name: String,
+    /// The number of the replicate; `None` without replicates.
+    pub replicate: Option<u32>,
+    /// For a control: the controlled effect, in words.
+    pub control: Option<String>,
+    /// The source of its passages.
+    pub context_mode: ContextMode,
+}
+
+/// The configurations of a job's judges over those to be judged: each judge with each of them, named `judge(judged)`.
+/// The replicates of either, but not of both, are replicates here.
+pub fn judge_configurations(job: &Job, judged: &[JudgedConfiguration]) -> Vec<Configuration> {
+    let points: Vec<Configuration> = job.judge.iter().flat_map(|(name, judge)| points_of(name, judge)).collect();
+    let pairs = points.iter().flat_map(|judge| judged.iter().map(move |judged| (judge, judged)));
+    pairs.map(|(judge, judged)| judge_over(judge, judged)).collect()
+}
+
+fn judge_over(judge: &Configuration, judged: &JudgedConfiguration) -> Configuration {
+    let (name, replicate) = match (judged.replicate, judge.replicate) {
+        (Some(number), _) => (format!("{}({})#{number}", judge.name, judged.replicated_name), Some(number)),
+        (None, Some(number)) => (format!("{}({})#{number}", judge.replicated_name(), judged.name), Some(number)),
+        (None, None) => (format!("{}({})", judge.name, judged.name), None),
+    };
+    let mut parameters = judge.parameters.clone();
+    parameters["configuration"] = judged.name.clone().into();
+    parameters["context_mode"] = judged.context_mode.name().into();
+    let control = judge.control.clone().or_else(|| judged.control.clone());
+    Configuration { name, kind: judge.kind.clone(), parameters, control, replicate }
+}
+
+/// The points of one table's sweep.
+fn points_of(name: &str, method: &MethodEntry) -> Vec<Configuration> {
+    let fixed: Map<String, Value> = method.parameters.clone().into_iter().collect();
+    let mut points = vec![(Vec::<String>::new(), fixed)];
+    for (key, values) in &method.sweep {
+        points = points
+            .into_iter()
+            .flat_map(|(labels, parameters)| {
+                values.iter().map(move |value| {
+                    let (mut labels, mut parameters) = (labels.clone(), parameters.clone());
+                    labels.push(format!("{key}={}", value_label(value)));
+                    parameters.insert(key.clone(), parameter_files::swept_value(value).clone());
+                    (labels, parameters)
                 })
-                .collect();
-        }
-        for (labels, parameters) in points {
-            let name = if labels.is_empty() { name.clone() } else { format!("{name}{{{}}}", labels.join(",")) };
-            found.extend(replicate_point(method, name, parameters));
-        }
+            })
+            .collect();
     }
-    found
+    let named = |labels: Vec<String>| match labels.is_empty() {
+        true => name.to_owned(),
+        false => format!("{name}{{{}}}", labels.join(",")),
+    };
+    let replicated = |(labels, parameters)| replicate_point(method, named(labels), parameters);
+    points.into_iter().flat_map(replicated).collect()
 }
 
 /// One point of a sweep in each of its replicates.
@@ -140,6 +179,29 @@ mod tests {
         assert_eq!(names, ["r{k=5}#1", "r{k=5}#2", "r{k=20}#1", "r{k=20}#2"]);
         assert_eq!(found[1].parameters, serde_json::json!({"k": 5, "draw": 1, "seed": 9}));
         assert_eq!((found[1].replicated_name(), found[1].replicate), ("r{k=5}", Some(2)));
+    }
+
+    #[test]
+    fn judges_judge_each_configuration() {
+        let job = job("[method.m]\nkind = \"oracle\"\n[judge.a]\nkind = \"yes_no\"\nrule = \"migres\"\n\
+             [judge.b]\nkind = \"yes_no\"\n[judge.b.sweep]\nrule = [\"migres\", \"efficientrag\"]\n\
+             [judge.c]\nkind = \"yes_no\"\n[judge.c.replicates]\ndraw = [0, 1]");
+        let judged = |name: &str, replicate| JudgedConfiguration {
+            name: name.to_owned(),
+            replicated_name: "m".to_owned(),
+            replicate,
+            control: None,
+            context_mode: ContextMode::Given,
+        };
+        let found = judge_configurations(&job, &[judged("m", None)]);
+        let names: Vec<&str> = found.iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(names, ["a(m)", "b{rule=migres}(m)", "b{rule=efficientrag}(m)", "c(m)#1", "c(m)#2"]);
+        let parameters = serde_json::json!({"rule": "migres", "configuration": "m", "context_mode": "given"});
+        assert_eq!(found[0].parameters, parameters);
+        assert_eq!((found[4].replicated_name(), found[4].replicate), ("c(m)", Some(2)));
+        let found = judge_configurations(&job, &[judged("m#1", Some(1)), judged("m#2", Some(2))]);
+        assert_eq!((found[1].name.as_str(), found[1].replicated_name()), ("a(m)#2", "a(m)"));
+        assert_eq!(found[1].parameters["configuration"], "m#2");
     }
 
     #[test]

@@ -87,12 +87,24 @@ impl ConfiguredJob {
     /// # Errors
     /// An unusable model, a missing selection, unsuitable parameters or services.
     pub fn new(opened: &OpenedJob, places: &Places, report: ProgressReporter<'_>) -> Result<Self, JobError> {
+        Self::of_configurations(opened, sweep::configurations(&opened.job), places, report)
+    }
+
+    /// Opens the models of a job, and configures these configurations.
+    ///
+    /// # Errors
+    /// As [`ConfiguredJob::new`].
+    pub fn of_configurations(
+        opened: &OpenedJob,
+        mut configurations: Vec<Configuration>,
+        places: &Places,
+        report: ProgressReporter<'_>,
+    ) -> Result<Self, JobError> {
         let OpenedJob { job, catalogue, .. } = opened;
         // All workers make dense indexes together, when the run begins.
         let indexes = catalogue.probe(report)?;
         let passages = catalogue.corpus.len() as u32;
         let setting = MethodSetting { passages, largest_cut_off: job.measures.largest_cut_off() };
-        let mut configurations = sweep::configurations(job);
         let choices::ResolvedChoices { selections, overlap } =
             choices::resolve_choices(job, &mut configurations, places, report)?;
         let methods = sweep::build_methods(&configurations, &setting)?;

@@ -10,10 +10,10 @@ use crate::prepare::draw::SamplePositions;
 use crate::prepare::quarantine::QuarantineFile;
 use hopeval_corpus::Corpus;
 use hopeval_datasets::{Format, GoldMatch, GoldPassage, PassageRecord, Question, Questions, RowPolicy};
-use hopeval_methods::{GivenContext, PassageId};
+use hopeval_methods::{Failure, FailureKind, GivenContext, Outcome, PassageId};
 use hopeval_results::tables::{ErrorRow, QuestionRow};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The stratum of every question.
@@ -35,6 +35,33 @@ pub struct QuestionDetails {
     /// The text that belongs to the question, if the dataset has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<ContextRecord>,
+    /// The outcomes to be judged, by configuration: for the questions of a run of judges.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub predictions: BTreeMap<String, PredictionRecord>,
+}
+
+/// An outcome to be judged, under its stored names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PredictionRecord {
+    /// `ok`, or the kind of failure.
+    pub status: String,
+    /// The message of a failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The answer, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
+}
+
+impl PredictionRecord {
+    /// The outcome in the form for machines.
+    pub fn outcome(&self) -> Outcome {
+        let failure = FailureKind::ALL.into_iter().find(|kind| kind.name() == self.status);
+        match failure {
+            Some(kind) => Outcome::failed(Failure { kind, message: self.message.clone().unwrap_or_default() }),
+            None => Outcome { answer: self.answer.clone(), ..Outcome::default() },
+        }
+    }
 }
 
 /// A text that belongs to a question (IIRC's introductory paragraph), under its stored names.
@@ -49,11 +76,17 @@ pub struct ContextRecord {
     pub passage: Option<u32>,
 }
 
-/// The text given with a row's question, in the form for machines. A record of another version has none.
-pub fn question_context(row: &QuestionRow) -> Option<GivenContext> {
-    let details: QuestionDetails = serde_json::from_str(&row.record).ok()?;
-    let ContextRecord { title, text, passage } = details.context?;
-    Some(GivenContext { title, text, passage: passage.map(PassageId) })
+impl QuestionDetails {
+    /// The details in a row. A record of another version has none.
+    pub fn of_row(row: &QuestionRow) -> Self {
+        serde_json::from_str(&row.record).unwrap_or_default()
+    }
+
+    /// The text given with the question, in the form for machines.
+    pub fn given_context(&self) -> Option<GivenContext> {
+        let ContextRecord { title, text, passage } = self.context.clone()?;
+        Some(GivenContext { title, text, passage: passage.map(PassageId) })
+    }
 }
 
 /// Counts and strata found by preparing the questions.
@@ -143,6 +176,7 @@ impl<'a> QuestionResolver<'a> {
             rationale: question.rationale.clone(),
             gold_titles: question.gold.iter().filter_map(|gold| gold.title.clone()).collect(),
             context: question.context.as_ref().map(|context| self.find_context(context)),
+            predictions: BTreeMap::new(),
         };
         let gold_digest = gold_digest(&question.answers, &gold, &details);
         Ok(QuestionRow {

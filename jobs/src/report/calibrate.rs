@@ -5,7 +5,6 @@ use crate::error::JobError;
 use crate::job::{CONTEXTS, Job};
 use crate::prepare::opening::OpenedJob;
 use crate::prepare::questions;
-use crate::run::machines::machine_question;
 use hopeval_methods::{Answer, Request, ServiceName, request::RetrievePayload};
 use hopeval_world::WorldSettings;
 use hopeval_world::calibrate::{CalibrationColumn, CalibrationTable, SampleQuestion, measure_column};
@@ -46,10 +45,9 @@ fn measure_job(name: &str, job: &Job, cache: &Cache) -> Result<CalibrationColumn
     let (corpus, catalogue) = (opened.corpus(), &opened.catalogue);
     let mut samples = Vec::new();
     questions::prepare_questions(&opened.job, corpus, false, None, &mut |row| {
-        let question = machine_question(&row);
         // Of several passages for one gold slot, the first counts: lengths and overlap need one text.
-        let gold = question.gold.iter().filter_map(|group| group.first()).map(|id| id.0).collect();
-        samples.push(SampleQuestion { text: question.text, gold });
+        let gold = row.gold.iter().filter_map(|group| group.first()).copied().collect();
+        samples.push(SampleQuestion { text: row.text, gold });
         Ok(())
     })?;
     let passages: Vec<(String, String)> =

@@ -1,5 +1,6 @@
 //! Means of all measures, by configuration and stratum, summed in one order.
 
+use super::measure_versions::MeasureVersions;
 use crate::error::JobError;
 use crate::run::evaluation::evaluate_outcomes;
 use crate::run::evaluator::{QuestionGold, is_ok};
@@ -116,7 +117,7 @@ impl MeasureTotals {
 
     pub(super) fn rows(&self, run: &OpenRun) -> Vec<MeasureRow> {
         let set = run.evaluator.measure_set();
-        let (versions, ranges): (Vec<_>, Vec<_>) = set.versions().zip(set.ranges()).unzip();
+        let (versions, ranges) = (MeasureVersions::new(run, ""), set.ranges().collect::<Vec<_>>());
         let profile = set.profile().to_string();
         let mut rows = Vec::new();
         for (c, configuration) in run.resolved.configurations.iter().enumerate() {
@@ -124,11 +125,12 @@ impl MeasureTotals {
             for (s, stratum) in run.evaluator.strata().iter().enumerate() {
                 for (m, measure) in set.names().iter().enumerate() {
                     let sums = self.sums[(c * self.strata + s) * self.measures + m];
+                    let version = versions.version(c, m);
                     let names = (
                         configuration.name.as_str(),
                         stratum.as_str(),
                         measure.as_str(),
-                        versions[m],
+                        version.as_str(),
                         profile.as_str(),
                         mode,
                     );

@@ -9,7 +9,7 @@ use crate::job::file::Job;
 use crate::places::Places;
 use crate::prepare::opening::{ConfiguredJob, OpenedJob};
 use crate::prepare::questions::{self, PreparationSummary};
-use crate::run::machines::machine_question;
+use crate::run::machines::MachineQuestions;
 use crate::services::ServiceEntry;
 use crate::services::catalogue::Catalogue;
 use crate::services::key::request_key;
@@ -132,8 +132,11 @@ pub fn plan_job(
     let (prepared, _) =
         questions::prepare_questions(&opened.job, opened.corpus(), needs_candidates, quarantine, &mut |row| {
             overlap.see_row(&row);
-            let question = machine_question(&row);
-            methods.iter().for_each(|method| planner.drive_question(method.as_ref(), &question, row.index < SAMPLE));
+            let questions = MachineQuestions::new(&row);
+            for method in &methods {
+                let question = questions.for_method(method.as_ref());
+                planner.drive_question(method.as_ref(), &question, row.index < SAMPLE);
+            }
             Ok(())
         })?;
     overlap.refuse_overlap()?;

@@ -5,6 +5,7 @@
 
 use super::costs::{Attribution, cost_rows};
 use super::measure_means::MeasureTotals;
+use super::measure_versions::MeasureVersions;
 use super::named_passages::NamedPassages;
 use super::publish::publish_tables;
 use crate::clock::now_ms;
@@ -131,7 +132,7 @@ fn write_tables(
 struct OutcomeTables<'a> {
     run: &'a OpenRun,
     names: Vec<String>,
-    versions: Vec<String>,
+    versions: MeasureVersions,
     outcome_table: TableWriter<FinalOutcomeRow>,
     score_table: TableWriter<ScoreRow>,
     latency_table: TableWriter<LatencyRow>,
@@ -151,7 +152,7 @@ impl<'a> OutcomeTables<'a> {
         Ok(Self {
             run,
             names: run.configuration_names(),
-            versions: set.versions().map(|version| format!("{} {version}", set.profile())).collect(),
+            versions: MeasureVersions::new(run, &format!("{} ", set.profile())),
             outcome_table: TableWriter::new(store, &place("outcomes"))?,
             score_table: TableWriter::new(store, &place("scores"))?,
             latency_table: TableWriter::new(store, &place("latencies"))?,
@@ -208,14 +209,15 @@ impl<'a> OutcomeTables<'a> {
         outcome: &OutcomeRow,
         values: &[Option<f64>],
     ) -> Result<(), JobError> {
-        let measures = self.run.evaluator.measure_set().names().iter().zip(&self.versions);
-        for ((measure, version), value) in measures.zip(values) {
+        let configuration = outcome.configuration as usize;
+        let measures = self.run.evaluator.measure_set().names().iter().enumerate();
+        for ((at, measure), value) in measures.zip(values) {
             self.score_table.push(ScoreRow {
-                configuration: self.names[outcome.configuration as usize].clone(),
+                configuration: self.names[configuration].clone(),
                 index: outcome.index,
                 question: outcome.question.clone(),
                 measure: measure.clone(),
-                version: version.clone(),
+                version: self.versions.version(configuration, at),
                 gold_digest: question.gold_digest.clone(),
                 value: *value,
             })?;

@@ -2,15 +2,18 @@
 
 use crate::error::JobError;
 use crate::job::scoring::profile_of;
-use crate::prepare::questions::{QuestionDetails, row_strata};
+use crate::prepare::questions::{PredictionRecord, QuestionDetails, row_strata};
 use crate::run::passages::RunPassages;
 use hopeval_datasets::Format;
-use hopeval_measures::{FixedPoint, GoldGroups, MeasureBuffers, MeasureSet, OutcomeWithGold, PassageText};
-use hopeval_methods::Method;
+use hopeval_measures::{
+    AccuracyRule, FixedPoint, GoldGroups, JudgedAnswer, MeasureBuffers, MeasureSet, OutcomeWithGold, PassageText,
+    score_answer,
+};
+use hopeval_methods::{Judging, JudgingRule, Method};
 use hopeval_operators::tally::TallyChange;
 use hopeval_results::tables::{OutcomeRow, QuestionRow};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The key of a live tally.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -24,13 +27,31 @@ pub struct TallyKey {
 }
 
 /// The kinds of results in a configuration's outcomes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct OutcomeContents {
     answers: bool,
     ranking: bool,
     supporting: bool,
     evidences: bool,
     form: bool,
+    judging: Option<JudgedContents>,
+}
+
+/// The subject of a judge, and the rule that makes an accuracy of its word.
+#[derive(Clone, Debug)]
+struct JudgedContents {
+    configuration: String,
+    rule: AccuracyRule,
+}
+
+impl JudgedContents {
+    fn of_method(judging: Judging<'_>) -> Self {
+        let rule = match judging.rule {
+            JudgingRule::Migres => AccuracyRule::Migres { is_open_domain: judging.is_open_domain },
+            JudgingRule::Efficientrag => AccuracyRule::EfficientRag,
+        };
+        Self { configuration: judging.configuration.to_owned(), rule }
+    }
 }
 
 /// Evaluates the outcomes of a run.
@@ -53,7 +74,21 @@ pub struct QuestionGold {
     gold: GoldGroups,
     facts: Vec<(String, u32)>,
     evidences: Vec<[String; 3]>,
+    predictions: BTreeMap<String, PredictionRecord>,
     strata: Vec<u32>,
+}
+
+/// A judge's word about an answer, with the exact match of the same answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JudgedWord<'a> {
+    /// The judged configuration.
+    pub configuration: &'a str,
+    /// The judged answer.
+    pub prediction: &'a str,
+    /// The word.
+    pub says_yes: bool,
+    /// Whether the answer is exactly a gold answer, by the run's profile.
+    pub is_exact: bool,
 }
 
 impl PassageText for RunPassages {
@@ -88,6 +123,7 @@ impl OutcomeEvaluator {
                 supporting: method.gives_support(),
                 evidences: method.gives_evidences(),
                 form: method.has_form(),
+                judging: method.judging().map(JudgedContents::of_method),
             })
             .collect();
         Ok(Self {
@@ -111,7 +147,7 @@ impl OutcomeEvaluator {
 
     /// Prepares a question's gold. A record of another version has neither supporting facts nor evidences.
     pub fn question_gold(&self, row: &QuestionRow) -> QuestionGold {
-        let details: QuestionDetails = serde_json::from_str(&row.record).unwrap_or_default();
+        let details = QuestionDetails::of_row(row);
         QuestionGold {
             index: row.index,
             gold_digest: row.gold_digest.clone(),
@@ -119,6 +155,7 @@ impl OutcomeEvaluator {
             gold: GoldGroups { groups: row.gold.clone() },
             facts: details.supporting_facts,
             evidences: details.evidences,
+            predictions: details.predictions,
             strata: row_strata(row).iter().filter_map(|name| self.stratum_ids.get(name).copied()).collect(),
         }
     }
@@ -131,7 +168,7 @@ impl OutcomeEvaluator {
         buffers: &mut MeasureBuffers,
         values: &mut Vec<Option<f64>>,
     ) {
-        let contents = self.contents[outcome.configuration as usize];
+        let contents = &self.contents[outcome.configuration as usize];
         let title = |id: u32| self.passages.title(id).to_owned();
         let mut facts: Vec<(String, u32)> =
             outcome.supporting.iter().map(|&(id, sentence)| (title(id), sentence)).collect();
@@ -152,9 +189,23 @@ impl OutcomeEvaluator {
             predicted_evidences: contents.evidences.then_some(outcome.evidences.as_slice()),
             gold_evidences: &question.evidences,
             kept_form: contents.form.then(|| kept_form(outcome)),
+            judged: contents.judging.as_ref().map(|judging| JudgedAnswer {
+                prediction: question.prediction(&judging.configuration),
+                says_yes: said_word(outcome),
+                rule: judging.rule,
+            }),
             text: self.set.needs_text().then_some(&self.passages as &dyn PassageText),
         };
         self.set.evaluate_outcome(&with_gold, buffers, values);
+    }
+
+    /// The word of a judge's outcome, with its subject; `None` for other outcomes, and without a word or an answer.
+    pub fn judged_word<'a>(&'a self, question: &'a QuestionGold, outcome: &OutcomeRow) -> Option<JudgedWord<'a>> {
+        let configuration = self.contents[outcome.configuration as usize].judging.as_ref()?.configuration.as_str();
+        let says_yes = said_word(outcome).filter(|_| is_ok(outcome))?;
+        let prediction = question.prediction(configuration)?;
+        let is_exact = score_answer(self.set.profile(), prediction, &question.answers).em == 1.0;
+        Some(JudgedWord { configuration, prediction, says_yes, is_exact })
     }
 
     /// Whether any measure of any configuration is defined for a question.
@@ -204,6 +255,22 @@ impl OutcomeEvaluator {
     /// The strata of a question, by position in [`OutcomeEvaluator::strata`].
     pub fn strata_of<'a>(&self, question: &'a QuestionGold) -> &'a [u32] {
         &question.strata
+    }
+}
+
+impl QuestionGold {
+    /// The answer of a judged configuration, if it has one.
+    fn prediction(&self, configuration: &str) -> Option<&str> {
+        self.predictions.get(configuration)?.answer.as_deref()
+    }
+}
+
+/// The word of a judge's outcome, if it has one.
+fn said_word(outcome: &OutcomeRow) -> Option<bool> {
+    match outcome.answer.as_deref()? {
+        "yes" => Some(true),
+        "no" => Some(false),
+        _ => None,
     }
 }
 

@@ -30,6 +30,10 @@ pub struct GoldEditCounts {
 /// A file without any of the run's questions; a question with another text, other candidates, type, hops or strata:
 /// those need a new run. Gold missing from the corpus.
 pub fn apply_edit(run: &OpenRun, path: &Path, committer: &str) -> Result<GoldEditCounts, JobError> {
+    if let Some(judged) = &run.resolved.judged {
+        let reason = format!("it judges run {}: edit that one's gold, and judge it again", judged.run);
+        return Err(JobError::Unfit { run: run.id().to_owned(), reason });
+    }
     // Their outcomes are computed again.
     let mut readers = run.methods.iter().filter(|method| method.reads_gold());
     readers.try_for_each(|method| run.check_version(method.as_ref()))?;

@@ -5,7 +5,7 @@
 use super::demand::{RequestDemand, RoundRequests};
 use super::outcome::{FinishedOutcome, MachineEnd, OutcomeTiming, OutcomeUsage, outcome_row};
 use crate::mode::TimingMode;
-use crate::prepare::questions::question_context;
+use crate::prepare::questions::{PredictionRecord, QuestionDetails};
 use crate::run::evaluator::{OutcomeEvaluator, QuestionGold};
 use crate::services::catalogue::Catalogue;
 use crate::services::key::{request_bucket, request_key};
@@ -18,6 +18,7 @@ use hopeval_methods::{
 use hopeval_operators::RequestKey;
 use hopeval_operators::drive::{self, DrivenMachine, DrivenStep, QuestionOpener};
 use hopeval_results::tables::{QuestionRow, Timing};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -68,17 +69,39 @@ impl RunConfigurations {
     }
 }
 
-/// A question in the form given to machines.
-pub fn machine_question(row: &QuestionRow) -> Question {
-    Question {
-        id: row.id.clone(),
-        text: row.text.clone(),
-        kind: row.kind.clone(),
-        candidates: row.candidates.iter().map(|&id| Asked(id)).collect(),
-        gold: row.gold.iter().map(|group| group.iter().map(|&id| Asked(id)).collect()).collect(),
-        answers: row.answers.clone(),
-        context: question_context(row),
-        prediction: None,
+/// A question in the forms given to machines.
+pub struct MachineQuestions {
+    whole: Question,
+    blind: Question,
+    predictions: BTreeMap<String, PredictionRecord>,
+}
+
+impl MachineQuestions {
+    /// The forms of a row's question.
+    pub fn new(row: &QuestionRow) -> Self {
+        let details = QuestionDetails::of_row(row);
+        let whole = Question {
+            id: row.id.clone(),
+            text: row.text.clone(),
+            kind: row.kind.clone(),
+            candidates: row.candidates.iter().map(|&id| Asked(id)).collect(),
+            gold: row.gold.iter().map(|group| group.iter().map(|&id| Asked(id)).collect()).collect(),
+            answers: row.answers.clone(),
+            context: details.given_context(),
+            prediction: None,
+        };
+        let blind = Question { gold: Vec::new(), answers: Vec::new(), ..whole.clone() };
+        Self { whole, blind, predictions: details.predictions }
+    }
+
+    /// The form for machines of `method`: only methods that declare to read gold get it, and only judges get the
+    /// outcome that they judge.
+    pub fn for_method(&self, method: &dyn Method) -> Cow<'_, Question> {
+        if let Some(judging) = method.judging() {
+            let prediction = self.predictions.get(judging.configuration).map(|record| Box::new(record.outcome()));
+            return Cow::Owned(Question { prediction, ..self.whole.clone() });
+        }
+        Cow::Borrowed(if method.reads_gold() { &self.whole } else { &self.blind })
     }
 }
 
@@ -107,13 +130,11 @@ impl QuestionOpener for MachineOpener {
     type Machine = HostedMachine;
 
     fn open_machines(&mut self, row: QuestionRow) -> Vec<HostedMachine> {
-        let question = machine_question(&row);
-        let blind = Question { gold: Vec::new(), answers: Vec::new(), ..question.clone() };
+        let questions = MachineQuestions::new(&row);
         let gold = Rc::new(self.evaluator.question_gold(&row));
         let row = Rc::new(row);
         let open = |(configuration, method): (usize, &dyn Method)| HostedMachine {
-            // Only methods that declare to read gold get it.
-            machine: method.start(if method.reads_gold() { &question } else { &blind }),
+            machine: method.start(&questions.for_method(method)),
             question: Rc::clone(&row),
             gold: Rc::clone(&gold),
             configuration: configuration as u32,

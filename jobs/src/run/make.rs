@@ -4,8 +4,8 @@
 
 use super::evaluator::OutcomeEvaluator;
 use super::making::MakingOrder;
+use super::new_run::{create_record, new_id, resolve_settings};
 use super::passages::RunPassages;
-use super::settings::{ResolvedSettings, default_cohort_size};
 use crate::cache::ProgressReporter;
 use crate::clock::now_ms;
 use crate::error::JobError;
@@ -16,9 +16,8 @@ use crate::prepare::corpora;
 use crate::prepare::opening::{ConfiguredJob, OpenedJob};
 use crate::prepare::questions::{self, PreparationSummary};
 use hopeval_datasets::Format;
-use hopeval_results::run::{RUN_VERSION, run_id};
 use hopeval_results::tables::{QuestionRow, TableWriter, write_table};
-use hopeval_results::{FileCheck, RunRecord, layout};
+use hopeval_results::{FileCheck, layout};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -53,25 +52,22 @@ pub fn make_run(
     let created_ms = now_ms();
     let run = new_id(created_ms, &input.dataset_digest, input.opened.corpus().digest());
     let quarantine = quarantine.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
-    let order = MakingOrder { run, created_ms, job: job.clone(), quarantine };
+    let order = MakingOrder { run, created_ms, job: job.clone(), quarantine, judged: None };
     order.store(&places.store)?;
     input.write_run(&order, places, check, report)
 }
 
-/// Makes `run` if its maker was killed before it was made.
+/// Makes the ordered run.
 ///
 /// # Errors
 /// As [`make_run`].
-pub fn make_ordered(run: &str, places: &Places, report: ProgressReporter<'_>) -> Result<(), JobError> {
-    let store = &places.store;
-    let Some(order) = MakingOrder::load(store, run)? else { return Ok(()) };
-    if store.exists(&layout::run_record(run))? {
-        // The maker was killed after its last step but one.
-        return Ok(store.delete(&layout::making_order(run))?);
-    }
-    RunInput::open(&order.job, places, order.quarantine.is_some(), report)?
-        .write_run(&order, places, &|_| Ok(()), report)
-        .map(drop)
+pub(super) fn make_from(
+    order: &MakingOrder,
+    places: &Places,
+    report: ProgressReporter<'_>,
+) -> Result<String, JobError> {
+    let input = RunInput::open(&order.job, places, order.quarantine.is_some(), report)?;
+    input.write_run(order, places, &|_| Ok(()), report)
 }
 
 /// The input of a run to be made, open and checked.
@@ -102,20 +98,7 @@ impl RunInput {
         check: NameCheck<'_>,
         report: ProgressReporter<'_>,
     ) -> Result<String, JobError> {
-        match self.write_files(order, places, check, report) {
-            Ok(()) => {
-                places.store.delete(&layout::making_order(&order.run))?;
-                Ok(order.run.clone())
-            }
-            // The order stays: `resume` makes the run once the storage answers.
-            Err(error) if error.is_transient() => Err(error),
-            Err(error) => {
-                if let Err(error) = order.withdraw(&places.store) {
-                    tracing::warn!(%error, "cannot remove what is left of a run that was not made");
-                }
-                Err(error)
-            }
-        }
+        order.complete(&places.store, || self.write_files(order, places, check, report))
     }
 
     /// Writes the questions and the record.
@@ -127,25 +110,9 @@ impl RunInput {
         report: ProgressReporter<'_>,
     ) -> Result<(), JobError> {
         let Self { opened, mut configured, evaluator, dataset_digest } = self;
-        let run = &order.run;
         let (prepared, checks) = write_questions(&opened, &mut configured, &evaluator, places, order, check, report)?;
-        let versions = configured.methods.iter().map(|method| (method.kind().to_owned(), method.version()));
-        let method_versions = versions.collect();
         let resolved = resolve_settings(opened, configured, prepared, dataset_digest, order.quarantine.is_some());
-        let unwritable = |source| JobError::Stored { what: "the settings", run: run.clone(), source };
-        let record = RunRecord {
-            schema_version: RUN_VERSION,
-            run: run.clone(),
-            job: resolved.job.name.clone(),
-            job_digest: resolved.digest(),
-            created_ms: order.created_ms,
-            settings: serde_json::to_value(&resolved).map_err(unwritable)?,
-            checks,
-            method_versions,
-        };
-        record.create(&places.store)?;
-        tracing::info!(run, job = record.job, questions = resolved.prepared.questions, "the run is made");
-        Ok(())
+        create_record(&places.store, order, &resolved, checks)
     }
 }
 
@@ -154,12 +121,6 @@ fn dataset_digest(job: &Job) -> Result<String, JobError> {
     let digests = job.dataset.questions.paths().iter().map(|path| corpora::digest_path(path));
     let digests = digests.collect::<Result<Vec<_>, _>>()?;
     Ok(blake3::hash(digests.join(" ").as_bytes()).to_hex().to_string())
-}
-
-/// A new unique id.
-fn new_id(created_ms: u64, dataset_digest: &str, corpus_digest: &str) -> String {
-    let seed = format!("{dataset_digest}{corpus_digest}{}{:?}", std::process::id(), std::time::Instant::now());
-    run_id(created_ms, blake3::hash(seed.as_bytes()).to_hex().as_str())
 }
 
 /// Writes the tables of the questions and of the rows set aside. Returns their checks, too.
@@ -270,30 +231,4 @@ fn names_in_figures(
     let passages = RunPassages::Corpus(Arc::clone(opened.corpus()));
     let evaluator = OutcomeEvaluator::new(settings, format, methods, &prepared.strata, &passages)?;
     Ok(RunNames::from_parts(&evaluator, &configured.configurations))
-}
-
-fn resolve_settings(
-    opened: OpenedJob,
-    configured: ConfiguredJob,
-    prepared: PreparationSummary,
-    dataset_digest: String,
-    set_aside: bool,
-) -> ResolvedSettings {
-    let OpenedJob { job, corpus_key, catalogue } = opened;
-    let corpus = &catalogue.corpus;
-    ResolvedSettings {
-        cohort_size: job.run.chunk.unwrap_or_else(|| default_cohort_size(prepared.questions)),
-        job,
-        configurations: configured.configurations,
-        prepared,
-        dataset_digest,
-        corpus_digest: corpus.digest().to_owned(),
-        corpus_key,
-        set_aside,
-        passages: corpus.len() as u64,
-        services: catalogue.fingerprints(),
-        parameters: catalogue.model_parameters(),
-        selections: configured.selections,
-        links: corpus.info().link_origin.as_str().to_owned(),
-    }
 }

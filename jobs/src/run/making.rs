@@ -25,6 +25,9 @@ pub(super) struct MakingOrder {
     /// The file for wrong rows, if they are set aside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) quarantine: Option<PathBuf>,
+    /// The judged run, for a run of judges.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) judged: Option<String>,
 }
 
 impl MakingOrder {
@@ -45,6 +48,28 @@ impl MakingOrder {
         let json = seal::remove_seal(store, &name, &bytes, FileRemedy::Restore)?.json;
         let malformed = |source| JobError::malformed(store, &name, FileRemedy::Restore, source);
         serde_json::from_slice(&json).map(Some).map_err(malformed)
+    }
+
+    /// Makes the run by `write`, which writes its files and its record, and returns its id. After an error that may
+    /// pass the order stays: `resume` makes the run once the storage answers. After another one the run is withdrawn.
+    pub(super) fn complete(
+        &self,
+        store: &Store,
+        write: impl FnOnce() -> Result<(), JobError>,
+    ) -> Result<String, JobError> {
+        match write() {
+            Ok(()) => {
+                store.delete(&layout::making_order(&self.run))?;
+                Ok(self.run.clone())
+            }
+            Err(error) if error.is_transient() => Err(error),
+            Err(error) => {
+                if let Err(error) = self.withdraw(store) {
+                    tracing::warn!(%error, "cannot remove what is left of a run that was not made");
+                }
+                Err(error)
+            }
+        }
     }
 
     /// Removes everything of a run that cannot be made: nobody has seen it. Nothing is removed of a run that has a
@@ -92,7 +117,7 @@ mod tests {
 
     fn order() -> MakingOrder {
         let job = Job::parse(JOB, std::path::Path::new("job.toml"), &[]).unwrap();
-        MakingOrder { run: "r".to_owned(), created_ms: 1, job, quarantine: None }
+        MakingOrder { run: "r".to_owned(), created_ms: 1, job, quarantine: None, judged: None }
     }
 
     fn files(store: &Store) -> Vec<String> {

@@ -15,7 +15,7 @@ use crate::places::Places;
 use crate::services::catalogue::Catalogue;
 use crate::spending::cap::SpendingCap;
 use hopeval_corpus::Corpus;
-use hopeval_methods::{Method, MethodSetting};
+use hopeval_methods::{Method, MethodSetting, ServiceUse};
 use hopeval_results::tables::{QuestionRow, questions as question_table};
 use hopeval_results::{Log, RunRecord};
 use std::sync::{Arc, OnceLock};
@@ -199,6 +199,23 @@ impl OpenRun {
     /// Names of the configurations, by position.
     pub fn configuration_names(&self) -> Vec<String> {
         self.resolved.configurations.iter().map(|c| c.name.clone()).collect()
+    }
+
+    /// The judge behind a configuration's accuracies, for the versions of its measures: the model with the beginning of
+    /// its service's fingerprint, and the beginning of the prompt's digest. `None` if the configuration is no judge.
+    pub fn judge_version(&self, configuration: usize) -> Option<String> {
+        let method = self.methods.get(configuration).filter(|method| method.judging().is_some())?;
+        let model = |used: ServiceUse| {
+            let name = &*used.service.0;
+            let entry = self.resolved.job.service.get(name);
+            let model = entry.and_then(|entry| entry.settings().model_name()).unwrap_or(name);
+            let fingerprint = self.resolved.services.get(name).map_or("", String::as_str);
+            format!("{model}@{}", fingerprint.get(..8).unwrap_or_default())
+        };
+        let mut parts: Vec<String> = method.service_uses().into_iter().map(model).collect();
+        let wording = method.wording();
+        parts.extend(wording.map(|wording| blake3::hash(wording.text.as_bytes()).to_hex()[..16].to_owned()));
+        Some(parts.join(" "))
     }
 
     /// The questions from position `from` on, with every edit of gold in `log`.

@@ -8,10 +8,10 @@
 //! coin: the bits of a question's number, so that few questions try all combinations.
 
 use super::demand::{RoundRequests, RoundTable, serialize_rounds};
-use super::machines::{RunConfigurations, machine_question};
+use super::machines::{MachineQuestions, RunConfigurations};
 use crate::services::key::request_key;
 use crate::services::replies::{own_response, read_texts};
-use hopeval_methods::{Answer, MachineStep, Method, Question, Request, RequestPayload, Response};
+use hopeval_methods::{Answer, MachineStep, Method, Request, RequestPayload, Response};
 use hopeval_results::tables::QuestionRow;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -35,10 +35,9 @@ pub struct RehearsedRounds {
 impl RehearsedRounds {
     /// Drives a question under all configurations together, as a run does: a request that two make is sent once.
     pub fn drive_question(&mut self, configurations: &RunConfigurations, row: &QuestionRow) {
-        let question = machine_question(row);
-        let blind = Question { gold: Vec::new(), answers: Vec::new(), ..question.clone() };
+        let questions = MachineQuestions::new(row);
         let start = |method: &dyn Method| {
-            let mut machine = method.start(if method.reads_gold() { &question } else { &blind });
+            let mut machine = method.start(&questions.for_method(method));
             let step = machine.step(Vec::new());
             (machine, step)
         };

@@ -46,9 +46,23 @@ pub struct ResolvedSettings {
     pub selections: BTreeMap<String, String>,
     /// The origin of the corpus's links.
     pub links: String,
+    /// The judged run, for a run of judges.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judged: Option<JudgedRun>,
     /// Questions of a cohort.
     #[serde(rename = "chunk")]
     pub cohort_size: u64,
+}
+
+/// The run whose outcomes a run of judges judges.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JudgedRun {
+    /// Its id.
+    pub run: String,
+    /// The digest of its settings.
+    pub job_digest: String,
+    /// The last edit of its gold that counts here; 0 if there was none.
+    pub gold_edit: u64,
 }
 
 /// Open machines of a worker unless the job says otherwise, for jobs without and with models. A machine takes some 15

@@ -1,6 +1,6 @@
 //! Drives one question of one configuration again: for its transcript, and for controls after an edit of gold.
 
-use super::machines::machine_question;
+use super::machines::MachineQuestions;
 use super::open::OpenRun;
 use super::outcome::{OutcomeUsage, outcome_row};
 use super::replay::JournalledAnswers;
@@ -45,11 +45,7 @@ pub fn transcript(run: &OpenRun, configuration: u32, question: &QuestionRow) -> 
         }
         Some(response)
     };
-    let mut question = machine_question(question);
-    if !method.reads_gold() {
-        question.gold.clear();
-        question.answers.clear();
-    }
-    Transcript::replay(method, name, &question, &mut answer)
+    let questions = MachineQuestions::new(question);
+    Transcript::replay(method, name, &questions.for_method(method), &mut answer)
         .map_err(|missing| JobError::Unfit { run: run.id().to_owned(), reason: missing.to_string() })
 }

@@ -65,6 +65,10 @@ impl ServiceSettings for EndpointSettings {
         self.answers.iter().any(|answer| request_kind(*answer) == kind)
     }
 
+    fn model_name(&self) -> Option<&str> {
+        Some(&self.model)
+    }
+
     fn has_model(&self) -> bool {
         true
     }

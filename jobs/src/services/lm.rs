@@ -45,6 +45,7 @@ use hopeval_device::DeviceError;
 use hopeval_lm::engine::Engine;
 use hopeval_lm::session::Session;
 use hopeval_methods::{FailureKind, Request, RequestKind, Response};
+use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,6 +64,12 @@ impl ServiceSettings for LmSettings {
     /// All kinds for models. The checkpoint later decides.
     fn may_answer(&self, kind: RequestKind) -> bool {
         !matches!(kind, RequestKind::Retrieve | RequestKind::Links | RequestKind::Passages)
+    }
+
+    /// Of a folder its own name: the place differs between machines.
+    fn model_name(&self) -> Option<&str> {
+        let path = Path::new(&self.model);
+        path.file_name().and_then(OsStr::to_str).filter(|_| path.is_absolute()).or(Some(&self.model))
     }
 
     fn has_model(&self) -> bool {

@@ -60,6 +60,11 @@ pub trait ServiceSettings: Send + Sync {
         false
     }
 
+    /// The name of its model, as the job has it; `None` without one.
+    fn model_name(&self) -> Option<&str> {
+        None
+    }
+
     /// Whether one worker of the run must send all requests, because it keeps the service's limits and accounts.
     fn has_one_owner(&self) -> bool {
         false

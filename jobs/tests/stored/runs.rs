@@ -7,9 +7,10 @@ use hopeval_datasets::Format;
 use hopeval_jobs::Job;
 use hopeval_jobs::job::sweep::build_methods;
 use hopeval_jobs::places::Places;
-use hopeval_jobs::run::make::{make_ordered, make_run};
+use hopeval_jobs::run::make::make_run;
 use hopeval_jobs::run::making::find_resumable;
 use hopeval_jobs::run::open::OpenRun;
+use hopeval_jobs::run::ordered::make_ordered;
 use hopeval_jobs::run::settings::ResolvedSettings;
 use hopeval_measures::Profile;
 use hopeval_methods::MethodSetting;
@@ -119,6 +120,23 @@ max_tokens = 8
 fill = "in_turn"
 "#;
 
+/// Judges with every setting.
+const JUDGES: &str = r#"
+[service.llm]
+kind = "lm"
+model = "m"
+[judge.accept]
+kind = "yes_no"
+rule = "migres"
+generator = "llm"
+control = "of nothing"
+open_domain = true
+[judge.accept.sweep]
+answers = ["first", "all"]
+[judge.accept.replicates]
+draw = [0, 1]
+"#;
+
 /// A job by itself, of files and of a world, in the form of its record.
 #[test]
 fn jobs_are_those_of_the_golden_file() {
@@ -134,6 +152,7 @@ fn jobs_are_those_of_the_golden_file() {
         ("tune", tiny.job(&(METHOD.to_owned() + TUNE))),
         ("world", parse(world)),
         ("whole-world", parse(whole_world)),
+        ("judged", tiny.job(&(METHOD.to_owned() + JUDGES))),
     ];
     let line = |(name, job): (&str, Job)| tiny.portable(&format!("{name} {}", serde_json::to_string(&job).unwrap()));
     let profiles = Profile::ALL.map(|profile| serde_json::to_string(&profile).unwrap());

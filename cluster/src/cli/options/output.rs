@@ -1,15 +1,20 @@
 //! Options for the printed figures of a run.
 
+use crate::cli::tables::agreement::agreement_table;
 use crate::cli::tables::incurred::incurred_table;
 use crate::cli::tables::measures::{MeasureChoice, measure_tables};
 use crate::cli::tables::{differences, replicates};
 use crate::print;
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use clap::Args;
+use hopeval_jobs::report::agreement::{AgreementReport, HumanMarks, judge_agreement};
+use hopeval_jobs::report::compare::ComparisonResults;
 use hopeval_jobs::report::show;
 use hopeval_jobs::run::make::RunNames;
 use hopeval_jobs::run::open::OpenRun;
 use hopeval_results::layout;
+use serde_json::Value;
+use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct OutputArguments {
@@ -26,6 +31,10 @@ pub(crate) struct OutputArguments {
     /// have theirs.
     #[arg(long)]
     interval: bool,
+    /// Compares judges with people: a file of marks, JSON Lines with `question`, `configuration` or `prediction`, and
+    /// `mark`.
+    #[arg(long, value_name = "FILE")]
+    marks: Option<PathBuf>,
     /// Shows how every configuration differs from this one, paired by question; replicates count as one configuration.
     #[arg(long, value_name = "CONFIGURATION")]
     against: Option<String>,
@@ -63,34 +72,106 @@ impl OutputArguments {
         self.check_names(&run.names()).map_err(|error| anyhow!(error))
     }
 
+    /// Checks that the file of marks can be read, before hours of evaluation.
+    pub(crate) fn check_marks(&self) -> Result<()> {
+        self.read_marks().map(drop)
+    }
+
+    fn read_marks(&self) -> Result<Option<HumanMarks>> {
+        Ok(self.marks.as_ref().map(|path| HumanMarks::read(path)).transpose()?)
+    }
+
     /// Prints a run's figures.
     pub(crate) fn print_figures(&self, run: &OpenRun) -> Result<()> {
+        let figures = self.read_figures(run)?;
+        match self.json {
+            true => print::line(&serde_json::to_string(&figures.document(run)?)?),
+            false => self.print_tables(run, &figures),
+        }
+        Ok(())
+    }
+
+    /// Prints the figures of a run and those of the judges of its answers: with `--json` one document, with the judges'
+    /// own under `judging`.
+    pub(crate) fn print_judged(&self, run: &OpenRun, judging: &OpenRun) -> Result<()> {
+        let (of_run, of_judges) = (self.without_marks(), self.for_judges());
+        let (figures, words) = (of_run.read_figures(run)?, of_judges.read_figures(judging)?);
+        if self.json {
+            let mut document = figures.document(run)?;
+            document["judging"] = words.document(judging)?;
+            print::line(&serde_json::to_string(&document)?);
+            return Ok(());
+        }
+        of_run.print_tables(run, &figures);
+        print::line("");
+        of_judges.print_tables(judging, &words);
+        Ok(())
+    }
+
+    fn without_marks(&self) -> Self {
+        Self { marks: None, ..self.clone() }
+    }
+
+    /// The options for a run of judges: it has other measures and configurations.
+    fn for_judges(&self) -> Self {
+        Self { measures: Vec::new(), against: None, ..self.clone() }
+    }
+
+    fn read_figures(&self, run: &OpenRun) -> Result<PrintedFigures> {
         self.check_run(run)?;
         let shown = show::read_figures(run)?;
         let stratum = self.stratum.as_deref().unwrap_or("all");
         let compare = |against: &String| differences::comparisons(run, against, &self.measures, stratum);
         let compared = self.against.as_ref().map(compare).transpose()?;
-        if self.json {
-            let mut document = show::figures_document(run, &shown);
-            if let Some(compared) = compared {
-                document["differences"] = serde_json::to_value(compared.differences)?;
-                document["differences_left_out"] = serde_json::to_value(compared.left_out)?;
-            }
-            print::line(&serde_json::to_string(&document)?);
-            return Ok(());
+        let marks = self.read_marks()?;
+        if marks.is_some() && run.resolved.judged.is_none() {
+            bail!("--marks: run {} has no judges to compare with people", run.id());
         }
+        let has_words = run.resolved.judged.is_some() && shown.finished;
+        let agreement = has_words.then(|| judge_agreement(run, marks.as_ref())).transpose()?;
+        Ok(PrintedFigures { shown, compared, agreement })
+    }
+
+    fn print_tables(&self, run: &OpenRun, figures: &PrintedFigures) {
+        let PrintedFigures { shown, compared, agreement } = figures;
+        let stratum = self.stratum.as_deref().unwrap_or("all");
         let choice =
             MeasureChoice { measures: self.measures.clone(), stratum: self.stratum.clone(), intervals: self.interval };
-        print::line(measure_tables(run, &shown, &choice).trim_end());
-        if let Some(table) = replicates::replicate_table(&shown, &self.measures, stratum) {
+        print::line(measure_tables(run, shown, &choice).trim_end());
+        if let Some(table) = replicates::replicate_table(shown, &self.measures, stratum) {
             print::line(&table);
         }
-        if let Some((against, compared)) = self.against.as_ref().zip(compared) {
-            print::line(&differences::difference_tables(against, &compared));
+        if let Some((against, compared)) = self.against.as_ref().zip(compared.as_ref()) {
+            print::line(&differences::difference_tables(against, compared));
+        }
+        if let Some(agreement) = agreement {
+            print::line(&agreement_table(agreement));
         }
         print::line(&incurred_table(&shown.costs));
         let out = run.places.store.full_name(&layout::run_folder(run.id()));
         print::line(&format!("results: {out}"));
-        Ok(())
+    }
+}
+
+/// The figures of a run, as these options ask for them.
+struct PrintedFigures {
+    shown: show::RunFigures,
+    compared: Option<ComparisonResults>,
+    /// Of a finished run of judges.
+    agreement: Option<AgreementReport>,
+}
+
+impl PrintedFigures {
+    fn document(&self, run: &OpenRun) -> Result<Value> {
+        let mut document = show::figures_document(run, &self.shown);
+        if let Some(compared) = &self.compared {
+            document["differences"] = serde_json::to_value(&compared.differences)?;
+            document["differences_left_out"] = serde_json::to_value(&compared.left_out)?;
+        }
+        if let Some(judged) = &run.resolved.judged {
+            document["judged"] = judged.run.clone().into();
+            document["agreement"] = serde_json::to_value(&self.agreement)?;
+        }
+        Ok(document)
     }
 }

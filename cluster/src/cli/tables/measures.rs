@@ -20,11 +20,12 @@ pub(crate) struct MeasureChoice {
 /// Figures over fewer questions have their interval, whether asked for or not.
 const FEW_QUESTIONS: u64 = 30;
 
-/// Whether a measure is shown unless the user names measures: answers, all-gold and fractional recall, MRR, recall of
-/// chunks and their number if a job asks for them.
+/// Whether a measure is shown unless the user names measures: answers, judges' accuracies, all-gold and fractional
+/// recall, MRR, recall of chunks and their number if a job asks for them.
 fn is_headline(measure: &str) -> bool {
     matches!(measure, "em" | "f1" | "accuracy" | "mrr" | "chunk_recall" | "chunks")
         || measure.starts_with("recall_")
+        || measure.starts_with("acc_")
         || measure.starts_with("answer_recall@")
         || measure.starts_with("answer_hit@")
 }
@@ -111,6 +112,9 @@ fn run_heading(run: &OpenRun, shown: &RunFigures, stratum: &str) -> String {
     text.push_str(&format!("run {}: {}", run.id(), run.record.job));
     if resolved.job.dataset.world.is_some() {
         text.push_str(" (generated world)");
+    }
+    if let Some(judged) = &resolved.judged {
+        text.push_str(&format!("; judges run {}", judged.run));
     }
     text.push_str(&format!(
         "\n{} questions, {} passages, links: {}, profile {}, stratum {stratum}",

@@ -27,12 +27,13 @@ pub(crate) fn replicate_table(shown: &RunFigures, measures: &[String], stratum: 
     ))
 }
 
-/// Whether a measure is shown: the user's choice, or else answers and recall of all gold.
+/// Whether a measure is shown: the user's choice, or else answers, judges' accuracies and recall of all gold.
 pub(crate) fn is_wanted(measure: &str, named: &[String]) -> bool {
     if !named.is_empty() {
         return named.iter().any(|name| name == measure);
     }
     matches!(measure, "em" | "f1" | "accuracy")
+        || measure.starts_with("acc_")
         || measure.starts_with("recall_all@")
         || measure.starts_with("answer_recall@")
 }
