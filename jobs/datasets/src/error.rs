@@ -8,7 +8,7 @@ use crate::input::InputError;
 use crate::passages::PassageFormatError;
 
 /// The position of a record in its file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RecordPosition {
     /// The record's number, from 1.
     pub record: u64,

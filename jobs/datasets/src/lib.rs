@@ -5,11 +5,12 @@
 //!                                                                         \-> passages::* -> PassageRecord
 //! ```
 //!
-//! Everything streams. Memory does not grow with a file, except for a set of the seen ids (to refuse duplicates) and
-//! for BEIR's judgements. Nothing here knows a method, a measure, an index or a dataflow. Nothing prints.
+//! Everything streams. Memory does not grow with a file, except for a set of the seen ids (to refuse duplicates), for
+//! BEIR's judgements and for the places of rankings. Nothing here knows a method, a measure, an index or a dataflow.
+//! Nothing prints.
 //!
 //! * [`Questions`] reads a dataset's questions, [`Passages`] a corpus's passages. [`check_dataset`] reports a file's
-//!   content.
+//!   content. [`RankingsFile`] reads what another system found for the questions.
 //! * A wrong row is a [`RowError`] with file, line, record, field and the allowed values. [`RowPolicy`] decides whether
 //!   it stops the reading or is set aside.
 
@@ -25,6 +26,7 @@ mod passage;
 mod passages;
 mod question;
 mod questions;
+mod rankings;
 pub mod records;
 mod scoring;
 mod table;
@@ -39,4 +41,5 @@ pub use passage::{LinkRecord, PassageRecord};
 pub use passages::{PassageFormat, PassageFormatError, PassageSpec, Passages, detect_passages};
 pub use question::{GoldPassage, Question, SubQuestion};
 pub use questions::{DatasetSpec, QuarantinedRow, Questions, RowPolicy};
+pub use rankings::{RankedName, RankingsFacts, RankingsFile, RankingsFormat, RankingsRow, RowCost};
 pub use scoring::ScoringScript;
