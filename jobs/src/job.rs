@@ -14,6 +14,7 @@
 //! | [`paths`], [`world`], [`sample`], [`tune`], [`infill`] | tables inside other tables |
 //! | `parse` | reads the file and applies the overrides of `overrides` |
 //! | `parameter_files` | reads the values of parameters that stand in files |
+//! | [`rankings`] | names of parameters for outcomes of other systems |
 //! | `check`, `preflight` | refuse bad values, methods and services before anything is built |
 //! | [`sweep`] | the configurations of a job's sweeps |
 //! | [`scoring`] | the profile for scoring a dataset's answers |
@@ -30,6 +31,7 @@ mod parameter_files;
 mod parse;
 pub mod paths;
 mod preflight;
+pub mod rankings;
 pub mod references;
 pub mod sample;
 pub mod scoring;

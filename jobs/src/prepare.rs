@@ -1,8 +1,10 @@
 //! Everything built once before a run: worlds, corpora, the table of questions; and the opening of a job.
 
+pub mod brought;
 pub mod corpora;
 pub mod draw;
 pub mod opening;
 mod quarantine;
 pub mod questions;
+pub mod rankings;
 pub mod worlds;

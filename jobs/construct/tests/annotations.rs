@@ -11,8 +11,8 @@ use hopeval_construct::{
 use hopeval_datasets::PassageRecord;
 use hopeval_methods::response::{FinishReason, Generation, RetrievalHit};
 use hopeval_methods::{
-    Answer, AnswerWork, MachineStep, MethodSetting, Outcome, OutcomeStatus, PassageId, Question, Request,
-    RequestPayload, Response, build_method,
+    Answer, AnswerWork, MachineStep, MethodSetting, Outcome, PassageId, Question, Request, RequestPayload, Response,
+    build_method,
 };
 use indexed_corpus::IndexedCorpus;
 use serde_json::{Value, json};
@@ -69,10 +69,7 @@ fn made(
     settings: &ConstructSettings,
     report: &mut ConstructReport,
 ) -> Result<QuestionRows, ConstructError> {
-    let message = match &outcome.status {
-        OutcomeStatus::Ok => None,
-        OutcomeStatus::Failed(failure) => Some(failure.message.as_str()),
-    };
+    let message = outcome.status.message();
     let annotation = outcome.answer.as_deref();
     let ended = AnnotationOutcome { question: "q", status: outcome.status.name(), message, annotation };
     annotated_rows(&ended, &indexed().library(), settings, report)

@@ -39,7 +39,8 @@ pub struct Question {
     /// A text that belongs to the question (IIRC's introductory paragraph), if the dataset has one.
     #[serde(default)]
     pub context: Option<GivenContext>,
-    /// The outcome to be judged, for methods that judge the outcomes of others.
+    /// The outcome of another system: the one to be judged, for methods that judge the outcomes of others; the row of
+    /// the file, for a method with a [`Method::brought_digest`].
     #[serde(default)]
     pub prediction: Option<Box<Outcome>>,
 }
@@ -210,7 +211,8 @@ pub struct PromptWording {
 ///    first request is sent. The outcome evaluator asks `gives_answers`, `gives_ranking`, `gives_support` and
 ///    `gives_evidences` once. It needs them to distinguish an undefined measure from a score of 0.
 /// 4. *Question is admitted.* `start` is called once for each configuration of each question, on the admitting worker.
-///    If `reads_gold` is false, the question comes without gold and answers. From then on only [`Machine::step`] is
+///    If `reads_gold` is false, the question comes without gold and answers; `brought_digest` decides on its
+///    prediction. From then on only [`Machine::step`] is
 ///    called. If a process dies, its questions in flight are started again: `start` may be called again for them.
 /// 5. *Tables are written.* `kind`, `version`, `context_mode`, `service_uses` and `wording` stand in the table of
 ///    configurations; `most_ranked` marks measures with a larger cut-off. If gold was edited, machines of methods with
@@ -267,6 +269,12 @@ pub trait Method: Send + Sync {
     /// Whether its machines read the question's gold. If so, an edit of gold changes its outcomes.
     fn reads_gold(&self) -> bool {
         false
+    }
+
+    /// The digest of the file whose row of a question is its [`Question::prediction`]; `None` for a method that finds
+    /// its outcomes itself.
+    fn brought_digest(&self) -> Option<&str> {
+        None
     }
 
     /// The most requests of each kind for one question, with any answers; `None` if not known beforehand. Tests hold

@@ -38,6 +38,7 @@ methods! {
     oracle::Oracle,
     promptrank::PromptRank,
     random::Random,
+    rankings::Rankings,
     react::React,
     self_ask::SelfAsk,
     tfidf_bm25::TfidfBm25,

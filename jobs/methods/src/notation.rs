@@ -385,6 +385,7 @@ impl Display for Outcome {
         match &self.status {
             OutcomeStatus::Ok => f.write_str("done ok")?,
             OutcomeStatus::Failed(failure) => write!(f, "done {failure}")?,
+            OutcomeStatus::NotInFile => f.write_str("done not_in_file")?,
         }
         write!(f, " iterations={}", self.iterations)?;
         if let Some(answer) = &self.answer {

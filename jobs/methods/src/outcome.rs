@@ -44,14 +44,26 @@ pub enum OutcomeStatus {
     Ok,
     /// No: a request failed and the method could not continue.
     Failed(Failure),
+    /// No: the file of another system's outcomes has none of this question.
+    NotInFile,
 }
 
 impl OutcomeStatus {
-    /// The name in tables: `ok` or the kind of failure.
+    /// The name in tables: `ok`, the kind of failure, or `not_in_file`.
     pub fn name(&self) -> &'static str {
         match self {
             OutcomeStatus::Ok => "ok",
             OutcomeStatus::Failed(failure) => failure.kind.name(),
+            OutcomeStatus::NotInFile => "not_in_file",
+        }
+    }
+
+    /// The message of one that failed.
+    pub fn message(&self) -> Option<&str> {
+        match self {
+            OutcomeStatus::Ok => None,
+            OutcomeStatus::Failed(failure) => Some(&failure.message),
+            OutcomeStatus::NotInFile => Some("the file has no row of this question"),
         }
     }
 }

@@ -179,6 +179,7 @@ impl TranscriptDisplay<'_> {
         match &outcome.status {
             OutcomeStatus::Ok => writeln!(f, "outcome ok, iterations {}", outcome.iterations)?,
             OutcomeStatus::Failed(failure) => writeln!(f, "outcome {failure}")?,
+            OutcomeStatus::NotInFile => writeln!(f, "outcome not_in_file")?,
         }
         if let Some(answer) = &outcome.answer {
             writeln!(f, "  answer: {answer}")?;

@@ -4,6 +4,7 @@
 
 use super::parameter_files;
 use super::paths::CONTEXTS;
+use super::rankings;
 use crate::error::JobError;
 use crate::services::ServiceEntry;
 use std::path::PathBuf;
@@ -62,7 +63,11 @@ fn resolved_value(table: &toml::Table, key: &str) -> Option<toml::Value> {
 }
 
 fn names_paths(key: &str) -> bool {
-    matches!(key, "dataset.questions" | "corpus.source" | "tune.questions")
+    let names_rankings = || {
+        let parameter = key.strip_prefix("method.").and_then(|key| key.split_once('.'));
+        parameter.is_some_and(|(_, parameter)| parameter == rankings::FILE)
+    };
+    matches!(key, "dataset.questions" | "corpus.source" | "tune.questions") || names_rankings()
 }
 
 fn against_working_directory(value: toml::Value) -> toml::Value {

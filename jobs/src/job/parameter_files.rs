@@ -7,9 +7,11 @@
 //! | `.jsonl` | the list of its rows; empty lines are passed over |
 //!
 //! A job that was read holds the values, and so does the record of a run: a file that changes later changes no run. In
-//! sweeps and replicates a value stays beside the name of its file, which names the configuration.
+//! sweeps and replicates a value stays beside the name of its file, which names the configuration. Files of rankings
+//! are large: a job holds their paths.
 
 use super::file::Job;
+use super::rankings;
 use crate::error::JobError;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -56,6 +58,23 @@ pub(super) fn read_files(job: &mut Job, base: &Path, path: &Path) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// Makes the paths of files of rankings absolute. They are not read here: a run reads them when it is made.
+pub(super) fn resolve_rankings(job: &mut Job, base: &Path) {
+    let absolute = |value: &Value| Some(Value::from(base.join(value.as_str()?).display().to_string()));
+    for method in job.method.values_mut().filter(|method| method.kind == rankings::KIND) {
+        if let Some(value) = method.parameters.get_mut(rankings::FILE) {
+            *value = absolute(value).unwrap_or_else(|| value.take());
+        }
+        for listed in [&mut method.sweep, &mut method.replicates] {
+            for value in listed.get_mut(rankings::FILE).into_iter().flatten() {
+                if let Some(path) = absolute(value) {
+                    *value = json!({FILE: value, CONTENTS: path});
+                }
+            }
+        }
+    }
 }
 
 /// The value of a swept parameter: the contents of a file that was read, or the value itself.
@@ -212,6 +231,28 @@ mod tests {
         let rest = "[method.m.replicates]\ninstructions = [{ file = \"wording.txt\" }, { file = \"four.json\" }]\n";
         let found = sweep::configurations(&parse(folder.path(), rest, &[]).unwrap());
         assert_eq!(found[0].parameters["instructions"], "Ask it.");
+    }
+
+    #[test]
+    fn files_of_rankings_are_named_and_not_read() {
+        let folder = folder();
+        let method = "[method.theirs]\nkind = \"rankings\"\n";
+        let named = |name: &str| Value::from(folder.path().join(name).display().to_string());
+        let job = parse(folder.path(), &format!("{method}file = \"a.trec\"\n"), &[]).unwrap();
+        assert_eq!(job.method["theirs"].parameters["file"], named("a.trec"));
+        let set = "method.theirs.file=b.trec";
+        let job = parse(folder.path(), &format!("{method}file = \"a.trec\"\n"), &[set]).unwrap();
+        let here = std::path::absolute("b.trec").unwrap();
+        assert_eq!(job.method["theirs"].parameters["file"], here.display().to_string(), "of the working directory");
+        let sweep = format!("{method}[method.theirs.sweep]\nfile = [\"a.trec\", \"more/b.trec\"]\n");
+        let job = parse(folder.path(), &sweep, &[]).unwrap();
+        let found = sweep::configurations(&job);
+        let names: Vec<_> = found.iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(names, ["m", "theirs{file=a.trec}", "theirs{file=more/b.trec}"]);
+        assert_eq!(found[2].parameters["file"], named("more/b.trec"));
+        let shown = toml::to_string_pretty(&job).unwrap();
+        let again = Job::parse(&shown, Path::new("/elsewhere/job.toml"), &[]).unwrap();
+        assert_eq!(sweep::configurations(&again), found, "the paths are there");
     }
 
     #[test]

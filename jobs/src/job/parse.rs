@@ -28,6 +28,7 @@ impl Job {
         let mut job = parse_document(text, path, sets)?;
         let base = folder_of(path);
         job.resolve_paths(&base);
+        parameter_files::resolve_rankings(&mut job, &base);
         parameter_files::read_files(&mut job, &base, path)?;
         check::check_values(&job, path)?;
         preflight::check_methods(&job, path)?;

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   job --world's files named--> corpus --> services, not probed                             OpenedJob
-//!     --probe--> configurations --choices resolved, methods built, services checked-->       ConfiguredJob
+//!     --probe--> configurations --choices resolved, rankings read, methods built, services checked--> ConfiguredJob
 //! ```
 
 use crate::cache::{Cache, ProgressReporter};
@@ -14,6 +14,7 @@ use crate::job::file::Job;
 use crate::job::scoring::complete_measures;
 use crate::job::sweep::{self, Configuration};
 use crate::places::Places;
+use crate::prepare::rankings::JobRankings;
 use crate::services::catalogue::Catalogue;
 use crate::services::service::IndexState;
 use hopeval_corpus::Corpus;
@@ -75,6 +76,8 @@ pub struct ConfiguredJob {
     pub selections: BTreeMap<String, String>,
     /// Refuses questions from the samples of choices.
     pub overlap: OverlapCheck,
+    /// The files of rankings that are brought in.
+    pub rankings: JobRankings,
     /// Whether a method reads the dataset's own candidates of a question.
     pub needs_candidates: bool,
     /// The index files of a run, existing or to be made.
@@ -107,6 +110,7 @@ impl ConfiguredJob {
         let setting = MethodSetting { passages, largest_cut_off: job.measures.largest_cut_off() };
         let choices::ResolvedChoices { selections, overlap } =
             choices::resolve_choices(job, &mut configurations, places, report)?;
+        let rankings = JobRankings::open(&mut configurations)?;
         let methods = sweep::build_methods(&configurations, &setting)?;
         catalogue.fragments().add_methods(methods.iter().map(AsRef::as_ref));
         let mut needs_candidates = false;
@@ -117,6 +121,6 @@ impl ConfiguredJob {
                 registry::resolve_parameters(&configuration.kind, &configuration.parameters, &setting)
                     .map_err(|source| JobError::Method { configuration: configuration.name.clone(), source })?;
         }
-        Ok(Self { configurations, methods, selections, overlap, needs_candidates, indexes })
+        Ok(Self { configurations, methods, selections, overlap, rankings, needs_candidates, indexes })
     }
 }

@@ -5,12 +5,13 @@
 
 use crate::error::JobError;
 use crate::job::file::{DatasetEntry, Job};
+use crate::prepare::brought::{BroughtRow, RankingsCounts};
 use crate::prepare::corpora::dataset_spec;
 use crate::prepare::draw::SamplePositions;
 use crate::prepare::quarantine::QuarantineFile;
 use hopeval_corpus::Corpus;
 use hopeval_datasets::{Format, GoldMatch, GoldPassage, PassageRecord, Question, Questions, RowPolicy};
-use hopeval_methods::{Failure, FailureKind, GivenContext, Outcome, PassageId};
+use hopeval_methods::{Failure, FailureKind, GivenContext, Outcome, OutcomeStatus, PassageId};
 use hopeval_results::tables::{ErrorRow, QuestionRow};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +36,9 @@ pub struct QuestionDetails {
     /// The text that belongs to the question, if the dataset has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<ContextRecord>,
+    /// The outcomes of other systems, by the digest of their file.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub brought: BTreeMap<String, BroughtRow>,
     /// The outcomes to be judged, by configuration: for the questions of a run of judges.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub predictions: BTreeMap<String, PredictionRecord>,
@@ -56,6 +60,9 @@ pub struct PredictionRecord {
 impl PredictionRecord {
     /// The outcome in the form for machines.
     pub fn outcome(&self) -> Outcome {
+        if self.status == OutcomeStatus::NotInFile.name() {
+            return Outcome { status: OutcomeStatus::NotInFile, ..Outcome::default() };
+        }
         let failure = FailureKind::ALL.into_iter().find(|kind| kind.name() == self.status);
         match failure {
             Some(kind) => Outcome::failed(Failure { kind, message: self.message.clone().unwrap_or_default() }),
@@ -108,6 +115,9 @@ pub struct PreparationSummary {
     /// The format that the first row is of, if it is not of the named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contradiction: Option<Format>,
+    /// Counts of the files of rankings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rankings: Vec<RankingsCounts>,
     /// Fields of rows that were not looked at. Not stored.
     #[serde(skip)]
     pub unread: Vec<String>,
@@ -177,6 +187,7 @@ impl<'a> QuestionResolver<'a> {
             gold_titles: question.gold.iter().filter_map(|gold| gold.title.clone()).collect(),
             context: question.context.as_ref().map(|context| self.find_context(context)),
             predictions: BTreeMap::new(),
+            brought: BTreeMap::new(),
         };
         let gold_digest = gold_digest(&question.answers, &gold, &details);
         Ok(QuestionRow {
@@ -319,6 +330,7 @@ pub fn prepare_questions(
         strata: std::iter::once(ALL.to_owned()).chain(strata_found).collect(),
         left_out: questions.left_out,
         contradiction: questions.reader.contradiction(),
+        rankings: Vec::new(),
         unread: questions.reader.unread_fields().keys().cloned().collect(),
     };
     Ok((prepared, errors))

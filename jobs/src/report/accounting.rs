@@ -3,13 +3,14 @@
 //! Three costs are never mixed (see [`CostRow`]). *Attributed* cost is a configuration's work as if nothing were
 //! shared, at the run's measured rates. *Incurred* cost is the run's real expense. *Isolated* cost is measured with one
 //! question in flight at a time; only runs of the mode `latency` have it. Energy is attributed and incurred. Unknown
-//! figures are `None`, never 0.
+//! figures are `None`, never 0. Costs *brought* with the outcomes of another system are a fourth kind, and are shown as
+//! their file gives them.
 
 mod account;
 mod clock;
 mod counts;
 
-pub use account::{AttributedCosts, ConfigurationCosts, MeanCalls};
+pub use account::{AttributedCosts, BroughtCosts, ConfigurationCosts, MeanCalls};
 pub use clock::{IsolatedCosts, LatencySummary, TimeDistribution};
 
 use self::clock::LatencySamples;

@@ -2,9 +2,12 @@
 
 use super::paid::PaidSums;
 use crate::error::JobError;
+use crate::job::rankings::CURRENCY;
+use crate::prepare::brought::COST_NOTE;
 use crate::run::open::OpenRun;
 use crate::run::writes::CommitNote;
 use crate::services::usage::{Usage, UsageSums};
+use hopeval_datasets::RowCost;
 use hopeval_results::Log;
 use hopeval_results::tables::{CallRow, CostRow, OutcomeRow, StepCallRow};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +29,34 @@ pub fn incurred_usage(log: &Log) -> BTreeMap<String, Usage> {
 pub(super) struct Attribution {
     calls: BTreeMap<AttributedGroup, CallRow>,
     measured: BTreeMap<AttributedGroup, MeasuredSums>,
+    /// The costs in the files of rankings, by configuration.
+    brought: BTreeMap<u32, BroughtSums>,
+}
+
+/// The service and the kind in the rows of costs that were brought in with the outcomes of another system.
+pub const BROUGHT: &str = "brought";
+
+/// Sums of brought costs, in the order of the outcomes.
+#[derive(Clone, Copy, Debug, Default)]
+struct BroughtSums {
+    calls: u64,
+    prompt_tokens: u64,
+    completion_tokens: u64,
+    seconds: Option<f64>,
+    money: Option<f64>,
+}
+
+impl BroughtSums {
+    fn add(&mut self, cost: &RowCost) {
+        self.calls += cost.calls.unwrap_or(0);
+        self.prompt_tokens += cost.prompt_tokens.unwrap_or(0);
+        self.completion_tokens += cost.completion_tokens.unwrap_or(0);
+        for (sum, more) in [(&mut self.seconds, cost.seconds), (&mut self.money, cost.money)] {
+            if let Some(more) = more {
+                *sum.get_or_insert(0.0) += more;
+            }
+        }
+    }
 }
 
 /// A configuration's requests that are counted together: its number, the service, the kind of request, the step.
@@ -55,6 +86,10 @@ impl Attribution {
             let call =
                 CallRow { service, kind, calls, prompt_tokens, completion_tokens, scored_tokens, operations, cut };
             self.add_calls(outcome.configuration, &step, &call);
+        }
+        let notes = outcome.trace.iter().flat_map(|trace| &trace.notes).filter(|note| note.name == COST_NOTE);
+        for cost in notes.filter_map(|note| serde_json::from_str(&note.text).ok()) {
+            self.brought.entry(outcome.configuration).or_default().add(&cost);
         }
         for call in outcome.measured.iter().flatten() {
             let group = (outcome.configuration, call.service.clone(), call.kind.clone(), call.step.clone());
@@ -122,7 +157,8 @@ impl ServiceRates {
     }
 }
 
-/// Attributed costs of each configuration, then the run's incurred costs.
+/// Attributed costs of each configuration, those brought with the outcomes of other systems, then the run's incurred
+/// costs.
 pub(super) fn cost_rows(run: &OpenRun, log: &Log, attribution: &Attribution) -> Result<Vec<CostRow>, JobError> {
     let rates = ServiceRates::of_run(log, run.resolved.job.run.price_per_device_hour);
     let names = run.configuration_names();
@@ -166,7 +202,22 @@ pub(super) fn cost_rows(run: &OpenRun, log: &Log, attribution: &Attribution) -> 
             None => row,
         }
     });
-    Ok(attributed.chain(incurred).collect())
+    let brought = attribution.brought.iter().map(|(&configuration, sums)| {
+        let parameters = &run.resolved.configurations[configuration as usize].parameters;
+        CostRow {
+            configuration: Some(names[configuration as usize].clone()),
+            service: BROUGHT.to_owned(),
+            kind: BROUGHT.to_owned(),
+            requests: sums.calls,
+            prompt_tokens: sums.prompt_tokens,
+            completion_tokens: sums.completion_tokens,
+            service_s: sums.seconds,
+            money: sums.money,
+            currency: parameters[CURRENCY].as_str().map(str::to_owned),
+            ..CostRow::default()
+        }
+    });
+    Ok(attributed.chain(brought).chain(incurred).collect())
 }
 
 /// Incurred costs of one service, as far as the service itself knows them.

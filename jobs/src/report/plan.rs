@@ -107,7 +107,7 @@ pub fn plan_job(
     report: ProgressReporter<'_>,
 ) -> Result<JobPlan, JobError> {
     let opened = OpenedJob::open(job, &places.cache, places.threads, quarantine.is_some(), report)?;
-    let ConfiguredJob { configurations, methods, mut overlap, needs_candidates, indexes, .. } =
+    let ConfiguredJob { configurations, methods, mut overlap, mut rankings, needs_candidates, indexes, .. } =
         ConfiguredJob::new(&opened, places, report)?;
     let journal = Journal::open(&places.store, &[layout::JOURNAL.to_owned()], &|_| true, &BTreeSet::new())?;
     let passages_to_embed = indexes.iter().map(|(name, index)| (name.clone(), index.passages_to_embed));
@@ -130,8 +130,9 @@ pub fn plan_job(
         tokens: BTreeMap::new(),
     };
     let (prepared, _) =
-        questions::prepare_questions(&opened.job, opened.corpus(), needs_candidates, quarantine, &mut |row| {
+        questions::prepare_questions(&opened.job, opened.corpus(), needs_candidates, quarantine, &mut |mut row| {
             overlap.see_row(&row);
+            rankings.fill_row(opened.corpus(), &mut row)?;
             let questions = MachineQuestions::new(&row);
             for method in &methods {
                 let question = questions.for_method(method.as_ref());
@@ -140,6 +141,7 @@ pub fn plan_job(
             Ok(())
         })?;
     overlap.refuse_overlap()?;
+    rankings.counts()?;
     Ok(planner.into_plan(&prepared, job))
 }
 

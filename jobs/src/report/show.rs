@@ -180,7 +180,7 @@ pub fn figures_document(run: &OpenRun, shown: &RunFigures) -> Value {
         .collect();
     let cost: Vec<Value> = shown.costs.iter().map(cost_document).collect();
     let out = run.places.store.full_name(&layout::run_folder(run.id()));
-    json!({
+    let mut document = json!({
         "run": run.id(),
         "job": run.record.job,
         "out": out,
@@ -193,7 +193,13 @@ pub fn figures_document(run: &OpenRun, shown: &RunFigures) -> Value {
         "measures": measures,
         "replicates": shown.replicates,
         "cost": cost,
-    })
+    });
+    // Only runs with outcomes of other systems have it.
+    let rankings = &run.resolved.prepared.rankings;
+    if !rankings.is_empty() {
+        document["rankings"] = json!(rankings);
+    }
+    document
 }
 
 /// The `--json` document of a transcript: every round with its requests and responses, the outcome, and the named

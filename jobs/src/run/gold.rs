@@ -8,6 +8,7 @@ use super::edits::{edited_row, read_edits};
 use super::leftovers;
 use crate::error::JobError;
 use crate::prepare::questions::QuestionResolver;
+use crate::prepare::rankings::keep_brought;
 use crate::run::open::OpenRun;
 use hopeval_datasets::{Questions, RowPolicy};
 use hopeval_results::tables::{QuestionRow, questions as question_table};
@@ -53,8 +54,9 @@ pub fn apply_edit(run: &OpenRun, path: &Path, committer: &str) -> Result<GoldEdi
             continue;
         };
         counts.questions += 1;
-        let new = resolver.resolve_row(old.index, &question)?;
+        let mut new = resolver.resolve_row(old.index, &question)?;
         check_rest(run, old, &new)?;
+        keep_brought(old, &mut new);
         if new.gold_digest != old.gold_digest {
             counts.changed += 1;
             serde_json::to_writer(&mut lines, &new).map_err(|source| JobError::Stored {

@@ -5,6 +5,7 @@
 use super::demand::{RequestDemand, RoundRequests};
 use super::outcome::{FinishedOutcome, MachineEnd, OutcomeTiming, OutcomeUsage, outcome_row};
 use crate::mode::TimingMode;
+use crate::prepare::brought::BroughtRow;
 use crate::prepare::questions::{PredictionRecord, QuestionDetails};
 use crate::run::evaluator::{OutcomeEvaluator, QuestionGold};
 use crate::services::catalogue::Catalogue;
@@ -72,8 +73,12 @@ impl RunConfigurations {
 /// A question in the forms given to machines.
 pub struct MachineQuestions {
     whole: Question,
+    /// Without gold and answers.
     blind: Question,
+    /// Outcomes to be judged, by configuration.
     predictions: BTreeMap<String, PredictionRecord>,
+    /// Outcomes of other systems, by the digest of their file.
+    brought: BTreeMap<String, BroughtRow>,
 }
 
 impl MachineQuestions {
@@ -91,17 +96,21 @@ impl MachineQuestions {
             prediction: None,
         };
         let blind = Question { gold: Vec::new(), answers: Vec::new(), ..whole.clone() };
-        Self { whole, blind, predictions: details.predictions }
+        Self { whole, blind, predictions: details.predictions, brought: details.brought }
     }
 
-    /// The form for machines of `method`: only methods that declare to read gold get it, and only judges get the
-    /// outcome that they judge.
+    /// The form for machines of `method`: only methods that declare to read gold get it, only judges get the outcome
+    /// that they judge, and only methods with a file of another system's outcomes get that of the question.
     pub fn for_method(&self, method: &dyn Method) -> Cow<'_, Question> {
         if let Some(judging) = method.judging() {
             let prediction = self.predictions.get(judging.configuration).map(|record| Box::new(record.outcome()));
             return Cow::Owned(Question { prediction, ..self.whole.clone() });
         }
-        Cow::Borrowed(if method.reads_gold() { &self.whole } else { &self.blind })
+        let form = if method.reads_gold() { &self.whole } else { &self.blind };
+        match method.brought_digest().and_then(|digest| self.brought.get(digest)) {
+            Some(row) => Cow::Owned(Question { prediction: Some(Box::new(row.to_outcome())), ..form.clone() }),
+            None => Cow::Borrowed(form),
+        }
     }
 }
 
@@ -228,9 +237,12 @@ impl HostedMachine {
             queue_s: seconds(self.queue_us),
             wall_s: self.begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64()),
         };
-        let measured = OutcomeTiming { timing, device_s: (self.device_us > 0).then(|| seconds(self.device_us)) };
+        let device_s = (self.device_us > 0).then(|| seconds(self.device_us));
+        // An outcome from a file took another system's time, which nobody measured here.
+        let is_brought = self.configurations.methods[self.configuration as usize].brought_digest().is_some();
+        let measured = (!is_brought).then_some(OutcomeTiming { timing, device_s });
         let usage = std::mem::take(&mut self.usage);
-        let row = outcome_row(self.configuration, &self.question, outcome, self.rounds, usage, Some(measured));
+        let row = outcome_row(self.configuration, &self.question, outcome, self.rounds, usage, measured);
         Rc::new(FinishedOutcome { question: Rc::clone(&self.gold), row })
     }
 }

@@ -135,17 +135,20 @@ fn write_questions(
 ) -> Result<(PreparationSummary, BTreeMap<String, FileCheck>), JobError> {
     let (run, quarantine) = (&order.run, order.quarantine.as_deref());
     let mut writer = TableWriter::<QuestionRow>::new(&places.store, &layout::questions_table(run))?;
-    let (needs_candidates, overlap) = (configured.needs_candidates, &mut configured.overlap);
+    let needs_candidates = configured.needs_candidates;
+    let (overlap, rankings) = (&mut configured.overlap, &mut configured.rankings);
     let mut gold = GoldCounts::default();
-    let (prepared, errors) =
-        questions::prepare_questions(&opened.job, opened.corpus(), needs_candidates, quarantine, &mut |row| {
+    let (mut prepared, errors) =
+        questions::prepare_questions(&opened.job, opened.corpus(), needs_candidates, quarantine, &mut |mut row| {
             if row.index % 1024 == 0 {
                 report("questions", row.index);
             }
             overlap.see_row(&row);
             gold.count_row(&row, evaluator);
+            rankings.fill_row(opened.corpus(), &mut row)?;
             Ok(writer.push(row)?)
         })?;
+    prepared.rankings = rankings.counts()?;
     overlap.refuse_overlap()?;
     gold.refuse_unmeasurable(&opened.job, &prepared, evaluator)?;
     // Strata are known once all questions are read. Until the writer is finished, nothing of the run is in the store.

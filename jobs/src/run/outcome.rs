@@ -144,10 +144,7 @@ pub(crate) fn outcome_row(
 ) -> OutcomeRow {
     let trace = outcome_trace(&mut outcome, usage.calls_by_step());
     let (timing, device_s) = measured.map_or((None, None), |measured| (Some(measured.timing), measured.device_s));
-    let message = match &outcome.status {
-        hopeval_methods::OutcomeStatus::Ok => None,
-        hopeval_methods::OutcomeStatus::Failed(failure) => Some(failure.message.clone()),
-    };
+    let message = outcome.status.message().map(str::to_owned);
     OutcomeRow {
         configuration,
         index: question.index,

@@ -12,7 +12,7 @@ row! {
         pub configuration: Option<String>,
         /// The service.
         pub service: String,
-        /// The kind of request.
+        /// The kind of request; `brought` for costs that a file of rankings gives: none of them was measured.
         pub kind: String,
         /// Requests of the machines of the configuration, equal ones of several questions included; for the whole run,
         /// those of all configurations together.

@@ -94,7 +94,7 @@ row! {
         pub index: u64,
         /// The question's id.
         pub question: String,
-        /// `ok`, or the kind of failure.
+        /// `ok`, the kind of failure, or `not_in_file` for a question that a file of rankings lacks.
         pub status: String,
         /// The error message; null if nothing went wrong.
         pub message: Option<String>,
@@ -140,7 +140,7 @@ row! {
         pub index: u64,
         /// The question's id.
         pub question: String,
-        /// `ok`, or the kind of failure.
+        /// `ok`, the kind of failure, or `not_in_file` for a question that a file of rankings lacks.
         pub status: String,
         /// The error message; null if nothing went wrong.
         pub message: Option<String>,

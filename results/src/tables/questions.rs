@@ -32,7 +32,7 @@ row! {
         pub candidates: Vec<u32>,
         /// Digest of all gold of the question.
         pub gold_digest: String,
-        /// Everything else the dataset says about the question, as JSON.
+        /// Everything else the dataset says about the question, as JSON; with what files of rankings have of it.
         pub record: String,
     }
 }

@@ -7,7 +7,7 @@
 use super::incurred::incurred_table;
 use super::{UNKNOWN, markdown_table};
 use hopeval_jobs::mode::TimingMode;
-use hopeval_jobs::report::accounting::{ConfigurationCosts, LatencySummary, RunCosts, TimeDistribution};
+use hopeval_jobs::report::accounting::{BroughtCosts, ConfigurationCosts, LatencySummary, RunCosts, TimeDistribution};
 use hopeval_methods::RequestKind;
 
 /// A figure to `digits` places, or a dash if unknown.
@@ -24,6 +24,11 @@ fn parameter_count(parameters: Option<u64>) -> String {
         _ => n.to_string(),
     };
     parameters.map_or_else(|| UNKNOWN.to_owned(), scaled)
+}
+
+/// A figure of hopeval's own work; `None` for a configuration whose outcomes were brought in.
+fn own_figure(account: &ConfigurationCosts, figure: f64) -> Option<f64> {
+    account.brought.is_none().then_some(figure)
 }
 
 /// A configuration's name, with a mark if it is a control.
@@ -56,6 +61,9 @@ pub(crate) fn cost_tables(accounting: &RunCosts) -> String {
     if let Some(table) = endpoint_table(configurations) {
         section("calls of endpoints and their money, means over a configuration's n questions, unshared", table);
     }
+    if let Some(table) = brought_table(configurations) {
+        section("costs brought with outcomes, as their files give them: means over n questions, not measured", table);
+    }
     section("as PromptRank's table A2", table_a2(configurations));
     section("as EfficientRAG's table 4", table_4(configurations));
     if *mode == TimingMode::Throughput {
@@ -74,7 +82,7 @@ fn calls_table(accounts: &[ConfigurationCosts]) -> String {
     let rows = accounts.iter().map(|account| {
         let mut cells = vec![configuration_name(account), account.n.to_string(), known_figure(account.coverage, 3)];
         cells.extend([known_figure(account.iterations, 2), known_figure(account.rounds, 2)]);
-        cells.extend(kinds.iter().map(|&kind| known_figure(Some(account.calls_of(kind)), 2)));
+        cells.extend(kinds.iter().map(|&kind| known_figure(own_figure(account, account.calls_of(kind)), 2)));
         cells.extend([known_figure(account.passages_retrieved, 2), known_figure(account.passages_kept, 2)]);
         cells
     });
@@ -86,9 +94,11 @@ fn work_table(accounts: &[ConfigurationCosts]) -> String {
         let needed = &account.attributed;
         let tokens = [needed.prompt_tokens, needed.completion_tokens, needed.scored_tokens];
         let mut cells = vec![configuration_name(account)];
-        cells.extend(tokens.map(|tokens| format!("{tokens:.1}")));
-        cells.push(format!("{:.3e}", needed.operations));
-        cells.push(known_figure(account.calls.iter().map(|calls| calls.cut).sum(), 2));
+        cells.extend(tokens.map(|tokens| known_figure(own_figure(account, tokens), 1)));
+        let operations = own_figure(account, needed.operations);
+        cells.push(operations.map_or_else(|| UNKNOWN.to_owned(), |operations| format!("{operations:.3e}")));
+        let cut: Option<f64> = account.calls.iter().map(|calls| calls.cut).sum();
+        cells.push(known_figure(cut.and_then(|cut| own_figure(account, cut)), 2));
         cells
     });
     let header =
@@ -177,6 +187,23 @@ fn endpoint_table(accounts: &[ConfigurationCosts]) -> Option<String> {
     Some(markdown_table(&header, rows))
 }
 
+/// The costs in files of rankings; `None` if no outcomes were brought in.
+fn brought_table(accounts: &[ConfigurationCosts]) -> Option<String> {
+    let brought = || accounts.iter().filter_map(|account| Some((account, account.brought.as_ref()?)));
+    brought().next()?;
+    let rows = brought().map(|(account, costs)| {
+        let BroughtCosts { n, calls, prompt_tokens, completion_tokens, seconds, money, currency } = costs;
+        let mut cells = vec![configuration_name(account), n.to_string(), known_figure(*calls, 2)];
+        cells.extend([known_figure(*prompt_tokens, 1), known_figure(*completion_tokens, 1)]);
+        cells.push(known_figure(*seconds, 6));
+        let currency = currency.as_deref().unwrap_or_default();
+        cells.push(format!("{} {currency}", known_figure(*money, 9)).trim_end().to_owned());
+        cells
+    });
+    let header = ["configuration", "n", "calls", "prompt tokens", "completion tokens", "seconds", "money"];
+    Some(markdown_table(&header, rows))
+}
+
 fn table_a2(accounts: &[ConfigurationCosts]) -> String {
     let rows = accounts.iter().map(|account| {
         let time = account.isolated.map(|alone| alone.wall_s);
@@ -191,7 +218,7 @@ fn table_4(accounts: &[ConfigurationCosts]) -> String {
         let busy = alone.and_then(|alone| alone.device_use).map(|share| 100.0 * share);
         vec![
             configuration_name(account),
-            known_figure(Some(account.calls_of(RequestKind::Generate)), 2),
+            known_figure(own_figure(account, account.calls_of(RequestKind::Generate)), 2),
             known_figure(account.iterations, 2),
             known_figure(alone.map(|alone| alone.wall_s), 4),
             known_figure(busy, 2),

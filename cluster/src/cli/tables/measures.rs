@@ -1,6 +1,7 @@
 //! The measures of a run.
 
 use super::{SHORT_NOTE, UNKNOWN, estimate_text, markdown_table, marked};
+use hopeval_jobs::prepare::brought::RankingsCounts;
 use hopeval_jobs::report::show::RunFigures;
 use hopeval_jobs::run::open::OpenRun;
 use hopeval_results::tables::MeasureRow;
@@ -134,6 +135,10 @@ fn run_heading(run: &OpenRun, shown: &RunFigures, stratum: &str) -> String {
     }
     if let Some(other) = resolved.prepared.contradiction {
         text.push_str(&format!("; read as {}, but the first row is of {other}", resolved.format()));
+    }
+    for RankingsCounts { file, rows, used, .. } in &resolved.prepared.rankings {
+        let missing = resolved.prepared.questions - used;
+        text.push_str(&format!("\nbrought in: {file}, {used} of its {rows} rows; {missing} questions have no row"));
     }
     if !shown.finished {
         text.push_str(&format!(

@@ -170,6 +170,9 @@ impl YesNoSettings {
             let message = format!("the judged outcome failed: {}", failure.message);
             return JudgedSubject::Settled(Outcome::failed(Failure { kind: failure.kind, message }));
         }
+        if prediction.status == OutcomeStatus::NotInFile {
+            return JudgedSubject::Settled(Outcome { status: OutcomeStatus::NotInFile, ..Outcome::default() });
+        }
         let Some(first) = question.answers.first() else {
             return JudgedSubject::Settled(Outcome::default());
         };

@@ -37,6 +37,30 @@ pub struct ConfigurationCosts {
     pub isolated: Option<IsolatedCosts>,
     /// Time to the outcome in this run; `None` if not measured.
     pub latency: Option<LatencySummary>,
+    /// The costs that a file of rankings gives; `None` for the methods that hopeval runs itself. The other figures say
+    /// nothing of a system whose outcomes were brought in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub brought: Option<BroughtCosts>,
+}
+
+/// The costs of a question as another system's file gives them: means over the outcomes in the file. Nothing of it was
+/// measured here. `None` is what the file does not give.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct BroughtCosts {
+    /// Outcomes in the file.
+    pub n: u64,
+    /// Calls of models.
+    pub calls: Option<f64>,
+    /// Tokens of prompts.
+    pub prompt_tokens: Option<f64>,
+    /// Generated tokens.
+    pub completion_tokens: Option<f64>,
+    /// Seconds.
+    pub seconds: Option<f64>,
+    /// Money.
+    pub money: Option<f64>,
+    /// Its currency, if the job names it.
+    pub currency: Option<String>,
 }
 
 /// Requests of one kind to one service: means over questions.

@@ -1,9 +1,12 @@
 //! Counts a configuration's outcomes and divides its costs by them.
 
-use super::account::{AttributedCosts, ConfigurationCosts, MeanCalls, sum_from_zero};
+use super::account::{AttributedCosts, BroughtCosts, ConfigurationCosts, MeanCalls, sum_from_zero};
+use crate::job::rankings::{CONTENTS, KIND};
+use crate::report::costs::BROUGHT;
 use crate::run::evaluator::OK;
 use hopeval_methods::RequestKind;
 use hopeval_results::tables::{ConfigurationRow, CostRow, FinalOutcomeRow};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Sums over a configuration's outcomes.
@@ -37,7 +40,10 @@ impl OutcomeCounts {
         parameters: &BTreeMap<String, u64>,
         costs: impl Iterator<Item = &'a CostRow>,
     ) -> ConfigurationCosts {
-        let costs: Vec<&CostRow> = costs.collect();
+        let (brought, costs): (Vec<&CostRow>, Vec<&CostRow>) = costs.partition(|row| row.kind == BROUGHT);
+        let brought = (configuration.method == KIND).then(|| self.brought_costs(&configuration, &brought));
+        // The loop and the retrieval of a system whose outcomes were brought in are not known.
+        let counted = |sum: u64| self.mean(sum).filter(|_| brought.is_none());
         let calls: Vec<MeanCalls> = costs.iter().map(|row| self.calls(row)).collect();
         let attributed = self.attributed(&costs, &calls);
         ConfigurationCosts {
@@ -48,14 +54,34 @@ impl OutcomeCounts {
             context_mode: configuration.context_mode,
             n: self.n,
             coverage: self.mean(self.ok),
-            iterations: self.mean(self.iterations),
-            rounds: self.mean(self.rounds),
-            passages_retrieved: self.retrieved.and_then(|sum| self.mean(sum)),
+            iterations: counted(self.iterations),
+            rounds: counted(self.rounds),
+            passages_retrieved: self.retrieved.and_then(counted),
             passages_kept: self.mean(self.kept),
             calls,
             attributed,
             isolated: None,
             latency: None,
+            brought,
+        }
+    }
+
+    /// The costs in the file of a configuration, whose parameters name the figures. Each of its rows has all of them.
+    fn brought_costs(&self, configuration: &ConfigurationRow, costs: &[&CostRow]) -> BroughtCosts {
+        let parameters: Value = serde_json::from_str(&configuration.parameters).unwrap_or_default();
+        let names = parameters[CONTENTS]["costs"].as_array().cloned().unwrap_or_default();
+        let mean = |name: &str, sum: fn(&CostRow) -> f64| {
+            let is_given = names.iter().any(|given| given == name) && self.ok > 0;
+            is_given.then(|| costs.iter().map(|row| sum(row)).sum::<f64>() / self.ok as f64)
+        };
+        BroughtCosts {
+            n: self.ok,
+            calls: mean("calls", |row| row.requests as f64),
+            prompt_tokens: mean("prompt_tokens", |row| row.prompt_tokens as f64),
+            completion_tokens: mean("completion_tokens", |row| row.completion_tokens as f64),
+            seconds: mean("seconds", |row| row.service_s.unwrap_or(0.0)),
+            money: mean("money", |row| row.money.unwrap_or(0.0)),
+            currency: costs.iter().find_map(|row| row.currency.clone()),
         }
     }
 

@@ -7,15 +7,11 @@
 //! them. A run gives this name to the one that it ranks first.
 
 use super::{EvaluatedRows, ExportError};
+use crate::prepare::rankings::exported_name;
 use crate::run::open::OpenRun;
 use hopeval_results::Log;
 use std::collections::BTreeSet;
 use std::io::Write;
-
-/// A field of a line. White space separates fields, so it is replaced.
-fn trec_field(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join("_")
-}
 
 /// Writes a run: `qid Q0 docid rank score tag`.
 pub(super) fn write_run(
@@ -25,17 +21,17 @@ pub(super) fn write_run(
     rows: &EvaluatedRows,
     out: &mut dyn Write,
 ) -> Result<(), ExportError> {
-    let tag = trec_field(configuration);
+    let tag = exported_name(configuration);
     let mut outcomes = rows.iter().peekable();
     for question in run.questions_from(log, 0)? {
         let question = question?;
         // An unfinished run may lack cohorts in the middle.
         let Some((outcome, _)) = outcomes.next_if(|(outcome, _)| outcome.index == question.index) else { continue };
-        let name = trec_field(&outcome.question);
+        let name = exported_name(&outcome.question);
         let documents = named_documents(&outcome.ranked, &question.gold);
         run.passages.require(&run.record, documents.iter().copied())?;
         for (place, (id, score)) in documents.into_iter().zip(falling_scores(&outcome.scores)).enumerate() {
-            let document = trec_field(run.passages.id(id));
+            let document = exported_name(run.passages.id(id));
             writeln!(out, "{name} Q0 {document} {} {score:?} {tag}", place + 1)?;
         }
     }
@@ -48,12 +44,12 @@ pub(super) fn write_qrels(run: &OpenRun, log: &Log, out: &mut dyn Write) -> Resu
     let mut judged = 0;
     for question in run.questions_from(log, 0)? {
         let question = question?;
-        let (name, mut seen) = (trec_field(&question.id), BTreeSet::new());
+        let (name, mut seen) = (exported_name(&question.id), BTreeSet::new());
         run.passages.require(&run.record, question.gold.iter().flatten().copied())?;
         for &passage in question.gold.iter().filter_map(|group| group.first()) {
             // trec_eval refuses a document that is judged twice.
             if seen.insert(passage) {
-                writeln!(out, "{name} 0 {} 1", trec_field(run.passages.id(passage)))?;
+                writeln!(out, "{name} 0 {} 1", exported_name(run.passages.id(passage)))?;
             }
         }
         judged += u64::from(!seen.is_empty());

@@ -1,0 +1,203 @@
+//! Brings the outcomes of other systems into the questions of a run: files of rankings, for methods of kind `rankings`.
+//!
+//! ```text
+//!   file --RankingsFile, digest--> contents in the configuration's parameters
+//!   question --its row, passages found in the corpus--> BroughtRow in the question's record --> Question::prediction
+//! ```
+//!
+//! One process reads the files, when the run is made. From then on the rows stand in the run's table of questions,
+//! which every worker of every process streams. So all of them see the same bytes, no worker holds a file, and a run
+//! goes on without it.
+
+mod names;
+
+pub use names::exported_name;
+
+use self::names::PassageNames;
+use super::brought::{BroughtRow, RankingsCounts};
+use super::corpora::digest_path;
+use super::questions::QuestionDetails;
+use crate::error::JobError;
+use crate::job::rankings::{CONTENTS, FILE, KIND};
+use crate::job::sweep::Configuration;
+use hopeval_corpus::Corpus;
+use hopeval_datasets::{DatasetError, RankingsFile, RankingsFormat, RankingsRow, RowError};
+use hopeval_results::tables::QuestionRow;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// The files of rankings of a job.
+#[derive(Default)]
+pub struct JobRankings {
+    files: Vec<BroughtFile>,
+}
+
+/// A file of rankings that is brought in.
+struct BroughtFile {
+    file: RankingsFile,
+    digest: String,
+    names: PassageNames,
+    /// The used rows, by the file's id of their question.
+    used: BTreeSet<String>,
+    /// The first question.
+    first: Option<String>,
+}
+
+impl JobRankings {
+    /// Reads the files that `configurations` name, each once, and fills in the parameter with their facts.
+    ///
+    /// # Errors
+    /// A file that cannot be read; a wrong row.
+    pub fn open(configurations: &mut [Configuration]) -> Result<Self, JobError> {
+        let mut opened = Self::default();
+        let mut known: BTreeMap<(PathBuf, Option<RankingsFormat>), Value> = BTreeMap::new();
+        for configuration in configurations.iter_mut().filter(|configuration| configuration.kind == KIND) {
+            let Some(parameters) = configuration.parameters.as_object_mut() else { continue };
+            // A wrong value is refused with the method's other parameters.
+            let Some(path) = parameters.get(FILE).and_then(Value::as_str) else { continue };
+            let format = parameters.get("format").cloned().unwrap_or_default();
+            let Ok(format) = serde_json::from_value::<Option<RankingsFormat>>(format) else { continue };
+            let key = (PathBuf::from(path), format);
+            let contents = match known.get(&key) {
+                Some(contents) => contents.clone(),
+                None => {
+                    let contents = opened.add_file(&key.0, format)?;
+                    known.insert(key, contents.clone());
+                    contents
+                }
+            };
+            parameters.insert(CONTENTS.to_owned(), contents);
+        }
+        Ok(opened)
+    }
+
+    /// Reads a file, and returns its facts.
+    fn add_file(&mut self, path: &Path, format: Option<RankingsFormat>) -> Result<Value, JobError> {
+        let digest = digest_path(path)?;
+        let file = RankingsFile::open(path, format)?;
+        let facts = file.facts();
+        let contents = json!({
+            "digest": digest,
+            "rows": facts.rows,
+            "answers": facts.answers > 0,
+            "rankings": facts.rankings > 0,
+            "supporting": facts.supporting > 0,
+            "longest": facts.longest,
+            "costs": facts.costs,
+        });
+        // Equal files have equal rows.
+        if self.files.iter().all(|known| known.digest != digest) {
+            let names = PassageNames::default();
+            self.files.push(BroughtFile { file, digest, names, used: BTreeSet::new(), first: None });
+        }
+        Ok(contents)
+    }
+
+    /// Adds the files' rows of a question to its record.
+    ///
+    /// # Errors
+    /// A passage that the corpus lacks; a file that was changed.
+    pub fn fill_row(&mut self, corpus: &Corpus, row: &mut QuestionRow) -> Result<(), JobError> {
+        let mut brought = BTreeMap::new();
+        for file in &mut self.files {
+            if let Some(found) = file.find_row(corpus, &row.id)? {
+                brought.insert(file.digest.clone(), found);
+            }
+        }
+        if !brought.is_empty() {
+            set_brought(row, brought);
+        }
+        Ok(())
+    }
+
+    /// The counts of all files, once all questions were seen.
+    ///
+    /// # Errors
+    /// A file of which no row is of an evaluated question, or that was changed while it was read.
+    pub fn counts(&self) -> Result<Vec<RankingsCounts>, JobError> {
+        self.files.iter().map(BroughtFile::counts).collect()
+    }
+}
+
+impl BroughtFile {
+    /// The row of the question `id`, under this name or the one that hopeval exports it by.
+    fn find_row(&mut self, corpus: &Corpus, id: &str) -> Result<Option<BroughtRow>, JobError> {
+        self.first.get_or_insert_with(|| id.to_owned());
+        let mut row = self.file.row(id)?;
+        if row.is_none() {
+            let name = exported_name(id);
+            row = if name == id { None } else { self.file.row(&name)? };
+        }
+        let Some(row) = row else { return Ok(None) };
+        if !self.used.insert(row.id.clone()) {
+            let found = format!("`{}`, which names question `{id}` and another one", row.id);
+            return Err(wrong_row(self.file.id_error(row.position, found, "the ids of single questions")));
+        }
+        self.resolve_row(corpus, row).map(Some)
+    }
+
+    fn resolve_row(&mut self, corpus: &Corpus, row: RankingsRow) -> Result<BroughtRow, JobError> {
+        const ALLOWED: &str = "passages of the corpus, by their ids, names in `hopeval export`, or unique titles";
+        let mut ranked = Vec::with_capacity(row.ranked.len());
+        let mut seen = BTreeSet::new();
+        for (index, entry) in row.ranked.iter().enumerate() {
+            let wrong = |found: String| wrong_row(self.file.ranked_error(&row, index, found, ALLOWED));
+            let passage = self.names.find_passage(corpus, &entry.name).map_err(wrong)?;
+            if !seen.insert(passage) {
+                let found = format!("`{}`, a passage that has another name before", entry.name);
+                return Err(wrong_row(self.file.ranked_error(&row, index, found, "each passage once")));
+            }
+            ranked.push(passage.0);
+        }
+        let mut supporting = Vec::with_capacity(row.supporting.len());
+        for (index, (name, sentence)) in row.supporting.iter().enumerate() {
+            let wrong = |found: String| wrong_row(self.file.supporting_error(&row, index, found, ALLOWED));
+            supporting.push((self.names.find_passage(corpus, name).map_err(wrong)?.0, *sentence));
+        }
+        let scores = row.ranked.iter().filter_map(|entry| entry.score).collect();
+        Ok(BroughtRow { answer: row.answer, ranked, scores, supporting, cost: row.cost })
+    }
+
+    fn counts(&self) -> Result<RankingsCounts, JobError> {
+        let facts = self.file.facts();
+        if self.used.is_empty() {
+            let first = self.first.as_deref().unwrap_or_default();
+            let found = format!("`{}`, and no row is of an evaluated question, such as `{first}`", facts.first);
+            return Err(wrong_row(self.file.id_error(facts.position, found, "ids of the dataset's questions")));
+        }
+        let path = self.file.path();
+        let found = digest_path(path)?;
+        if found != self.digest {
+            let what = "a file of rankings, which was written to while it was read,";
+            return Err(JobError::Differs { what, found, expected: self.digest.clone() });
+        }
+        let file = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        Ok(RankingsCounts { file, digest: found, rows: facts.rows, used: self.used.len() as u64 })
+    }
+}
+
+fn wrong_row(error: RowError) -> JobError {
+    JobError::Dataset(DatasetError::Row(error))
+}
+
+/// The brought rows of a question, by the digest of their file.
+pub fn brought_rows(row: &QuestionRow) -> BTreeMap<String, BroughtRow> {
+    let details: Option<QuestionDetails> = serde_json::from_str(&row.record).ok();
+    details.map(|details| details.brought).unwrap_or_default()
+}
+
+/// Puts brought rows into the record of a question.
+fn set_brought(row: &mut QuestionRow, brought: BTreeMap<String, BroughtRow>) {
+    let details: QuestionDetails = serde_json::from_str(&row.record).unwrap_or_default();
+    let details = QuestionDetails { brought, ..details };
+    row.record = serde_json::to_string(&details).expect("plain data can be written as JSON; this is a bug");
+}
+
+/// Gives a question with edited gold the brought rows of the one that it replaces.
+pub fn keep_brought(old: &QuestionRow, new: &mut QuestionRow) {
+    let brought = brought_rows(old);
+    if !brought.is_empty() {
+        set_brought(new, brought);
+    }
+}
