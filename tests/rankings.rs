@@ -152,10 +152,7 @@ fn they_stand_beside_own_methods_and_are_compared_with_them() {
     assert_eq!(of("theirs{file=bm25.trec}")["difference"], 0.0);
     let (theirs, hops) = (of("theirs{file=hops.trec}"), of("hops"));
     assert_eq!((&theirs["difference"], &theirs["n"]), (&hops["difference"], &json!(QUESTIONS)));
-    assert_eq!(
-        found["measures"].as_array().unwrap().iter().filter(|row| row["configuration"] == "oracle").count() > 0,
-        true
-    );
+    assert!(found["measures"].as_array().unwrap().iter().any(|row| row["configuration"] == "oracle"));
     let text = succeed(&mut hopeval(dir, &[&["show"], &places[..]].concat()));
     assert!(text.contains("brought in: hops.trec, 300 of its 300 rows; 0 questions have no row"), "{text}");
 }
