@@ -12,7 +12,10 @@ import re
 import loose_json
 
 KEYS = ['"missing_information":', '"answer":', '"useful_information":', '"explanation":']
-KINSHIP = {}
+# The code's four words of kinship with their meanings, in hopeval's words.
+KINSHIP = {f"{side} {word}": f"The {side} {word} of a person is the {parent} of the person's {of}."
+           for side, of in (("maternal", "mother"), ("paternal", "father"))
+           for word, parent in (("grandmother", "mother"), ("grandfather", "father"))}
 
 
 @dataclasses.dataclass
