@@ -43,7 +43,7 @@ def sampling(parameters):
 class Machine:
     def __init__(self, question, tools, parameters):
         self.question, self.tools, self.p = question, tools, parameters
-        self.passages = list(question.candidates)
+        self.passages = list(dict.fromkeys(question.candidates))
         self.titles = [tools.corpus.titles[passage] for passage in self.passages]
         self.history, self.steps, self.notes = [], [], []
         # Replicates share no draws: each has as many as it may need.

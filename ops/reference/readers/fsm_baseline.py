@@ -13,7 +13,7 @@ CODE = {"reading": "strict", "unreadable": "answer"}
 
 
 def answer(question, tools, parameters):
-    passages = list(question.candidates)
+    passages = list(dict.fromkeys(question.candidates))
     name = parameters["prompt"] + ("_support" if parameters["setting"] == 2 else "")
     text = parameters["text"] or shared.template({}, "", f"fsm/{name}.txt")
     prompt = shared.filled(text, paragraphs=fsm.paragraphs_text(tools.corpus, passages, parameters),
