@@ -97,8 +97,9 @@ def answer(question, tools, parameters):
              for number, (passage, text) in enumerate(shown, 1)]
     template = shared.template(parameters, "prompt",
                                "alce/reader_yes_no.txt" if parameters["task"] == "yes_no" else "alce/reader.txt")
-    shots = shared.module_demonstrations("alce")[parameters["task"]] + "\n\n" if parameters["demonstrations"] != "none" \
-        else ""
+    shots = ""
+    if parameters["demonstrations"] != "none":
+        shots = shared.module_demonstrations("alce")[parameters["task"]] + "\n\n"
     prompt = shared.filled(template, demonstrations=shots, question=question.text, documents="\n".join(lines))
     draws = parameters["draws"] if parameters["variant"] == "rerank" else 1
     texts = tools.server.drawn([("user", prompt)], parameters["max_tokens"],

@@ -66,7 +66,8 @@ class Babbler:
         chat = path.endswith("/chat/completions")
         # Earlier messages of a chat are no part of what is asked for.
         prompt = fields["messages"][-1]["content"] if chat else fields["prompt"]
-        choices = [self.choice(body, number + index, index, prompt, fields, chat) for index in range(fields.get("n", 1))]
+        choices = [self.choice(body, number + index, index, prompt, fields, chat)
+                   for index in range(fields.get("n", 1))]
         return {"id": "babble", "object": "chat.completion" if chat else "text_completion", "created": 0,
                 "model": fields["model"], "choices": choices,
                 "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}}

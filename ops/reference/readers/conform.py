@@ -4,8 +4,10 @@
 What: for each method, setting and dataset hopeval runs a job of one configuration against its simulated server of
 language models; then the reference of this folder answers the same questions by a second such server. Both servers
 log the BLAKE3 of each request's body. The multisets of bodies must be the same, and so must status, answer, ranked
-passages and paths of each question. The servers are simulations, on real text too: what counts is that equal bodies
-were sent.
+passages, paths and traces of each question; a trace is here support, evidences, iterations, format and repairs, where
+the reference says them. MIGRES and ALCE also ask a server of relevances and entailment (`scorers.py`), one on each
+side, whose bodies count like the others. The servers are simulations, on real text too: what counts is that equal
+bodies were sent.
 
 Retrieval is not what is checked: the references search by `../sparse.py`, over the passages that hopeval's corpus
 holds.
@@ -116,7 +118,7 @@ class Corpus(inputs.Corpus):
         return self.retrievers[name]
 
     def numbered_sentences(self, passage):
-        """The dataset's sentences, empty ones too, so that their numbers are the dataset's; else those of the splitter."""
+        """The dataset's sentences, empty ones too, as the dataset numbers them; else those of the splitter."""
         if not self.ends[passage]:
             return shared.sentences(self.texts[passage])
         text, begins = self.texts[passage].encode(), [0, *self.ends[passage]]
@@ -148,7 +150,7 @@ def iirc_corpus(rows, path):
 
 
 def dataset(name, arguments, method=None):
-    """The job's lines about questions and corpus. Given paragraphs have their sentences only from the dataset itself."""
+    """The job's lines about questions and corpus. Only the dataset itself has the sentences of given paragraphs."""
     if name == "world":
         return f"[dataset.world]\nquestions = {arguments.questions}\npassages = {arguments.passages}\nseed = 22\n"
     folder = pathlib.Path(arguments.data).resolve() / name
@@ -217,8 +219,8 @@ def api_of(method):
 
 
 def dialect_of(method):
-    """A repetition penalty is nothing that OpenAI has. Of servers that know `n`, hopeval asks for several draws at once or
-    one by one, as they come to wait together; llama.cpp's does not know it, so that bodies are always the same."""
+    """A repetition penalty is nothing that OpenAI has. Of servers that know `n`, hopeval asks for several draws at once
+    or one by one, as they come to wait together; llama.cpp's does not know it, so that bodies are always the same."""
     return "vllm" if method in GIVEN else "llama_cpp" if method in RANKED else "openai"
 
 
@@ -305,7 +307,8 @@ def models_of(data, arguments):
 
 
 def questions_of(run):
-    rows = pyarrow.parquet.read_table(run.folder / "questions.parquet", columns=["index", "id", "text", "candidates", "record"])
+    columns = ["index", "id", "text", "candidates", "record"]
+    rows = pyarrow.parquet.read_table(run.folder / "questions.parquet", columns=columns)
     found = []
     for row in sorted(rows.to_pylist(), key=lambda row: row["index"]):
         found.append(shared.Question(row["id"], row["text"], json.loads(row["record"]).get("context"),
@@ -440,11 +443,12 @@ def explain(row, place, missing, sent_all, arguments):
 
 
 def table(rows, arguments, machine):
-    lines = ["| method | setting | data | questions | bodies equal / total | answers equal | rankings equal | "
-             "paths equal |", "| --- | --- | --- | --- | --- | --- | --- | --- |"]
+    lines = ["| method | setting | data | questions | bodies equal / total | status | answers | rankings | paths | "
+             "traces |", "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
     for row in rows:
         lines.append(f"| `{row.method}` | {row.setting} | {row.data} | {row.questions} | "
-                     f"{row.bodies[0]} / {row.bodies[1]} | {row.answers} | {row.rankings} | {row.paths} |")
+                     f"{row.bodies[0]} / {row.bodies[1]} | {row.statuses} | {row.answers} | {row.rankings} | "
+                     f"{row.paths} | {row.traces} |")
     version = subprocess.run([arguments.hopeval, "--version"], capture_output=True, text=True).stdout.strip()
     head = (f"{datetime.date.today()}, {version}, {machine}. Bodies are those of both logs; total is the union of both "
             "multisets.\n\n")

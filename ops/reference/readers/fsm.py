@@ -1,4 +1,4 @@
-"""FSM (arXiv 2407.02964, section 2.2 and appendix B): a question taken apart over the paragraphs that are given with it.
+"""FSM (arXiv 2407.02964, section 2.2 and appendix B): a question taken apart over the paragraphs given with it.
 
 A round decomposes the question, judges whether its sub-question is the question itself, searches the paragraphs for
 the sub-question's answer, checks that answer, and revises the question. FSM1 ends with the last answer, FSM2 with a
@@ -74,7 +74,8 @@ class Machine:
                     self.repairs += rewritten
                     raise Broken(str(unreadable)) from None
                 rewritten += 1
-                text = self.write([("user", self.prompt("rewrite", form=form.shape, problem=str(unreadable), text=text))])
+                prompt_again = self.prompt("rewrite", form=form.shape, problem=str(unreadable), text=text)
+                text = self.write([("user", prompt_again)])
         self.repairs += rewritten + repairs
         if repairs:
             self.clean = False
@@ -186,8 +187,8 @@ def resolved(facts, corpus, passages, parameters):
         title = replies.written(parts[0]) if parts else ""
         index = parts[1] if len(parts) > 1 else None
         is_number = isinstance(index, (int, float)) and not isinstance(index, bool) and index == int(index) >= 0
-        found = [(passage, int(index)) for passage in passages
-                 if is_number and same(corpus.titles[passage], title) and index < len(corpus.numbered_sentences(passage))]
+        named_so = [passage for passage in passages if is_number and same(corpus.titles[passage], title)]
+        found = [(passage, int(index)) for passage in named_so if index < len(corpus.numbered_sentences(passage))]
         if found:
             supporting += [found[0]] if found[0] not in supporting else []
         else:

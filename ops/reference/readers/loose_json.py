@@ -1,7 +1,7 @@
 """JSON as models write it, with every repair counted: the part of `engine/loosejson` that `module_babble.py` tries.
 
-Names and counts of repairs are those of that crate's documentation: fences, words around a value, several values, single
-quotes, literals of Python, commas too many, and what is open at the end of the text.
+Names and counts of repairs are those of that crate's documentation: fences, words around a value, several values,
+single quotes, literals of Python, commas too many, and what is open at the end of the text.
 """
 
 import collections

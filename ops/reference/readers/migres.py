@@ -154,8 +154,8 @@ class Machine:
 
     def knowledge(self, queries):
         """What is shown, and the list that citations count in."""
-        # The best ones are taken first, then those that were shown often enough are left out, and no others come in their
-        # place (protocol.md, 1.10: ranked, then filtered; the paper does not say).
+        # The best ones are taken first, then those that were shown often enough are left out, and no others come in
+        # their place (the authors' code filters what it has ranked; the paper does not say).
         relevant = self.ranked(queries)
         if self.p["knowledge"] in COMPRESSION:
             # Here they are left out first, so that others come in their place. Nothing tells why it differs.

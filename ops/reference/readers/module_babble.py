@@ -1,4 +1,4 @@
-"""What `babbler.py` writes to the prompts of FSM, MIGRES and ALCE's readers: replies in their forms, and broken ones."""
+"""What `babbler.py` writes to the prompts of FSM, MIGRES and ALCE's readers: replies in their form, and broken ones."""
 
 import json
 import random
@@ -12,8 +12,8 @@ def text(draw, prompt):
     if prompt.rstrip().endswith(("Your response:", "New queries:", "Information:")):
         return of_migres(draw, prompt)
     if prompt.rstrip().endswith(("Copied parts:", "Summary:")):
-        return draw.one("irrelevant", "Irrelevant.", "This is irrelevant here.", " irrelevant, I think", draw.sentence(),
-                        draw.sentence(), draw.sentence() + "\n" + draw.sentence(), "", "It is not relevant.")
+        return draw.one("irrelevant", "Irrelevant.", "This is irrelevant here.", " irrelevant, I think",
+                        draw.sentence(), draw.sentence(), draw.sentence() + "\n" + draw.sentence(), "", "It is not relevant.")
     if "square brackets, such as [1]" in prompt:
         return of_alce(draw)
     return None
@@ -161,8 +161,8 @@ def sane_module(draw, prompt):
         # Other draws of the prompt say the same for the most part, or votes were ties.
         texts = random.Random(prompt).sample(draw.from_.texts, 3)
         said = [re.split(r"(?<=[.!?]) +", text)[-1] for text in texts]
-        rows = [{"info": draw.one(*said, *said, draw.sentence()), "support_passages": draw.one([0], [1], [0, 1], [3, 2])}
-                for _ in range(draw.random.randrange(4))]
+        rows = [{"info": draw.one(*said, *said, draw.sentence()),
+                 "support_passages": draw.one([0], [1], [0, 1], [3, 2])} for _ in range(draw.random.randrange(4))]
         return {"useful_information": rows}
     known = draw.one(True, False, False) if '"missing_information"' in prompt else True
     value = {"answer": {"text": draw.title() if known else "unanswerable", "confidence": draw.one(1, 4, 5)},
