@@ -13,7 +13,8 @@ def text(draw, prompt):
         return of_migres(draw, prompt)
     if prompt.rstrip().endswith(("Copied parts:", "Summary:")):
         return draw.one("irrelevant", "Irrelevant.", "This is irrelevant here.", " irrelevant, I think",
-                        draw.sentence(), draw.sentence(), draw.sentence() + "\n" + draw.sentence(), "", "It is not relevant.")
+                        draw.sentence(), draw.sentence(), draw.sentence() + "\n" + draw.sentence(), "",
+                        "It is not relevant.")
     if "square brackets, such as [1]" in prompt:
         return of_alce(draw)
     return None

@@ -174,8 +174,8 @@ def goes_on(sentence, mark, behind):
     following = behind.lstrip()
     if mark != ".":
         return False
-    # A hyphen begins a word (`Minneapolis-St.`), a colon does not; the documentation leaves both open.
-    word = re.search(r"[^\s-]*$", sentence).group().lstrip("\"'“‘«([")
+    # A hyphen and a slash begin a word (`Minneapolis-St.`), a colon does not; the documentation leaves this open.
+    word = re.search(r"[^\s/–-]*$", sentence).group().lstrip("\"'“‘«([")
     small = word.lower()
     if sentence.strip() == word and re.fullmatch(r"\d+", word):
         return True
@@ -184,7 +184,7 @@ def goes_on(sentence, mark, behind):
     if small in BEFORE_NUMBERS | MONTHS and following[:1].isdigit():
         return True
     initial = re.fullmatch(r"[^\W\d_]", word) and word.isupper()
-    dotted = re.fullmatch(r"[^\W\d_]+(\.[^\W\d_]+)+", word)
+    dotted = re.fullmatch(r"[^\W\d_]{1,2}(\.[^\W\d_]{1,2})+", word)
     if initial or dotted or small in AT_ENDS | MONTHS:
         first = re.match(r"[^\W\d_]+", following)
         return bool(following) and not (first and first.group().lower() in BEGINNINGS)
