@@ -89,7 +89,8 @@ fn two_runs_differ_as_two_configurations_of_one() {
     let within: Vec<&Value> =
         shown["differences"].as_array().unwrap().iter().filter(|row| row["configuration"] == "other").collect();
     assert!(!within.is_empty());
-    for row in pair["quality"].as_array().unwrap() {
+    // Neither gives answers, so that `em` has no value.
+    for row in pair["quality"].as_array().unwrap().iter().filter(|row| row["n"] != 0) {
         let same = within.iter().find(|other| other["measure"] == row["measure"]).unwrap();
         for key in ["n", "difference", "low", "high", "p"] {
             assert_eq!(row[key], same[key], "{key}: {row}");
@@ -115,7 +116,8 @@ fn two_runs_differ_as_two_configurations_of_one() {
     for pair in &all {
         assert_eq!(pair["against"]["configuration"], pair["compared"]["configuration"]);
         assert_eq!(pair["setup"].as_array().unwrap().len(), 0, "{pair}");
-        assert!(pair["quality"].as_array().unwrap().iter().all(|row| row["difference"] == 0.0), "{pair}");
+        let told = pair["quality"].as_array().unwrap().iter().filter(|row| row["n"] != 0);
+        assert!(told.clone().count() > 0 && told.clone().all(|row| row["difference"] == 0.0), "{pair}");
     }
     let text = String::from_utf8(run(&mut compare(dir, &[&first, &second])).stdout).unwrap();
     assert!(text.contains("no setting differs") && text.contains("| measure"), "{text}");
@@ -149,7 +151,8 @@ fn costs_are_those_of_the_table_and_devices_are_compared_by_money() {
     let money = cost(pair, "money");
     let (low, ratio, high) = (&money["low"], &money["ratio"], &money["high"]);
     let [low, ratio, high] = [low, ratio, high].map(|value| value.as_f64().unwrap_or_else(|| panic!("{money}")));
-    assert!(low <= ratio && ratio <= high, "{money}");
+    // The operations of a question are the same, so the ratio is that of the rates, and certain up to rounding.
+    assert!(low <= ratio * (1.0 + 1e-12) && ratio <= high * (1.0 + 1e-12), "{money}");
     // The means are those of the table `costs`.
     for (run, side) in [(&first, "against"), (&second, "compared")] {
         let costs = document(&mut hopeval(dir, &["costs", run, "--store", "store", "--json"]));
@@ -178,7 +181,7 @@ fn what_has_no_meaning_side_by_side_is_refused() {
     let message = refused(dir, &[&format!("{first}:bm25"), &first]);
     assert!(message.contains("compared with itself"), "{message}");
     let message = refused(dir, &[&format!("{first}:bm26"), &first]);
-    assert!(message.contains("no configuration `bm26`") && message.contains("bm25, other, given"), "{message}");
+    assert!(message.contains("no configuration `bm26`") && message.contains("bm25, given, other, promptrank"), "{message}");
     let larger = run_job(dir, "", &["--set", "dataset.world.passages=500"]);
     let message = refused(dir, &[&first, &larger]);
     assert!(message.contains("its corpus is another one"), "{message}");

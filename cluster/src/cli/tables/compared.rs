@@ -21,9 +21,11 @@ fn pair_text(pair: &ComparedPair) -> String {
         let rows = setup.iter().map(|found| [&found.setting, &found.against, &found.compared].map(Clone::clone).into());
         text.push_str(&format!("\n{}\n", markdown_table(&["what differs", "against", "compared"], rows)));
     }
+    // Measures without a value of both, such as EM of retrievers, get no row.
+    let told = quality.iter().filter(|found| found.n > 0);
     text.push_str(&format!(
         "\nquality, paired by question: difference [95 % interval] p value (Holm, over all pairs)\n\n{}\n",
-        markdown_table(&["measure", "n", "against", "compared", "difference"], quality.iter().map(quality_cells))
+        markdown_table(&["measure", "n", "against", "compared", "difference"], told.map(quality_cells))
     ));
     if quality.iter().any(|found| found.ranked.is_some()) {
         text.push_str(&format!("\n{SHORT_NOTE}, of one of the two\n"));

@@ -131,11 +131,12 @@ impl ComparedSide {
         };
         let mut pairs = Vec::new();
         for (own, theirs) in named {
+            let pair = (base.find_configuration(own)?, other.find_configuration(theirs)?);
             if base.id == other.id && own == theirs {
                 let reason = format!("`{own}` would be compared with itself; name two configurations, or two runs");
                 return Err(unfit(&base.id, reason));
             }
-            pairs.push((base.find_configuration(own)?, other.find_configuration(theirs)?));
+            pairs.push(pair);
         }
         Ok(pairs)
     }
