@@ -181,7 +181,10 @@ fn what_has_no_meaning_side_by_side_is_refused() {
     let message = refused(dir, &[&format!("{first}:bm25"), &first]);
     assert!(message.contains("compared with itself"), "{message}");
     let message = refused(dir, &[&format!("{first}:bm26"), &first]);
-    assert!(message.contains("no configuration `bm26`") && message.contains("bm25, given, other, promptrank"), "{message}");
+    assert!(
+        message.contains("no configuration `bm26`") && message.contains("bm25, given, other, promptrank"),
+        "{message}"
+    );
     let larger = run_job(dir, "", &["--set", "dataset.world.passages=500"]);
     let message = refused(dir, &[&first, &larger]);
     assert!(message.contains("its corpus is another one"), "{message}");
