@@ -19,6 +19,7 @@ pub use setup::SetupDifference;
 pub use side::RunConfiguration;
 
 use crate::error::JobError;
+use crate::job::rankings;
 use hopeval_measures::paired::{PairedDifference, holm_p_values};
 use hopeval_results::Store;
 use hopeval_results::run::resolve_run;
@@ -64,6 +65,8 @@ pub struct ComparedPair {
     pub measures_left_out: Vec<(String, String)>,
     /// The cost of a question.
     pub costs: Vec<ComparedCost>,
+    /// The reason why costs are not compared.
+    pub costs_left_out: Option<String>,
 }
 
 /// The difference of two configurations in a measure, over the questions where both have a value.
@@ -141,6 +144,11 @@ fn compare_sides(
             }
         }
     }
+    let brought = [base, other].into_iter().find(|side| side.configuration.method == rankings::KIND);
+    let costs_left_out = brought.map(|side| {
+        format!("{} is another system's: `hopeval costs` has what its file says, not measured", side.title())
+    });
+    let costs = if brought.is_some() { Vec::new() } else { costs::compare_costs(base, other, &shared)? };
     let share = shared.len() as f64 / own.questions.len().max(1) as f64;
     Ok(ComparedPair {
         against: base.name(),
@@ -150,7 +158,8 @@ fn compare_sides(
         setup: setup::setup_differences(base, other),
         quality,
         measures_left_out: left_out,
-        costs: costs::compare_costs(base, other, &shared)?,
+        costs,
+        costs_left_out,
     })
 }
 

@@ -9,7 +9,8 @@ pub(crate) fn comparison_text(pairs: &[ComparedPair]) -> String {
 }
 
 fn pair_text(pair: &ComparedPair) -> String {
-    let ComparedPair { against, compared, questions, share, setup, quality, measures_left_out, costs } = pair;
+    let ComparedPair { against, compared, questions, share, setup, quality, measures_left_out, costs, costs_left_out } =
+        pair;
     let mut text = format!(
         "`{}` of run {} against `{}` of run {}\n",
         compared.configuration, compared.run, against.configuration, against.run
@@ -38,6 +39,9 @@ fn pair_text(pair: &ComparedPair) -> String {
             "\ncost of a question, unshared, at each run's rates; the ratio has a 95 % interval over questions\n\n{}\n",
             markdown_table(&["cost", "against", "compared", "ratio"], costs.iter().map(cost_cells))
         ));
+    }
+    if let Some(reason) = costs_left_out {
+        text.push_str(&format!("\ncosts are not compared: {reason}\n"));
     }
     for cost in costs {
         if let Some(reason) = &cost.refused {
