@@ -42,7 +42,7 @@ pub(crate) fn judge(places: &PlaceArguments, arguments: JudgeArguments) -> Resul
         bail!("--process: `judge` starts its processes itself, as --processes says");
     }
     arguments.mesh.check_options()?;
-    arguments.output.check_marks()?;
+    arguments.output.check_marks(true)?;
     let opened = places.open_existing_to_compute()?;
     let judged = hopeval_results::run::resolve_run(&opened.store, &arguments.run)?;
     let judges = given.map_or_else(|| job_of(&opened, &judged), Ok)?;
@@ -85,12 +85,17 @@ impl JudgingStage<'_> {
     pub(super) fn judge(&self, judged: &str, code: u8) -> Result<u8> {
         let judges = job_of(self.places, judged)?;
         let run = OpenRun::open_figures(self.places, judged, &|_, _| ())?;
-        if judges.judge.is_empty() || run.resolved.judged.is_some() {
+        if run.resolved.judged.is_some() {
             self.output.print_figures(&run)?;
             return Ok(code);
         }
+        let alone = self.output.without_marks();
+        if judges.judge.is_empty() {
+            alone.print_figures(&run)?;
+            return Ok(code);
+        }
         if self.mesh.is_one_of_several() || self.interrupts.signals().is_draining() {
-            self.output.print_figures(&run)?;
+            alone.print_figures(&run)?;
             print::note(&format!("its judges have not judged; `hopeval judge {judged}` does it"));
             return Ok(if self.interrupts.signals().is_draining() { exit::RESUMABLE } else { code });
         }
@@ -107,12 +112,24 @@ impl JudgingStage<'_> {
             raised_cap: SpendingCap::default(),
         };
         let report = |stage: &str, done: u64| session.progress.tick(stage, done);
-        let judging = make_judging_run(&judges, judged, self.places, &|_| Ok(()), &report)?;
-        let judging_code = session.complete(&judging)?;
+        // Whatever comes of the judges, the figures of the judged run are there.
+        let made = make_judging_run(&judges, judged, self.places, &|_| Ok(()), &report);
+        let completed = made.map_err(anyhow::Error::from).and_then(|judging| {
+            let code = session.complete(&judging)?;
+            Ok((judging, code))
+        });
         session.progress.clear();
-        if judging_code != exit::DONE && judging_code != exit::FAILED_QUESTIONS {
-            return Ok(judging_code);
-        }
+        let (judging, judging_code) = match completed {
+            Ok((judging, code)) if code == exit::DONE || code == exit::FAILED_QUESTIONS => (judging, code),
+            Ok((_, code)) => {
+                alone.print_figures(&run)?;
+                return Ok(code);
+            }
+            Err(error) => {
+                alone.print_figures(&run)?;
+                return Err(error);
+            }
+        };
         let figures = OpenRun::open_figures(self.places, &judging, &|_, _| ())?;
         self.output.print_judged(&run, &figures)?;
         Ok(code.max(judging_code))

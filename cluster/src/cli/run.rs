@@ -44,7 +44,7 @@ pub(crate) fn run(places: &PlaceArguments, arguments: RunArguments) -> Result<u8
         return Ok(exit::DONE);
     }
     arguments.mesh.check_options()?;
-    arguments.output.check_marks()?;
+    arguments.output.check_marks(!job.judge.is_empty())?;
     let opened = places.open_to_compute()?;
     let interrupts = Interrupts::install(DrainNotice::Print)?;
     interrupts.end_patience(&opened.store);

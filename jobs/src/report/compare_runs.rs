@@ -144,6 +144,9 @@ fn compare_sides(
             }
         }
     }
+    for measure in theirs.measures.keys().filter(|measure| wanted(measure) && !own.measures.contains_key(*measure)) {
+        left_out.push((measure.clone(), format!("run {} has no such measure", base.run.id)));
+    }
     let brought = [base, other].into_iter().find(|side| side.configuration.method == rankings::KIND);
     let costs_left_out = brought.map(|side| {
         format!("{} is another system's: `hopeval costs` has what its file says, not measured", side.title())

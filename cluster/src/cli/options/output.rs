@@ -72,8 +72,11 @@ impl OutputArguments {
         self.check_names(&run.names()).map_err(|error| anyhow!(error))
     }
 
-    /// Checks that the file of marks can be read, before hours of evaluation.
-    pub(crate) fn check_marks(&self) -> Result<()> {
+    /// Checks that the file of marks can be read and is of use, before hours of evaluation.
+    pub(crate) fn check_marks(&self, has_judges: bool) -> Result<()> {
+        if self.marks.is_some() && !has_judges {
+            bail!("--marks compares judges with people, and the job has no [judge.NAME]");
+        }
         self.read_marks().map(drop)
     }
 
@@ -108,7 +111,8 @@ impl OutputArguments {
         Ok(())
     }
 
-    fn without_marks(&self) -> Self {
+    /// The same without marks of people, for a run without judges.
+    pub(crate) fn without_marks(&self) -> Self {
         Self { marks: None, ..self.clone() }
     }
 

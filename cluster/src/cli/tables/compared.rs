@@ -36,7 +36,8 @@ fn pair_text(pair: &ComparedPair) -> String {
     }
     if !costs.is_empty() {
         text.push_str(&format!(
-            "\ncost of a question, unshared, at each run's rates; the ratio has a 95 % interval over questions\n\n{}\n",
+            "\ncost of a question, unshared, at each run's rates, of devices as the jobs name them; the ratio has a \
+             95 % interval over questions\n\n{}\n",
             markdown_table(&["cost", "against", "compared", "ratio"], costs.iter().map(cost_cells))
         ));
     }
@@ -50,6 +51,7 @@ fn pair_text(pair: &ComparedPair) -> String {
             let run = if cost.against.is_none() { &against.run } else { &compared.run };
             let why = match cost.cost {
                 CostMeasure::Money => "no price is known of some of its services",
+                CostMeasure::Operations => "some of its services, such as endpoints, do not count them",
                 CostMeasure::WallSeconds => "some of its outcomes were not timed",
                 _ => "some of its models computed nothing in that run, so that their rates are not known",
             };
@@ -99,6 +101,6 @@ mod tests {
     #[test]
     fn figures_have_four_digits() {
         let shown = [0.0, 1.0, 12.345, 0.012_345, 123.45, 12_345.6, 1.5e9, 0.000_012_345].map(significant);
-        assert_eq!(shown, ["0", "1.000", "12.35", "0.01234", "123.5", "12346", "1.500e9", "1.234e-5"]);
+        assert_eq!(shown, ["0", "1.000", "12.35", "0.01235", "123.5", "12346", "1.500e9", "1.234e-5"]);
     }
 }

@@ -3,6 +3,7 @@
 use super::setup::services_of;
 use super::side::ComparedSide;
 use crate::error::JobError;
+use crate::mode::TimingMode;
 use crate::report::costs::ServiceRates;
 use hopeval_measures::paired::PairedRatio;
 use hopeval_results::tables::outcomes::in_final_order;
@@ -107,7 +108,7 @@ pub(super) fn compare_costs(
         };
         ComparedCost {
             cost,
-            currency: own.currency.clone().filter(|_| cost == CostMeasure::Money && own.currency == theirs.currency),
+            currency: own.shared_currency(&theirs).filter(|_| cost == CostMeasure::Money),
             against: mean(&left),
             compared: mean(&right),
             ratio: told.map(|told| told.ratio),
@@ -137,13 +138,21 @@ fn refusal(cost: CostMeasure, sides: [&ComparedSide; 2], costs: [&SideCosts; 2])
                 names[0], names[1]
             ))
         }
-        CostMeasure::Money if own.currency != theirs.currency => {
-            let names = [own, theirs].map(|side| side.currency.clone().unwrap_or("none".to_owned()));
-            Some(format!("in different currencies ({}; {})", names[0], names[1]))
+        CostMeasure::Money => {
+            let sides = [own, theirs].map(|side| side.currencies.iter().cloned().collect::<Vec<_>>());
+            let is_told = sides.iter().any(Vec::is_empty);
+            let is_one = sides[0] == sides[1] && sides[0].len() == 1;
+            (!is_told && !is_one).then(|| {
+                format!("in several or different currencies ({}; {})", sides[0].join(", "), sides[1].join(", "))
+            })
         }
         CostMeasure::WallSeconds => {
-            let modes = sides.map(|side| side.run.settings.job.run.mode.name());
-            (modes[0] != modes[1]).then(|| format!("timed in different modes ({}; {})", modes[0], modes[1]))
+            let modes = sides.map(|side| side.run.settings.job.run.mode);
+            (modes != [TimingMode::Latency; 2]).then(|| {
+                "with many questions in flight they say how busy the run was; `hopeval run --mode latency` times each \
+                 question alone, and both runs must be such"
+                    .to_owned()
+            })
         }
         _ => None,
     }
@@ -155,19 +164,31 @@ struct SideCosts {
     outcomes: Vec<OutcomeCosts>,
     /// The devices of its models.
     devices: BTreeSet<String>,
-    /// The currency of its endpoints' prices, if they have one.
-    currency: Option<String>,
+    /// The currencies of its endpoints' prices, and [`DEVICE_PRICE`] if its devices have one.
+    currencies: BTreeSet<String>,
 }
 
+/// Stands for the currency of `run.price_per_device_hour`, which has no name.
+const DEVICE_PRICE: &str = "that of `run.price_per_device_hour`";
+
 impl SideCosts {
+    /// The one currency of the prices of both, if it has a name.
+    fn shared_currency(&self, other: &Self) -> Option<String> {
+        let one = self.currencies.first().filter(|_| self.currencies.len() == 1 && self.currencies == other.currencies);
+        one.filter(|currency| *currency != DEVICE_PRICE).cloned()
+    }
+
     /// Reads the committed outcomes of a configuration.
     fn read(side: &ComparedSide) -> Result<Self, JobError> {
         let (run, position) = (&side.run, side.configuration.position);
         let settings = &run.settings;
         let rates = ServiceRates::of_run(&run.log, settings.job.run.price_per_device_hour);
         let questions = usize::try_from(settings.prepared.questions).unwrap_or(usize::MAX);
-        let mut all =
-            Self { outcomes: vec![[None; CostMeasure::ALL.len()]; questions], devices: devices(side), currency: None };
+        let mut all = Self {
+            outcomes: vec![[None; CostMeasure::ALL.len()]; questions],
+            devices: devices(side),
+            currencies: BTreeSet::new(),
+        };
         let configurations = settings.configurations.len();
         let outcomes = in_final_order(&run.store, &run.id, run.log.state(), configurations, settings.cohort_size);
         for outcome in outcomes.of_configurations(&BTreeSet::from([position])) {
@@ -175,10 +196,12 @@ impl SideCosts {
             if outcome.configuration != position {
                 continue;
             }
-            for call in outcome.measured.iter().flatten() {
-                if let Some(currency) = &call.currency {
-                    all.currency = Some(currency.clone());
-                }
+            all.currencies.extend(outcome.measured.iter().flatten().filter_map(|call| call.currency.clone()));
+            let is_paid = |call: &CallRow| outcome.measured.iter().flatten().any(|row| row.service == call.service);
+            if rates.money(Some(0.0)).is_some()
+                && outcome.calls.iter().any(|call| call.operations > 0 && !is_paid(call))
+            {
+                all.currencies.insert(DEVICE_PRICE.to_owned());
             }
             if let Some(costs) = all.outcomes.get_mut(outcome.index as usize) {
                 *costs = outcome_costs(&outcome, &rates);
@@ -212,7 +235,8 @@ fn outcome_costs(outcome: &OutcomeRow, rates: &ServiceRates) -> OutcomeCosts {
         count(|call| call.prompt_tokens),
         count(|call| call.completion_tokens),
         count(|call| call.scored_tokens),
-        count(|call| call.operations),
+        // An endpoint's are not known: its calls have tokens and no operations.
+        calls().map(|call| (call.operations > 0).then_some(call.operations as f64)).sum(),
         calls().map(|call| rates.device_s(call)).sum(),
         calls().map(|call| rates.energy_j(call)).sum(),
         calls().map(money).sum(),

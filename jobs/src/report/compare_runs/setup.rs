@@ -117,6 +117,10 @@ fn side_settings(side: &ComparedSide) -> BTreeMap<String, String> {
         ("program".to_owned(), run.row.program_version.clone()),
         ("run: mode".to_owned(), settings.job.run.mode.name().to_owned()),
     ]);
+    if let Some(judged) = &settings.judged {
+        all.insert("judged: run".to_owned(), judged.run.clone());
+        all.insert("judged: digest of its settings".to_owned(), short(&judged.job_digest));
+    }
     if let Some(price) = settings.job.run.price_per_device_hour {
         all.insert("run: price_per_device_hour".to_owned(), price.to_string());
     }
