@@ -99,12 +99,12 @@ mod tests {
             part("one two  three four", Some(LengthLimit::Words(2))),
             part("sixteen letters.", Some(LengthLimit::Tokens(3))),
             part("äöü", Some(LengthLimit::Tokens(1))),
-            part("one  two ", Some(LengthLimit::SpacedWords(3))),
+            part("one  two three", Some(LengthLimit::SpacedWords(3))),
         ];
         let found = assemble_roughly(&Prompt { parts, ..Prompt::default() }, None).expect("no budget");
         assert_eq!(found.texts, ["one two", "sixteen l", "ä", "one  two"]);
-        assert_eq!(found.report.cut, [(0, 4), (1, 3), (2, 1), (3, 1)]);
-        assert_eq!(found.report.tokens, 8);
+        assert_eq!(found.report.cut, [(0, 4), (1, 3), (2, 1), (3, 2)]);
+        assert_eq!(found.report.tokens, 9);
     }
 
     #[test]
