@@ -57,7 +57,7 @@ pub struct ComparedPair {
     pub questions: u64,
     /// Their share of the questions of `against`.
     pub share: f64,
-    /// What differs in job, data, models, prompts and program.
+    /// The differences in job, data, models, prompts and program.
     pub setup: Vec<SetupDifference>,
     /// Quality, by measure in the order of `against`.
     pub quality: Vec<QualityDifference>,

@@ -84,7 +84,7 @@ pub struct ComparedCost {
     pub refused: Option<String>,
 }
 
-/// What one outcome cost, by kind; `None` where it is not known.
+/// The costs of one outcome, by kind; `None` where it is not known.
 type OutcomeCosts = [Option<f64>; CostMeasure::ALL.len()];
 
 /// Compares all kinds of cost over the questions at these positions of both runs.
@@ -217,7 +217,7 @@ fn devices(side: &ComparedSide) -> BTreeSet<String> {
     services_of(side).values().filter_map(|used| device(&used.settings)).collect()
 }
 
-/// What one outcome cost. Only requests to models have tokens, and only these count.
+/// The costs of one outcome. Only requests to models have tokens, and only these count.
 fn outcome_costs(outcome: &OutcomeRow, rates: &ServiceRates) -> OutcomeCosts {
     let calls =
         || outcome.calls.iter().filter(|call| call.prompt_tokens + call.completion_tokens + call.scored_tokens > 0);

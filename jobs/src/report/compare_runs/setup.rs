@@ -1,4 +1,4 @@
-//! What differs between the set-ups of two sides, and what may not differ.
+//! The differences between the set-ups of two sides, and those that are refused.
 
 use super::side::{ComparedSide, SideScores, unfit};
 use crate::error::JobError;
@@ -88,7 +88,7 @@ pub(super) fn shared_questions(
     Ok(shared)
 }
 
-/// What differs in job, data, models, prompts and program.
+/// The differences in job, data, models, prompts and program.
 pub(super) fn setup_differences(base: &ComparedSide, other: &ComparedSide) -> Vec<SetupDifference> {
     let sides = [base, other].map(side_settings);
     let names: BTreeSet<&String> = sides.iter().flat_map(BTreeMap::keys).collect();
