@@ -46,7 +46,7 @@ pub mod transcript;
 pub use demonstration::{Demonstration, DemonstrationPassage, DemonstrationSet};
 pub use fragment::{Fragment, FragmentDigest};
 pub use machine::{
-    ContextMode, GivenContext, Judging, JudgingRule, Machine, MachineStep, Method, MethodError, MethodSetting,
+    ContextMode, GivenContext, JudgeTarget, JudgingRule, Machine, MachineStep, Method, MethodError, MethodSetting,
     PromptWording, Question, ServiceAbility, ServiceUse,
 };
 pub use outcome::{NamedSentence, Outcome, OutcomeNote, OutcomeStatus, PassagePath, RankedPassage, SupportingSentence};

@@ -311,7 +311,7 @@ pub trait Method: Send + Sync {
 
     /// The subject of a judge; `None` for other methods. A judge's questions have gold answers and a
     /// [`Question::prediction`], and its outcomes answer `yes` or `no`.
-    fn judging(&self) -> Option<Judging<'_>> {
+    fn judging(&self) -> Option<JudgeTarget<'_>> {
         None
     }
 
@@ -321,7 +321,7 @@ pub trait Method: Send + Sync {
 
 /// The subject of a judge, and how its word counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Judging<'a> {
+pub struct JudgeTarget<'a> {
     /// The configuration whose outcomes it judges.
     pub configuration: &'a str,
     /// The protocol by which its word becomes an accuracy.

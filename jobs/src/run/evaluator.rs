@@ -9,7 +9,7 @@ use hopeval_measures::{
     AccuracyRule, FixedPoint, GoldGroups, JudgedAnswer, MeasureBuffers, MeasureSet, OutcomeWithGold, PassageText,
     score_answer,
 };
-use hopeval_methods::{Judging, JudgingRule, Method};
+use hopeval_methods::{JudgeTarget, JudgingRule, Method};
 use hopeval_operators::tally::TallyChange;
 use hopeval_results::tables::{OutcomeRow, QuestionRow};
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ struct JudgedContents {
 }
 
 impl JudgedContents {
-    fn of_method(judging: Judging<'_>) -> Self {
+    fn of_method(judging: JudgeTarget<'_>) -> Self {
         let rule = match judging.rule {
             JudgingRule::Migres => AccuracyRule::Migres { is_open_domain: judging.is_open_domain },
             JudgingRule::Efficientrag => AccuracyRule::EfficientRag,

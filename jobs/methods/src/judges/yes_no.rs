@@ -22,7 +22,7 @@ mod parameters;
 
 use crate::fragment::Fragment;
 use crate::machine::{
-    ContextMode, Judging, JudgingRule, Machine, MachineStep, Method, MethodError, MethodSetting, PromptWording,
+    ContextMode, JudgeTarget, JudgingRule, Machine, MachineStep, Method, MethodError, MethodSetting, PromptWording,
     Question, ServiceUse,
 };
 use crate::outcome::{Outcome, OutcomeStatus};
@@ -139,10 +139,10 @@ impl Method for YesNoJudge {
         vec![ServiceUse::new("generator", &self.settings.parameters.generator, RequestKind::Generate)]
     }
 
-    fn judging(&self) -> Option<Judging<'_>> {
+    fn judging(&self) -> Option<JudgeTarget<'_>> {
         let YesNoParameters { configuration, rule, open_domain, .. } = &self.settings.parameters;
         let is_open_domain = *open_domain && *rule == JudgingRule::Migres;
-        Some(Judging { configuration, rule: *rule, is_open_domain })
+        Some(JudgeTarget { configuration, rule: *rule, is_open_domain })
     }
 
     fn start(&self, question: &Question) -> Box<dyn Machine> {
