@@ -2,8 +2,8 @@
 //! cites its source.
 //!
 //! A judge's question has the outcome to be judged ([`crate::Question::prediction`]) and the gold answers. Its answer
-//! is `yes` or `no`; measures make accuracies of it ([`crate::JudgeTarget`]). It names the configuration that it judges in
-//! a parameter, which its host fills in. A line of the table below declares the file and enters the judge.
+//! is `yes` or `no`; measures make accuracies of it ([`crate::JudgeTarget`]). It names the configuration that it judges
+//! in a parameter, which its host fills in. A line of the table below declares the file and enters the judge.
 
 use crate::registry::{self, ConfigurableMethod, ConfigureMethod, MethodInfo};
 
