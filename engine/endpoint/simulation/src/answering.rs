@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | `decomposed_questions` as a list of strings | JSON with the single-hop questions |
 //! | a contract of MIGRES's modules ([`crate::contract`]) | what it says |
-//! | `response_format` of the request | JSON |
+//! | `response_format` of the request, or the words `JSON object` and the key `"answer"` | JSON |
 //! | `Thought 1:` and `Search[` | ReAct: a thought and an action (`acting.rs`) |
 //! | `Are follow up questions needed here:` | Self-Ask: `Follow up:`, `Intermediate answer:`, a final answer |
 //! | `So the answer is`, `step by step`, `chain of thought` | the facts as sentences, then `So the answer is: ..` |
@@ -68,6 +68,8 @@ pub(crate) struct ReadPrompt {
     parts: Vec<String>,
     /// The words after the question.
     prior: String,
+    /// Whether the prompt's words ask for JSON with the key `answer`.
+    wants_json: bool,
     /// Whether the prompt calls the reasoning in JSON `thought`.
     names_thought: bool,
     /// The answer of a prompt without such a question.
@@ -117,11 +119,12 @@ pub(crate) fn read_prompt(reader: &mut PassageReader, prompt: &str) -> ReadPromp
     };
     let fallback = if found.is_some() { String::new() } else { nearest_sentence(prompt) };
     let prior = asked.map_or("", |question| prompt.get(question.end..).unwrap_or_default()).to_owned();
+    let wants_json = prompt.contains("JSON object") && prompt.contains("\"answer\"");
     let names_thought = prompt.contains("\"thought\"");
     let object = described_object(prompt);
     let contract = contract.map(|contract| (contract, prompt.to_owned()));
     let (judged, titles) = (JudgedPrediction::of_prompt(prompt), facts.titles());
-    ReadPrompt { form, judged, object, found, parts, prior, names_thought, fallback, titles, contract }
+    ReadPrompt { form, judged, object, found, parts, prior, wants_json, names_thought, fallback, titles, contract }
 }
 
 fn prompt_form(prompt: &str) -> PromptForm {
@@ -149,6 +152,7 @@ impl ReadPrompt {
         format: &AnswerFormat,
         draw: AnswerDraw<'_>,
     ) -> WrittenAnswer {
+        let format = if self.wants_json && *format == AnswerFormat::Text { &AnswerFormat::Json } else { format };
         let choice = if draw.is_sampled { draw.choice as u64 } else { 0 }.to_le_bytes();
         let parts = [draw.identity, &choice];
         let happens = |label: &str, rate: f64| unit_draw(settings.seed, label, &parts) < rate;
