@@ -305,7 +305,7 @@ incurred by this run
         assert!(transcript.contains(part), "{transcript}");
     }
     assert!(transcript.contains("retrieve sparse \"Where was the director of Film 1 born?\" k=5"), "{transcript}");
-    assert!(transcript.contains("Film 1 [3]") && transcript.contains("outcome ok"), "{transcript}");
+    assert!(transcript.contains("Film 1 ✓ gold [3]") && transcript.contains("outcome ok"), "{transcript}");
     assert_eq!(show(&["--question", "q1"]).matches("question q1").count(), 2, "all configurations");
     let lines = show(&["--question", "q2", "--question", "q1", "--json"]);
     let documents: Vec<Value> = lines.lines().map(parse).collect();
@@ -324,9 +324,12 @@ incurred by this run
     assert_eq!(bm25["run"], id.as_str());
 
     let listed = succeed(&mut hopeval(dir.path(), &["ls"]));
-    assert_eq!(table(&listed, "run")[1], [id.as_str(), "tiny", "finished", "12 of 12", "1"]);
+    assert_eq!(table(&listed, "run")[1], [id.as_str(), "tiny", "hotpotqa", "6", "2", "finished", "12 of 12"]);
     let listed = document(&mut hopeval(dir.path(), &["ls", "--json"]));
-    let row = json!({"run": id, "job": "tiny", "state": "finished", "outcomes": 12, "expected": 12, "generations": 1});
+    let row = json!({
+        "run": id, "job": "tiny", "dataset": "hotpotqa", "questions": 6, "configurations": 2, "judged": null,
+        "state": "finished", "outcomes": 12, "expected": 12, "generations": 1,
+    });
     assert_eq!(listed["runs"], json!([row]));
     assert_eq!(listed["journal"]["entries"], 6);
 }

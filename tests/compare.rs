@@ -113,15 +113,17 @@ fn differences_are_those_of_the_scores() {
                     let differences: Vec<f64> = own.iter().zip(other).map(|(own, other)| own - other).collect();
                     PairedDifference::of(&differences).unwrap()
                 });
-                let adjusted = holm_p_values(&expected.map(|expected| expected.p));
+                let adjusted = holm_p_values(&expected.map(|expected| expected.p.value()));
                 for ((row, expected), adjusted) in of.iter().zip(expected).zip(adjusted) {
                     assert_eq!(row["n"].as_u64(), Some(questions(stratum) as u64));
+                    assert_eq!(row["p_kind"], expected.p.kind());
                     let told = [
                         ("share", 1.0),
                         ("difference", expected.mean),
                         ("low", expected.low),
                         ("high", expected.high),
-                        ("p", expected.p),
+                        ("p", expected.p.value()),
+                        ("p_t", expected.t_test.unwrap()),
                         ("p_holm", adjusted),
                     ];
                     for (key, value) in told {
@@ -182,14 +184,18 @@ fn intervals_are_alike_on_screen_in_json_and_in_parquet() {
 fn tables_say_what_they_show() {
     let show = ["show", "latest", "--store", "store", "--against", "bm25", "--stratum", "type=bridge"];
     let text = succeed(&mut hopeval(SAMPLE.dir(), &show));
-    assert!(text.contains("less `bm25`, paired by question: mean difference [95 % interval] p value"), "{text}");
+    let heading = "less `bm25`, stratum type=bridge, paired by question: mean difference [95 % interval] p value";
+    assert!(text.contains(heading), "{text}");
     assert!(text.lines().any(|line| line.starts_with("| random ") && line.contains(" [-0.")), "{text}");
     assert!(text.contains("of another context mode, and left out: given"), "{text}");
     let nothing = succeed(&mut hopeval(SAMPLE.dir(), &["show", "latest", "--store", "store", "--against", "given"]));
     assert!(
         nothing.contains("nothing: of no other configuration") && nothing.contains("left out: bm25, random, tfidf")
     );
-    assert!(text.contains("over replicates: mean (standard deviation between them) [95 % interval"), "{text}");
+    assert!(
+        text.contains("over replicates, stratum type=bridge: mean (standard deviation between them) [95 % interval"),
+        "{text}"
+    );
 }
 
 #[test]

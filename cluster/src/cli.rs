@@ -33,6 +33,7 @@ mod train_data;
 mod tune;
 mod world;
 
+use crate::print;
 use anyhow::Result;
 use clap::builder::Resettable;
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand, value_parser};
@@ -49,6 +50,9 @@ use std::path::PathBuf;
 pub(crate) struct CommandLine {
     #[command(flatten)]
     places: PlaceArguments,
+    /// Shows all columns of tables, however wide the terminal is [default: those that fit COLUMNS or the terminal].
+    #[arg(long, global = true)]
+    wide: bool,
     #[command(subcommand)]
     command: HopevalCommand,
 }
@@ -161,6 +165,9 @@ fn threads_option(help: &'static str) -> Arg {
 
 /// Runs a command and returns its exit code.
 pub(crate) fn run(arguments: CommandLine) -> Result<u8> {
+    if arguments.wide {
+        print::show_wide();
+    }
     let places = &arguments.places;
     match arguments.command {
         HopevalCommand::Run(run) => run::run(places, run),

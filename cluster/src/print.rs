@@ -2,6 +2,50 @@
 
 use hopeval_cluster::exit;
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use terminal_size::{Width, terminal_size_of};
+
+/// Whether tables have all their columns, however wide the terminal is.
+static IS_WIDE: AtomicBool = AtomicBool::new(false);
+
+/// Gives tables all their columns from now on.
+pub(crate) fn show_wide() {
+    IS_WIDE.store(true, Ordering::Relaxed);
+}
+
+/// The characters of a line of a table: those of `COLUMNS`, or else of the terminal. `None` for any number: where
+/// standard output is no terminal, and after [`show_wide`].
+pub(crate) fn line_width() -> Option<usize> {
+    if IS_WIDE.load(Ordering::Relaxed) {
+        return None;
+    }
+    let asked = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse::<usize>().ok());
+    let of_terminal = || terminal_size_of(std::io::stdout()).map(|(Width(width), _)| usize::from(width));
+    asked.or_else(of_terminal).filter(|&width| width > 0)
+}
+
+/// Breaks the long lines of a text between words, at [`line_width`].
+pub(crate) fn wrapped(text: &str) -> String {
+    let Some(width) = line_width() else { return text.to_owned() };
+    text.split('\n').map(|line| wrapped_line(line, width)).collect::<Vec<_>>().join("\n")
+}
+
+fn wrapped_line(line: &str, width: usize) -> String {
+    let (mut broken, mut used) = (String::new(), 0);
+    for word in line.split(' ') {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > width {
+            broken.push('\n');
+            used = 0;
+        } else if !broken.is_empty() {
+            broken.push(' ');
+            used += 1;
+        }
+        broken.push_str(word);
+        used += length;
+    }
+    broken
+}
 
 /// Writes a line to standard output. If this fails, it ends the process: quietly if the reader went away.
 pub(crate) fn line(text: &str) {

@@ -15,6 +15,7 @@ pub mod paid;
 pub mod plan;
 pub mod probe;
 pub mod publish;
+pub mod question_list;
 pub mod replicates;
 pub mod requests;
 pub mod show;

@@ -1,7 +1,8 @@
 //! `ls`: the runs of a store, and its journal.
 
 use super::options::PlaceArguments;
-use super::tables::markdown_table;
+use super::tables::UNKNOWN;
+use super::tables::fitted::FigureTable;
 use crate::print;
 use anyhow::{Error, Result};
 use clap::Args;
@@ -27,6 +28,18 @@ struct ListedRun {
     outcomes: u64,
     expected: u64,
     generations: u64,
+    /// The format of its dataset, questions and configurations; `None` if its settings cannot be read.
+    size: Option<RunSize>,
+    /// The run whose answers it judges.
+    judged: Option<String>,
+}
+
+/// The extent of a run.
+#[derive(Clone, Debug)]
+struct RunSize {
+    dataset: String,
+    questions: u64,
+    configurations: usize,
 }
 
 /// Runs read together.
@@ -61,8 +74,14 @@ impl ListedRun {
 
     fn read_run(store: &Store, run: &str, record: RunRecord, finished: Option<u64>) -> Result<Self> {
         let resolved: Option<ResolvedSettings> = serde_json::from_value(record.settings).ok();
-        let expected = resolved.map_or(0, |resolved| resolved.outcome_count());
-        let listed = Self { run: run.to_owned(), job: record.job, expected, ..Self::default() };
+        let expected = resolved.as_ref().map_or(0, ResolvedSettings::outcome_count);
+        let size = resolved.as_ref().map(|resolved| RunSize {
+            dataset: resolved.format().to_string(),
+            questions: resolved.prepared.questions,
+            configurations: resolved.configurations.len(),
+        });
+        let judged = resolved.and_then(|resolved| Some(resolved.judged?.run));
+        let listed = Self { run: run.to_owned(), job: record.job, expected, size, judged, ..Self::default() };
         // Tables are written of all outcomes alone.
         if let Some(generations) = finished {
             return Ok(Self { state: "finished", outcomes: expected, generations, ..listed });
@@ -84,16 +103,29 @@ impl ListedRun {
     }
 
     fn document(&self) -> Value {
-        let Self { run, job, state, outcomes, expected, generations } = self;
+        let Self { run, job, state, outcomes, expected, generations, size, judged } = self;
         json!({
             "run": run, "job": job, "state": state, "outcomes": outcomes, "expected": expected,
-            "generations": generations,
+            "generations": generations, "judged": judged,
+            "dataset": size.as_ref().map(|size| &size.dataset),
+            "questions": size.as_ref().map(|size| size.questions),
+            "configurations": size.as_ref().map(|size| size.configurations),
         })
     }
 
     fn row(self) -> Vec<String> {
         let outcomes = format!("{} of {}", self.outcomes, self.expected);
-        vec![self.run, self.job, self.state.to_owned(), outcomes, self.generations.to_string()]
+        let job = self.judged.map_or(self.job.clone(), |judged| format!("{}, judges {judged}", self.job));
+        let of_size = |text: &dyn Fn(&RunSize) -> String| self.size.as_ref().map_or(UNKNOWN.to_owned(), text);
+        vec![
+            self.run,
+            job,
+            of_size(&|size| size.dataset.clone()),
+            of_size(&|size| size.questions.to_string()),
+            of_size(&|size| size.configurations.to_string()),
+            self.state.to_owned(),
+            outcomes,
+        ]
     }
 }
 
@@ -111,8 +143,9 @@ pub(crate) fn list_runs(places: &PlaceArguments, arguments: LsArguments) -> Resu
         print::line(&json!({"runs": runs, "journal": journal}).to_string());
         return Ok(exit::DONE);
     }
-    let header = ["run", "job", "state", "outcomes", "generations"];
-    print::line(&markdown_table(&header, runs.into_iter().map(ListedRun::row)));
+    let header = ["run", "job", "dataset", "questions", "configurations", "state", "outcomes"];
+    let rows = runs.into_iter().map(ListedRun::row);
+    print::line(&FigureTable { names: 2, ..FigureTable::new(&header, rows) }.to_text());
     print::line(&format!("journal: {segments} segments, {entries} entries, {bytes} bytes"));
     Ok(exit::DONE)
 }

@@ -45,7 +45,7 @@ pub(crate) fn rescore(places: &PlaceArguments, arguments: RescoreArguments) -> R
     if arguments.json {
         print::line(&serde_json::to_string(&showing::figures_document(&run, &shown))?);
     } else {
-        print::line(measure_tables(&run, &shown, &MeasureChoice::default()).trim_end());
+        print::line(measure_tables(&run, &shown, &MeasureChoice::default())?.trim_end());
     }
     Ok(exit::DONE)
 }

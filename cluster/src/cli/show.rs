@@ -1,15 +1,19 @@
 //! `show`: a run's figures, or the transcripts of its questions.
 
 use super::options::{OutputArguments, PlaceArguments};
+use super::tables::question_list::question_list_text;
+use super::tables::replicates::is_wanted;
+use super::tables::view::TableView;
 use crate::print;
 use crate::stages::CommandStages;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use hopeval_cluster::exit;
 use hopeval_corpus::PassageId;
+use hopeval_jobs::report::question_list::{QuestionChoice, list_questions};
 use hopeval_jobs::report::show as showing;
 use hopeval_jobs::run::open::{OpenRun, missing_corpus};
-use hopeval_jobs::run::transcript::transcript;
+use hopeval_jobs::run::transcript::{transcript, transcript_values};
 use hopeval_results::Log;
 use hopeval_results::tables::QuestionRow;
 use std::collections::BTreeMap;
@@ -21,21 +25,84 @@ pub(crate) struct ShowArguments {
     run: String,
     #[command(flatten)]
     output: OutputArguments,
+    #[command(flatten)]
+    view: TableView,
     /// Shows the transcript of this question instead, with --json one document a line; may be repeated.
     #[arg(long = "question", value_name = "ID")]
     questions: Vec<String>,
     /// Of this configuration; of all when left out.
     #[arg(long, requires = "questions")]
     configuration: Option<String>,
+    #[command(flatten)]
+    list: ListArguments,
+}
+
+/// Options for lists of questions.
+#[derive(Debug, Args)]
+struct ListArguments {
+    /// Lists the questions in which this configuration has a lower value than that of --to: in --measure, or else in EM
+    /// or all-gold recall.
+    #[arg(long, value_name = "CONFIGURATION", requires = "to", conflicts_with_all = ["won", "failing", "questions"])]
+    lost: Option<String>,
+    /// The configuration that did better.
+    #[arg(long, value_name = "CONFIGURATION", requires = "lost")]
+    to: Option<String>,
+    /// Lists the questions in which this configuration has a higher value than that of --over.
+    #[arg(long, value_name = "CONFIGURATION", requires = "over", conflicts_with_all = ["failing", "questions"])]
+    won: Option<String>,
+    /// The configuration that did worse.
+    #[arg(long, value_name = "CONFIGURATION", requires = "won")]
+    over: Option<String>,
+    /// Lists the questions that failed under this configuration.
+    #[arg(long, value_name = "CONFIGURATION", conflicts_with = "questions")]
+    failing: Option<String>,
+    /// The most listed questions.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    limit: usize,
+}
+
+impl ListArguments {
+    /// The questions to list, if any: configurations are named or numbered.
+    fn choice(&self, run: &OpenRun) -> Option<QuestionChoice> {
+        let names = run.configuration_names();
+        let named = |text: &String| {
+            let number = text.strip_prefix('#').unwrap_or(text).parse::<usize>().ok();
+            let numbered = number.and_then(|number| names.get(number.checked_sub(1)?));
+            if names.contains(text) { text.clone() } else { numbered.unwrap_or(text).clone() }
+        };
+        let pair = |worse: &Option<String>, better: &Option<String>| {
+            let (worse, better) = worse.as_ref().zip(better.as_ref())?;
+            Some(QuestionChoice::Lost { by: named(worse), to: named(better) })
+        };
+        let failing = || self.failing.as_ref().map(|text| QuestionChoice::Failing(named(text)));
+        pair(&self.lost, &self.to).or_else(|| pair(&self.over, &self.won)).or_else(failing)
+    }
+
+    fn is_asked_for(&self) -> bool {
+        self.lost.is_some() || self.won.is_some() || self.failing.is_some()
+    }
 }
 
 pub(crate) fn show(places: &PlaceArguments, arguments: ShowArguments) -> Result<u8> {
-    if arguments.questions.is_empty() {
-        arguments.output.print_figures(&places.open_figures(&arguments.run)?)?;
+    if arguments.list.is_asked_for() {
+        print_list(&places.open_outcomes(&arguments.run)?, &arguments)?;
+    } else if arguments.questions.is_empty() {
+        arguments.output.print_view(&places.open_figures(&arguments.run)?, &arguments.view)?;
     } else {
         print_transcripts(&open_for_transcripts(places, &arguments.run)?, &arguments)?;
     }
     Ok(exit::DONE)
+}
+
+fn print_list(run: &OpenRun, arguments: &ShowArguments) -> Result<()> {
+    let Some(choice) = arguments.list.choice(run) else { return Ok(()) };
+    let log = Log::open(&run.places.store, run.id())?;
+    let list = list_questions(run, &log, &choice, arguments.output.only_measure()?, arguments.list.limit)?;
+    match arguments.output.json {
+        true => print::line(&serde_json::to_string(&list)?),
+        false => print::line(&print::wrapped(question_list_text(&choice, &list).trim_end())),
+    }
+    Ok(())
 }
 
 /// Opens a run to drive its questions again, which needs its corpus, and says first what is built for it.
@@ -64,22 +131,35 @@ fn print_transcripts(run: &OpenRun, arguments: &ShowArguments) -> Result<()> {
     }
     let wanted = |name: &String| arguments.configuration.as_ref().is_none_or(|wanted| wanted == name);
     let corpus = &run.configurations()?.catalogue.corpus;
-    let title = |passage: hopeval_methods::PassageId| {
-        let passage = PassageId(passage.0);
-        if corpus.contains(passage) { corpus.title(passage).to_owned() } else { String::new() }
-    };
     for question in with_ids(run, &arguments.questions)? {
+        let title = |passage: hopeval_methods::PassageId| {
+            let passage = PassageId(passage.0);
+            let title = if corpus.contains(passage) { corpus.title(passage) } else { "" };
+            let is_gold = question.gold.iter().any(|good| good.contains(&passage.0));
+            if is_gold { format!("{title} ✓ gold") } else { title.to_owned() }
+        };
         for (position, _) in names.iter().enumerate().filter(|(_, name)| wanted(name)) {
             let transcript = transcript(run, position as u32, &question)?;
             if arguments.output.json {
                 print::line(&serde_json::to_string(&showing::transcript_document(run, &transcript)?)?);
             } else {
                 print::line(transcript.display(&title).to_string().trim_end());
+                let values = transcript_values(run, position as u32, &question, &transcript);
+                print::line(&values_text(&question, &values));
                 print::line("");
             }
         }
     }
     Ok(())
+}
+
+/// The gold answers of a question, and the values of its measures.
+fn values_text(question: &QuestionRow, values: &[(&str, f64)]) -> String {
+    let shown = |&(name, value): &(&str, f64)| format!("{name} {value:.4}");
+    let values: Vec<String> = values.iter().filter(|(name, _)| is_wanted(name, &[])).map(shown).collect();
+    let values = if values.is_empty() { "no measure is defined".to_owned() } else { values.join(", ") };
+    let answers = if question.answers.is_empty() { "none given".to_owned() } else { question.answers.join(" | ") };
+    print::wrapped(&format!("gold answer: {answers}\nmeasures: {values}"))
 }
 
 /// A run's questions with these ids, in the order of the ids.

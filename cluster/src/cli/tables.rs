@@ -5,12 +5,17 @@ pub(super) mod by_measure;
 pub(super) mod compared;
 pub(super) mod costs;
 pub(super) mod differences;
+pub(super) mod fitted;
+pub(super) mod formats;
 pub(super) mod incurred;
 pub(super) mod measures;
+mod parts;
 pub(super) mod probe;
+pub(super) mod question_list;
 pub(super) mod replicates;
 pub(super) mod requests;
 pub(super) mod selection;
+pub(super) mod view;
 
 use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
@@ -38,6 +43,15 @@ const SHORT_NOTE: &str = "*: not measured to its cut-off: the configuration rank
 /// A figure, marked if its configuration ranks only `ranked` passages.
 fn marked(figure: String, ranked: Option<u32>) -> String {
     if ranked.is_some() { figure + SHORT_MARK } else { figure }
+}
+
+/// A p value; one that four digits would show as 0 is told by its bound.
+fn p_value_text(p: Option<f64>) -> String {
+    match p {
+        Some(p) if p < 0.000_05 => "<0.0001".to_owned(),
+        Some(p) => format!("{p:.4}"),
+        None => UNKNOWN.to_owned(),
+    }
 }
 
 /// A figure with its standard error, as far as they are known.

@@ -10,6 +10,7 @@ use crate::error::JobError;
 use hopeval_methods::{ContextMode, Method, MethodSetting, registry};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::collections::HashMap;
 
 /// One point of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -79,34 +80,74 @@ fn judge_over(judge: &Configuration, judged: &JudgedConfiguration) -> Configurat
     Configuration { name, kind: judge.kind.clone(), parameters, control, replicate }
 }
 
-/// The points of one table's sweep.
-fn points_of(name: &str, method: &MethodEntry) -> Vec<Configuration> {
-    let fixed: Map<String, Value> = method.parameters.clone().into_iter().collect();
-    let mut points = vec![(Vec::<String>::new(), fixed)];
-    for (key, values) in &method.sweep {
-        points = points
-            .into_iter()
-            .flat_map(|(labels, parameters)| {
-                values.iter().map(move |value| {
-                    let (mut labels, mut parameters) = (labels.clone(), parameters.clone());
-                    labels.push(format!("{key}={}", value_label(value)));
-                    parameters.insert(key.clone(), parameter_files::swept_value(value).clone());
-                    (labels, parameters)
-                })
-            })
-            .collect();
-    }
-    let named = |labels: Vec<String>| match labels.is_empty() {
-        true => name.to_owned(),
-        false => format!("{name}{{{}}}", labels.join(",")),
+/// A configuration's name in its parts: `bm25{b=0.4,k=5}#2` is `bm25#2`, with two swept values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SweptName {
+    /// The method's name in the job, with the replicate's number if it has one.
+    pub method: String,
+    /// The swept parameters in sorted order, with the labels of their values.
+    pub values: Vec<(String, String)>,
+}
+
+/// The parts of the names of a job's configurations, by name.
+pub fn swept_names(job: &Job) -> HashMap<String, SweptName> {
+    let of_method = |(name, method): (&String, &MethodEntry)| {
+        let labels = |point: &SweepPoint| vec![point.labels.clone(); replicate_count(method).max(1)];
+        let labels = sweep_points(method).iter().flat_map(labels).collect::<Vec<_>>();
+        let in_parts = |(configuration, values): (Configuration, _)| {
+            let number = configuration.replicate.map_or(String::new(), |number| format!("#{number}"));
+            (configuration.name, SweptName { method: format!("{name}{number}"), values })
+        };
+        points_of(name, method).into_iter().zip(labels).map(in_parts).collect::<Vec<_>>()
     };
-    let replicated = |(labels, parameters)| replicate_point(method, named(labels), parameters);
-    points.into_iter().flat_map(replicated).collect()
+    job.method.iter().flat_map(of_method).collect()
+}
+
+/// A point of a sweep.
+#[derive(Clone)]
+struct SweepPoint {
+    /// Swept parameters with the labels of their values.
+    labels: Vec<(String, String)>,
+    /// All parameters.
+    parameters: Map<String, Value>,
+}
+
+/// The points of one table's sweep, named, in their replicates.
+fn points_of(name: &str, method: &MethodEntry) -> Vec<Configuration> {
+    let named = |labels: Vec<(String, String)>| match labels.is_empty() {
+        true => name.to_owned(),
+        false => {
+            let labels: Vec<String> = labels.into_iter().map(|(key, value)| format!("{key}={value}")).collect();
+            format!("{name}{{{}}}", labels.join(","))
+        }
+    };
+    let replicated = |point: SweepPoint| replicate_point(method, named(point.labels), point.parameters);
+    sweep_points(method).into_iter().flat_map(replicated).collect()
+}
+
+fn sweep_points(method: &MethodEntry) -> Vec<SweepPoint> {
+    let fixed: Map<String, Value> = method.parameters.clone().into_iter().collect();
+    let mut points = vec![SweepPoint { labels: Vec::new(), parameters: fixed }];
+    for (key, values) in &method.sweep {
+        let with_value = |mut point: SweepPoint, value: &Value| {
+            point.labels.push((key.clone(), value_label(value)));
+            point.parameters.insert(key.clone(), parameter_files::swept_value(value).clone());
+            point
+        };
+        let with_each = |point: SweepPoint| values.iter().map(move |value| with_value(point.clone(), value));
+        points = points.into_iter().flat_map(with_each).collect();
+    }
+    points
+}
+
+/// The replicates of each point; 0 without replicates.
+fn replicate_count(method: &MethodEntry) -> usize {
+    method.replicates.values().map(Vec::len).max().unwrap_or(0)
 }
 
 /// One point of a sweep in each of its replicates.
 fn replicate_point(method: &MethodEntry, name: String, parameters: Map<String, Value>) -> Vec<Configuration> {
-    let count = method.replicates.values().map(Vec::len).max().unwrap_or(0);
+    let count = replicate_count(method);
     let one = |name: String, parameters: Map<String, Value>, replicate| {
         let (kind, parameters) = (method.kind.clone(), Value::Object(parameters));
         Configuration { name, kind, parameters, control: method.control.clone(), replicate }
@@ -179,6 +220,20 @@ mod tests {
         assert_eq!(names, ["r{k=5}#1", "r{k=5}#2", "r{k=20}#1", "r{k=20}#2"]);
         assert_eq!(found[1].parameters, serde_json::json!({"k": 5, "draw": 1, "seed": 9}));
         assert_eq!((found[1].replicated_name(), found[1].replicate), ("r{k=5}", Some(2)));
+    }
+
+    #[test]
+    fn names_have_parts() {
+        let job = job("[method.r]\nkind = \"random\"\n[method.r.sweep]\nk = [5, 20]\n\
+             [method.r.replicates]\ndraw = [0, 1]\n[method.o]\nkind = \"oracle\"");
+        let found = swept_names(&job);
+        assert_eq!(found.len(), configurations(&job).len());
+        let part = |method: &str, values: &[(&str, &str)]| SweptName {
+            method: method.to_owned(),
+            values: values.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+        };
+        assert_eq!(found["r{k=20}#1"], part("r#1", &[("k", "20")]));
+        assert_eq!(found["o"], part("o", &[]));
     }
 
     #[test]

@@ -10,13 +10,13 @@ use crate::report::measure_means::ranked_short;
 use crate::report::replicates::ReplicateSpread;
 use crate::run::open::OpenRun;
 use hopeval_measures::aggregate::{MeasureSummary, ValueRange};
-use hopeval_measures::paired::{PairedDifference, holm_p_values};
+use hopeval_measures::paired::{PairedDifference, adjust_families};
 use hopeval_results::Log;
 use hopeval_results::log::FinalRecord;
 use hopeval_results::tables::{Row, ScoreRow, TableReader};
 use rayon::prelude::*;
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 /// The difference of two configurations in a measure, paired by question.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -44,6 +44,10 @@ pub struct Comparison {
     pub high: Option<f64>,
     /// Two-sided p value, of exchanging the two within questions.
     pub p: Option<f64>,
+    /// `exact` if all exchanges are counted (McNemar's exact test), `drawn` if 10,000 of them are drawn.
+    pub p_kind: Option<&'static str>,
+    /// Two-sided p value of Student's paired t test, not adjusted; `None` if all differences are equal.
+    pub p_t: Option<f64>,
     /// The same, adjusted by Holm for all configurations compared in this measure; controls are a family of their own.
     pub p_holm: Option<f64>,
     /// The most passages that an outcome of one of the two ranks, the smaller number, where the measure's cut-off is
@@ -54,6 +58,10 @@ pub struct Comparison {
 /// The results of [`compare_configurations`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ComparisonResults {
+    /// The configuration that the others are compared with.
+    pub against: String,
+    /// The compared questions.
+    pub stratum: String,
     /// By configuration, in the job's order, and measure.
     pub differences: Vec<Comparison>,
     /// Configurations of another context mode: figures of different modes are never ranked together.
@@ -104,7 +112,9 @@ pub fn compare_configurations(
                 difference: told.map(|told| told.mean),
                 low: told.map(|told| told.low),
                 high: told.map(|told| told.high),
-                p: told.map(|told| told.p),
+                p: told.map(|told| told.p.value()),
+                p_kind: told.map(|told| told.p.kind()),
+                p_t: told.and_then(|told| told.t_test),
                 p_holm: None,
                 ranked: short(group, measure).into_iter().chain(short(base, measure)).min(),
             }
@@ -112,19 +122,17 @@ pub fn compare_configurations(
         .collect();
     adjust_p_values(&mut differences);
     let left_out = left_out.into_iter().map(|group| groups.names[group].to_owned()).collect();
-    Ok(ComparisonResults { differences, left_out })
+    Ok(ComparisonResults { against: against.to_owned(), stratum: stratum.to_owned(), differences, left_out })
 }
 
-/// Fills in the adjusted p values.
+/// Fills in the adjusted p values: a family is a measure, with controls apart.
 fn adjust_p_values(differences: &mut [Comparison]) {
-    let mut families: BTreeMap<(String, bool), Vec<&mut Comparison>> = BTreeMap::new();
-    for found in differences.iter_mut().filter(|found| found.p.is_some()) {
-        families.entry((found.measure.clone(), found.control.is_some())).or_default().push(found);
-    }
-    for family in families.values_mut() {
-        let adjusted = holm_p_values(&family.iter().filter_map(|found| found.p).collect::<Vec<_>>());
-        family.iter_mut().zip(adjusted).for_each(|(found, p)| found.p_holm = Some(p));
-    }
+    adjust_families(
+        differences.iter_mut(),
+        |found| (found.measure.clone(), found.control.is_some()),
+        |found| found.p,
+        |found, p| found.p_holm = Some(p),
+    );
 }
 
 fn unfit(run: &OpenRun, reason: String) -> JobError {
@@ -385,6 +393,8 @@ mod tests {
             low: None,
             high: None,
             p,
+            p_kind: None,
+            p_t: None,
             p_holm: None,
             ranked: None,
         };

@@ -20,12 +20,11 @@ pub use side::RunConfiguration;
 
 use crate::error::JobError;
 use crate::job::rankings;
-use hopeval_measures::paired::{PairedDifference, holm_p_values};
+use hopeval_measures::paired::{PairedDifference, adjust_families};
 use hopeval_results::Store;
 use hopeval_results::run::resolve_run;
 use serde::Serialize;
 use side::{ComparedSide, MeasureScores};
-use std::collections::BTreeMap;
 
 /// A side of a comparison, as it is named: `RUN` or `RUN:CONFIGURATION`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +87,10 @@ pub struct QualityDifference {
     pub high: Option<f64>,
     /// Two-sided p value, of exchanging the two within questions.
     pub p: Option<f64>,
+    /// `exact` if all exchanges are counted (McNemar's exact test), `drawn` if 10,000 of them are drawn.
+    pub p_kind: Option<&'static str>,
+    /// Two-sided p value of Student's paired t test, not adjusted; `None` if all differences are equal.
+    pub p_t: Option<f64>,
     /// The same, adjusted by Holm over all pairs of this comparison in this measure.
     pub p_holm: Option<f64>,
     /// The most passages that an outcome of one of the two ranks, the smaller number, where the measure's cut-off is
@@ -117,7 +120,12 @@ pub fn compare_runs(
             pairs.push(compare_sides(&base, &compared, wanted)?);
         }
     }
-    adjust_p_values(&mut pairs);
+    adjust_families(
+        pairs.iter_mut().flat_map(|pair| &mut pair.quality),
+        |found| found.measure.clone(),
+        |found| found.p,
+        |found, p| found.p_holm = Some(p),
+    );
     Ok(pairs)
 }
 
@@ -181,21 +189,11 @@ fn quality_difference(measure: &str, scores: [&MeasureScores; 2], shared: &[(u64
         difference: told.map(|told| told.mean),
         low: told.map(|told| told.low),
         high: told.map(|told| told.high),
-        p: told.map(|told| told.p),
+        p: told.map(|told| told.p.value()),
+        p_kind: told.map(|told| told.p.kind()),
+        p_t: told.and_then(|told| told.t_test),
         p_holm: None,
         ranked: None,
-    }
-}
-
-/// Fills in the adjusted p values: a family is a measure over all pairs.
-fn adjust_p_values(pairs: &mut [ComparedPair]) {
-    let mut families: BTreeMap<String, Vec<&mut QualityDifference>> = BTreeMap::new();
-    for found in pairs.iter_mut().flat_map(|pair| &mut pair.quality).filter(|found| found.p.is_some()) {
-        families.entry(found.measure.clone()).or_default().push(found);
-    }
-    for family in families.values_mut() {
-        let adjusted = holm_p_values(&family.iter().filter_map(|found| found.p).collect::<Vec<_>>());
-        family.iter_mut().zip(adjusted).for_each(|(found, p)| found.p_holm = Some(p));
     }
 }
 

@@ -31,6 +31,19 @@ pub struct RunNames {
     pub strata: Vec<String>,
     /// Its configurations; replicates have one name.
     pub configurations: Vec<String>,
+    /// The same by place in the job, in which each replicate has its own.
+    pub numbered: Vec<String>,
+}
+
+impl RunNames {
+    /// The configuration of this name, or of this number in the run's tables: `3` or `#3`.
+    pub fn find_configuration(&self, text: &str) -> Option<&str> {
+        let by_number = || {
+            let number: usize = text.strip_prefix('#').unwrap_or(text).parse().ok()?;
+            self.numbered.get(number.checked_sub(1)?)
+        };
+        self.configurations.iter().find(|name| *name == text).or_else(by_number).map(String::as_str)
+    }
 }
 
 /// Checks the names in the figures of a run before the run is made. The error is a message for the user.
@@ -214,11 +227,13 @@ impl RunNames {
     /// The names in the figures of `evaluator` over `configurations`.
     pub(super) fn from_parts(evaluator: &OutcomeEvaluator, configurations: &[Configuration]) -> Self {
         let names = configurations.iter().map(|configuration| configuration.replicated_name().to_owned());
+        let numbered: Vec<String> = names.collect();
         let mut seen = BTreeSet::new();
         Self {
             measures: evaluator.measure_set().names().to_vec(),
             strata: evaluator.strata().to_vec(),
-            configurations: names.filter(|name| seen.insert(name.clone())).collect(),
+            configurations: numbered.iter().filter(|name| seen.insert(*name)).cloned().collect(),
+            numbered,
         }
     }
 }

@@ -6,6 +6,7 @@ use super::outcome::{OutcomeUsage, outcome_row};
 use super::replay::JournalledAnswers;
 use crate::error::JobError;
 use crate::services::replies::read_texts;
+use hopeval_measures::MeasureBuffers;
 use hopeval_methods::transcript::Transcript;
 use hopeval_results::tables::{OutcomeRow, QuestionRow};
 
@@ -22,6 +23,23 @@ pub fn drive_again(run: &OpenRun, configuration: u32, question: &QuestionRow) ->
     }
     let rounds = transcript.rounds.len() as u32;
     Ok(outcome_row(configuration, question, transcript.outcome, rounds, usage, None))
+}
+
+/// The values of a question's measures under a configuration, as far as they are defined, by the outcome of its
+/// transcript.
+pub fn transcript_values<'a>(
+    run: &'a OpenRun,
+    configuration: u32,
+    question: &QuestionRow,
+    transcript: &Transcript,
+) -> Vec<(&'a str, f64)> {
+    let rounds = transcript.rounds.len() as u32;
+    let outcome = transcript.outcome.clone();
+    let outcome = outcome_row(configuration, question, outcome, rounds, OutcomeUsage::default(), None);
+    let (mut buffers, mut values) = (MeasureBuffers::default(), Vec::new());
+    run.evaluator.evaluate_outcome(&run.evaluator.question_gold(question), &outcome, &mut buffers, &mut values);
+    let names = run.evaluator.measure_set().names();
+    names.iter().zip(values).filter_map(|(name, value)| Some((name.as_str(), value?))).collect()
 }
 
 /// The transcript of one question under one configuration, driven again.

@@ -22,6 +22,7 @@
 pub mod aggregate;
 pub mod agreement;
 pub mod answer;
+mod beta;
 pub mod drop;
 pub mod facts;
 pub mod has_answer;

@@ -1,14 +1,16 @@
 //! Options for the printed figures of a run.
 
 use crate::cli::tables::agreement::agreement_table;
+use crate::cli::tables::formats::document_tables;
 use crate::cli::tables::incurred::incurred_table;
 use crate::cli::tables::measures::{MeasureChoice, measure_tables};
+use crate::cli::tables::view::TableView;
 use crate::cli::tables::{differences, replicates};
 use crate::print;
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use hopeval_jobs::report::agreement::{AgreementReport, HumanMarks, judge_agreement};
-use hopeval_jobs::report::compare::ComparisonResults;
+use hopeval_jobs::report::compare::{Comparison, ComparisonResults};
 use hopeval_jobs::report::show;
 use hopeval_jobs::run::make::RunNames;
 use hopeval_jobs::run::open::OpenRun;
@@ -24,9 +26,9 @@ pub(crate) struct OutputArguments {
     /// Shows this measure instead of the headline ones; may be repeated.
     #[arg(long = "measure", value_name = "NAME")]
     measures: Vec<String>,
-    /// Shows this stratum instead of `all`, e.g. type=bridge.
-    #[arg(long, value_name = "NAME")]
-    stratum: Option<String>,
+    /// Shows this stratum instead of `all`, e.g. type=bridge; may be repeated.
+    #[arg(long = "stratum", value_name = "NAME", id = "stratum")]
+    strata: Vec<String>,
     /// Shows 95 % intervals in place of standard errors. Figures over fewer than 30 questions, and of 0 and 1, always
     /// have theirs.
     #[arg(long)]
@@ -36,6 +38,7 @@ pub(crate) struct OutputArguments {
     #[arg(long, value_name = "FILE")]
     marks: Option<PathBuf>,
     /// Shows how every configuration differs from this one, paired by question; replicates count as one configuration.
+    /// It is named, or numbered as in the table of a sweep.
     #[arg(long, value_name = "CONFIGURATION")]
     against: Option<String>,
 }
@@ -43,7 +46,16 @@ pub(crate) struct OutputArguments {
 impl OutputArguments {
     /// Whether a name is given, which may be missing in a run.
     pub(crate) fn names_something(&self) -> bool {
-        !self.measures.is_empty() || self.stratum.is_some() || self.against.is_some()
+        !self.measures.is_empty() || !self.strata.is_empty() || self.against.is_some()
+    }
+
+    /// The measure that is named; none by default.
+    pub(crate) fn only_measure(&self) -> Result<Option<&str>> {
+        match &self.measures[..] {
+            [] => Ok(None),
+            [measure] => Ok(Some(measure)),
+            more => bail!("--measure: one is compared here, and {} are named", more.len()),
+        }
     }
 
     /// Checks that a run with these names has the named measures, stratum and configuration.
@@ -51,16 +63,14 @@ impl OutputArguments {
         let missing = |what: &str, name: &str, known: &[String]| {
             Err(format!("no {what} `{name}`; the run has {}", known.join(", ")))
         };
-        if let Some(stratum) = &self.stratum
-            && !names.strata.contains(stratum)
-        {
-            return missing("stratum", stratum, &names.strata);
+        if let Some(unknown) = self.strata.iter().find(|name| !names.strata.contains(name)) {
+            return missing("stratum", unknown, &names.strata);
         }
         if let Some(unknown) = self.measures.iter().find(|name| !names.measures.contains(name)) {
             return missing("measure", unknown, &names.measures);
         }
         if let Some(against) = &self.against
-            && !names.configurations.contains(against)
+            && names.find_configuration(against).is_none()
         {
             return missing("configuration", against, &names.configurations);
         }
@@ -86,10 +96,20 @@ impl OutputArguments {
 
     /// Prints a run's figures.
     pub(crate) fn print_figures(&self, run: &OpenRun) -> Result<()> {
+        self.print_view(run, &TableView::default())
+    }
+
+    /// Prints a view of a run's figures.
+    pub(crate) fn print_view(&self, run: &OpenRun, view: &TableView) -> Result<()> {
+        if let Some(sort) = &view.sort
+            && !run.names().measures.contains(sort)
+        {
+            bail!("--sort: no measure `{sort}`; the run has {}", run.names().measures.join(", "));
+        }
         let figures = self.read_figures(run)?;
         match self.json {
             true => print::line(&serde_json::to_string(&figures.document(run)?)?),
-            false => self.print_tables(run, &figures),
+            false => self.print_tables(run, &figures, view)?,
         }
         Ok(())
     }
@@ -105,10 +125,9 @@ impl OutputArguments {
             print::line(&serde_json::to_string(&document)?);
             return Ok(());
         }
-        of_run.print_tables(run, &figures);
+        of_run.print_tables(run, &figures, &TableView::default())?;
         print::line("");
-        of_judges.print_tables(judging, &words);
-        Ok(())
+        of_judges.print_tables(judging, &words, &TableView::default())
     }
 
     /// The same without marks of people, for a run without judges.
@@ -124,9 +143,13 @@ impl OutputArguments {
     fn read_figures(&self, run: &OpenRun) -> Result<PrintedFigures> {
         self.check_run(run)?;
         let shown = show::read_figures(run)?;
-        let stratum = self.stratum.as_deref().unwrap_or("all");
-        let compare = |against: &String| differences::comparisons(run, against, &self.measures, stratum);
-        let compared = self.against.as_ref().map(compare).transpose()?;
+        let names = run.names();
+        let mut compared = Vec::new();
+        if let Some(against) = self.against.as_ref().and_then(|against| names.find_configuration(against)) {
+            for stratum in self.shown_strata() {
+                compared.push(differences::comparisons(run, against, &self.measures, stratum)?);
+            }
+        }
         let marks = self.read_marks()?;
         if marks.is_some() && run.resolved.judged.is_none() {
             bail!("--marks: run {} has no judges to compare with people", run.id());
@@ -136,17 +159,32 @@ impl OutputArguments {
         Ok(PrintedFigures { shown, compared, agreement })
     }
 
-    fn print_tables(&self, run: &OpenRun, figures: &PrintedFigures) {
+    /// The shown strata.
+    fn shown_strata(&self) -> Vec<&str> {
+        if self.strata.is_empty() { vec!["all"] } else { self.strata.iter().map(String::as_str).collect() }
+    }
+
+    fn print_tables(&self, run: &OpenRun, figures: &PrintedFigures, view: &TableView) -> Result<()> {
         let PrintedFigures { shown, compared, agreement } = figures;
-        let stratum = self.stratum.as_deref().unwrap_or("all");
-        let choice =
-            MeasureChoice { measures: self.measures.clone(), stratum: self.stratum.clone(), intervals: self.interval };
-        print::line(measure_tables(run, shown, &choice).trim_end());
-        if let Some(table) = replicates::replicate_table(shown, &self.measures, stratum) {
-            print::line(&table);
+        let choice = MeasureChoice {
+            measures: self.measures.clone(),
+            strata: self.strata.clone(),
+            intervals: self.interval,
+            view: view.clone(),
+        };
+        if let Some(format) = view.format {
+            let differences: Vec<Comparison> = compared.iter().flat_map(|found| found.differences.clone()).collect();
+            print::line(&document_tables(run, shown, &choice, format, &differences)?);
+            return Ok(());
         }
-        if let Some((against, compared)) = self.against.as_ref().zip(compared.as_ref()) {
-            print::line(&differences::difference_tables(against, compared));
+        print::line(measure_tables(run, shown, &choice)?.trim_end());
+        for stratum in self.shown_strata() {
+            if let Some(table) = replicates::replicate_table(shown, &self.measures, stratum) {
+                print::line(&table);
+            }
+        }
+        for found in compared {
+            print::line(&differences::difference_tables(found));
         }
         if let Some(agreement) = agreement {
             print::line(&agreement_table(agreement));
@@ -154,13 +192,15 @@ impl OutputArguments {
         print::line(&incurred_table(&shown.costs));
         let out = run.places.store.full_name(&layout::run_folder(run.id()));
         print::line(&format!("results: {out}"));
+        Ok(())
     }
 }
 
 /// The figures of a run, as these options ask for them.
 struct PrintedFigures {
     shown: show::RunFigures,
-    compared: Option<ComparisonResults>,
+    /// By shown stratum, if `--against` is given.
+    compared: Vec<ComparisonResults>,
     /// Of a finished run of judges.
     agreement: Option<AgreementReport>,
 }
@@ -168,9 +208,10 @@ struct PrintedFigures {
 impl PrintedFigures {
     fn document(&self, run: &OpenRun) -> Result<Value> {
         let mut document = show::figures_document(run, &self.shown);
-        if let Some(compared) = &self.compared {
-            document["differences"] = serde_json::to_value(&compared.differences)?;
-            document["differences_left_out"] = serde_json::to_value(&compared.left_out)?;
+        if let [first, ..] = &self.compared[..] {
+            let differences: Vec<&Comparison> = self.compared.iter().flat_map(|found| &found.differences).collect();
+            document["differences"] = serde_json::to_value(differences)?;
+            document["differences_left_out"] = serde_json::to_value(&first.left_out)?;
         }
         if let Some(judged) = &run.resolved.judged {
             document["judged"] = judged.run.clone().into();

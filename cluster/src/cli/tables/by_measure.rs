@@ -1,6 +1,7 @@
 //! A table with configurations in rows and measures in columns.
 
-use super::{UNKNOWN, markdown_table};
+use super::UNKNOWN;
+use super::fitted::FigureTable;
 
 /// A figure of a configuration in a measure.
 pub(crate) struct MeasureCell<'a> {
@@ -37,7 +38,7 @@ pub(crate) fn by_measure(counted: &str, cells: &[MeasureCell<'_>]) -> String {
         [(*row).to_owned(), most.to_string()].into_iter().chain(columns.iter().map(figure)).collect()
     });
     let header: Vec<&str> = ["configuration", counted].into_iter().chain(columns.iter().copied()).collect();
-    markdown_table(&header, body)
+    FigureTable { names: 2, ..FigureTable::new(&header, body) }.to_text()
 }
 
 #[cfg(test)]

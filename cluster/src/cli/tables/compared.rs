@@ -1,6 +1,6 @@
 //! Configurations of several runs beside each other.
 
-use super::{SHORT_NOTE, UNKNOWN, markdown_table, marked};
+use super::{SHORT_NOTE, UNKNOWN, markdown_table, marked, p_value_text};
 use hopeval_jobs::report::compare_runs::{ComparedCost, ComparedPair, CostMeasure, QualityDifference};
 
 /// All pairs, each with its set-up, quality and cost.
@@ -65,7 +65,7 @@ fn quality_cells(found: &QualityDifference) -> Vec<String> {
     let plain = |value: Option<f64>| value.map_or(UNKNOWN.to_owned(), |value| format!("{value:.4}"));
     let signed = |value: Option<f64>| value.map_or(UNKNOWN.to_owned(), |value| format!("{value:+.4}"));
     let interval = format!("[{}, {}]", signed(found.low), signed(found.high));
-    let difference = format!("{} {interval} {}", signed(found.difference), plain(found.p_holm));
+    let difference = format!("{} {interval} {}", signed(found.difference), p_value_text(found.p_holm));
     vec![
         found.measure.clone(),
         found.n.to_string(),

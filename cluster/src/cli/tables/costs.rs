@@ -4,8 +4,10 @@
 //! EfficientRAG's table 4 (Zhuang et al. 2024, section 5.2). Both time one query at a time, so their times come from
 //! runs of the mode `latency` alone. Figures unknown or not measured in this mode are dashes.
 
+use super::UNKNOWN;
+use super::fitted::FigureTable;
 use super::incurred::incurred_table;
-use super::{UNKNOWN, markdown_table};
+use crate::print;
 use hopeval_jobs::mode::TimingMode;
 use hopeval_jobs::report::accounting::{BroughtCosts, ConfigurationCosts, LatencySummary, RunCosts, TimeDistribution};
 use hopeval_methods::RequestKind;
@@ -46,7 +48,9 @@ pub(crate) fn cost_tables(accounting: &RunCosts) -> String {
         "run {run}: {job}\n{questions} questions, {passages} passages, mode {}, workers: {workers}\n",
         mode.name()
     ));
-    let mut section = |heading: &str, table: String| text.push_str(&format!("\n{heading}\n\n{table}\n"));
+    let mut section = |heading: &str, table: String| {
+        text.push_str(&format!("\n{}\n\n{table}\n", print::wrapped(heading)));
+    };
     section("calls, means over a configuration's n questions", calls_table(configurations));
     section("tokens and operations of a question, as if nothing were shared", work_table(configurations));
     section(
@@ -67,7 +71,8 @@ pub(crate) fn cost_tables(accounting: &RunCosts) -> String {
     section("as PromptRank's table A2", table_a2(configurations));
     section("as EfficientRAG's table 4", table_4(configurations));
     if *mode == TimingMode::Throughput {
-        text.push_str("\nquery time, latency and use of the device are measured by `hopeval run --mode latency`\n");
+        let note = "\nquery time, latency and use of the device are measured by `hopeval run --mode latency`\n";
+        text.push_str(&print::wrapped(note));
     }
     text.push_str(&incurred_table(services));
     text
@@ -86,7 +91,7 @@ fn calls_table(accounts: &[ConfigurationCosts]) -> String {
         cells.extend([known_figure(account.passages_retrieved, 2), known_figure(account.passages_kept, 2)]);
         cells
     });
-    markdown_table(&header, rows)
+    FigureTable::new(&header, rows).to_text()
 }
 
 fn work_table(accounts: &[ConfigurationCosts]) -> String {
@@ -103,7 +108,7 @@ fn work_table(accounts: &[ConfigurationCosts]) -> String {
     });
     let header =
         ["configuration", "prompt tokens", "completion tokens", "scored tokens", "operations", "requests cut to fit"];
-    markdown_table(&header, rows)
+    FigureTable::new(&header, rows).to_text()
 }
 
 fn cost_table(accounts: &[ConfigurationCosts]) -> String {
@@ -139,7 +144,7 @@ fn cost_table(accounts: &[ConfigurationCosts]) -> String {
         }
         cells
     });
-    markdown_table(&header, rows)
+    FigureTable::new(&header, rows).to_text()
 }
 
 fn latency_table(accounts: &[ConfigurationCosts]) -> String {
@@ -153,7 +158,8 @@ fn latency_table(accounts: &[ConfigurationCosts]) -> String {
             cells
         })
     });
-    markdown_table(&["configuration", "n", "time", "mean", "p50", "p90", "p99"], rows)
+    FigureTable { names: 3, ..FigureTable::new(&["configuration", "n", "time", "mean", "p50", "p90", "p99"], rows) }
+        .to_text()
 }
 
 /// Calls of endpoints by service, kind and step; `None` if there are none.
@@ -184,7 +190,7 @@ fn endpoint_table(accounts: &[ConfigurationCosts]) -> Option<String> {
         "reasoning",
         "money",
     ];
-    Some(markdown_table(&header, rows))
+    Some(FigureTable::new(&header, rows).to_text())
 }
 
 /// The costs in files of rankings; `None` if no outcomes were brought in.
@@ -201,7 +207,7 @@ fn brought_table(accounts: &[ConfigurationCosts]) -> Option<String> {
         cells
     });
     let header = ["configuration", "n", "calls", "prompt tokens", "completion tokens", "seconds", "money"];
-    Some(markdown_table(&header, rows))
+    Some(FigureTable::new(&header, rows).to_text())
 }
 
 fn table_a2(accounts: &[ConfigurationCosts]) -> String {
@@ -209,7 +215,7 @@ fn table_a2(accounts: &[ConfigurationCosts]) -> String {
         let time = account.isolated.map(|alone| alone.wall_s);
         vec![configuration_name(account), parameter_count(account.parameters), known_figure(time, 4)]
     });
-    markdown_table(&["system", "#params", "avg. query time (s)"], rows)
+    FigureTable::new(&["system", "#params", "avg. query time (s)"], rows).to_text()
 }
 
 fn table_4(accounts: &[ConfigurationCosts]) -> String {
@@ -224,5 +230,5 @@ fn table_4(accounts: &[ConfigurationCosts]) -> String {
             known_figure(busy, 2),
         ]
     });
-    markdown_table(&["method", "# LLM calls", "# iterations", "latency (s)", "device use (%)"], rows)
+    FigureTable::new(&["method", "# LLM calls", "# iterations", "latency (s)", "device use (%)"], rows).to_text()
 }

@@ -2,7 +2,8 @@
 
 use super::by_measure::{MeasureCell, by_measure};
 use super::replicates::is_wanted;
-use super::{SHORT_NOTE, UNKNOWN, marked};
+use super::{SHORT_NOTE, UNKNOWN, marked, p_value_text};
+use crate::print;
 use anyhow::Result;
 use hopeval_jobs::report::compare::{Comparison, ComparisonResults, compare_configurations};
 use hopeval_jobs::run::open::OpenRun;
@@ -18,10 +19,13 @@ pub(crate) fn comparisons(
 }
 
 /// Tables of differences: configurations in rows, measures in columns; controls have a table of their own.
-pub(crate) fn difference_tables(against: &str, compared: &ComparisonResults) -> String {
-    let mut text = format!(
-        "\nless `{against}`, paired by question: mean difference [95 % interval] p value (Holm, over the rows)\n"
-    );
+pub(crate) fn difference_tables(compared: &ComparisonResults) -> String {
+    let against = &compared.against;
+    let stratum = if compared.stratum == "all" { String::new() } else { format!(", stratum {}", compared.stratum) };
+    let mut text = print::wrapped(&format!(
+        "\nless `{against}`{stratum}, paired by question: mean difference [95 % interval] p value (Holm, over the \
+         rows)\n"
+    ));
     // Measures without any value get no column.
     let told = || compared.differences.iter().filter(|found| found.difference.is_some());
     for controls in [false, true] {
@@ -31,16 +35,18 @@ pub(crate) fn difference_tables(against: &str, compared: &ComparisonResults) -> 
         }
     }
     if told().any(|found| found.ranked.is_some()) {
-        text.push_str(&format!("\n{SHORT_NOTE}, of the configuration or of `{against}`\n"));
+        let note = format!("\n{SHORT_NOTE}, of the configuration or of `{against}`\n");
+        text.push_str(&print::wrapped(&note));
     }
     if told().next().is_none() {
-        text.push_str(&format!(
+        text.push_str(&print::wrapped(&format!(
             "\nnothing: of no other configuration do two questions have a value that `{against}` has too, in the \
              measures that are shown; `--measure NAME` shows others\n"
-        ));
+        )));
     }
     if !compared.left_out.is_empty() {
-        text.push_str(&format!("\nof another context mode, and left out: {}\n", compared.left_out.join(", ")));
+        let note = format!("\nof another context mode, and left out: {}\n", compared.left_out.join(", "));
+        text.push_str(&print::wrapped(&note));
     }
     text.trim_end().to_owned()
 }
@@ -57,6 +63,6 @@ fn comparison_table(found: &[&Comparison]) -> String {
 
 fn difference_figure(found: &Comparison) -> String {
     let shown = |value: Option<f64>| value.map_or(UNKNOWN.to_owned(), |value| format!("{value:+.4}"));
-    let p = found.p_holm.map_or(UNKNOWN.to_owned(), |p| format!("{p:.4}"));
+    let p = p_value_text(found.p_holm);
     marked(format!("{} [{}, {}] {p}", shown(found.difference), shown(found.low), shown(found.high)), found.ranked)
 }

@@ -1,6 +1,7 @@
 //! The work of the services of a run.
 
-use super::{UNKNOWN, markdown_table};
+use super::UNKNOWN;
+use super::fitted::FigureTable;
 use hopeval_jobs::report::paid::drifting_models;
 use hopeval_results::tables::CostRow;
 
@@ -45,7 +46,7 @@ pub(crate) fn incurred_table(costs: &[CostRow]) -> String {
     if paid {
         header.extend(["money", "unanswered, at most"]);
     }
-    let table = markdown_table(&header, rows);
+    let table = FigureTable { names: 2, ..FigureTable::new(&header, rows) }.to_text();
     format!("\nincurred by this run\n\n{table}\n{}", drift_lines(&incurred))
 }
 

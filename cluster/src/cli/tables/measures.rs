@@ -1,95 +1,166 @@
 //! The measures of a run.
 
-use super::{SHORT_NOTE, UNKNOWN, estimate_text, markdown_table, marked};
+use super::fitted::FigureTable;
+use super::parts::{FigureColumns, FigurePart, FigureRow, figure_parts, swept_parts};
+use super::view::TableView;
+use super::{SHORT_NOTE, UNKNOWN, estimate_text, marked};
+use crate::print;
+use anyhow::Result;
 use hopeval_jobs::prepare::brought::RankingsCounts;
 use hopeval_jobs::report::show::RunFigures;
 use hopeval_jobs::run::open::OpenRun;
 use hopeval_results::tables::MeasureRow;
-use std::collections::BTreeMap;
 
 /// The shown measures of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MeasureChoice {
     /// Names; the headline ones when empty.
     pub(crate) measures: Vec<String>,
-    /// The stratum; `all` by default.
-    pub(crate) stratum: Option<String>,
+    /// The strata; `all` when empty.
+    pub(crate) strata: Vec<String>,
     /// Whether every figure has its interval in place of its standard error.
     pub(crate) intervals: bool,
+    /// Rows, order and format.
+    pub(crate) view: TableView,
+}
+
+impl MeasureChoice {
+    /// The shown strata.
+    pub(crate) fn strata(&self) -> Vec<&str> {
+        if self.strata.is_empty() { vec!["all"] } else { self.strata.iter().map(String::as_str).collect() }
+    }
+
+    /// Whether a measure is shown unless the user names measures: answers, judges' accuracies, all-gold and fractional
+    /// recall, MRR, recall of chunks and their number if a job asks for them. Over strata, those that differences have.
+    pub(crate) fn is_headline(&self, measure: &str) -> bool {
+        if self.view.by.is_some() {
+            return super::replicates::is_wanted(measure, &[]);
+        }
+        matches!(measure, "em" | "f1" | "accuracy" | "mrr" | "chunk_recall" | "chunks")
+            || measure.starts_with("recall_")
+            || measure.starts_with("acc_")
+            || measure.starts_with("answer_recall@")
+            || measure.starts_with("answer_hit@")
+    }
 }
 
 /// Figures over fewer questions have their interval, whether asked for or not.
 const FEW_QUESTIONS: u64 = 30;
 
-/// Whether a measure is shown unless the user names measures: answers, judges' accuracies, all-gold and fractional
-/// recall, MRR, recall of chunks and their number if a job asks for them.
-fn is_headline(measure: &str) -> bool {
-    matches!(measure, "em" | "f1" | "accuracy" | "mrr" | "chunk_recall" | "chunks")
-        || measure.starts_with("recall_")
-        || measure.starts_with("acc_")
-        || measure.starts_with("answer_recall@")
-        || measure.starts_with("answer_hit@")
-}
-
-/// The measures of a run as Markdown tables, one per context mode: different modes are never ranked together.
-/// Controls have tables of their own.
-pub(crate) fn measure_tables(run: &OpenRun, shown: &RunFigures, choice: &MeasureChoice) -> String {
-    let stratum = choice.stratum.as_deref().unwrap_or("all");
-    // Without figures for the headline measures, all others are shown.
-    let any_headline = shown.measures.iter().any(|row| row.n > 0 && is_headline(&row.measure));
-    let wanted = |name: &str| match choice.measures.is_empty() {
-        true => is_headline(name) || !any_headline,
-        false => choice.measures.iter().any(|m| m == name),
-    };
-    let rows: Vec<&MeasureRow> =
-        shown.measures.iter().filter(|row| row.stratum == stratum && wanted(&row.measure)).collect();
-    // In the set's order, as far as any configuration has a value.
-    let has_value = |name: &&str| rows.iter().any(|row| row.n > 0 && row.measure == **name);
-    let columns: Vec<&str> = run.evaluator.measure_set().names().iter().map(String::as_str).filter(has_value).collect();
-    let mut modes: BTreeMap<(&str, bool), BTreeMap<usize, Vec<&MeasureRow>>> = BTreeMap::new();
-    let position = |name: &str| run.resolved.configurations.iter().position(|c| c.name == name).unwrap_or(usize::MAX);
-    let control =
-        |at: usize| run.resolved.configurations.get(at).and_then(|configuration| configuration.control.as_deref());
-    for row in &rows {
-        let at = position(&row.configuration);
-        modes.entry((&row.context_mode, control(at).is_some())).or_default().entry(at).or_default().push(row);
+/// The measures of a run as Markdown tables that fit the terminal, one for each part.
+///
+/// # Errors
+/// A filter or a kind of strata that fits nothing.
+pub(crate) fn measure_tables(run: &OpenRun, shown: &RunFigures, choice: &MeasureChoice) -> Result<String> {
+    let names = swept_parts(run);
+    let parts = figure_parts(run, shown, &names, choice)?;
+    let mut text = print::wrapped(&run_heading(run, shown, &choice.strata().join(", ")));
+    for part in &parts {
+        text.push_str(&format!("\n{}\n\n{}\n", caption(part, choice), part_table(part, choice).to_text()));
+        if let Some(note) = left_out_note(part) {
+            text.push_str(&format!("{note}\n"));
+        }
     }
-    let has_interval = rows
-        .iter()
-        .any(|row| columns.contains(&row.measure.as_str()) && shown_interval(row, choice.intervals).is_some());
-    let is_shown = |row: &MeasureRow| columns.contains(&row.measure.as_str()) && row.value.is_some();
-    let has_short = rows.iter().any(|row| is_shown(row) && row.ranked.is_some());
-    let mut text = run_heading(run, shown, stratum);
-    for ((mode, controls), configurations) in modes {
-        text.push_str(&format!("\ncontext mode: {mode}{}\n\n", if controls { ", controls" } else { "" }));
-        let mut header = vec!["configuration"];
-        header.extend(controls.then_some("control"));
-        header.extend(["n", "coverage"]);
-        header.extend(&columns);
-        let body = configurations.into_iter().map(|(at, rows)| {
-            let n = rows.iter().map(|row| row.n).max().unwrap_or(0);
-            let coverage = rows.iter().find_map(|row| row.coverage);
-            let mut cells = vec![rows[0].configuration.clone()];
-            cells.extend(control(at).map(str::to_owned));
-            cells.push(n.to_string());
-            cells.push(coverage.map_or(UNKNOWN.to_owned(), |share| format!("{share:.3}")));
-            cells.extend(columns.iter().map(|measure| {
-                rows.iter()
-                    .find(|row| row.measure == **measure)
-                    .map_or(UNKNOWN.to_owned(), |row| figure_text(row, choice.intervals))
-            }));
-            cells
-        });
-        text.push_str(&markdown_table(&header, body));
-        text.push('\n');
-    }
-    if has_interval {
+    let figures = || parts.iter().flat_map(|part| &part.rows).flat_map(|row| row.figures.iter().flatten());
+    if figures().any(|figure| shown_interval(figure, choice.intervals).is_some()) {
         text.push_str("\n[low, high]: 95 % interval\n");
     }
-    if has_short {
-        text.push_str(&format!("\n{SHORT_NOTE}\n"));
+    if figures().any(|figure| figure.value.is_some() && figure.ranked.is_some()) {
+        text.push_str(&format!("\n{}\n", print::wrapped(SHORT_NOTE)));
+    }
+    Ok(text)
+}
+
+/// The line above a part.
+pub(crate) fn caption(part: &FigurePart<'_>, choice: &MeasureChoice) -> String {
+    let mut text = format!("context mode: {}", part.context_mode);
+    if part.has_controls {
+        text.push_str(", controls");
+    }
+    match &part.columns {
+        FigureColumns::Measures { stratum, .. } if choice.strata.len() > 1 => {
+            text.push_str(&format!(", stratum {stratum}"));
+        }
+        FigureColumns::Measures { .. } => {}
+        FigureColumns::Strata { measure, .. } => text.push_str(&format!(", {measure}")),
     }
     text
+}
+
+/// The number of rows that `--top` leaves out of a part, if any.
+pub(crate) fn left_out_note(part: &FigurePart<'_>) -> Option<String> {
+    let rows = if part.left_out == 1 { "row is" } else { "rows are" };
+    (part.left_out > 0).then(|| format!("{} more {rows} not shown (--top)", part.left_out))
+}
+
+/// A part's table: names, the number of questions, coverage, figures.
+fn part_table(part: &FigurePart<'_>, choice: &MeasureChoice) -> FigureTable {
+    let mut table = name_columns(part);
+    let is_over_strata = matches!(part.columns, FigureColumns::Strata { .. });
+    if !is_over_strata {
+        table.push_column("n", part.rows.iter().map(|row| question_count(row).to_string()).collect());
+        table.names += 1;
+        // Where room is scarce, a coverage of 1 is not said in each row.
+        if print::line_width().is_none() || part.rows.iter().any(|row| coverage(row) != Some(1.0)) {
+            let cells =
+                part.rows.iter().map(|row| coverage(row).map_or(UNKNOWN.to_owned(), |share| format!("{share:.3}")));
+            table.push_column("coverage", cells.collect());
+            table.names += 1;
+        }
+    }
+    for (column, name) in part.columns.names().iter().enumerate() {
+        let most = part.rows.iter().filter_map(|row| row.figures[column]).map(|figure| figure.n).max().unwrap_or(0);
+        let cells = part.rows.iter().map(|row| match row.figures[column] {
+            None => UNKNOWN.to_owned(),
+            Some(figure) if is_over_strata => figure_text(figure, choice.intervals) + &shortfall(figure, most),
+            Some(figure) => figure_text(figure, choice.intervals),
+        });
+        let heading = if is_over_strata { format!("{name} (n = {most})") } else { (*name).to_owned() };
+        table.push_column(&heading, cells.collect());
+    }
+    table
+}
+
+/// The columns that name a part's rows. The points of a sweep have a column for each swept parameter, and their place
+/// in the job, which stands for the name in commands.
+pub(crate) fn name_columns(part: &FigurePart<'_>) -> FigureTable {
+    let swept = part.swept_parameters();
+    let mut table = FigureTable { rows: vec![Vec::new(); part.rows.len()], ..FigureTable::default() };
+    let column = |of: &dyn Fn(&FigureRow<'_>) -> String| part.rows.iter().map(of).collect::<Vec<_>>();
+    if !swept.is_empty() {
+        table.push_column("#", column(&|row| (row.named.position + 1).to_string()));
+    }
+    table.push_column("configuration", column(&|row| row.name().to_owned()));
+    for parameter in swept {
+        table.push_column(parameter, column(&|row| row.swept_value(parameter).unwrap_or(UNKNOWN).to_owned()));
+    }
+    if part.has_controls {
+        table.push_column("control", column(&|row| row.named.configuration.control.clone().unwrap_or_default()));
+    }
+    table.names = table.header.len();
+    table
+}
+
+/// The most questions of a row's figures.
+pub(crate) fn question_count(row: &FigureRow<'_>) -> u64 {
+    row.figures.iter().flatten().map(|figure| figure.n).max().unwrap_or(0)
+}
+
+/// The share of a row's questions with an outcome of status `ok`.
+pub(crate) fn coverage(row: &FigureRow<'_>) -> Option<f64> {
+    row.figures.iter().flatten().find_map(|figure| figure.coverage)
+}
+
+/// What a figure of a stratum lacks beside the others of its column.
+fn shortfall(figure: &MeasureRow, most: u64) -> String {
+    let mut said = Vec::new();
+    if figure.n < most {
+        said.push(format!("n = {}", figure.n));
+    }
+    if let Some(coverage) = figure.coverage.filter(|&coverage| coverage < 1.0) {
+        said.push(format!("coverage {coverage:.3}"));
+    }
+    if said.is_empty() { String::new() } else { format!(" ({})", said.join(", ")) }
 }
 
 /// The interval to show with a figure, if any: if wanted, and where a standard error says little.
@@ -99,7 +170,7 @@ fn shown_interval(row: &MeasureRow, wanted: bool) -> Option<(f64, f64)> {
 }
 
 /// A figure with its interval or its standard error, marked if it is not measured to its cut-off.
-fn figure_text(row: &MeasureRow, interval_wanted: bool) -> String {
+pub(crate) fn figure_text(row: &MeasureRow, interval_wanted: bool) -> String {
     let figure = match row.value.zip(shown_interval(row, interval_wanted)) {
         Some((value, (low, high))) => format!("{value:.4} [{low:.4}, {high:.4}]"),
         None => estimate_text(row.value, row.stderr),

@@ -2,6 +2,7 @@
 
 use super::by_measure::{MeasureCell, by_measure};
 use super::{SHORT_NOTE, marked};
+use crate::print;
 use hopeval_jobs::report::replicates::ReplicateSpread;
 use hopeval_jobs::report::show::RunFigures;
 
@@ -20,11 +21,13 @@ pub(crate) fn replicate_table(shown: &RunFigures, measures: &[String], stratum: 
     });
     let table = by_measure("replicates", &cells.collect::<Vec<_>>());
     let has_short = spreads.iter().any(|spread| spread.ranked.is_some());
-    let note = if has_short { format!("\n\n{SHORT_NOTE}") } else { String::new() };
-    Some(format!(
-        "\nover replicates: mean (standard deviation between them) [95 % interval of the mean, over questions]\n\n\
-         {table}{note}"
-    ))
+    let note = if has_short { print::wrapped(&format!("\n\n{SHORT_NOTE}")) } else { String::new() };
+    let of_stratum = if stratum == "all" { String::new() } else { format!(", stratum {stratum}") };
+    let heading = print::wrapped(&format!(
+        "\nover replicates{of_stratum}: mean (standard deviation between them) [95 % interval of the mean, over \
+         questions]"
+    ));
+    Some(format!("{heading}\n\n{table}{note}"))
 }
 
 /// Whether a measure is shown: the user's choice, or else answers, judges' accuracies and recall of all gold.
