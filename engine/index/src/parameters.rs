@@ -193,7 +193,10 @@ impl TfidfParameters {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub(crate) enum IndexLayout {
-    Bm25 { analyzer: Analyzer, fields: SearchedFields },
+    Bm25 {
+        analyzer: Analyzer,
+        fields: SearchedFields,
+    },
     Tfidf {
         fields: SearchedFields,
         ngrams: u8,

@@ -1,9 +1,9 @@
 //! DrQA's hashed n-grams.
 //!
-//! Text, unless it is taken as written, is normalised to NFD, and cut by DrQA's simple tokenizer (`[\p{L}\p{N}\p{M}]+` or a single character of
-//! `[^\p{Z}\p{C}]`). Tokens are lower-cased. An n-gram with a stop word or a token of punctuation only is dropped
-//! (`filter_ngram`, mode `any`); the others, joined by a space, are hashed modulo a power of two. Categories are
-//! Unicode 14's.
+//! Text is normalised to NFD, unless it is taken as written, and cut by DrQA's simple tokenizer
+//! (`[\p{L}\p{N}\p{M}]+` or a single character of `[^\p{Z}\p{C}]`). Tokens are lower-cased. An n-gram with a stop
+//! word or a token of punctuation only is dropped (`filter_ngram`, mode `any`); the others, joined by a space, are hashed
+//! modulo a power of two. Categories are Unicode 14's.
 
 use unicode_normalization::{UnicodeNormalization, is_nfd_quick};
 
@@ -273,7 +273,9 @@ mod tests {
     #[test]
     fn text_as_written_keeps_its_form() {
         let mut found = Vec::new();
-        each_gram_as_written("Café", 2, 24, |gram| found.push(u32::from_le_bytes([gram[0], gram[1], gram[2], gram[3]])));
+        each_gram_as_written("Café", 2, 24, |gram| {
+            found.push(u32::from_le_bytes([gram[0], gram[1], gram[2], gram[3]]))
+        });
         assert_eq!(found, of(&["café"]));
         assert_ne!(found, hashes("Café"));
     }
