@@ -2,8 +2,8 @@
 //!
 //! Text is normalised to NFD, unless it is taken as written, and cut by DrQA's simple tokenizer
 //! (`[\p{L}\p{N}\p{M}]+` or a single character of `[^\p{Z}\p{C}]`). Tokens are lower-cased. An n-gram with a stop
-//! word or a token of punctuation only is dropped (`filter_ngram`, mode `any`); the others, joined by a space, are hashed
-//! modulo a power of two. Categories are Unicode 14's.
+//! word or a token of punctuation only is dropped (`filter_ngram`, mode `any`); the others, joined by a space, are
+//! hashed modulo a power of two. Categories are Unicode 14's.
 
 use unicode_normalization::{UnicodeNormalization, is_nfd_quick};
 

@@ -12,8 +12,8 @@
 //! `as = "code"` is `path` with `fit = "growing"`: the code fits BM25 anew inside its loop over the five passages, on
 //! the paths so far, and passages keep their best score of all five fits. It also ends questions with a question mark,
 //! which is one of BM25's words. Not kept: the code cuts first-hop and second-hop texts after 230 tokens of the
-//! language model's tokenizer, and ranks all of pool and paths, not the first `k`. The command line of the code does not offer
-//! the mode, so which run gave the published row is not known.
+//! language model's tokenizer, and ranks all of pool and paths, not the first `k`. The command line of the code does
+//! not offer the mode, so which run gave the published row is not known.
 //!
 //! # The machine of `passage`
 //! ```text
