@@ -6,6 +6,8 @@
 
 #[path = "support/harness.rs"]
 mod harness;
+#[path = "bad_input/missing_gold.rs"]
+mod missing_gold;
 #[path = "bad_input/no_measure.rs"]
 mod no_measure;
 #[path = "support/tiny.rs"]

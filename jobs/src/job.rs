@@ -26,6 +26,7 @@ mod check;
 pub mod file;
 pub mod infill;
 pub mod judging_job;
+pub mod missing_gold;
 mod overrides;
 mod parameter_files;
 mod parse;

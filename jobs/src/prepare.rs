@@ -3,6 +3,7 @@
 pub mod brought;
 pub mod corpora;
 pub mod draw;
+mod gold;
 pub mod opening;
 mod quarantine;
 pub mod questions;

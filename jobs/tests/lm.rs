@@ -98,7 +98,13 @@ fn encoder_answers_are_those_of_transformers() {
         let cut = context.find(", designed").or(context.find(' ')).unwrap();
         let parts = [&context[..cut], &context[cut..]].map(PromptPart::text).into();
         let prompt = Prompt { parts, ..Prompt::default() };
-        let read = ReadPayload { question: text(row, "text"), context: prompt, max_answer_tokens, spans: 3 };
+        let read = ReadPayload {
+            question: text(row, "text"),
+            context: prompt,
+            max_answer_tokens,
+            spans: 3,
+            ..ReadPayload::default()
+        };
         let (answer, _) = ask(&catalogue, "read", read);
         let Answer::Read(spans) = answer else { panic!("{answer:?}") };
         assert_eq!((spans.len(), spans[0].text.as_str()), (3, row["answer"].as_str().unwrap()));
@@ -145,7 +151,14 @@ fn entail(times: usize) -> RequestPayload {
 }
 
 fn read(times: usize) -> RequestPayload {
-    ReadPayload { question: "who?".into(), context: Prompt::text(castle(times)), max_answer_tokens: 3, spans: 1 }.into()
+    ReadPayload {
+        question: "who?".into(),
+        context: Prompt::text(castle(times)),
+        max_answer_tokens: 3,
+        spans: 1,
+        ..ReadPayload::default()
+    }
+    .into()
 }
 
 fn embed(times: usize) -> RequestPayload {
@@ -178,7 +191,13 @@ fn what_is_cut_to_fit_is_reported() {
         let tokens = (report(service, of(3)).tokens - whole.tokens) * 1000;
         assert_eq!(lost(&longest) - lost(&longer), tokens, "{service}: {longer:?}, {longest:?}");
     }
-    let question = ReadPayload { question: castle(500), context: Prompt::text("a"), max_answer_tokens: 3, spans: 1 };
+    let question = ReadPayload {
+        question: castle(500),
+        context: Prompt::text("a"),
+        max_answer_tokens: 3,
+        spans: 1,
+        ..ReadPayload::default()
+    };
     let cut = report("read", question.into()).cut;
     assert!(matches!(cut[..], [(1, _)]), "the question, behind the context's part: {cut:?}");
     let retrieved = |times: usize| ask(&catalogue, "dense", RetrievePayload::new(castle(times), 3)).1;

@@ -89,6 +89,8 @@ class PromptRank:
     def __init__(self, run, corpus, parameters, folders, scorer=None, retriever=None):
         """`scorer` and `retriever` are those of the parameters' services, if they are open already."""
         self.corpus, self.parameters = corpus, parameters
+        if parameters["ties"] != "smaller_id":
+            raise SystemExit("the reference ranks the smaller id of equally good paths and documents first")
         services = run.services
         self.retriever = retriever or sparse.retriever(services[parameters["retriever"]], corpus.titles, corpus.texts)
         self.ranker = services[parameters["link_ranker"] or parameters["retriever"]]

@@ -95,18 +95,21 @@ class DrqaTfidf:
         if settings.get("ties", "earlier") != "earlier":
             raise SystemExit("the reference ranks the earlier of equal passages first")
         self.longest, self.buckets = settings.get("ngrams", 2), 2 ** settings.get("hash_bits", 24)
+        normal = settings.get("normalisation", "nfd") == "nfd"
         self.hashes = {}
         self.postings = collections.defaultdict(list)
         for position, text in enumerate(texts):
-            for bucket, count in self.grams(text).items():
+            for bucket, count in self.grams(text, normal).items():
                 self.postings[bucket].append((position, count))
         self.count = len(texts)
 
     def dropped(self, token):
         return token in DRQA_STOP_WORDS or self.MARKS.fullmatch(unicodedata.normalize("NFD", token)) is not None
 
-    def grams(self, text):
-        tokens = [token.lower() for token in self.TOKEN.findall(unicodedata.normalize("NFD", text))]
+    def grams(self, text, normal=True):
+        """Questions are always in NFD, passages as the settings say."""
+        text = unicodedata.normalize("NFD", text) if normal else text
+        tokens = [token.lower() for token in self.TOKEN.findall(text)]
         counts = collections.Counter()
         for length in range(1, self.longest + 1):
             for start in range(len(tokens) - length + 1):

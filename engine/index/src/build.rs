@@ -20,7 +20,7 @@ use crate::{
     bm25::description::{FieldNumbers, IndexDescription},
     container::{ContainerWriter, SectionKind},
     error::IndexError,
-    parameters::{IndexLayout, SearchedFields},
+    parameters::{IndexLayout, PassageNormalisation, SearchedFields},
     passages::Passages,
     tfidf::grams,
     vocabulary::TermInterner,
@@ -91,7 +91,10 @@ fn field_text<'a>(
 fn each_term(layout: IndexLayout, text: &str, scratch: &mut String, emit: impl FnMut(&[u8])) {
     match layout {
         IndexLayout::Bm25 { analyzer, .. } => analyzer.each_term(text, scratch, emit),
-        IndexLayout::Tfidf { ngrams, hash_bits, .. } => grams::each_gram(text, ngrams, hash_bits, emit),
+        IndexLayout::Tfidf { ngrams, hash_bits, normalisation, .. } => match normalisation {
+            PassageNormalisation::Nfd => grams::each_gram(text, ngrams, hash_bits, emit),
+            PassageNormalisation::None => grams::each_gram_as_written(text, ngrams, hash_bits, emit),
+        },
     }
 }
 

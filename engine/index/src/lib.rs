@@ -58,7 +58,7 @@ pub use bm25::{Bm25Index, SearchScratch};
 pub use container::indexed_corpus;
 pub use dense::{DenseIndex, DenseParameters, DenseQuery, DenseWriter, IndexShard, VectorDtype};
 pub use error::IndexError;
-pub use parameters::{Bm25Formula, Bm25Parameters, SearchedFields, TfidfParameters, TieOrder};
+pub use parameters::{Bm25Formula, Bm25Parameters, PassageNormalisation, SearchedFields, TfidfParameters, TieOrder};
 pub use passages::Passages;
 pub use query::{Hit, Query, QueryRestriction, Statistics};
 pub use tfidf::TfidfIndex;

@@ -116,6 +116,24 @@ pub enum TieOrder {
     Later,
 }
 
+/// The Unicode form in which passages are counted. Questions are always in NFD.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PassageNormalisation {
+    /// NFD, as in DrQA's own database of passages.
+    #[default]
+    Nfd,
+    /// As they stand, as in the index of PathRetriever and PromptRank: a word with a composed accent is another word
+    /// than the question's.
+    None,
+}
+
+impl PassageNormalisation {
+    fn is_nfd(&self) -> bool {
+        *self == Self::Nfd
+    }
+}
+
 /// Parameters of the hashed TF-IDF of DrQA, PromptRank's retrieval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -128,11 +146,20 @@ pub struct TfidfParameters {
     pub hash_bits: u8,
     /// The order of two passages with equal scores.
     pub ties: TieOrder,
+    /// The Unicode form of passages. Unwritten if NFD, as before the choice.
+    #[serde(skip_serializing_if = "PassageNormalisation::is_nfd")]
+    pub normalisation: PassageNormalisation,
 }
 
 impl Default for TfidfParameters {
     fn default() -> Self {
-        Self { fields: SearchedFields::TitleText, ngrams: 2, hash_bits: 24, ties: TieOrder::Earlier }
+        Self {
+            fields: SearchedFields::TitleText,
+            ngrams: 2,
+            hash_bits: 24,
+            ties: TieOrder::Earlier,
+            normalisation: PassageNormalisation::Nfd,
+        }
     }
 }
 
@@ -157,7 +184,8 @@ impl TfidfParameters {
     }
 
     pub(crate) fn layout(&self) -> IndexLayout {
-        IndexLayout::Tfidf { fields: self.fields, ngrams: self.ngrams, hash_bits: self.hash_bits }
+        let Self { fields, ngrams, hash_bits, normalisation, ties: _ } = *self;
+        IndexLayout::Tfidf { fields, ngrams, hash_bits, normalisation }
     }
 }
 
@@ -165,8 +193,17 @@ impl TfidfParameters {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub(crate) enum IndexLayout {
-    Bm25 { analyzer: Analyzer, fields: SearchedFields },
-    Tfidf { fields: SearchedFields, ngrams: u8, hash_bits: u8 },
+    Bm25 {
+        analyzer: Analyzer,
+        fields: SearchedFields,
+    },
+    Tfidf {
+        fields: SearchedFields,
+        ngrams: u8,
+        hash_bits: u8,
+        #[serde(default, skip_serializing_if = "PassageNormalisation::is_nfd")]
+        normalisation: PassageNormalisation,
+    },
 }
 
 impl IndexLayout {
@@ -198,8 +235,13 @@ impl fmt::Display for IndexLayout {
         };
         match self {
             Self::Bm25 { analyzer, fields: which } => write!(f, "bm25 analyzer={analyzer} fields={}", fields(*which)),
-            Self::Tfidf { fields: which, ngrams, hash_bits } => {
-                write!(f, "tfidf fields={} ngrams={ngrams} hash_bits={hash_bits}", fields(*which))
+            Self::Tfidf { fields: which, ngrams, hash_bits, normalisation } => {
+                write!(f, "tfidf fields={} ngrams={ngrams} hash_bits={hash_bits}", fields(*which))?;
+                match normalisation {
+                    // The names of files of before the choice.
+                    PassageNormalisation::Nfd => Ok(()),
+                    PassageNormalisation::None => f.write_str(" normalisation=none"),
+                }
             }
         }
     }

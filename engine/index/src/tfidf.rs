@@ -206,6 +206,7 @@ fn idf(passages: u32, df: u32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parameters::PassageNormalisation;
 
     fn index(parameters: &TfidfParameters, passages: &impl Passages) -> (tempfile::TempDir, TfidfIndex) {
         let folder = tempfile::tempdir().unwrap();
@@ -278,6 +279,20 @@ mod tests {
         );
         let hits = search(Some(QueryRestriction::new(some, Statistics::Corpus)));
         assert_eq!(hits, search(None).into_iter().filter(|h| h.id == 0).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn passages_as_written_are_found_only_in_the_question_s_form() {
+        let texts = ["the Café", "the Cafe\u{301}", "a sun", "a stone", "a tree", "a whale"];
+        let passages: Vec<(String, String)> = texts.iter().map(|t| (String::new(), (*t).to_owned())).collect();
+        let found = |normalisation| {
+            let parameters = TfidfParameters { normalisation, ..TfidfParameters::default() };
+            let (_folder, index) = index(&parameters, &passages);
+            let query = Query { text: "Café", k: 9, within: None };
+            index.search(&[query], &mut SearchScratch::default())[0].iter().map(|h| h.id).collect::<Vec<_>>()
+        };
+        assert_eq!(found(PassageNormalisation::Nfd), [0, 1]);
+        assert_eq!(found(PassageNormalisation::None), [1]);
     }
 
     #[test]

@@ -10,7 +10,9 @@
 //! known by role. A missing role is an error of the request with that role.
 
 mod cache;
+mod final_text;
 pub(crate) mod joins;
+mod marked;
 mod special;
 mod words;
 
@@ -74,6 +76,14 @@ pub enum TokeniseError {
         /// The role.
         role: SpecialRole,
     },
+    /// A text names a token outside the vocabulary.
+    #[error("{}: the vocabulary has no token `{token}`, which this request's text names", folder.display())]
+    NoToken {
+        /// The model's folder.
+        folder: PathBuf,
+        /// The token's spelling.
+        token: String,
+    },
     /// The tokenizer failed on a text or on ids.
     #[error("{}: the tokenizer fails", folder.display())]
     Failed {
@@ -94,6 +104,9 @@ pub struct TokenisedText {
     pub type_ids: Vec<u32>,
     /// Characters `(from, to)` of each token in its own text; `(0, 0)` for special tokens.
     pub offsets: Vec<(usize, usize)>,
+    /// Characters of the word that each token is of, as the tokenizer parts a text into words; of the token itself, if
+    /// it is of none.
+    pub words: Vec<(usize, usize)>,
     /// The tokens of the second text of a pair, without special tokens; for a single text, all but the special ones.
     pub second: Range<usize>,
 }
@@ -270,13 +283,31 @@ impl TokenisedText {
         let of_part = encoding.get_sequence_ids();
         let mut of_part = of_part.iter().enumerate().filter_map(|(at, id)| (*id == Some(part)).then_some(at));
         let second = of_part.next().map_or(0..0, |first| first..of_part.next_back().unwrap_or(first) + 1);
+        let offsets = encoding.get_offsets().to_vec();
         Self {
             ids: encoding.get_ids().to_vec(),
             type_ids: encoding.get_type_ids().to_vec(),
-            offsets: encoding.get_offsets().to_vec(),
+            words: whole_words(&offsets, encoding.get_word_ids(), &encoding.get_sequence_ids()),
+            offsets,
             second,
         }
     }
+}
+
+/// The characters of each token's word: from the first to the last token of the same word of the same text.
+fn whole_words(offsets: &[(usize, usize)], words: &[Option<u32>], texts: &[Option<usize>]) -> Vec<(usize, usize)> {
+    let mut whole = offsets.to_vec();
+    let word = |at: usize| words.get(at).copied().flatten().zip(texts.get(at).copied().flatten());
+    let mut begin = 0;
+    for at in 1..=offsets.len() {
+        if at < offsets.len() && word(at).is_some() && word(at) == word(begin) {
+            continue;
+        }
+        let range = (offsets[begin].0, offsets[at - 1].1);
+        whole[begin..at].fill(range);
+        begin = at;
+    }
+    whole
 }
 
 /// Does the same as transformers' `clean_up_tokenization`, in the same order.

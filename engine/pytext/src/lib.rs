@@ -4,14 +4,16 @@
 //! depends on the behaviour of `re`'s `\w`, `str.split` and `str.lower` beyond ASCII. Rust's `char` methods differ:
 //! combining marks are alphabetic to Rust and not to Python, `²` is a word character to Python's `\w`, and
 //! U+001C..U+001F separate words in `str.split`. This crate has Python's answers as tables and depends on no other
-//! crate. Beside them stands the one splitter of sentences.
+//! crate. Beside them stand the one splitter of sentences, and nltk's words.
 
 mod sentences;
 mod tables;
+mod treebank;
 
 pub use sentences::{sentence_ends, sentences};
 pub use tables::UNICODE_VERSION;
 use tables::{ALNUM, SPACE};
+pub use treebank::treebank_words;
 
 fn in_table(table: &[(u32, u32)], code: u32) -> bool {
     let after = table.partition_point(|&(first, _)| first <= code);

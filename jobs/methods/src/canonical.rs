@@ -17,7 +17,7 @@ use crate::prompt::{ChatRole, Content, LengthLimit, OverflowRule, PassageForm, P
 use crate::request::{
     Direction, EmbedPayload, EmbedRole, EntailPayload, FilterPayload, GeneratePayload, LabelPayload, LinksPayload,
     PassageId, PassageSet, PassagesPayload, ReadPayload, RequestPayload, RerankPayload, RetrievalRestriction,
-    RetrievePayload, Sampling, SamplingPenalties, ScorePayload, Statistics, TextFormat,
+    RetrievePayload, Sampling, SamplingPenalties, ScorePayload, SpanText, Statistics, TextFormat,
 };
 use serde::Serialize;
 
@@ -237,10 +237,31 @@ impl Canonical for EntailPayload {
 
 impl Canonical for ReadPayload {
     fn write_canonical(&self, out: &mut Vec<u8>) {
-        let Self { question, context, max_answer_tokens, spans } = self;
-        let fields: [(&str, &dyn Canonical); 4] =
-            [("question", question), ("context", context), ("max_answer_tokens", max_answer_tokens), ("spans", spans)];
+        let Self { question, context, max_answer_tokens, spans, markers, span_text } = self;
+        let mut fields: Vec<(&str, &dyn Canonical)> = vec![
+            ("question", question),
+            ("context", context),
+            ("max_answer_tokens", max_answer_tokens),
+            ("spans", spans),
+        ];
+        if !markers.is_empty() {
+            fields.push(("markers", markers));
+        }
+        if *span_text != SpanText::default() {
+            fields.push(("span_text", span_text));
+        }
         write_object(&fields, out);
+    }
+}
+
+impl Canonical for SpanText {
+    fn write_canonical(&self, out: &mut Vec<u8>) {
+        let name = match self {
+            Self::Tokens => "tokens",
+            Self::Words => "words",
+            Self::FinalText => "final_text",
+        };
+        write_unit(name, out);
     }
 }
 
@@ -370,6 +391,9 @@ impl Canonical for PassageForm {
             Self::TitleTwice { between } => write_variant("TitleTwice", &[("between", between)], out),
             Self::Labelled { before, between } => {
                 write_variant("Labelled", &[("before", before), ("between", between)], out);
+            }
+            Self::MarkedSentences { mark, titled } => {
+                write_variant("MarkedSentences", &[("mark", mark), ("titled", titled)], out);
             }
         }
     }

@@ -25,6 +25,7 @@ mod knowledge;
 mod machine;
 mod methods;
 pub mod notation;
+mod okapi;
 pub mod outcome;
 mod passage_lines;
 pub mod prompt;

@@ -11,8 +11,8 @@ pub use parse::NotationError;
 use crate::outcome::{NamedSentence, Outcome, OutcomeNote, OutcomeStatus, RankedPassage};
 use crate::prompt::{Content, LengthLimit, OverflowRule, PassageForm, Prompt};
 use crate::request::{
-    Direction, EmbedRole, PassageId, PassageSet, Request, RequestPayload, Sampling, SamplingPenalties, Statistics,
-    TextFormat,
+    Direction, EmbedRole, PassageId, PassageSet, Request, RequestPayload, Sampling, SamplingPenalties, SpanText,
+    Statistics, TextFormat,
 };
 use crate::response::{Answer, AnswerWork, CallFacts, Failure, Response, RetrievalHit};
 use std::fmt::{Display, Formatter, Result};
@@ -90,6 +90,10 @@ impl Display for Content {
             }
             Content::Passage { passage, form: PassageForm::Labelled { before, between } } => {
                 write!(f, "passage {passage} {}+title+{}+text", QuotedText(before), QuotedText(between))
+            }
+            Content::Passage { passage, form: PassageForm::MarkedSentences { mark, titled } } => {
+                let title = if *titled { "title+\" \"+" } else { "" };
+                write!(f, "passage {passage} {title}sentences behind {}", QuotedText(mark))
             }
             Content::Sentence { passage, sentence } => write!(f, "sentence {passage}.{sentence}"),
         }
@@ -177,7 +181,15 @@ impl Display for RequestPayload {
             RequestPayload::Entail(e) => write!(f, "{} from {}", QuotedText(&e.hypothesis), e.premise),
             RequestPayload::Read(r) => {
                 let (tokens, spans) = (r.max_answer_tokens, r.spans);
-                write!(f, "{} in {} max_answer_tokens={tokens} spans={spans}", QuotedText(&r.question), r.context)
+                write!(f, "{} in {} max_answer_tokens={tokens} spans={spans}", QuotedText(&r.question), r.context)?;
+                if !r.markers.is_empty() {
+                    write!(f, " markers={}", JoinedItems(&quote_texts(&r.markers), ","))?;
+                }
+                match r.span_text {
+                    SpanText::Tokens => Ok(()),
+                    SpanText::Words => f.write_str(" span_text=words"),
+                    SpanText::FinalText => f.write_str(" span_text=final_text"),
+                }
             }
             RequestPayload::Embed(e) => {
                 let role = match e.role {

@@ -99,6 +99,22 @@ pub enum PassageForm {
         /// The text between title and text.
         between: String,
     },
+    /// The title and a space, if `titled`, then the passage's sentences with a space between them, each behind `mark`
+    /// and a space. White space around title and sentences is left out.
+    MarkedSentences {
+        /// The text before each sentence.
+        mark: String,
+        /// Whether the title stands first.
+        titled: bool,
+    },
+}
+
+impl PassageForm {
+    /// Title and sentences as [`Self::MarkedSentences`].
+    pub fn mark_sentences<'a>(mark: &str, title: Option<&str>, sentences: impl IntoIterator<Item = &'a str>) -> String {
+        let sentences = sentences.into_iter().map(|sentence| format!("{mark} {}", sentence.trim()));
+        title.map(|title| title.trim().to_owned()).into_iter().chain(sentences).collect::<Vec<_>>().join(" ")
+    }
 }
 
 /// A length.

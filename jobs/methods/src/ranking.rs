@@ -3,7 +3,7 @@
 use crate::outcome::{PassagePath, RankedPassage};
 use crate::request::PassageId;
 use crate::response::RetrievalHit;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The best `k` hits, each passage once: higher scores first, then smaller ids. A retriever answers in this order, but
 /// rankings do not depend on it.
@@ -40,6 +40,33 @@ pub(crate) fn append_missing(ranked: &mut Vec<RankedPassage>, passages: &[Passag
     ranked.extend(missing.map(|&passage| RankedPassage { passage, score }));
 }
 
+/// The order in which a search met passages, for rankings where that decides between equal scores, as a stable sort of
+/// a Python dict does.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MeetingOrder {
+    places: BTreeMap<PassageId, usize>,
+}
+
+impl MeetingOrder {
+    /// Notes a passage, unless it was met before.
+    pub(crate) fn note(&mut self, passage: PassageId) -> PassageId {
+        let next = self.places.len();
+        self.places.entry(passage).or_insert(next);
+        passage
+    }
+
+    /// The best `k` passages: higher scores first, then those that were met earlier. Passages that were never met come
+    /// last, by their ids.
+    pub(crate) fn ranked(&self, scores: impl IntoIterator<Item = (PassageId, f64)>, k: u32) -> Vec<RankedPassage> {
+        let mut ranked: Vec<RankedPassage> =
+            scores.into_iter().map(|(passage, score)| RankedPassage { passage, score }).collect();
+        let place = |passage: PassageId| (self.places.get(&passage).copied().unwrap_or(usize::MAX), passage);
+        ranked.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| place(a.passage).cmp(&place(b.passage))));
+        ranked.truncate(k as usize);
+        ranked
+    }
+}
+
 /// Passages in ascending order, each once: equal sets make requests with equal keys.
 pub(crate) fn as_set(passages: impl IntoIterator<Item = PassageId>) -> Vec<PassageId> {
     passages.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
@@ -63,6 +90,17 @@ mod tests {
     fn hits_are_in_a_total_order() {
         let ranked = from_hits(vec![hit(5, 1.0), hit(3, 1.0), hit(9, 2.0)], 10);
         assert_eq!(ranked.iter().map(|entry| entry.passage.0).collect::<Vec<_>>(), [9, 3, 5]);
+    }
+
+    #[test]
+    fn equal_scores_go_by_meeting() {
+        let mut met = MeetingOrder::default();
+        for passage in [7, 2, 7, 9] {
+            met.note(PassageId(passage));
+        }
+        let scores = [(1, 0.5), (2, 0.5), (7, 0.5), (9, 1.0), (0, 0.5)];
+        let ranked = met.ranked(scores.map(|(passage, score)| (PassageId(passage), score)), 4);
+        assert_eq!(ranked.iter().map(|entry| entry.passage.0).collect::<Vec<_>>(), [9, 7, 2, 0]);
     }
 
     #[test]

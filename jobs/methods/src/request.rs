@@ -282,7 +282,7 @@ pub struct EntailPayload {
 }
 
 /// Asks an extractive reader for answer spans.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReadPayload {
     /// The question.
     pub question: String,
@@ -292,6 +292,27 @@ pub struct ReadPayload {
     pub max_answer_tokens: u32,
     /// The number of spans, best first.
     pub spans: u32,
+    /// Words of the context, between white space, that are tokens of the model's vocabulary as they are spelled, such
+    /// as `[unused1]`. A model without such a token refuses the request.
+    #[serde(default)]
+    pub markers: Vec<String>,
+    /// The text of a span of tokens.
+    #[serde(default)]
+    pub span_text: SpanText,
+}
+
+/// The text of a span of a reader's tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpanText {
+    /// The characters of the tokens: it may begin or end inside a word.
+    #[default]
+    Tokens,
+    /// The words of the tokens, as the tokenizer parts a text into words: `align_to_words` of transformers' pipeline.
+    Words,
+    /// As the scripts of BERT and MDR (`get_final_text`): the tokens' characters where they are found again in the
+    /// original words, else those words between white space whole.
+    FinalText,
 }
 
 /// Asks for the vector of a text.

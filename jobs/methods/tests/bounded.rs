@@ -68,6 +68,7 @@ fn chosen_configurations() -> Vec<(Box<dyn Method>, usize)> {
         ("random", json!({"from": "candidates"}), 0),
         ("tfidf_bm25", json!({"retriever": "t", "reranker": "b"}), 3),
         ("tfidf_bm25", json!({"retriever": "t", "reranker": "b", "expand": 1, "links_per_passage": 0}), 3),
+        ("tfidf_bm25", json!({"retriever": "t", "link_ranker": "l", "as": "code"}), 3),
         ("alce", json!({"retriever": "s", "reranker": "r", "generator": "g", "variant": "sentences"}), 4),
         ("alce", json!({"retriever": "s", "reranker": "r", "generator": "g", "variant": "summ"}), 13),
         ("alce", json!({"retriever": "s", "reranker": "r", "generator": "g", "entailer": "e", "variant": "rerank"}), 4),

@@ -2,6 +2,7 @@
 //!
 //! The names of fields are stored: a run's record holds its job. Rename a field only with `serde(rename)`.
 
+use super::missing_gold::MissingGold;
 use super::paths::OneOrMany;
 use super::sample::SampleSettings;
 use super::tune::TuneSettings;
@@ -67,6 +68,9 @@ pub struct DatasetEntry {
     /// Evaluates questions drawn at random, or all but those.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draw: Option<SampleSettings>,
+    /// The treatment of questions whose gold is not in the corpus.
+    #[serde(default, skip_serializing_if = "MissingGold::is_refuse")]
+    pub missing_gold: MissingGold,
 }
 
 /// The passages of a job.

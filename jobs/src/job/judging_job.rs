@@ -1,6 +1,7 @@
 //! The job of judges: over the outcomes of a run, in place of a dataset.
 
 use super::file::{CorpusEntry, DatasetEntry, Job, MethodEntry, RunSettings};
+use super::missing_gold::MissingGold;
 use super::paths::OneOrMany;
 use crate::services::ServiceEntry;
 use hopeval_measures::{Profile, Settings};
@@ -36,7 +37,15 @@ impl JudgeFile {
 /// No questions of files: those of a run of judges come from the judged run.
 fn no_dataset() -> DatasetEntry {
     let questions = OneOrMany::default();
-    DatasetEntry { format: None, questions, world: None, gold: None, limit: None, draw: None }
+    DatasetEntry {
+        format: None,
+        questions,
+        world: None,
+        gold: None,
+        limit: None,
+        draw: None,
+        missing_gold: MissingGold::default(),
+    }
 }
 
 impl Job {

@@ -8,6 +8,7 @@ use crate::job::file::{DatasetEntry, Job};
 use crate::prepare::brought::{BroughtRow, RankingsCounts};
 use crate::prepare::corpora::dataset_spec;
 use crate::prepare::draw::SamplePositions;
+use crate::prepare::gold::{gold_passages, leaves_out};
 use crate::prepare::quarantine::QuarantineFile;
 use hopeval_corpus::Corpus;
 use hopeval_datasets::{Format, GoldMatch, GoldPassage, PassageRecord, Question, Questions, RowPolicy};
@@ -112,6 +113,9 @@ pub struct PreparationSummary {
     /// Questions left out because of a draw.
     #[serde(default, skip_serializing_if = "is_none")]
     pub left_out: u64,
+    /// Questions left out because their gold is not in the corpus (`missing_gold`).
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub without_gold: u64,
     /// The format that the first row is of, if it is not of the named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contradiction: Option<Format>,
@@ -206,23 +210,9 @@ impl<'a> QuestionResolver<'a> {
     }
 
     fn find_gold(&self, question: &Question, gold: &GoldPassage) -> Result<Vec<u32>, JobError> {
-        let (found, named) = match self.gold {
-            GoldMatch::Id => {
-                let id = gold.id.as_deref();
-                (id.and_then(|id| self.corpus.by_external_id(id)).into_iter().map(|p| p.0).collect(), gold.id.clone())
-            }
-            GoldMatch::Title => {
-                let title = gold.title.as_deref().unwrap_or_default();
-                (self.corpus.by_title(title).iter().map(|p| p.0).collect(), gold.title.clone())
-            }
-            GoldMatch::TitleAndText => {
-                let (title, text) =
-                    (gold.title.as_deref().unwrap_or_default(), gold.text.as_deref().unwrap_or_default());
-                let found = self.corpus.by_title_and_text(title, text);
-                (found.into_iter().map(|p| p.0).collect::<Vec<u32>>(), gold.title.clone())
-            }
-        };
+        let found = gold_passages(self.corpus, self.gold, gold);
         if found.is_empty() {
+            let named = if self.gold == GoldMatch::Id { gold.id.clone() } else { gold.title.clone() };
             let (found, allowed) = match named {
                 Some(named) => (
                     format!("`{named}` is not in the corpus"),
@@ -297,7 +287,9 @@ pub fn prepare_questions(
     let path = job.dataset.questions.paths().first().cloned().unwrap_or_default();
     let mut questions = DrawnQuestions::open(&job.dataset, quarantine.as_ref())?;
     let format = questions.reader.format();
-    let mut resolver = QuestionResolver::new(corpus, job.gold_by(format), &path, candidates_needed);
+    let gold = job.gold_by(format);
+    let mut resolver = QuestionResolver::new(corpus, gold, &path, candidates_needed);
+    let mut without_gold = 0;
     let mut strata_found = BTreeSet::new();
     let mut index = 0;
     // The limit counts admitted questions, so it is applied after quarantine.
@@ -306,6 +298,10 @@ pub fn prepare_questions(
         let Some(question) = questions.next()? else { break };
         if let Some((path, position)) = questions.reader.row_position() {
             resolver.set_position(path, position.line);
+        }
+        if leaves_out(job.dataset.missing_gold, &question, corpus, gold) {
+            without_gold += 1;
+            continue;
         }
         match (resolver.resolve_row(index, &question), &quarantine) {
             (Ok(row), _) => {
@@ -329,6 +325,7 @@ pub fn prepare_questions(
         format: Some(format),
         strata: std::iter::once(ALL.to_owned()).chain(strata_found).collect(),
         left_out: questions.left_out,
+        without_gold,
         contradiction: questions.reader.contradiction(),
         rankings: Vec::new(),
         unread: questions.reader.unread_fields().keys().cloned().collect(),

@@ -194,6 +194,10 @@ pub fn figures_document(run: &OpenRun, shown: &RunFigures) -> Value {
         "replicates": shown.replicates,
         "cost": cost,
     });
+    // Only runs that leave such questions out have it.
+    if run.resolved.prepared.without_gold > 0 {
+        document["without_gold"] = json!(run.resolved.prepared.without_gold);
+    }
     // Only runs with outcomes of other systems have it.
     let rankings = &run.resolved.prepared.rankings;
     if !rankings.is_empty() {

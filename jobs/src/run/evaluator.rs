@@ -71,6 +71,7 @@ pub struct QuestionGold {
     /// Digest of the gold.
     pub gold_digest: String,
     answers: Vec<String>,
+    question_type: Option<String>,
     gold: GoldGroups,
     facts: Vec<(String, u32)>,
     evidences: Vec<[String; 3]>,
@@ -152,6 +153,7 @@ impl OutcomeEvaluator {
             index: row.index,
             gold_digest: row.gold_digest.clone(),
             answers: row.answers.clone(),
+            question_type: row.kind.clone(),
             gold: GoldGroups { groups: row.gold.clone() },
             facts: details.supporting_facts,
             evidences: details.evidences,
@@ -181,6 +183,7 @@ impl OutcomeEvaluator {
             answer: outcome.answer.as_deref(),
             answers_expected: contents.answers,
             answers: &question.answers,
+            question_type: question.question_type.as_deref(),
             ranked: &outcome.ranked,
             ranking_expected: contents.ranking,
             gold: &question.gold,

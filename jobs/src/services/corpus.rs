@@ -1,6 +1,7 @@
 //! The corpus service of every job: its passages and links. Also writes out passages for models.
 
 use super::fragments::FragmentTexts;
+use super::replies;
 use super::service::{Availability, Service, refuse_kind};
 use crate::cache::ProgressReporter;
 use crate::error::JobError;
@@ -104,5 +105,9 @@ pub(super) fn passage_text<'a>(corpus: &'a Corpus, passage: PassageId, form: &Pa
         PassageForm::TitleAndText { between } => Cow::Owned([title, between, text].concat()),
         PassageForm::TitleTwice { between } => Cow::Owned([title, between, title, between, text].concat()),
         PassageForm::Labelled { before, between } => Cow::Owned([before, title, between, text].concat()),
+        PassageForm::MarkedSentences { mark, titled } => {
+            let read = replies::passage_text(corpus, request::PassageId(passage.0));
+            Cow::Owned(PassageForm::mark_sentences(mark, titled.then_some(title), read.sentence_texts()))
+        }
     }
 }

@@ -231,7 +231,7 @@ mod tests {
     use crate::services::conformance::{Effect, ServiceKind, check_answers, check_kind, settings, tiny_model};
     use hopeval_methods::request::{
         EmbedPayload, EmbedRole, EntailPayload, FilterPayload, GeneratePayload, LabelPayload, ReadPayload,
-        RerankPayload, Sampling, ScorePayload, TextFormat,
+        RerankPayload, Sampling, ScorePayload, SpanText, TextFormat,
     };
     use hopeval_methods::{ChatRole, Content, OverflowRule, Prompt, PromptPart, RequestPayload};
     use std::path::Path;
@@ -321,6 +321,12 @@ mod tests {
             context: prompt("Ghent has 6 bridges."),
             max_answer_tokens: 5,
             spans: 2,
+            ..ReadPayload::default()
+        };
+        let words = |read| ReadPayload { span_text: SpanText::Words, ..read };
+        let marked = |read| {
+            let (markers, context) = (vec!["[SEP]".to_owned()], prompt("yes no [SEP] Ghent has 6 bridges."));
+            ReadPayload { markers, context, span_text: SpanText::FinalText, ..read }
         };
         for (model, more, asks) in [
             ("bert", "", vec![embed("bridges of Ghent"), embed("near Corin")]),
@@ -331,7 +337,7 @@ mod tests {
             ("roberta-rerank", "", vec![RerankPayload { query: "bridges".into(), items: pairs }.into()]),
             ("bert-sequence", "entail_label = \"yes\"", vec![entail.clone().into()]),
             ("t5-v1.1", "entail = \"true_nli\"", vec![entail.into(), score().into()]),
-            ("electra-span", "", vec![read.into()]),
+            ("electra-span", "", vec![read.clone().into(), words(read.clone()).into(), marked(read).into()]),
         ] {
             check_answers(&of_model(model, more, asks, dir.path()));
         }

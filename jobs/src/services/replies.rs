@@ -32,10 +32,12 @@ pub(crate) fn own_response(response: &Response, request: &Request) -> Response {
 /// Fills in the texts of an answer's passages.
 pub fn read_texts(corpus: &Corpus, response: &mut Response) {
     let Ok(answer) = &response.result else { return };
-    let text = |id: Asked| {
-        let passage = PassageId(id.0);
-        let sentences = corpus.sentence_ends(passage).to_vec();
-        PassageText { sentences, ..PassageText::new(id, corpus.title(passage), corpus.text(passage)) }
-    };
-    response.passages = answer.passages().into_iter().map(text).collect();
+    response.passages = answer.passages().into_iter().map(|id| passage_text(corpus, id)).collect();
+}
+
+/// A passage as machines read it.
+pub(super) fn passage_text(corpus: &Corpus, id: Asked) -> PassageText {
+    let passage = PassageId(id.0);
+    let sentences = corpus.sentence_ends(passage).to_vec();
+    PassageText { sentences, ..PassageText::new(id, corpus.title(passage), corpus.text(passage)) }
 }

@@ -21,7 +21,7 @@ mod tests {
             ],
             settings: settings(
                 Effect::Answers,
-                &["fields = \"text\"", "ngrams = 1", "hash_bits = 12", "ties = \"later\""],
+                &["fields = \"text\"", "ngrams = 1", "hash_bits = 12", "ties = \"later\"", "normalisation = \"none\""],
             ),
             ..ServiceKind::default()
         });

@@ -132,7 +132,13 @@ impl Probing {
         let premise = prompt(vec![shown(first)]);
         requests.push(request(EntailPayload { premise: premise.clone(), hypothesis: question() }));
         let context = prompt(vec![PromptPart::text("yes no "), shown(first)]);
-        requests.push(request(ReadPayload { question: question(), context, max_answer_tokens: 5, spans: 2 }));
+        requests.push(request(ReadPayload {
+            question: question(),
+            context,
+            max_answer_tokens: 5,
+            spans: 2,
+            ..ReadPayload::default()
+        }));
         requests.push(request(EmbedPayload { text: Content::Text(question()), role: EmbedRole::Query }));
         let generate = GeneratePayload {
             prompt: premise,

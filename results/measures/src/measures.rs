@@ -153,6 +153,7 @@ measures! {
         format = format::Format,
         fsm_joint = fsm_joint::FsmJoint,
         judged = judged::JudgedAnswers,
+        bridge_answer_recall_at = bridge_answer_recall::BridgeAnswerRecall,
     }
 }
 
@@ -184,7 +185,8 @@ mod tests {
         let error = serde_json::from_str::<Settings>(r#"{"recal_at": [2]}"#).unwrap_err().to_string();
         let allowed = "unknown field `recal_at`, expected one of `profile`, `recall_at`, `precision_at`, `ndcg_at`, \
                        `mrr`, `mrr_at`, `map`, `answer_recall_at`, `answer_hit_at`, `budget_recall_at`, \
-                       `chunk_recall`, `facts`, `migres`, `format`, `fsm_joint`, `judged`";
+                       `chunk_recall`, `facts`, `migres`, `format`, `fsm_joint`, `judged`, \
+                       `bridge_answer_recall_at`";
         assert!(error.starts_with(allowed), "{error}");
     }
 

@@ -12,6 +12,7 @@
 //! | `em_answered`, `f1_answered` | as above, and this outcome is ok and has an answer |
 //! | `recall_frac@k` … `map`, `budget_recall@k`, `chunk_recall` | gold passages, and the configuration ranks |
 //! | `answer_recall@k` | the first gold answer is not yes or no; texts at hand; the configuration ranks |
+//! | `bridge_answer_recall@k` | as `answer_recall@k`, and the question's type is no comparison |
 //! | `answer_hit@k` | gold answers; texts at hand; the configuration ranks |
 //! | `sp_*`, `evidence_*` | gold facts (evidences), and the configuration predicts such |
 //! | `joint_*` | all parts multiplied by the profile's script |
@@ -55,6 +56,8 @@ pub struct OutcomeWithGold<'a> {
     pub answers_expected: bool,
     /// The question's gold answers, aliases included, the canonical one first.
     pub answers: &'a [String],
+    /// The dataset's type of the question, if it has one.
+    pub question_type: Option<&'a str>,
     /// The passages ranked by the method, best first.
     pub ranked: &'a [u32],
     /// Whether the configuration ranks passages.
@@ -372,6 +375,7 @@ mod tests {
             answer,
             answers_expected: true,
             answers: &q.answers,
+            question_type: Some("bridge"),
             ranked,
             ranking_expected: true,
             gold: &q.gold,
@@ -473,6 +477,24 @@ mod tests {
             assert_eq!(value(&set, &OutcomeWithGold { ok: false, ..good }, "format"), Some(0.0));
             let formless = OutcomeWithGold { kept_form: None, predicted_evidences: None, ..good };
             assert_eq!((value(&set, &formless, "format"), value(&set, &formless, "fsm_joint_f1")), (None, None));
+        }
+    }
+
+    #[test]
+    fn comparisons_are_left_out_of_the_paper_s_answer_recall() {
+        let q = question();
+        let settings =
+            Settings { answer_recall_at: vec![3], bridge_answer_recall_at: vec![2, 3], ..Settings::default() };
+        let set = set(&settings, Profile::HotpotQa);
+        let bridge = outcome_of(&q, None, &[0, 1, 2]);
+        assert_eq!(value(&set, &bridge, "bridge_answer_recall@2"), Some(0.0));
+        assert_eq!(value(&set, &bridge, "bridge_answer_recall@3"), Some(1.0));
+        for (question_type, expected) in
+            [(None, Some(1.0)), (Some("comparison"), None), (Some("bridge_comparison"), None)]
+        {
+            let outcome = OutcomeWithGold { question_type, ..bridge };
+            assert_eq!(value(&set, &outcome, "bridge_answer_recall@3"), expected, "{question_type:?}");
+            assert_eq!(value(&set, &outcome, "answer_recall@3"), Some(1.0));
         }
     }
 

@@ -201,6 +201,9 @@ fn run_heading(run: &OpenRun, shown: &RunFigures, stratum: &str) -> String {
     if resolved.prepared.left_out > 0 {
         text.push_str(&format!("; {} questions left out", resolved.prepared.left_out));
     }
+    if resolved.prepared.without_gold > 0 {
+        text.push_str(&format!("; {} questions left out, their gold missing", resolved.prepared.without_gold));
+    }
     if resolved.prepared.missing_candidates > 0 {
         text.push_str(&format!("; {} candidates are not in the corpus", resolved.prepared.missing_candidates));
     }

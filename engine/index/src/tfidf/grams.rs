@@ -1,9 +1,9 @@
 //! DrQA's hashed n-grams.
 //!
-//! Text is normalised to NFD and cut by DrQA's simple tokenizer (`[\p{L}\p{N}\p{M}]+` or a single character of
-//! `[^\p{Z}\p{C}]`). Tokens are lower-cased. An n-gram with a stop word or a token of punctuation only is dropped
-//! (`filter_ngram`, mode `any`); the others, joined by a space, are hashed modulo a power of two. Categories are
-//! Unicode 14's.
+//! Text is normalised to NFD, unless it is taken as written, and cut by DrQA's simple tokenizer
+//! (`[\p{L}\p{N}\p{M}]+` or a single character of `[^\p{Z}\p{C}]`). Tokens are lower-cased. An n-gram with a stop
+//! word or a token of punctuation only is dropped (`filter_ngram`, mode `any`); the others, joined by a space, are
+//! hashed modulo a power of two. Categories are Unicode 14's.
 
 use unicode_normalization::{UnicodeNormalization, is_nfd_quick};
 
@@ -180,16 +180,19 @@ fn is_blank(c: char) -> bool {
     if c.is_ascii() { c <= ' ' || c == '\x7f' } else { in_table(&tables::BLANK, c) }
 }
 
-/// Calls `emit` with four bytes for each n-gram of `text`: its hash modulo 2 to the power `bits`, little-endian.
-pub(crate) fn each_gram(text: &str, ngrams: u8, bits: u8, mut emit: impl FnMut(&[u8])) {
-    let mask = ((1u64 << bits) - 1) as u32;
-    let normal: String;
-    let text = if is_nfd_quick(text.chars()) == unicode_normalization::IsNormalized::Yes {
-        text
+/// Calls `emit` with four bytes for each n-gram of `text` in NFD: its hash modulo 2 to the power `bits`,
+/// little-endian.
+pub(crate) fn each_gram(text: &str, ngrams: u8, bits: u8, emit: impl FnMut(&[u8])) {
+    if is_nfd_quick(text.chars()) == unicode_normalization::IsNormalized::Yes {
+        each_gram_as_written(text, ngrams, bits, emit);
     } else {
-        normal = text.nfd().collect();
-        &normal
-    };
+        each_gram_as_written(&text.nfd().collect::<String>(), ngrams, bits, emit);
+    }
+}
+
+/// As [`each_gram`], of `text` in whatever Unicode form it has.
+pub(crate) fn each_gram_as_written(text: &str, ngrams: u8, bits: u8, mut emit: impl FnMut(&[u8])) {
+    let mask = ((1u64 << bits) - 1) as u32;
     let mut send = |gram: &str| emit(&(murmur::hash(gram.as_bytes()) & mask).to_le_bytes());
     // `pair` holds the previous token, a space, and then this token; empty if the previous token was filtered.
     let (mut word, mut pair) = (String::new(), String::new());
@@ -265,5 +268,15 @@ mod tests {
     fn text_is_decomposed() {
         assert_eq!(hashes("Café"), of(&["cafe\u{301}"]));
         assert_eq!(hashes("Cafe\u{301}"), of(&["cafe\u{301}"]));
+    }
+
+    #[test]
+    fn text_as_written_keeps_its_form() {
+        let mut found = Vec::new();
+        each_gram_as_written("Café", 2, 24, |gram| {
+            found.push(u32::from_le_bytes([gram[0], gram[1], gram[2], gram[3]]))
+        });
+        assert_eq!(found, of(&["café"]));
+        assert_ne!(found, hashes("Café"));
     }
 }

@@ -37,7 +37,8 @@
 //! # Scores
 //! Of a path in a context: the mean (or sum) over the question's tokens of their log-probability at `temperature`, the
 //! divisor of the logits. Of a path: the contexts' scores combined (`ensemble`). See [`likelihood`]. Rankings are total
-//! orders: higher scores first, then smaller passage ids, for paths compared from the first hop.
+//! orders: higher scores first, then by `ties` smaller passage ids, for paths compared from the first hop, or what the
+//! search met first.
 //!
 //! # Failures
 //! A failed retrieval ends in that failure. So does an indeterminate failure of any request, and a service with
@@ -47,13 +48,32 @@
 //! failure in every run are no links. A path refused by the reader in every run is not read; if the reader refuses all
 //! paths, the question fails.
 //!
-//! # Differences of the authors' code
-//! Each difference with an effect on results is a parameter, and the default is the paper: `next_ensemble = "mean"`
-//! (the code combines instructions by `ensemble` at the first hop only), `overflow = "right"` (too long a prompt loses
-//! its instruction), `link_ties = "later"`, `question_mark = true`, `titles = "first_hop"` (an option there),
-//! `demonstration_tokens = 100` (an option there), `question_prefix = " "` for decoders. With token-level ensembles the
-//! code divides by the temperature twice: square it. Not kept: the code's full stop after a truncated text, and its
-//! skipping of empty texts.
+//! # Paper and code
+//! Defaults are the paper's. `as = "code"` takes what only the authors' code has:
+//!
+//! | parameter | the code |
+//! | --- | --- |
+//! | `ensemble`, `next_ensemble` | `mean`: the default of its command line; from the second hop on always |
+//! | `overflow` | `right`: too long a prompt loses its instruction |
+//! | `question_mark` | true: every scored question ends with one |
+//! | `link_ties`, `ties` | `later`, `pool`: the orders of its `argsort` and of its dict |
+//! | `read_form`, `span_text`, `max_answer_tokens` | `mdr`, `final_text`, 31: the reader is MDR's |
+//!
+//! `titles = "first_hop"`, `demonstration_tokens = 100` and `path_order = "inverted"` are options there, and
+//! `question_prefix = " "` is its form for decoders. With token-level ensembles the code divides by the temperature
+//! twice: square it. Some of what the authors ran is no parameter of this method: the links are ranked by a service of
+//! kind `link_tfidf`, named as `link_ranker`; the pool comes from a `tfidf` over the texts alone (`fields = "text"`,
+//! `normalisation = "none"`); answer recall is that of the code with `answer_recall_at` and that of the paper with
+//! `bridge_answer_recall_at`; the questions of its older evaluation are those of `missing_gold =
+//! "leave_out_as_promptrank"`.
+//!
+//! Not kept, with an effect on figures: the code ends a text that was cut at `passage_tokens` with a full stop and a
+//! space, and cuts the first passage of a path twice; it has two spaces before an instruction, which tells with
+//! decoders alone (a whole prompt with `{passages}` can have them); it skips empty texts; its paths may return to their
+//! first passage; its database drops links whose titles are not written exactly as pages', where this corpus folds
+//! titles; MDR's own script weighs its rank head, and by 0.8; and answer recall looks at first
+//! passages as they were cut. Its instructions are in its paper's table A1: `instructions = { file = "ten.json" }`
+//! takes them from a file of yours, a JSON list of texts or of tables of `text` and `position`.
 
 mod beam;
 mod demonstrations;
@@ -92,6 +112,18 @@ impl ConfigurableMethod for PromptRank {
         paper: "PromptRank (Khalifa et al., 2023), sections 2 and 3",
         parameters: documentation::PARAMETERS,
     };
+
+    const AS_CODE: &'static [(&'static str, &'static str)] = &[
+        ("ensemble", "\"mean\""),
+        ("next_ensemble", "\"mean\""),
+        ("overflow", "\"right\""),
+        ("question_mark", "true"),
+        ("link_ties", "\"later\""),
+        ("ties", "\"pool\""),
+        ("read_form", "\"mdr\""),
+        ("span_text", "\"final_text\""),
+        ("max_answer_tokens", "31"),
+    ];
 
     type Parameters = PromptRankParameters;
 

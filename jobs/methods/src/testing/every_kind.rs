@@ -290,7 +290,13 @@ impl EveryKindMachine {
         let requests = vec![
             request_for(FilterPayload { query: self.query.clone(), information }),
             request_for(EntailPayload { premise, hypothesis: self.question.text.clone() }),
-            request_for(ReadPayload { question: self.question.text.clone(), context, max_answer_tokens: 30, spans: 2 }),
+            request_for(ReadPayload {
+                question: self.question.text.clone(),
+                context,
+                max_answer_tokens: 30,
+                spans: 2,
+                ..ReadPayload::default()
+            }),
         ];
         self.ask_round(EveryKindState::Read, requests)
     }

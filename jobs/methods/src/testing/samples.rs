@@ -12,7 +12,7 @@ use crate::prompt::{ChatRole, Content, LengthLimit, OverflowRule, PassageForm, P
 use crate::request::{
     Direction, EmbedPayload, EmbedRole, EntailPayload, FilterPayload, GeneratePayload, LabelPayload, LinksPayload,
     PassageId, PassageSet, PassagesPayload, ReadPayload, Request, RequestPayload, RerankPayload, RetrievalRestriction,
-    RetrievePayload, Sampling, SamplingPenalties, ScorePayload, ServiceName, Statistics, TextFormat,
+    RetrievePayload, Sampling, SamplingPenalties, ScorePayload, ServiceName, SpanText, Statistics, TextFormat,
 };
 
 /// Every character with an escape in JSON, or with different treatment by writers of JSON.
@@ -168,8 +168,10 @@ fn scores() -> Vec<(String, RequestPayload)> {
     samples.extend(named_samples(parts().into_iter().map(|(name, part)| (format!("part-{name}"), of_part(part)))));
     let group = OverflowRule::DropParts { first: 0, count: 2 };
     let spaced = Some(LengthLimit::SpacedWords(350));
+    let marked = PassageForm::MarkedSentences { mark: "[x]".to_owned(), titled: true };
     samples.extend(named_samples([
         ("part-fragment", of_part(PromptPart { content: fragment(), ..PromptPart::text("") })),
+        ("part-passage-marked-sentences", of_part(PromptPart::passage(PassageId(12), marked, None))),
         ("part-truncate-spaced-words", of_part(PromptPart { truncate: spaced, ..PromptPart::text("t") })),
         ("drop-parts", score(Prompt { overflow: vec![group], ..empty_prompt() }, Prompt::text("t"))),
         ("count-parts", score(Prompt { count_parts: true, ..Prompt::text("t") }, Prompt::text("t"))),
@@ -225,11 +227,16 @@ fn readings() -> Vec<(String, RequestPayload)> {
         context,
         max_answer_tokens: 30,
         spans: 1,
+        ..ReadPayload::default()
     };
+    let markers = vec!["[SEP]".to_owned(), TEXT.to_owned()];
     named_samples([
         ("plain", read("who?", Prompt::text("a"))),
         ("whole", ReadPayload { max_answer_tokens: u32::MAX, spans: 5, ..read(TEXT, whole_prompt()) }),
         ("empty", ReadPayload { max_answer_tokens: 0, spans: 0, ..read("", empty_prompt()) }),
+        ("markers", ReadPayload { markers, ..read("who?", Prompt::text("a")) }),
+        ("words", ReadPayload { span_text: SpanText::Words, ..read("who?", Prompt::text("a")) }),
+        ("final-text", ReadPayload { span_text: SpanText::FinalText, ..read("who?", Prompt::text("a")) }),
     ])
 }
 

@@ -248,7 +248,9 @@ impl ScriptedServices {
             // Like passages, fragments have made-up texts.
             Content::Fragment(digest) => format!("Fragment {digest:?} shows how it is done."),
             Content::Passage { passage, form } => {
-                let PassageText { title, text, .. } = self.passage_text(*passage);
+                let read = self.passage_text(*passage);
+                let sentences: Vec<String> = read.sentence_texts().into_iter().map(str::to_owned).collect();
+                let PassageText { title, text, .. } = read;
                 match form {
                     PassageForm::Text => text,
                     PassageForm::TitleAndText { between } => [title, between.clone(), text].concat(),
@@ -257,6 +259,10 @@ impl ScriptedServices {
                     }
                     PassageForm::Labelled { before, between } => {
                         [before.clone(), title, between.clone(), text].concat()
+                    }
+                    PassageForm::MarkedSentences { mark, titled } => {
+                        let title = titled.then_some(title.as_str());
+                        PassageForm::mark_sentences(mark, title, sentences.iter().map(String::as_str))
                     }
                 }
             }

@@ -60,7 +60,18 @@ impl Model {
 
     /// The tokens of a pair, with the range of the first text.
     pub(super) fn encode_pair(&self, first: &str, second: &str) -> Result<EncodedPair, Failure> {
-        let encoded = self.tokenizer.encode_pair(first, second).map_err(|error| tokenizer_failure(&error))?;
+        self.encode_marked_pair(first, second, &[])
+    }
+
+    /// As [`Self::encode_pair`]; words of the second text that are `markers` are tokens of the vocabulary.
+    pub(super) fn encode_marked_pair(
+        &self,
+        first: &str,
+        second: &str,
+        markers: &[String],
+    ) -> Result<EncodedPair, Failure> {
+        let encoded = self.tokenizer.encode_marked_pair(first, second, markers);
+        let encoded = encoded.map_err(|error| tokenizer_failure(&error))?;
         let alone = self.tokenizer.ids(first, false).map_err(|error| tokenizer_failure(&error))?;
         // The first text's tokens stand before the second's, behind special ones.
         let end = if encoded.second.is_empty() { encoded.ids.len() } else { encoded.second.start };
@@ -141,7 +152,13 @@ mod tests {
         let at = first + 2;
         EncodedPair {
             first: 1..first + 1,
-            encoded: TokenisedText { offsets: vec![(0, 0); ids.len()], ids, type_ids, second: at..at + second },
+            encoded: TokenisedText {
+                offsets: vec![(0, 0); ids.len()],
+                words: vec![(0, 0); ids.len()],
+                ids,
+                type_ids,
+                second: at..at + second,
+            },
         }
     }
 

@@ -1,19 +1,23 @@
 //! `Read`: answer spans by an extractive reader (Devlin et al. 2019, section 4.2; with a rank head as in MDR).
+//!
+//! The reader's best tokens may begin or end inside a word: [`SpanText`] says how they become the text of an answer.
 
 use super::model::{Model, PreparedRequest, encoded_answer};
 use hopeval_corpus::Corpus;
 use hopeval_lm::request as engine;
-use hopeval_methods::request::ReadPayload;
+use hopeval_lm::tokenise::Tokenizer;
+use hopeval_methods::request::{ReadPayload, SpanText};
 use hopeval_methods::response::AnswerSpan;
 use hopeval_methods::{Answer, Failure, PromptReport};
 use std::ops::Range;
+use std::sync::Arc;
 
 impl Model {
     /// Question and context as one sequence; the question is cut to its limit, then the context to the remaining room.
     pub(super) fn read(&self, corpus: &Corpus, asked: &ReadPayload) -> Result<PreparedRequest, Failure> {
         let context = self.assemble_prompt(corpus, &asked.context, None, false)?;
         let text = ContextText::from_parts(context.texts);
-        let pair = self.encode_pair(&asked.question, &text.whole)?;
+        let pair = self.encode_marked_pair(&asked.question, &text.whole, &asked.markers)?;
         let question = pair.first.len().min(self.settings.question_tokens);
         let room = self.length_limit(self.settings.read_tokens).saturating_sub(pair.special() + question);
         let second = pair.encoded.second.len().min(room);
@@ -21,8 +25,18 @@ impl Model {
         let of = |values: &[u32]| kept.iter().filter_map(|&at| values.get(at).copied()).collect::<Vec<_>>();
         let start = pair.encoded.second.start.saturating_sub(pair.first.len() - question);
         let allowed = start..start + second;
-        let offsets: Vec<_> =
-            pair.encoded.second.clone().take(second).map(|at| text.bytes(pair.encoded.offsets[at])).collect();
+        let tokens: Vec<ContextToken> = pair
+            .encoded
+            .second
+            .clone()
+            .take(second)
+            .map(|at| ContextToken {
+                id: pair.encoded.ids[at],
+                bytes: text.bytes(pair.encoded.offsets[at]),
+                word: text.bytes(pair.encoded.words[at]),
+            })
+            .collect();
+        let (tokenizer, span_text) = (Arc::clone(&self.tokenizer), asked.span_text);
         let request = engine::EncodeRequest {
             ids: of(&pair.encoded.ids).into(),
             type_ids: self.type_ids(of(&pair.encoded.type_ids)),
@@ -39,8 +53,14 @@ impl Model {
         Ok(PreparedRequest::single_request(engine::Request::Encode(request), Some(report), move |answer| {
             let found = encoded_answer(answer);
             let best = best_spans(&found.start_logits[allowed.clone()], &found.end_logits[allowed], length, count);
-            let span = |(tokens, score): (Range<usize>, f32)| {
-                let bytes = offsets[tokens.start].start..offsets[tokens.end - 1].end;
+            let span = |(range, score): (Range<usize>, f32)| {
+                let read = &tokens[range];
+                let (first, last) = (&read[0], &read[read.len() - 1]);
+                let bytes = match span_text {
+                    SpanText::Tokens => first.bytes.start..last.bytes.end,
+                    SpanText::Words => first.word.start..last.word.end,
+                    SpanText::FinalText => return text.final_span(read, &tokenizer, score, found.rank),
+                };
                 text.span(bytes, score, found.rank)
             };
             Ok(Answer::Read(best.into_iter().map(span).collect()))
@@ -59,6 +79,15 @@ fn best_spans(start: &[f32], end: &[f32], length: usize, count: usize) -> Vec<(R
     scored.sort_by(|a, b| b.1.total_cmp(&a.1));
     scored.truncate(count);
     scored
+}
+
+/// A token of a context.
+struct ContextToken {
+    id: u32,
+    /// Its bytes in the context.
+    bytes: Range<usize>,
+    /// The bytes of its word.
+    word: Range<usize>,
 }
 
 /// The text of a context, with the ends of its parts.
@@ -98,6 +127,23 @@ impl ContextText {
     pub(super) fn note_lost_tokens(&self, report: &mut PromptReport, tokens: &[(usize, usize)]) {
         let last = self.ends.len().saturating_sub(1);
         tokens.iter().for_each(|&token| report.add_lost_tokens(self.part(self.bytes(token).start).min(last), 1));
+    }
+
+    /// The answer span of tokens by BERT's `get_final_text`, over the words between white space that they are of. Its
+    /// place is told where the context has single spaces between these words.
+    fn final_span(&self, tokens: &[ContextToken], tokenizer: &Tokenizer, score: f32, rank: Option<f32>) -> AnswerSpan {
+        let (first, last) = (tokens[0].bytes.start, tokens[tokens.len() - 1].bytes.end);
+        let begin = self.whole[..first]
+            .rfind(char::is_whitespace)
+            .map_or(0, |at| at + self.whole[at..].chars().next().map_or(0, char::len_utf8));
+        let end = self.whole[last..].find(char::is_whitespace).map_or(self.whole.len(), |at| last + at);
+        let original = self.whole[begin..end].split_whitespace().collect::<Vec<_>>().join(" ");
+        let ids: Vec<u32> = tokens.iter().map(|token| token.id).collect();
+        let text = tokenizer.final_text(&ids, &original);
+        match self.whole[begin..end].find(&*text) {
+            Some(at) => self.span(begin + at..begin + at + text.len(), score, rank),
+            None => AnswerSpan { text, score: f64::from(score), rank: rank.map(f64::from), at: None },
+        }
     }
 
     /// The answer span in a range of bytes, without white space at its ends.

@@ -4,7 +4,7 @@ use crate::passage_lines::ChunkForm;
 use crate::prompt::PassageForm;
 use crate::registry::ParameterInfo;
 use crate::reply_prompt::JsonRule;
-use crate::request::ServiceName;
+use crate::request::{ServiceName, SpanText};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -51,6 +51,8 @@ pub(crate) struct EfficientRagParameters {
     pub(super) yes_no: bool,
     #[serde(default = "default_max_answer_tokens")]
     pub(super) max_answer_tokens: u32,
+    #[serde(default)]
+    pub(super) span_text: SpanText,
     #[serde(default)]
     pub(super) prompt: Option<String>,
     #[serde(default = "default_max_tokens")]
@@ -273,6 +275,13 @@ pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
         values: "integer, at least 1",
         default: Some("30"),
         documentation: "Longest span of the extractive reader.",
+    },
+    ParameterInfo {
+        name: "span_text",
+        values: "\"tokens\", \"words\" or \"final_text\"",
+        default: Some("\"tokens\""),
+        documentation: "Whether an answer is its tokens' characters, their whole words, or what MDR's script makes of \
+                        them.",
     },
     ParameterInfo {
         name: "prompt",

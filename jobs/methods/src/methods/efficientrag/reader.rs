@@ -73,7 +73,14 @@ fn read_payload(parameters: &EfficientRagParameters, question: &str, passages: &
     let knowledge = passage_parts(&mut parts, parameters, passages, " ");
     let context =
         Prompt { parts, budget: parameters.context_tokens, overflow: cut_last_first(knowledge), ..Prompt::default() };
-    ReadPayload { question: question.to_owned(), context, max_answer_tokens: parameters.max_answer_tokens, spans: 1 }
+    ReadPayload {
+        question: question.to_owned(),
+        context,
+        max_answer_tokens: parameters.max_answer_tokens,
+        spans: 1,
+        span_text: parameters.span_text,
+        ..ReadPayload::default()
+    }
 }
 
 fn generate_payload(settings: &EfficientRagSettings, question: &str, passages: &[PassageId]) -> GeneratePayload {

@@ -1,13 +1,13 @@
 //! The machine: a beam search over paths, in the states of the table in [`super`].
 
-use super::parameters::{LinkTies, PromptRankParameters, RerankUnit};
+use super::parameters::{LinkTies, PromptRankParameters, RerankUnit, TieOrder};
 use super::{PromptRankSettings, documents, likelihood, prompting, reading};
 use crate::machine::{Machine, MachineStep};
 use crate::outcome::{Outcome, PassagePath};
-use crate::ranking;
+use crate::ranking::{self, MeetingOrder};
 use crate::request::{LinksPayload, PassageId, Request, RetrievePayload, Statistics};
 use crate::response::{Failure, FailureKind, Response, RetrievalHit};
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -27,6 +27,8 @@ pub(super) struct PromptRankMachine {
     scores: BTreeMap<PathPassages, Option<f64>>,
     /// Links of a passage, most similar to the question first.
     links: BTreeMap<PassageId, PathPassages>,
+    /// The documents in the order of `ties = "pool"`; empty for other orders.
+    met: MeetingOrder,
     /// All paths with a score.
     paths: Vec<PassagePath>,
     /// The paths of the last hop, best first; during expansion, the best of them.
@@ -78,6 +80,7 @@ impl PromptRankMachine {
             pool: Vec::new(),
             scores: BTreeMap::new(),
             links: BTreeMap::new(),
+            met: MeetingOrder::default(),
             paths: Vec::new(),
             beam: Vec::new(),
             hops: 0,
@@ -177,7 +180,8 @@ impl PromptRankMachine {
         self.hops += 1;
         let path = |passages: PathPassages| self.path_score(&passages).map(|score| PassagePath { passages, score });
         self.beam = paths.into_iter().filter_map(path).collect();
-        best_first(&mut self.beam);
+        self.note_meetings();
+        best_first(&mut self.beam, self.settings.parameters.ties);
         self.paths.extend(self.beam.iter().cloned());
         match self.refused.take() {
             Some(refused) if self.paths.is_empty() => Err(refused),
@@ -185,6 +189,23 @@ impl PromptRankMachine {
                 self.refused = refused;
                 self.expand_paths()
             }
+        }
+    }
+
+    /// Notes the order of the documents of this hop, whose paths are in the order of their requests: the pool's, then
+    /// behind each expanded path its new documents, the better first. The authors' dict of scores grows in this order.
+    fn note_meetings(&mut self) {
+        if self.settings.parameters.ties != TieOrder::Pool {
+            return;
+        }
+        if self.hops == 1 {
+            self.pool.iter().for_each(|&passage| _ = self.met.note(passage));
+        }
+        let parent = |path: &PassagePath| path.passages.split_last().map(|(_, parents)| parents.to_vec());
+        let mut beam = self.beam.clone();
+        for expansion in beam.chunk_by_mut(|a, b| self.hops > 1 && parent(a) == parent(b)) {
+            best_first(expansion, TieOrder::Pool);
+            expansion.iter().filter_map(|path| path.passages.last()).for_each(|&passage| _ = self.met.note(passage));
         }
     }
 
@@ -278,8 +299,8 @@ impl PromptRankMachine {
 
     /// Puts all paths in order, and asks the reader, if there is one.
     fn finish_search(&mut self) -> MachineStep {
-        best_first(&mut self.paths);
         let parameters = &self.settings.parameters;
+        best_first(&mut self.paths, parameters.ties);
         let Some(reader) = parameters.reader.as_ref().filter(|_| !self.paths.is_empty()) else {
             return MachineStep::Done(self.final_outcome(None));
         };
@@ -300,12 +321,12 @@ impl PromptRankMachine {
     fn final_outcome(&mut self, answer: Option<String>) -> Outcome {
         let parameters = &self.settings.parameters;
         let mut ranked = match parameters.rerank {
-            RerankUnit::Path => documents::ranked_documents(&self.paths, parameters.document_score),
+            RerankUnit::Path => documents::ranked_documents(&self.paths, parameters.document_score, &self.met),
             RerankUnit::Passage => {
                 let alone = self.scores.iter().filter_map(|(passages, score)| {
                     score.map(|score| PassagePath { passages: passages.clone(), score })
                 });
-                documents::ranked_documents(&alone.collect::<Vec<_>>(), parameters.document_score)
+                documents::ranked_documents(&alone.collect::<Vec<_>>(), parameters.document_score, &self.met)
             }
         };
         ranking::append_missing(&mut ranked, &self.pool);
@@ -335,8 +356,14 @@ fn order_links(links: &[PassageId], hits: Vec<RetrievalHit>, parameters: &Prompt
     ordered
 }
 
-fn best_first(paths: &mut [PassagePath]) {
-    paths.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.passages.cmp(&b.passages)));
+/// Puts the better paths first. The sort is stable: `pool` keeps the order of equally good ones.
+fn best_first(paths: &mut [PassagePath], ties: TieOrder) {
+    paths.sort_by(|a, b| {
+        b.score.total_cmp(&a.score).then_with(|| match ties {
+            TieOrder::SmallerId => a.passages.cmp(&b.passages),
+            TieOrder::Pool => Ordering::Equal,
+        })
+    });
 }
 
 /// Checks that every request of the round has a response.

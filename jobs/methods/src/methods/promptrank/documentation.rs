@@ -200,6 +200,13 @@ pub(super) const PARAMETERS: &[ParameterInfo] = &[
         documentation: "How the scores of the paths that a document is on make its own (appendix B).",
     },
     ParameterInfo {
+        name: "ties",
+        values: "\"smaller_id\" or \"pool\"",
+        default: Some("\"smaller_id\""),
+        documentation: "Which of equally good documents and paths comes first; the code has the pool's order, then the \
+                        search's.",
+    },
+    ParameterInfo {
         name: "reader",
         values: "name of a service that reads, or nothing for no answer",
         default: Some("null"),
@@ -218,6 +225,12 @@ pub(super) const PARAMETERS: &[ParameterInfo] = &[
         documentation: "Whether the reader sees titles.",
     },
     ParameterInfo {
+        name: "read_form",
+        values: "\"plain\" or \"mdr\"",
+        default: Some("\"plain\""),
+        documentation: "Form of what is read: with single spaces, or with the marks that MDR's weights know.",
+    },
+    ParameterInfo {
         name: "yes_no",
         values: "true or false",
         default: Some("true"),
@@ -228,6 +241,13 @@ pub(super) const PARAMETERS: &[ParameterInfo] = &[
         values: "integer, at least 1",
         default: Some("30"),
         documentation: "Longest answer, in tokens.",
+    },
+    ParameterInfo {
+        name: "span_text",
+        values: "\"tokens\", \"words\" or \"final_text\"",
+        default: Some("\"tokens\""),
+        documentation: "Whether an answer is its tokens' characters, their whole words, or what MDR's script makes of \
+                        them.",
     },
     ParameterInfo {
         name: "lambda",

@@ -3,16 +3,18 @@
 use super::likelihood::mean;
 use super::parameters::DocumentScore;
 use crate::outcome::{PassagePath, RankedPassage};
+use crate::ranking::MeetingOrder;
 use crate::request::PassageId;
 use std::collections::BTreeMap;
 
-/// Every document on a path, best first; of equally good ones the smaller id.
+/// Every document on a path, best first; of equally good ones the one that was `met` first, else the smaller id.
 ///
 /// `longest` takes the best of a document's longest paths. The other rules take all its paths, with the path of it
 /// alone among them.
 pub(super) fn ranked_documents<'a>(
     paths: impl IntoIterator<Item = &'a PassagePath>,
     rule: DocumentScore,
+    met: &MeetingOrder,
 ) -> Vec<RankedPassage> {
     let mut on: BTreeMap<PassageId, Vec<&PassagePath>> = BTreeMap::new();
     for path in paths {
@@ -20,10 +22,7 @@ pub(super) fn ranked_documents<'a>(
             on.entry(passage).or_default().push(path);
         }
     }
-    let scored = on.into_iter().map(|(passage, paths)| RankedPassage { passage, score: document_score(&paths, rule) });
-    let mut ranked: Vec<RankedPassage> = scored.collect();
-    ranked.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.passage.cmp(&b.passage)));
-    ranked
+    met.ranked(on.into_iter().map(|(passage, paths)| (passage, document_score(&paths, rule))), u32::MAX)
 }
 
 fn document_score(paths: &[&PassagePath], rule: DocumentScore) -> f64 {
@@ -52,7 +51,11 @@ mod tests {
     fn the_example_of_the_appendix() {
         // A; A -> B; A -> B -> C, and another way to B.
         let paths = [path(&[1], -4.0), path(&[1, 2], -1.0), path(&[1, 2, 3], -2.0), path(&[5, 4, 2], -3.0)];
-        let of = |rule| ranked_documents(&paths, rule).iter().map(|r| (r.passage.0, r.score)).collect::<Vec<_>>();
+        let mut met = MeetingOrder::default();
+        let of = |rule| {
+            let ranked = ranked_documents(&paths, rule, &MeetingOrder::default());
+            ranked.iter().map(|r| (r.passage.0, r.score)).collect::<Vec<_>>()
+        };
         assert_eq!(of(DocumentScore::Max), [(1, -1.0), (2, -1.0), (3, -2.0), (4, -3.0), (5, -3.0)]);
         assert_eq!(of(DocumentScore::Min), [(3, -2.0), (2, -3.0), (4, -3.0), (5, -3.0), (1, -4.0)]);
         assert_eq!(of(DocumentScore::Longest), [(1, -2.0), (2, -2.0), (3, -2.0), (4, -3.0), (5, -3.0)]);
@@ -60,5 +63,10 @@ mod tests {
         assert_eq!(means[0], (2, -2.0));
         assert_eq!(means[2].0, 1);
         assert!((means[2].1 + 7.0 / 3.0).abs() < 1e-12);
+        for passage in [5, 2, 1] {
+            met.note(PassageId(passage));
+        }
+        let ranked = ranked_documents(&paths, DocumentScore::Max, &met);
+        assert_eq!(ranked.iter().map(|r| r.passage.0).collect::<Vec<_>>(), [2, 1, 3, 5, 4]);
     }
 }

@@ -6,7 +6,7 @@ use super::demonstrations::Demonstrations;
 use super::instructions::{InstructionPosition, Instructions};
 use crate::machine::MethodError;
 use crate::registry::at_least_one;
-use crate::request::{Direction, ServiceName};
+use crate::request::{Direction, ServiceName, SpanText};
 use serde::{Deserialize, Serialize};
 
 /// The parameters of a job, with every default filled in.
@@ -76,15 +76,21 @@ pub(crate) struct PromptRankParameters {
     #[serde(default)]
     pub(super) document_score: DocumentScore,
     #[serde(default)]
+    pub(super) ties: TieOrder,
+    #[serde(default)]
     pub(super) reader: Option<ServiceName>,
     #[serde(default = "default_read_paths")]
     pub(super) read_paths: u32,
     #[serde(default = "yes")]
     pub(super) read_titles: bool,
+    #[serde(default)]
+    pub(super) read_form: ReadForm,
     #[serde(default = "yes")]
     pub(super) yes_no: bool,
     #[serde(default = "default_max_answer_tokens")]
     pub(super) max_answer_tokens: u32,
+    #[serde(default)]
+    pub(super) span_text: SpanText,
     #[serde(default = "default_lambda")]
     pub(super) lambda: f64,
     #[serde(default)]
@@ -176,6 +182,27 @@ pub(super) enum DocumentScore {
     Mean,
     Min,
     Longest,
+}
+
+/// The order of equally good paths, and of equally good documents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum TieOrder {
+    #[default]
+    SmallerId,
+    /// The retriever's order of the pool, then the order in which the search met them.
+    Pool,
+}
+
+/// The form of what the reader reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ReadForm {
+    /// Titles and texts with spaces between them.
+    #[default]
+    Plain,
+    /// With MDR's separators and marks of sentences.
+    Mdr,
 }
 
 /// The score weighed by lambda against the span's score.
@@ -379,6 +406,24 @@ mod tests {
         assert_eq!(resolved["instructions"].as_array().map(Vec::len), Some(5));
         let again = resolve_parameters(KIND, &resolved, &MethodSetting::of_corpus(10)).unwrap();
         assert_eq!(again, resolved);
+    }
+
+    #[test]
+    fn as_the_code_does_is_a_set_of_parameters() {
+        let resolved = |more: Value| {
+            let mut all = json!({"retriever": "t", "scorer": "lm"});
+            all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            resolve_parameters(KIND, &all, &MethodSetting::of_corpus(10)).unwrap()
+        };
+        let names = ["ensemble", "next_ensemble", "overflow", "question_mark", "link_ties", "ties", "read_form"];
+        let of = |parameters: &Value| names.map(|name| parameters[name].clone()).to_vec();
+        let code = resolved(json!({"as": "code"}));
+        let expected = json!(["mean", "mean", "right", true, "later", "pool", "mdr"]);
+        assert_eq!(json!(of(&code)), expected);
+        assert_eq!((&code["span_text"], &code["max_answer_tokens"]), (&json!("final_text"), &json!(31)));
+        assert_eq!(resolved(json!({"as": "paper"})), resolved(json!({})));
+        assert_eq!(resolved(json!({"as": "code", "ensemble": "max"}))["ensemble"], json!("max"));
+        assert!(code.get("as").is_none(), "records show what it stands for");
     }
 
     #[test]

@@ -4,33 +4,54 @@
 //! has the reader's rank head in the path's place (`lambda_on = "rank"`; Xiong et al., 2021). A context is "yes no" and
 //! the path's passages, so both words can be a span. Its service cuts it to the reader's limit (512 tokens, 64 of the
 //! question in the paper).
+//!
+//! The weights of MDR know one form of context (`read_form = "mdr"`; `qa_dataset.py`, `prepare`), in which `[SEP]` and
+//! `[unused1]` are single tokens, and questions have no question mark at their end:
+//!
+//! ```text
+//! yes no [SEP] TITLE [unused1] SENTENCE [unused1] SENTENCE [SEP] TITLE [unused1] SENTENCE
+//! ```
 
 use super::likelihood::nonsense_failure;
-use super::parameters::{LambdaTarget, PromptRankParameters};
+use super::parameters::{LambdaTarget, PromptRankParameters, ReadForm};
 use crate::outcome::PassagePath;
 use crate::prompt::{PassageForm, Prompt, PromptPart};
 use crate::request::ReadPayload;
 use crate::response::{AnswerSpan, Failure, Response};
 
+/// MDR's tokens between the parts of a context, and before each sentence.
+const SEPARATOR: &str = "[SEP]";
+const SENTENCE_MARK: &str = "[unused1]";
+
 /// Requests the best span in a path.
 pub(super) fn read_payload(parameters: &PromptRankParameters, question: &str, path: &PassagePath) -> ReadPayload {
-    let form =
-        if parameters.read_titles { PassageForm::TitleAndText { between: " ".to_owned() } } else { PassageForm::Text };
+    let marked = parameters.read_form == ReadForm::Mdr;
+    let titled = parameters.read_titles;
+    let form = match parameters.read_form {
+        ReadForm::Mdr => PassageForm::MarkedSentences { mark: SENTENCE_MARK.to_owned(), titled },
+        ReadForm::Plain if titled => PassageForm::TitleAndText { between: " ".to_owned() },
+        ReadForm::Plain => PassageForm::Text,
+    };
+    let between = if marked { format!(" {SEPARATOR} ") } else { " ".to_owned() };
     let mut parts = Vec::new();
     if parameters.yes_no {
-        parts.push(PromptPart::text("yes no "));
+        parts.push(PromptPart::text(format!("yes no{between}")));
     }
     for (position, &passage) in path.passages.iter().enumerate() {
         if position > 0 {
-            parts.push(PromptPart::text(" "));
+            parts.push(PromptPart::text(&*between));
         }
         parts.push(PromptPart::passage(passage, form.clone(), None));
     }
+    let question = if marked { question.strip_suffix('?').unwrap_or(question) } else { question };
+    let markers = if marked { vec![SEPARATOR.to_owned(), SENTENCE_MARK.to_owned()] } else { Vec::new() };
     ReadPayload {
         question: question.to_owned(),
         context: Prompt { parts, ..Prompt::default() },
         max_answer_tokens: parameters.max_answer_tokens,
         spans: 1,
+        markers,
+        span_text: parameters.span_text,
     }
 }
 
