@@ -62,7 +62,8 @@ reranker = "bm25"
 [method.random]
 kind = "random"
 k = 100
-replicates = 3
+[method.random.replicates]
+draw = [0, 1, 2]
 [measures]
 recall_at = [2, 5, 10]
 ndcg_at = [10]

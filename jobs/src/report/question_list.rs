@@ -84,7 +84,7 @@ pub struct QuestionSide {
     pub ranked: usize,
 }
 
-/// Lists at most `limit` questions. Without a `measure`, the compared one is EM, or for retrievers `recall_all@k` of the
+/// Lists at most `limit` questions. Without a `measure`, EM is compared, or for retrievers `recall_all@k` of the
 /// largest k.
 ///
 /// # Errors
