@@ -387,7 +387,7 @@ def fault_stall(place, aim):
         sent = generation.send(victim, signal.SIGSTOP)
         row["phase"] = place.phase(place.state(), before)
     begun = time.monotonic()
-    code = generation.wait(min(place.deadline, STALL_LIMIT + place.mesh_deadline))
+    code = generation.wait(STALL_LIMIT + place.mesh_deadline)
     met = sent and code != 0
     row |= {"code": code, "signals": int(met), "noticed_s": round(time.monotonic() - begun, 1)}
     return check_code(row, generation, code, [0, RESUMABLE])
