@@ -39,6 +39,7 @@ use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand, value_parser
 use hopeval_cluster::mesh::MeshError;
 use hopeval_jobs::JobError;
 use hopeval_jobs::report::export::ExportError;
+use hopeval_public_files::FetchError;
 use hopeval_results::StoreError;
 use options::{PlaceArguments, thread_count};
 use std::path::PathBuf;
@@ -92,7 +93,7 @@ enum HopevalCommand {
     Gold(gold::GoldCommand),
     /// Scores predictions as the official scripts do.
     Score(score::ScoreArguments),
-    /// Datasets.
+    /// Datasets: their content; public ones, fetched and verified.
     #[command(subcommand)]
     Data(data::DataCommand),
     /// Corpora.
@@ -201,6 +202,7 @@ pub(crate) fn is_transient(error: &anyhow::Error) -> bool {
         cause.downcast_ref::<MeshError>().is_some_and(MeshError::may_pass)
             || cause.downcast_ref::<JobError>().is_some_and(JobError::is_transient)
             || cause.downcast_ref::<ExportError>().is_some_and(ExportError::is_transient)
+            || cause.downcast_ref::<FetchError>().is_some_and(FetchError::may_pass)
             || hopeval_results::store_error(cause).is_some_and(StoreError::may_pass)
     })
 }
