@@ -1,4 +1,4 @@
-//! Reports on runs: final tables, live figures, plans, costs, comparisons, exports.
+//! Reports on runs: final tables, live figures, plans, costs, comparisons, published figures, exports.
 
 pub mod accounting;
 pub mod agreement;
@@ -16,6 +16,7 @@ pub mod plan;
 pub mod probe;
 pub mod publish;
 pub mod replicates;
+pub mod reproduce;
 pub mod requests;
 pub mod show;
 pub mod tables;

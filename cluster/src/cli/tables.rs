@@ -9,6 +9,7 @@ pub(super) mod incurred;
 pub(super) mod measures;
 pub(super) mod probe;
 pub(super) mod replicates;
+pub(super) mod reproduced;
 pub(super) mod requests;
 pub(super) mod selection;
 
