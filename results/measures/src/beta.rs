@@ -8,7 +8,7 @@ const PRECISION: f64 = 1e-16;
 const MOST_FACTORS: u32 = 100_000;
 
 /// I_x(a, b), for `a` and `b` above 0 and `x` of 0 to 1: the continued fraction 8.17.22 of the NIST Handbook of
-/// Mathematical Functions, evaluated by Lentz's method (1976). The relative error is below 1e-10 for `a` and `b` up to
+/// Mathematical Functions, evaluated by Lentz's method (1976). The relative error is below 1e-9 for `a` and `b` up to
 /// 100,000.
 pub(crate) fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {
@@ -64,7 +64,7 @@ mod tests {
     fn values_are_scipy_s() {
         for (x, a, b, wanted) in BETA {
             let found = incomplete_beta(x, a, b);
-            assert!((found / wanted - 1.0).abs() < 1e-10, "I_{x}({a}, {b}): {found} {wanted}");
+            assert!((found / wanted - 1.0).abs() < 1e-9, "I_{x}({a}, {b}): {found} {wanted}");
         }
         assert_eq!((incomplete_beta(0.0, 2.0, 3.0), incomplete_beta(1.0, 2.0, 3.0)), (0.0, 1.0));
     }
