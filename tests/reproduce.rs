@@ -121,11 +121,11 @@ fn differences_are_told_where_all_conditions_match() {
     };
     let promptrank = format!("{links},scorer=hopeval:scorer,{digest},");
     let rows = [
-        row("A", 40.0, "20", "300", "tfidf,recall_all@2") + ",-,-,-,",
-        row("B", 30.0, "20", "300", "t5_xl,recall_all@2") + "," + &promptrank,
-        row("C", 40.0, "20", "301", "tfidf,recall_all@2") + ",-,-,-,",
-        row("D", 40.0, "21", "300", "tfidf,recall_all@2") + ",-,-,-,",
-        row("E", 40.0, "20", "300", "t5_xl,recall_all@2") + ",none,scorer=other,-,",
+        row("A", 40.0, "20", "400", "tfidf,recall_all@2") + ",-,-,-,",
+        row("B", 30.0, "20", "400", "t5_xl,recall_all@2") + "," + &promptrank,
+        row("C", 40.0, "20", "401", "tfidf,recall_all@2") + ",-,-,-,",
+        row("D", 40.0, "21", "400", "tfidf,recall_all@2") + ",-,-,-,",
+        row("E", 40.0, "20", "400", "t5_xl,recall_all@2") + ",none,scorer=other,-,",
         row("F", 40.0, "", "", "tfidf,recall_all@3") + ",,,,",
     ];
     write_published(dir, &rows);
@@ -142,7 +142,7 @@ fn differences_are_told_where_all_conditions_match() {
         }
     }
     for (system, name, paper, run) in [
-        ("C", "passages of the corpus", "301", "300"),
+        ("C", "passages of the corpus", "401", "400"),
         ("D", "questions", "21", "20"),
         ("E", "links", "none", links),
         ("E", "model (scorer)", "other", "hopeval:scorer"),
@@ -160,7 +160,7 @@ fn differences_are_told_where_all_conditions_match() {
     assert_eq!(condition(unknown, "measure")["finding"], "unknown_in_run");
     let text = succeed(&mut reproduce(dir, "promptrank/table-1", &options));
     assert!(text.contains("2 of 6 published figures compare") && text.contains("\ncomparable\n"), "{text}");
-    assert!(text.contains("not comparable: passages of the corpus: 301 in the paper, 300 in the run"), "{text}");
+    assert!(text.contains("not comparable: passages of the corpus: 401 in the paper, 400 in the run"), "{text}");
 
     // The split is told by the file's content: another content, or none, is not taken for it.
     let questions = dir.join("world/questions.jsonl");

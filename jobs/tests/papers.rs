@@ -2,7 +2,6 @@
 //! need, and every configuration works a question through to its end. The published figures belong to them.
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
-#![expect(clippy::print_stderr, reason = "a test that skips itself says so")]
 
 use hopeval_jobs::Job;
 use hopeval_jobs::job::{references, sweep};

@@ -1,7 +1,7 @@
 //! The papers' jobs over a generated world of 20 questions, with stand-ins for their models: hopeval's own small ones,
 //! untrained ones of the engine's tests, and a simulated server for endpoints.
 
-#![expect(dead_code, reason = "each test file has it as a module and uses its part")]
+#![allow(dead_code, reason = "each test file has it as a module and uses its part")]
 
 use crate::harness::{hopeval, models, succeed};
 use std::path::{Path, PathBuf};
@@ -10,6 +10,9 @@ use toml::{Table, Value};
 
 /// The questions of the world.
 pub(crate) const QUESTIONS: u64 = 20;
+
+/// The most values of a swept parameter.
+const MOST_POINTS: usize = 3;
 
 /// A paper's job, PAPER/NAME.
 pub(crate) fn job(name: &str) -> PathBuf {
@@ -30,7 +33,7 @@ pub(crate) fn jobs_of(paper: &str) -> Vec<String> {
 /// Writes the world, and the folders of untrained models.
 pub(crate) fn write_world(dir: &Path) {
     let questions = QUESTIONS.to_string();
-    let world = ["world", "--questions", &questions, "--passages", "300", "--seed", "3", "--out", "world"];
+    let world = ["world", "--questions", &questions, "--passages", "400", "--seed", "3", "--out", "world"];
     succeed(&mut hopeval(dir, &world));
     models(dir, &["roberta-rerank"]);
 }
@@ -53,13 +56,22 @@ pub(crate) fn with_stand_ins(dir: &Path, command: &str, name: &str, server: &str
     }
     let services = table.get("service").and_then(Value::as_table).into_iter().flatten();
     for (service, settings) in services {
-        let endpoint = ("base_url", server.to_owned());
-        let setting = match settings["kind"].as_str() {
-            Some("endpoint") => Some(endpoint),
-            Some("lm") => Some(("model", stand_in(service).to_owned())),
-            _ => None,
-        };
-        sets.extend(setting.map(|(key, value)| format!("service.{service}.{key}={value}")));
+        let set = |key: &str, value: &str| format!("service.{service}.{key}={value}");
+        match settings["kind"].as_str() {
+            Some("endpoint") => {
+                sets.extend([set("base_url", server), set("model", "simulated-llm"), set("dialect", "vllm")])
+            }
+            Some("lm") => sets.push(set("model", stand_in(service))),
+            _ => {}
+        }
+    }
+    // Figures with many points get three: models are slow in a test's build.
+    for (method, settings) in table["method"].as_table().into_iter().flatten() {
+        for (parameter, values) in settings.get("sweep").and_then(Value::as_table).into_iter().flatten() {
+            let points = values.as_array().map(|values| &values[..values.len().min(MOST_POINTS)]).unwrap_or_default();
+            let points = Value::Array(points.to_vec());
+            sets.push(format!("method.{method}.sweep.{parameter}={points}"));
+        }
     }
     let file = job(name);
     let arguments = [command, file.to_str().expect("a path is text"), "--store", "store", "--cache", "cache"];
@@ -76,7 +88,7 @@ fn stand_in(service: &str) -> &'static str {
         "filter" => "hopeval:filter",
         "reader" => "hopeval:reader",
         "bge" | "bge_sentences" => "roberta-rerank",
-        // The scorer and the generator of the papers' jobs; it entails what it writes "1" of.
+        // Of scorers, writers and the NLI model: one T5.
         _ => "hopeval:scorer",
     }
 }

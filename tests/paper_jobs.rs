@@ -21,13 +21,13 @@ fn run_jobs(paper: &str) -> usize {
     write_world(dir.path());
     let names: Vec<String> = jobs_of(paper).into_iter().filter(|name| name != SEARCHED).collect();
     for name in &names {
-        let command =
+        let answered =
             |command: &str| document(with_stand_ins(dir.path(), command, name, &server.base_url()).arg("--json"));
-        let plan = command("plan");
-        assert!(plan["questions"].as_u64().unwrap() <= QUESTIONS && plan["outcomes"].as_u64() > Some(0), "{name}");
-        let run = command("run");
-        assert_eq!((&run["finished"], &run["questions"]), (&true.into(), &plan["questions"]), "{name}");
-        assert_eq!(run["outcomes"], plan["outcomes"], "{name}");
+        let run = answered("run");
+        assert_eq!((&run["finished"], &run["questions"]), (&true.into(), &QUESTIONS.into()), "{name}");
+        // With the run's answers in the journal, and its indexes.
+        let plan = answered("plan");
+        assert_eq!((&plan["questions"], &plan["outcomes"]), (&run["questions"], &run["outcomes"]), "{name}");
     }
     names.len()
 }
