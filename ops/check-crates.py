@@ -35,6 +35,18 @@ RULES = {
     # write. Pure functions, all of them.
     "hopeval-methods": ({"blake3", "hopeval-loosejson", "hopeval-pytext", "serde", "serde_json", "thiserror"}, set()),
     "hopeval-datasets": (None, DATAFLOW | ASYNC | TABLES | JOBS | ENGINE | RESULTS | {"hopeval-methods", "hopeval-operators"}),
+    # It waits on sockets of publishers, and knows nothing of jobs, methods and stored answers.
+    "hopeval-public-files": (
+        None,
+        SERVERS
+        | DATAFLOW
+        | TABLES
+        | JOBS
+        | ENGINE
+        | MODELS
+        | RESULTS
+        | {"axum", "object_store", "hopeval-methods", "hopeval-operators", "hopeval-world"},
+    ),
     "hopeval-world": (
         None,
         DATAFLOW | ASYNC | TABLES | JOBS | ENGINE | RESULTS | {"hopeval-methods", "hopeval-operators", "hopeval-datasets"},

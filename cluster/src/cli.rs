@@ -17,6 +17,7 @@ mod model;
 mod options;
 mod plan;
 mod prompts;
+mod reproduce;
 mod requests;
 mod rescore;
 mod resume;
@@ -40,6 +41,8 @@ use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand, value_parser
 use hopeval_cluster::mesh::MeshError;
 use hopeval_jobs::JobError;
 use hopeval_jobs::report::export::ExportError;
+use hopeval_jobs::report::reproduce::ReproduceError;
+use hopeval_public_files::FetchError;
 use hopeval_results::StoreError;
 use options::{PlaceArguments, thread_count};
 use std::path::PathBuf;
@@ -76,6 +79,8 @@ enum HopevalCommand {
     Costs(costs::CostsArguments),
     /// Sets configurations of several runs beside each other: what differs, quality paired by question, cost.
     Compare(compare::CompareArguments),
+    /// Sets a run's figures beside the published ones of its job, and says which of them compare.
+    Reproduce(reproduce::ReproduceArguments),
     /// Computes the measures of a run's committed outcomes anew and prints them.
     Rescore(rescore::RescoreArguments),
     /// Writes a configuration's outcomes in a format that others read.
@@ -96,7 +101,7 @@ enum HopevalCommand {
     Gold(gold::GoldCommand),
     /// Scores predictions as the official scripts do.
     Score(score::ScoreArguments),
-    /// Datasets.
+    /// Datasets: their content; public ones, fetched and verified.
     #[command(subcommand)]
     Data(data::DataCommand),
     /// Corpora.
@@ -178,6 +183,7 @@ pub(crate) fn run(arguments: CommandLine) -> Result<u8> {
         HopevalCommand::Show(show) => show::show(places, show),
         HopevalCommand::Costs(costs) => costs::costs(places, costs),
         HopevalCommand::Compare(arguments) => compare::compare(places, &arguments),
+        HopevalCommand::Reproduce(arguments) => reproduce::reproduce(places, &arguments),
         HopevalCommand::Rescore(rescore) => rescore::rescore(places, rescore),
         HopevalCommand::Export(export) => export::export(places, export),
         HopevalCommand::Requests(requests) => requests::requests(places, requests),
@@ -208,6 +214,8 @@ pub(crate) fn is_transient(error: &anyhow::Error) -> bool {
         cause.downcast_ref::<MeshError>().is_some_and(MeshError::may_pass)
             || cause.downcast_ref::<JobError>().is_some_and(JobError::is_transient)
             || cause.downcast_ref::<ExportError>().is_some_and(ExportError::is_transient)
+            || cause.downcast_ref::<ReproduceError>().is_some_and(ReproduceError::is_transient)
+            || cause.downcast_ref::<FetchError>().is_some_and(FetchError::may_pass)
             || hopeval_results::store_error(cause).is_some_and(StoreError::may_pass)
     })
 }

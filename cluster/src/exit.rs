@@ -8,8 +8,8 @@ pub const FAILED_QUESTIONS: u8 = 1;
 /// same.
 pub const USAGE: u8 = 2;
 /// Interrupted (`EX_TEMPFAIL` of sysexits.h). A run's commits stay, and `hopeval resume` continues from there; `hopeval
-/// run` would make a new run. Commands outside a run (`tune` between two searches, `train`) are started again by the
-/// same command line.
+/// run` would make a new run. Commands outside a run (`tune` between two searches, `train`, `data fetch`) are started
+/// again by the same command line.
 pub const RESUMABLE: u8 = 75;
 /// A bug: a panic without a lost peer (the code of Rust's own runtime).
 pub const BUG: u8 = 101;

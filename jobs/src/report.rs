@@ -1,4 +1,4 @@
-//! Reports on runs: final tables, live figures, plans, costs, comparisons, exports.
+//! Reports on runs: final tables, live figures, plans, costs, comparisons, published figures, exports.
 
 pub mod accounting;
 pub mod agreement;
@@ -17,6 +17,7 @@ pub mod probe;
 pub mod publish;
 pub mod question_list;
 pub mod replicates;
+pub mod reproduce;
 pub mod requests;
 pub mod show;
 pub mod tables;

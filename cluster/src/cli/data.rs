@@ -1,35 +1,46 @@
-//! `data`: checks a dataset's files and describes their content.
+//! `data`: checks a dataset's files, and fetches and verifies public ones.
 
-use crate::print;
+mod check;
+mod fetch;
+mod list;
+mod verify;
+
 use anyhow::Result;
-use clap::Subcommand;
-use hopeval_cluster::exit;
-use hopeval_datasets::{DatasetSpec, Format};
+use clap::{Args, Subcommand};
+use hopeval_public_files::{PublicFiles, PublicFilesError};
 use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DataCommand {
     /// Says what a dataset's files hold.
-    Check {
-        /// The files, as one dataset.
-        #[arg(required = true)]
-        files: Vec<PathBuf>,
-        /// Their format; told from the first when left out.
-        #[arg(long)]
-        format: Option<Format>,
-        /// Prints one JSON document.
-        #[arg(long)]
-        json: bool,
-    },
+    Check(check::CheckArguments),
+    /// Lists the public files of the papers' jobs: where they come from, sizes, digests, counts.
+    List(list::ListArguments),
+    /// Fetches public files from their publishers: goes on where it was interrupted, and checks digests.
+    Fetch(fetch::FetchArguments),
+    /// Compares a folder with the list of public files: missing files, sizes, digests, counts.
+    Verify(verify::VerifyArguments),
+}
+
+/// The list of public files that a command goes by.
+#[derive(Debug, Args)]
+struct ListOption {
+    /// Another list of public files [default: the project's own].
+    #[arg(long, value_name = "FILE")]
+    list: Option<PathBuf>,
+}
+
+impl ListOption {
+    fn load(&self) -> Result<PublicFiles, PublicFilesError> {
+        self.list.as_ref().map_or_else(PublicFiles::own, |path| PublicFiles::load(path))
+    }
 }
 
 pub(crate) fn data(command: DataCommand) -> Result<u8> {
-    let DataCommand::Check { files, format, json } = command;
-    let report = hopeval_datasets::check_dataset(&DatasetSpec { format, paths: files, limit: None })?;
-    print::line(&if json { serde_json::to_string(&report)? } else { report.to_string() });
-    if report.bad_rows > 0 {
-        print::note(&format!("error: {} of {} rows are bad", report.bad_rows, report.rows));
-        return Ok(exit::USAGE);
+    match command {
+        DataCommand::Check(arguments) => check::check(arguments),
+        DataCommand::List(arguments) => list::list(&arguments),
+        DataCommand::Fetch(arguments) => fetch::fetch(&arguments),
+        DataCommand::Verify(arguments) => verify::verify(&arguments),
     }
-    Ok(exit::DONE)
 }

@@ -13,6 +13,7 @@ mod parts;
 pub(super) mod probe;
 pub(super) mod question_list;
 pub(super) mod replicates;
+pub(super) mod reproduced;
 pub(super) mod requests;
 pub(super) mod selection;
 pub(super) mod view;

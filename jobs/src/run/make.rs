@@ -130,7 +130,7 @@ impl RunInput {
 }
 
 /// The digest of a job's files of questions.
-fn dataset_digest(job: &Job) -> Result<String, JobError> {
+pub(crate) fn dataset_digest(job: &Job) -> Result<String, JobError> {
     let digests = job.dataset.questions.paths().iter().map(|path| corpora::digest_path(path));
     let digests = digests.collect::<Result<Vec<_>, _>>()?;
     Ok(blake3::hash(digests.join(" ").as_bytes()).to_hex().to_string())

@@ -1,0 +1,58 @@
+//! Every job of the papers is planned and run over 20 questions, with stand-ins for models and endpoints.
+
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
+#[path = "support/harness.rs"]
+mod harness;
+#[path = "support/stand_ins.rs"]
+mod stand_ins;
+
+use harness::document;
+use hopeval_simulated_llm::{SimulatedServer, SimulationSettings};
+use stand_ins::{QUESTIONS, jobs_of, with_stand_ins, write_world};
+
+/// Searches for instructions by a model that fills templates, which no stand-in does: it is read alone.
+const SEARCHED: &str = "promptrank/table-1-search";
+
+/// Plans and runs each job of a paper, and returns their number.
+fn run_jobs(paper: &str) -> usize {
+    let server = SimulatedServer::start(SimulationSettings::default()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    write_world(dir.path());
+    let names: Vec<String> = jobs_of(paper).into_iter().filter(|name| name != SEARCHED).collect();
+    for name in &names {
+        let answered =
+            |command: &str| document(with_stand_ins(dir.path(), command, name, &server.base_url()).arg("--json"));
+        let run = answered("run");
+        assert_eq!((&run["finished"], &run["questions"]), (&true.into(), &QUESTIONS.into()), "{name}");
+        // With the run's answers in the journal, and its indexes.
+        let plan = answered("plan");
+        assert_eq!((&plan["questions"], &plan["outcomes"]), (&run["questions"], &run["outcomes"]), "{name}");
+    }
+    names.len()
+}
+
+#[test]
+fn promptrank() {
+    assert_eq!(run_jobs("promptrank"), 6);
+}
+
+#[test]
+fn efficientrag() {
+    assert!(run_jobs("efficientrag") >= 9);
+}
+
+#[test]
+fn fsm() {
+    assert!(run_jobs("fsm") >= 6);
+}
+
+#[test]
+fn ircot() {
+    assert!(run_jobs("ircot") >= 24);
+}
+
+#[test]
+fn migres() {
+    assert!(run_jobs("migres") >= 25);
+}

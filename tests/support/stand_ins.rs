@@ -1,0 +1,94 @@
+//! The papers' jobs over a generated world of 20 questions, with stand-ins for their models: hopeval's own small ones,
+//! untrained ones of the engine's tests, and a simulated server for endpoints.
+
+#![allow(dead_code, reason = "each test file has it as a module and uses its part")]
+
+use crate::harness::{hopeval, models, succeed};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use toml::{Table, Value};
+
+/// The questions of the world.
+pub(crate) const QUESTIONS: u64 = 20;
+
+/// The most values of a swept parameter.
+const MOST_POINTS: usize = 3;
+
+/// A paper's job, PAPER/NAME.
+pub(crate) fn job(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../jobs/papers").join(format!("{name}.toml"))
+}
+
+/// The names of a paper's jobs, PAPER/NAME.
+pub(crate) fn jobs_of(paper: &str) -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../jobs/papers").join(paper);
+    let files = std::fs::read_dir(&folder).expect("the paper has a folder").flatten().map(|entry| entry.path());
+    let jobs = files.filter(|file| file.extension().is_some_and(|extension| extension == "toml"));
+    let mut names: Vec<String> =
+        jobs.filter_map(|file| Some(format!("{paper}/{}", file.file_stem()?.to_str()?))).collect();
+    names.sort();
+    names
+}
+
+/// Writes the world, and the folders of untrained models.
+pub(crate) fn write_world(dir: &Path) {
+    let questions = QUESTIONS.to_string();
+    let world = ["world", "--questions", &questions, "--passages", "400", "--seed", "3", "--out", "world"];
+    succeed(&mut hopeval(dir, &world));
+    models(dir, &["roberta-rerank"]);
+}
+
+/// A command over a paper's job with the world's files and stand-in models; `server` answers for all endpoints.
+pub(crate) fn with_stand_ins(dir: &Path, command: &str, name: &str, server: &str) -> Command {
+    let text = std::fs::read_to_string(job(name)).expect("the job can be read");
+    let table: Table = text.parse().expect("the job is TOML");
+    let mut sets: Vec<String> = [
+        "dataset.format=world",
+        "dataset.questions=world/questions.jsonl",
+        "dataset.gold=id",
+        "corpus.source=world/corpus.jsonl",
+        "run.allowed_failed=1.0",
+    ]
+    .map(ToOwned::to_owned)
+    .to_vec();
+    if table["dataset"].get("draw").is_some() {
+        sets.push(format!("dataset.draw.questions={QUESTIONS}"));
+    }
+    let services = table.get("service").and_then(Value::as_table).into_iter().flatten();
+    for (service, settings) in services {
+        let set = |key: &str, value: &str| format!("service.{service}.{key}={value}");
+        match settings["kind"].as_str() {
+            Some("endpoint") => {
+                sets.extend([set("base_url", server), set("model", "simulated-llm"), set("dialect", "vllm")])
+            }
+            Some("lm") => sets.push(set("model", stand_in(service))),
+            _ => {}
+        }
+    }
+    // Figures with many points get three: models are slow in a test's build.
+    for (method, settings) in table["method"].as_table().into_iter().flatten() {
+        for (parameter, values) in settings.get("sweep").and_then(Value::as_table).into_iter().flatten() {
+            let points = values.as_array().map(|values| &values[..values.len().min(MOST_POINTS)]).unwrap_or_default();
+            let points = Value::Array(points.to_vec());
+            sets.push(format!("method.{method}.sweep.{parameter}={points}"));
+        }
+    }
+    let file = job(name);
+    let arguments = [command, file.to_str().expect("a path is text"), "--store", "store", "--cache", "cache"];
+    let mut command = hopeval(dir, &arguments);
+    command.args(sets.iter().flat_map(|set| ["--set", set])).env_remove("OPENAI_API_KEY");
+    command
+}
+
+/// The stand-in for a service's model.
+fn stand_in(service: &str) -> &'static str {
+    match service {
+        "contriever" | "bge_base" => "hopeval:encoder",
+        "labeler" => "hopeval:labeler",
+        "filter" => "hopeval:filter",
+        "reader" => "hopeval:reader",
+        "bge" | "bge_sentences" => "roberta-rerank",
+        // Of scorers, writers and the NLI model: one T5.
+        _ => "hopeval:scorer",
+    }
+}
