@@ -34,7 +34,7 @@ from statsmodels.stats.multitest import multipletests
 
 EQUAL = 1e-9
 # hopeval's draws, and those of scipy.
-DRAWS, MORE_DRAWS = 10_000, 50_000
+DRAWS, MORE_DRAWS = 10_000, 20_000
 # Values of 0 and 1, and others.
 MEASURES = ["recall_all@2", "recall_all@10", "recall_frac@10", "ndcg@10", "mrr"]
 
