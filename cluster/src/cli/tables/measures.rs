@@ -112,7 +112,9 @@ fn part_table(part: &FigurePart<'_>, choice: &MeasureChoice) -> FigureTable {
         let most = part.rows.iter().filter_map(|row| row.figures[column]).map(|figure| figure.n).max().unwrap_or(0);
         let cells = part.rows.iter().map(|row| match row.figures[column] {
             None => UNKNOWN.to_owned(),
-            Some(figure) if is_over_strata => figure_text(figure, choice.intervals) + &shortfall(figure, most),
+            Some(figure) if is_over_strata && figure.n > 0 => {
+                figure_text(figure, choice.intervals) + &shortfall(figure, most)
+            }
             Some(figure) => figure_text(figure, choice.intervals),
         });
         let heading = if is_over_strata { format!("{name} (n = {most})") } else { (*name).to_owned() };
