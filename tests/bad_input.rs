@@ -4,23 +4,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step of the set-up is the report")]
 
-#[path = "support/harness.rs"]
-mod harness;
-#[path = "bad_input/missing_gold.rs"]
 mod missing_gold;
-#[path = "bad_input/no_measure.rs"]
 mod no_measure;
-#[path = "support/tiny.rs"]
-mod tiny;
 
+use crate::harness::{self, final_tables, hopeval, run, succeed};
+use crate::tiny::{self, JOB, array, lines, passages, questions};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use harness::{final_tables, hopeval, run, succeed};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use tiny::{JOB, array, lines, passages, questions};
 
 /// A folder with a job, its data and a store with one good run.
 struct Bench {

@@ -4,10 +4,7 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-#[path = "support/harness.rs"]
-mod harness;
-
-use harness::{document, final_tables, hopeval, run, run_of, succeed, wait_for};
+use crate::harness::{document, final_tables, hopeval, run, run_of, succeed, wait_for};
 use hopeval_simulated_llm::{LatencySettings, PriceSettings, SimulatedServer, SimulationSettings};
 use serde_json::Value;
 use std::path::Path;

@@ -3,12 +3,8 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-#[path = "support/harness.rs"]
-mod harness;
-#[path = "support/tiny.rs"]
-mod tiny;
-
-use harness::{document, final_tables, hopeval, measure, run, run_of, shared, succeed, wait_for};
+use crate::harness::{self, document, final_tables, hopeval, measure, run, run_of, shared, succeed, wait_for};
+use crate::tiny;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};

@@ -2,10 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-#[path = "support/harness.rs"]
-mod harness;
-
-use harness::{document, hopeval, run, succeed};
+use crate::harness::{document, hopeval, run, succeed};
 use hopeval_jobs::prepare::questions::row_strata;
 use hopeval_measures::aggregate::{ValueRange, mean_interval};
 use hopeval_measures::paired::{PairedDifference, holm_p_values};

@@ -3,10 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-#[path = "support/harness.rs"]
-mod harness;
-
-use harness::{document, hopeval, run, run_of};
+use crate::harness::{document, hopeval, run, run_of};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;

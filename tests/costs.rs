@@ -2,10 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-#[path = "support/harness.rs"]
-mod harness;
-
-use harness::{document, final_tables, hopeval, run, run_of, succeed};
+use crate::harness::{self, document, final_tables, hopeval, run, run_of, succeed};
 use hopeval_results::tables::{ConfigurationRow, FinalOutcomeRow, LatencyRow, Row, read_table};
 use hopeval_results::{Store, layout};
 use serde_json::{Value, json};

@@ -3,12 +3,8 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-#[path = "support/harness.rs"]
-mod harness;
-#[path = "support/tiny.rs"]
-mod tiny;
-
-use harness::{document, hopeval, measure, run_of, succeed};
+use crate::harness::{document, hopeval, measure, run_of, succeed};
+use crate::tiny;
 use hopeval_results::tables::{ConfigurationRow, MeasureRow, read_table};
 use hopeval_results::{Store, layout};
 use serde_json::{Value, json};

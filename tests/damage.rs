@@ -4,10 +4,7 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-#[path = "support/harness.rs"]
-mod harness;
-
-use harness::{final_tables, hopeval, kill_after_records, run, succeed};
+use crate::harness::{final_tables, hopeval, kill_after_records, run, succeed};
 use hopeval_results::{Log, Store};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

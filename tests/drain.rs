@@ -4,10 +4,7 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-#[path = "support/harness.rs"]
-mod harness;
-
-use harness::{document, final_tables, hopeval, run_of, wait_for};
+use crate::harness::{document, final_tables, hopeval, run_of, wait_for};
 use hopeval_results::journal::scan_segment;
 use hopeval_results::{Log, Store, layout};
 use nix::sys::signal::{Signal, kill};

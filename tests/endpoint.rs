@@ -2,13 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-#[path = "support/batch_runner.rs"]
-mod batch_runner;
-#[path = "support/harness.rs"]
-mod harness;
-
-use batch_runner::BatchRunner;
-use harness::{document, final_tables, hopeval, run, run_of, wait_for};
+use crate::batch_runner::BatchRunner;
+use crate::harness::{document, final_tables, hopeval, run, run_of, wait_for};
 use hopeval_simulated_llm::{
     FaultKind, FaultSettings, FaultWindow, LatencySettings, SimulatedServer, SimulationSettings,
 };

@@ -3,14 +3,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-#[path = "support/harness.rs"]
-mod harness;
-
-use flate2::read::MultiGzDecoder;
-use harness::{
+use crate::harness::{
     LIMIT, METHODS_WITHOUT_MODELS, document, every_method, file_job, final_tables, hopeval, run, run_of, shared,
     succeed, wait_for,
 };
+use flate2::read::MultiGzDecoder;
 use hopeval_results::{Log, Store, layout};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

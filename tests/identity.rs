@@ -3,10 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-#[path = "support/harness.rs"]
-mod harness;
-
-use harness::{
+use crate::harness::{
     METHODS_WITHOUT_MODELS, WORLD_JOB, document, every_method, file_job, final_tables, hopeval, run_of, shared,
 };
 use std::collections::BTreeSet;

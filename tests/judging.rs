@@ -3,10 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-#[path = "support/harness.rs"]
-mod harness;
-
-use harness::{document, final_tables, hopeval, measure, run, run_of, shared, succeed};
+use crate::harness::{document, final_tables, hopeval, measure, run, run_of, shared, succeed};
 use hopeval_measures::{AccuracyRule, JudgedAnswer};
 use hopeval_methods::response::{FinishReason, Generation};
 use hopeval_methods::{

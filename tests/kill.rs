@@ -7,13 +7,8 @@
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 #![expect(clippy::print_stderr, reason = "the report of a run that fails")]
 
-#[path = "support/faults.rs"]
-mod faults;
-#[path = "support/harness.rs"]
-mod harness;
-
-use faults::{Fault, FaultSequence, FaultTally, Random};
-use harness::{final_tables, hopeval, succeed};
+use crate::faults::{Fault, FaultSequence, FaultTally, Random};
+use crate::harness::{final_tables, hopeval, succeed};
 use std::time::{Duration, Instant};
 
 /// Small cohorts and few questions in flight: a run has many commits and takes a while.

@@ -3,12 +3,9 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-#[path = "lm_commands/cuda.rs"]
 mod cuda;
-#[path = "support/harness.rs"]
-mod harness;
 
-use harness::{hopeval, run, succeed};
+use crate::harness::{hopeval, run, succeed};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Output;

@@ -3,11 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-#[path = "support/harness.rs"]
-mod harness;
-
-use harness::{
-    document, final_tables, hopeval, kill_after_commits, kill_after_records, models, run_of, succeed, wait_for,
+use crate::harness::{
+    self, document, final_tables, hopeval, kill_after_commits, kill_after_records, models, run_of, succeed, wait_for,
 };
 use hopeval_results::tables::{ConfigurationRow, FinalOutcomeRow, read_table};
 use hopeval_results::{Log, Store, layout};

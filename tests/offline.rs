@@ -2,12 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-#[path = "support/harness.rs"]
-mod harness;
-#[path = "support/tiny.rs"]
-mod tiny;
-
-use harness::{document, hopeval, run, run_of, succeed};
+use crate::harness::{document, hopeval, run, run_of, succeed};
+use crate::tiny;
 use std::path::Path;
 
 /// Every command that reads a finished run. The measures of the job read texts and titles.

@@ -2,14 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-#[path = "support/harness.rs"]
-mod harness;
-#[path = "support/stand_ins.rs"]
-mod stand_ins;
-
-use harness::document;
+use crate::harness::document;
+use crate::stand_ins::{QUESTIONS, jobs_of, with_stand_ins, write_world};
 use hopeval_simulated_llm::{SimulatedServer, SimulationSettings};
-use stand_ins::{QUESTIONS, jobs_of, with_stand_ins, write_world};
 
 /// Searches for instructions by a model that fills templates, which no stand-in does: it is read alone.
 const SEARCHED: &str = "promptrank/table-1-search";

@@ -2,13 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-#[path = "support/file_server.rs"]
-mod file_server;
-#[path = "support/harness.rs"]
-mod harness;
-
-use file_server::{FileServer, answer, file_answer};
-use harness::{document, hopeval, run, succeed};
+use crate::file_server::{FileServer, answer, file_answer};
+use crate::harness::{document, hopeval, run, succeed};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;

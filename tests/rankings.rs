@@ -3,10 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-#[path = "support/harness.rs"]
-mod harness;
-
-use harness::{document, final_tables, hopeval, kill_after_commits, measure, run, run_of, succeed};
+use crate::harness::{document, final_tables, hopeval, kill_after_commits, measure, run, run_of, succeed};
 use hopeval_results::tables::{CostRow, FinalOutcomeRow, Row, read_table};
 use hopeval_results::{Store, layout};
 use serde_json::{Value, json};

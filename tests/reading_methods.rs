@@ -1,9 +1,6 @@
 //! Methods that have a language model read and reason, against the simulated server over a generated world.
 
-#[path = "support/harness.rs"]
-mod harness;
-
-use harness::{document, hopeval, measure};
+use crate::harness::{document, hopeval, measure};
 use hopeval_simulated_llm::{SimulatedServer, SimulationSettings};
 use serde_json::Value;
 

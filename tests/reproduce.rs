@@ -3,15 +3,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-#[path = "support/harness.rs"]
-mod harness;
-#[path = "support/stand_ins.rs"]
-mod stand_ins;
-
-use harness::{document, hopeval, run, run_of, succeed};
+use crate::harness::{self, document, hopeval, run, run_of, succeed};
+use crate::stand_ins::{job, with_stand_ins, write_world};
 use hopeval_public_files::file_sha256;
 use serde_json::Value;
-use stand_ins::{job, with_stand_ins, write_world};
 use std::path::Path;
 use std::process::Command;
 

@@ -3,10 +3,7 @@
 //!
 //! The stored BM25Okapi lists of `hotpotqa_first500` are compared list by list in `engine/index/tests/golden.rs`.
 
-#[path = "support/harness.rs"]
-mod harness;
-
-use harness::{document, file_job, hopeval, measure, shared};
+use crate::harness::{document, file_job, hopeval, measure, shared};
 
 /// The setting, spelled out, to be independent of defaults.
 const SETTING: &str = r#"

@@ -5,13 +5,8 @@
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 #![expect(clippy::print_stderr, reason = "a test that skips itself says so")]
 
-#[path = "support/faults.rs"]
-mod faults;
-#[path = "support/harness.rs"]
-mod harness;
-
-use faults::{Fault, FaultSequence, Random};
-use harness::{final_tables, hopeval, succeed};
+use crate::faults::{Fault, FaultSequence, Random};
+use crate::harness::{final_tables, hopeval, succeed};
 use hopeval_results::Store;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -50,7 +45,7 @@ const SHAPE: (u64, u64) = (240, 3);
 #[test]
 fn a_bucket_is_a_store_like_a_folder() {
     let Some(server) = Server::start() else { return };
-    for test in ["a_bucket_conforms", "a_run_on_a_bucket_survives_kills_and_stops"] {
+    for test in ["s3::a_bucket_conforms", "s3::a_run_on_a_bucket_survives_kills_and_stops"] {
         // The settings of a bucket come from the environment, which a process should not change once it runs.
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", test, "--ignored", "--nocapture"]);

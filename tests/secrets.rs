@@ -4,10 +4,7 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-#[path = "support/harness.rs"]
-mod harness;
-
-use harness::{HOPEVAL, hopeval, wait_for};
+use crate::harness::{HOPEVAL, hopeval, wait_for};
 use hopeval_simulated_llm::{FaultKind, FaultSettings, LatencySettings, SimulatedServer, SimulationSettings};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -6,10 +6,7 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-#[path = "support/harness.rs"]
-mod harness;
-
-use harness::{document, final_tables, hopeval, run, run_of};
+use crate::harness::{self, document, final_tables, hopeval, run, run_of};
 use hopeval_cuda_emulator::libraries::SimulatedLibraries;
 use hopeval_results::tables::{FinalOutcomeRow, read_table};
 use hopeval_results::{Log, Store, layout};

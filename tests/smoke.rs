@@ -1,9 +1,6 @@
 //! The thinnest slice: a job in, two workers, tables out.
 
-#[path = "support/harness.rs"]
-mod harness;
-
-use harness::{final_tables, hopeval, succeed, world_job};
+use crate::harness::{final_tables, hopeval, succeed, world_job};
 
 #[test]
 fn a_job_ends_with_tables() {

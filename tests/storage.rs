@@ -3,13 +3,8 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-#[path = "support/faulty_s3.rs"]
-mod faulty_s3;
-#[path = "support/harness.rs"]
-mod harness;
-
-use faulty_s3::FaultyServer;
-use harness::{hopeval, kill_after_records, run, succeed, wait_for};
+use crate::faulty_s3::FaultyServer;
+use crate::harness::{self, hopeval, kill_after_records, run, succeed, wait_for};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 

@@ -4,11 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 #![expect(clippy::print_stderr, reason = "a test that skips itself says so")]
 
-#[path = "support/harness.rs"]
-mod harness;
-
+use crate::harness::{document, every_method, file_job, hopeval, measure, run, run_of, succeed};
 use arrow::datatypes::{DataType, Field};
-use harness::{document, every_method, file_job, hopeval, measure, run, run_of, succeed};
 use hopeval_results::tables::{
     ConfigurationRow, CostRow, FinalOutcomeRow, MeasureRow, QuestionRow, Row, RunRow, ScoreRow, read_table,
 };

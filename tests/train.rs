@@ -5,10 +5,7 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-#[path = "support/harness.rs"]
-mod harness;
-
-use harness::{hopeval, run, succeed, wait_for};
+use crate::harness::{hopeval, run, succeed, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::Write;

@@ -2,10 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-#[path = "support/harness.rs"]
-mod harness;
-
-use harness::{hopeval, run, succeed};
+use crate::harness::{hopeval, run, succeed};
 use std::path::Path;
 
 const FILES: [&str; 5] = ["encoder.parquet", "filter.parquet", "labeler.parquet", "reader.parquet", "scorer.parquet"];

@@ -4,10 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-#[path = "support/harness.rs"]
-mod harness;
-
-use harness::{document, hopeval, kill_after_commits, run_of};
+use crate::harness::{self, document, hopeval, kill_after_commits, run_of};
 use hopeval_results::tables::{FinalOutcomeRow, read_table};
 use hopeval_results::{Store, layout};
 use serde_json::{Value, json};

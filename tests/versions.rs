@@ -3,12 +3,8 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-#[path = "support/harness.rs"]
-mod harness;
-#[path = "support/tiny.rs"]
-mod tiny;
-
-use harness::{document, final_tables, hopeval, kill_after_records, run, run_of, succeed};
+use crate::harness::{self, document, final_tables, hopeval, kill_after_records, run, run_of, succeed};
+use crate::tiny;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 

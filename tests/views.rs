@@ -3,10 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-#[path = "support/harness.rs"]
-mod harness;
-
-use harness::{document, hopeval, run, succeed};
+use crate::harness::{document, hopeval, run, succeed};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

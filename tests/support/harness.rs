@@ -1,6 +1,6 @@
 //! Shared support of the tests of the whole: the binary, folders, jobs, and readers of a run's results.
 
-#![expect(dead_code, unreachable_pub, reason = "each test file has it as a module and uses its part")]
+#![expect(unreachable_pub, reason = "a module of test files")]
 #![expect(clippy::print_stderr, reason = "a test that skips itself says so")]
 
 use hopeval_methods::{MethodSetting, RequestKind};

@@ -1,8 +1,6 @@
 //! The papers' jobs over a generated world of 20 questions, with stand-ins for their models: hopeval's own small ones,
 //! untrained ones of the engine's tests, and a simulated server for endpoints.
 
-#![allow(dead_code, reason = "each test file has it as a module and uses its part")]
-
 use crate::harness::{hopeval, models, succeed};
 use std::path::{Path, PathBuf};
 use std::process::Command;

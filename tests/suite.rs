@@ -1,0 +1,56 @@
+//! The tests of the whole: what the binary does, seen from outside. One file a subject, one program for all of them.
+//!
+//! `cargo test --test suite kill::` runs the tests of one file.
+
+#[path = "support/batch_runner.rs"]
+mod batch_runner;
+#[path = "support/faults.rs"]
+mod faults;
+#[path = "support/faulty_s3.rs"]
+mod faulty_s3;
+#[path = "support/file_server.rs"]
+mod file_server;
+#[path = "support/harness.rs"]
+mod harness;
+#[path = "support/stand_ins.rs"]
+mod stand_ins;
+#[path = "support/tiny.rs"]
+mod tiny;
+
+mod bad_input;
+mod cap;
+mod cli;
+mod compare;
+mod compare_runs;
+mod costs;
+mod cut_offs;
+mod damage;
+mod drain;
+mod endpoint;
+mod given;
+mod gold;
+mod identity;
+mod judging;
+mod kill;
+mod lm_commands;
+mod models;
+mod offline;
+mod paper_jobs;
+mod public_files;
+mod rankings;
+mod reading_methods;
+mod reproduce;
+mod retrieval;
+mod s3;
+mod secrets;
+mod simulate_llm;
+mod simulated_cuda;
+mod smoke;
+mod storage;
+mod tables;
+mod train;
+mod train_data;
+mod tune;
+mod upkeep;
+mod versions;
+mod views;
