@@ -2,8 +2,6 @@
 //!
 //! Each test makes a good run first, of a dataset small enough to write here, then gives the same store something bad.
 
-#![expect(clippy::unwrap_used, reason = "a failed step of the set-up is the report")]
-
 mod missing_gold;
 mod no_measure;
 

@@ -2,7 +2,6 @@
 //! goes on. `ops/endpoint/cap.py` does the same at length.
 
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
 use crate::harness::{document, final_tables, hopeval, run, run_of, succeed, wait_for};
 use hopeval_simulated_llm::{LatencySettings, PriceSettings, SimulatedServer, SimulationSettings};

@@ -1,7 +1,6 @@
 //! The command line for scripts and people: documents, tables, overrides, exports, scores, signals, metrics.
 
 #![cfg(unix)]
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
 use crate::harness::{self, document, final_tables, hopeval, measure, run, run_of, shared, succeed, wait_for};
 use crate::tiny;

@@ -1,7 +1,5 @@
 //! `--against`, and the intervals of replicates: they agree with the table `scores`.
 
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
-
 use crate::harness::{document, hopeval, run, succeed};
 use hopeval_jobs::prepare::questions::row_strata;
 use hopeval_measures::aggregate::{ValueRange, mean_interval};

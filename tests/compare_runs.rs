@@ -1,8 +1,6 @@
 //! `compare`: configurations of several runs beside each other agree with `--against` within one run, with the tables
 //! of costs, and refuse what has no meaning.
 
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
-
 use crate::harness::{document, hopeval, run, run_of};
 use serde_json::Value;
 use std::path::Path;

@@ -1,7 +1,5 @@
 //! The costs of a question: `hopeval costs`, runs that time each question alone, and the controls of methods.
 
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
-
 use crate::harness::{self, document, final_tables, hopeval, run, run_of, succeed};
 use hopeval_results::tables::{ConfigurationRow, FinalOutcomeRow, LatencyRow, Row, read_table};
 use hopeval_results::{Store, layout};

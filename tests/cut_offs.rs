@@ -1,7 +1,6 @@
 //! A measure whose cut-off is beyond what its configuration ranks is marked, on screen, in `--json` and in the tables.
 
 #![cfg(unix)]
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
 use crate::harness::{document, hopeval, measure, run_of, succeed};
 use crate::tiny;

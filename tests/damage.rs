@@ -2,7 +2,6 @@
 //! `ops/chaos/damage.py` tries thousands; here is one damage of each file of two stores.
 
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
 use crate::harness::{final_tables, hopeval, kill_after_records, run, succeed};
 use hopeval_results::{Log, Store};

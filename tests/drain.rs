@@ -2,7 +2,6 @@
 //! every request of the job exactly once, and the drain itself writes at most one segment for each worker.
 
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
 use crate::harness::{document, final_tables, hopeval, run_of, wait_for};
 use hopeval_results::journal::scan_segment;

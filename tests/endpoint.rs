@@ -1,7 +1,5 @@
 //! A run whose generator stands behind an endpoint: a simulated server, its faults, its outages, its key.
 
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
-
 use crate::batch_runner::BatchRunner;
 use crate::harness::{document, final_tables, hopeval, run, run_of, wait_for};
 use hopeval_simulated_llm::{

@@ -1,8 +1,6 @@
 //! Edits of gold: `gold apply` on a finished, an interrupted and a running run ends in the tables of a fresh run on the
 //! edited file. Meanwhile `show` agrees with `rescore`.
 
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
-
 use crate::harness::{
     LIMIT, METHODS_WITHOUT_MODELS, document, every_method, file_job, final_tables, hopeval, run, run_of, shared,
     succeed, wait_for,

@@ -1,8 +1,6 @@
 //! The final tables are the same, byte for byte, for any number of workers and processes, and for any queues, batches
 //! and cohorts. A second run of a job computes nothing.
 
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
-
 use crate::harness::{
     METHODS_WITHOUT_MODELS, WORLD_JOB, document, every_method, file_job, final_tables, hopeval, run_of, shared,
 };

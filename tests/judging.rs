@@ -1,8 +1,6 @@
 //! Judges of answers: MIGRES's rule beside a restatement in Python; runs of judges, alone and after their run, spread,
 //! interrupted, over a failing model; agreement with the exact match and with people.
 
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
-
 use crate::harness::{document, final_tables, hopeval, measure, run, run_of, shared, succeed};
 use hopeval_measures::{AccuracyRule, JudgedAnswer};
 use hopeval_methods::response::{FinishReason, Generation};

@@ -4,7 +4,6 @@
 //! `HOPEVAL_KILL_SEED=N` repeats a choice of victims and moments.
 
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 #![expect(clippy::print_stderr, reason = "the report of a run that fails")]
 
 use crate::faults::{Fault, FaultSequence, FaultTally, Random};

@@ -1,7 +1,6 @@
 //! `hopeval lm` and `hopeval model` for users: help, options out of range, a tokenizer without weights, imports.
 
 #![cfg(unix)]
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
 mod cuda;
 

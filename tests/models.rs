@@ -1,8 +1,6 @@
 //! Methods over language models, end to end. The models are tiny, and most are untrained: the figures mean nothing, and
 //! must not depend on how the work is spread, shared and resumed.
 
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
-
 use crate::harness::{
     self, document, final_tables, hopeval, kill_after_commits, kill_after_records, models, run_of, succeed, wait_for,
 };

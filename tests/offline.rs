@@ -1,7 +1,5 @@
 //! A finished run is read from its own folder: without its corpus, its source files, a cache or a home.
 
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
-
 use crate::harness::{document, hopeval, run, run_of, succeed};
 use crate::tiny;
 use std::path::Path;

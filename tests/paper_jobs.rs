@@ -1,7 +1,5 @@
 //! Every job of the papers is planned and run over 20 questions, with stand-ins for models and endpoints.
 
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
-
 use crate::harness::document;
 use crate::stand_ins::{QUESTIONS, jobs_of, with_stand_ins, write_world};
 use hopeval_simulated_llm::{SimulatedServer, SimulationSettings};

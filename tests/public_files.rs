@@ -1,7 +1,5 @@
 //! Public files: `data fetch` over servers that cut connections, ignore ranges or have other files, and `data verify`.
 
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
-
 use crate::file_server::{FileServer, answer, file_answer};
 use crate::harness::{document, hopeval, run, succeed};
 use serde_json::Value;

@@ -1,8 +1,6 @@
 //! Outcomes of other systems, brought in from files: they have the figures of the runs that made them, state what they
 //! cover, and bring their costs.
 
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
-
 use crate::harness::{document, final_tables, hopeval, kill_after_commits, measure, run, run_of, succeed};
 use hopeval_results::tables::{CostRow, FinalOutcomeRow, Row, read_table};
 use hopeval_results::{Store, layout};

@@ -1,8 +1,6 @@
 //! `reproduce` over papers' jobs with stand-in models: what it says of each published figure, and the differences where
 //! conditions match.
 
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
-
 use crate::harness::{self, document, hopeval, run, run_of, succeed};
 use crate::stand_ins::{job, with_stand_ins, write_world};
 use hopeval_public_files::file_sha256;

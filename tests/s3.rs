@@ -2,7 +2,6 @@
 //! server that the test starts (moto, from PyPI).
 
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 #![expect(clippy::print_stderr, reason = "a test that skips itself says so")]
 
 use crate::faults::{Fault, FaultSequence, Random};

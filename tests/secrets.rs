@@ -2,7 +2,6 @@
 //! no endpoint.
 
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
 use crate::harness::{HOPEVAL, hopeval, wait_for};
 use hopeval_simulated_llm::{FaultKind, FaultSettings, LatencySettings, SimulatedServer, SimulationSettings};

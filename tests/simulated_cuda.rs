@@ -4,7 +4,6 @@
 //! or has little memory. They do not cover a GPU's speed or rounding, and the models are tiny and untrained.
 
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
 use crate::harness::{self, document, final_tables, hopeval, run, run_of};
 use hopeval_cuda_emulator::libraries::SimulatedLibraries;

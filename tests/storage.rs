@@ -1,7 +1,6 @@
 //! Storage that fails: which faults a run outlives, how it ends otherwise, and with what exit code.
 
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
 use crate::faulty_s3::FaultyServer;
 use crate::harness::{self, hopeval, kill_after_records, run, succeed, wait_for};

@@ -2,6 +2,8 @@
 //!
 //! `cargo test --test suite kill::` runs the tests of one file.
 
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
 #[path = "support/batch_runner.rs"]
 mod batch_runner;
 #[path = "support/faults.rs"]

@@ -1,7 +1,6 @@
 //! The tables of a run: their documented queries run and agree with `show --json`, their counters agree with each
 //! other, their means with their scores, and each file describes its columns.
 
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 #![expect(clippy::print_stderr, reason = "a test that skips itself says so")]
 
 use crate::harness::{document, every_method, file_job, hopeval, measure, run, run_of, succeed};

@@ -3,7 +3,6 @@
 //! The interpreter is a shell script that records its arguments: no PyTorch is needed here.
 
 #![cfg(unix)]
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
 use crate::harness::{hopeval, run, succeed, wait_for};
 use nix::sys::signal::{Signal, kill};

@@ -1,7 +1,5 @@
 //! `hopeval train-data`: from a generated world, and from a run whose language model annotated the questions.
 
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
-
 use crate::harness::{hopeval, run, succeed};
 use std::path::Path;
 

@@ -2,8 +2,6 @@
 //!
 //! The world is tiny, so the choices mean little. The tests show that choices are reproducible and take effect.
 
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
-
 use crate::harness::{self, document, hopeval, kill_after_commits, run_of};
 use hopeval_results::tables::{FinalOutcomeRow, read_table};
 use hopeval_results::{Store, layout};

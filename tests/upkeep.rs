@@ -1,7 +1,6 @@
 //! `rm` and `gc`: what they remove is free, and no other run needs it.
 
 #![cfg(unix)]
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
 use crate::harness::{self, document, final_tables, hopeval, kill_after_records, run, run_of, succeed};
 use crate::tiny;

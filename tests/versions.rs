@@ -1,7 +1,6 @@
 //! A run whose methods have other versions in this program: it is not gone on with, and it is still read.
 
 #![cfg(unix)]
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
 use crate::harness::{self, document, final_tables, hopeval, kill_after_records, run, run_of, succeed};
 use crate::tiny;

@@ -1,8 +1,6 @@
 //! `show`: tables fit the terminal, rows are sorted, filtered and cut, strata stand in columns, and tables go into
 //! documents.
 
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
-
 use crate::harness::{document, hopeval, run, succeed};
 use serde_json::Value;
 use std::collections::BTreeMap;
