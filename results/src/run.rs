@@ -12,6 +12,10 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+mod find;
+
+pub use find::{find_run, resolve_run};
+
 /// Version of the run record's format.
 pub const RUN_VERSION: u32 = 1;
 
@@ -45,14 +49,14 @@ pub enum RunError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// There is no such run.
-    #[error("there is no run `{run}` in `{store}`")]
+    #[error("there is no run `{run}` in `{store}`\nhint: {}", find::NAMES)]
     Unknown {
         /// The requested id.
         run: String,
         /// The store.
         store: String,
     },
-    /// The given prefix fits the ids of several runs.
+    /// The given beginning fits the ids, or the digests in them, of several runs.
     #[error("`{run}` is the beginning of {} runs in `{store}`: {}", matching.len(), join_first(matching))]
     Ambiguous {
         /// The requested id.
@@ -183,44 +187,6 @@ pub fn list_runs(store: &Store) -> Result<Vec<String>, StoreError> {
 /// Whether the run has a record.
 fn is_made(store: &Store, run: &str) -> Result<bool, StoreError> {
     store.exists(&layout::run_record(run))
-}
-
-/// Finds the run named by an id, a unique prefix of an id, or `latest` (`last` means the same).
-///
-/// # Errors
-/// [`RunError::Unknown`], [`RunError::Ambiguous`], or an error of the store.
-pub fn resolve_run(store: &Store, name: &str) -> Result<String, RunError> {
-    find_run(store, name, &|run| is_made(store, run))
-}
-
-/// As [`resolve_run`], among the folders of runs that `counts` accepts.
-///
-/// # Errors
-/// As [`resolve_run`].
-pub fn find_run(
-    store: &Store,
-    name: &str,
-    counts: &dyn Fn(&str) -> Result<bool, StoreError>,
-) -> Result<String, RunError> {
-    let folders = store.list_folders(layout::RUNS)?;
-    let unknown = || RunError::Unknown { run: name.to_owned(), store: store.uri() };
-    let latest = matches!(name, "latest" | "last");
-    let mut matching = Vec::new();
-    for run in folders.into_iter().rev() {
-        if !latest && (name.is_empty() || !run.starts_with(name)) || !counts(&run)? {
-            continue;
-        }
-        if latest || run == name {
-            return Ok(run);
-        }
-        matching.push(run);
-    }
-    matching.reverse();
-    match matching.len() {
-        0 => Err(unknown()),
-        1 => Ok(matching.swap_remove(0)),
-        _ => Err(RunError::Ambiguous { run: name.to_owned(), matching, store: store.uri() }),
-    }
 }
 
 /// A run's id: the UTC time of its creation and the first 8 letters of a digest. Ids sort by time.

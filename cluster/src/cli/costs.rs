@@ -11,7 +11,7 @@ use hopeval_jobs::report::show;
 
 #[derive(Debug, Args)]
 pub(crate) struct CostsArguments {
-    /// The run's id, or the beginning of it, or `latest`; it must be finished.
+    /// The run: its id or the beginning of it, its job, `latest`, or `latest~1`; it must be finished.
     #[arg(default_value = "latest")]
     run: String,
     /// Prints one JSON document instead of tables.

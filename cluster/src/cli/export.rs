@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArguments {
-    /// The run's id, or the beginning of it, or `latest`.
+    /// The run: its id or the beginning of it, its job, `latest`, or `latest~1`.
     run: String,
     /// trec, qrels, hotpotqa, 2wikimultihopqa, musique or csv.
     #[arg(long)]

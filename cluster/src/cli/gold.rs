@@ -15,7 +15,7 @@ use std::path::PathBuf;
 pub(crate) enum GoldCommand {
     /// Takes the gold of the questions in a file of the dataset's format, and corrects every figure.
     Apply {
-        /// The run's id, or the beginning of it, or `latest`.
+        /// The run: its id or the beginning of it, its job, `latest`, or `latest~1`.
         run: String,
         /// Some or all of the run's questions, edited.
         file: PathBuf,

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct JudgeArguments {
-    /// The judged run's id, or the beginning of it, or `latest`.
+    /// The judged run: its id or the beginning of it, its job, `latest`, or `latest~1`.
     run: String,
     /// A TOML file with the tables [judge.NAME] and [service.NAME], or a whole job [default: the run's own job].
     judges: Option<PathBuf>,

@@ -10,7 +10,7 @@ use hopeval_results::Log;
 
 #[derive(Debug, Args)]
 pub(crate) struct RequestsArguments {
-    /// The run's id, or the beginning of it, or `latest`.
+    /// The run: its id or the beginning of it, its job, `latest`, or `latest~1`.
     #[arg(default_value = "latest")]
     run: String,
 }

@@ -14,7 +14,7 @@ use hopeval_results::Log;
 
 #[derive(Debug, Args)]
 pub(crate) struct RescoreArguments {
-    /// The run's id, or the beginning of it, or `latest`.
+    /// The run: its id or the beginning of it, its job, `latest`, or `latest~1`.
     #[arg(default_value = "latest")]
     run: String,
     /// Prints one JSON document.

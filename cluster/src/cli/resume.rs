@@ -13,7 +13,7 @@ use hopeval_jobs::spending::cap::SpendingCap;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ResumeArguments {
-    /// The run's id, or the beginning of it, or `latest`.
+    /// The run: its id or the beginning of it, its job, `latest`, or `latest~1`.
     run: String,
     /// Changes the run's cap from now on, as in `--set run.cap.money=20`; `tokens` and `calls` are the other keys.
     #[arg(long = "set", value_name = "KEY=VALUE")]

@@ -11,7 +11,7 @@ use serde_json::json;
 
 #[derive(Debug, Args)]
 pub(crate) struct RmArguments {
-    /// The runs: an id, or the beginning of one, or `latest`.
+    /// The runs: an id or the beginning of one, a job (its latest run), `latest`, or `latest~1`.
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<String>,
     /// Removes them; without this, only says what would be removed.

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 
 #[derive(Debug, Args)]
 pub(crate) struct ShowArguments {
-    /// The run's id, or the beginning of it, or `latest`.
+    /// The run: its id or the beginning of it, its job, `latest`, or `latest~1`.
     #[arg(default_value = "latest")]
     run: String,
     #[command(flatten)]

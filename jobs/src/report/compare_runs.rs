@@ -29,7 +29,7 @@ use side::{ComparedSide, MeasureScores};
 /// A side of a comparison, as it is named: `RUN` or `RUN:CONFIGURATION`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComparedName {
-    /// The run's id, the beginning of it, or `latest`.
+    /// One of the names of a run, as `hopeval_results::run::find_run` reads them.
     pub run: String,
     /// The configuration; all of the run if it is left out.
     pub configuration: Option<String>,

@@ -98,7 +98,7 @@ impl MakingOrder {
     }
 }
 
-/// Finds the run named by an id, a unique prefix of an id, or `latest`, among the runs and the orders to make one.
+/// Finds the named run among the runs and the orders to make one.
 ///
 /// # Errors
 /// No such run; several; an error of the store.

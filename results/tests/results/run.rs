@@ -47,6 +47,41 @@ fn runs_are_listed_and_found_by_a_beginning() {
 }
 
 #[test]
+fn runs_are_found_by_their_job_their_digest_and_their_place() {
+    let store = Store::open("memory:").unwrap();
+    let made = [
+        ("20260101T000000000-0a0b0c0d", "sweep"),
+        ("20260102T000000000-20260101", "table-1"),
+        ("20260103T000000000-0a0b1111", "sweep"),
+        ("20260104T000000000-beefbeef", "0a0b0c0d~x"),
+    ];
+    for (run, job) in made {
+        RunRecord { job: job.to_owned(), ..record(run) }.create(&store).unwrap();
+    }
+    let found = |name: &str| resolve_run(&store, name).map(|run| made.iter().position(|(id, _)| *id == run).unwrap());
+    for (name, place) in [
+        ("latest", 3),
+        ("latest~0", 3),
+        ("last~3", 0),
+        ("sweep", 2),
+        ("sweep~1", 0),
+        ("table-1", 1),
+        ("0a0b0", 0),
+        ("beef", 3),
+        ("0a0b0c0d~x", 3),
+        // The beginning of an id comes before a digest.
+        ("20260101", 0),
+    ] {
+        assert_eq!(found(name).unwrap(), place, "{name}");
+    }
+    for unknown in ["latest~4", "sweep~2", "bee", "sweep~", "~1", "20260101~0", "latest~-1"] {
+        assert!(matches!(found(unknown), Err(RunError::Unknown { .. })), "{unknown}");
+    }
+    assert!(matches!(found("0a0b"), Err(RunError::Ambiguous { .. })));
+    assert!(found("swep").unwrap_err().to_string().contains("hint: `hopeval ls` lists runs"));
+}
+
+#[test]
 fn ids_sort_by_time_and_have_the_right_date() {
     assert_eq!(run_id(0, "d"), "19700101T000000000-d");
     assert_eq!(run_id(951_782_400_000, "d"), "20000229T000000000-d");

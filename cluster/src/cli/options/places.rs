@@ -60,7 +60,7 @@ impl PlaceArguments {
         Ok(Places { cache: places.cache.verifying(), ..places })
     }
 
-    /// Opens a run of the store to compute something: by its id, or the beginning of it, or `latest`.
+    /// Opens a run of the store to compute something: by one of its names.
     pub(crate) fn open_run(&self, run: &str) -> Result<OpenRun> {
         let places = self.open_existing_to_compute()?;
         let run = hopeval_results::run::resolve_run(&places.store, run)?;
