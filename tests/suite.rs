@@ -53,6 +53,7 @@ mod tables;
 mod train;
 mod train_data;
 mod tune;
+mod tutorial;
 mod upkeep;
 mod versions;
 mod views;

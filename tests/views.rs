@@ -199,10 +199,36 @@ fn csv_cells(line: &str) -> Vec<String> {
 
 #[test]
 fn options_that_exclude_each_other_are_refused() {
-    for arguments in [["--format", "md", "--json"].as_slice(), &["--by", "hops", "--stratum", "all"], &["--top", "0"]] {
+    let lost = ["--lost", "random", "--to", "tfidf"];
+    for arguments in [
+        ["--format", "md", "--json"].as_slice(),
+        &["--by", "hops", "--stratum", "all"],
+        &["--top", "0"],
+        &["--json", "--top", "1"],
+        &["--json", "--filter", "k=5"],
+        &["--question", "q", "--sort", "mrr"],
+        &[&lost[..], &["--stratum", "hops=2"]].concat(),
+        &[&lost[..], &["--failing", "tfidf"]].concat(),
+        &["--limit", "5"],
+    ] {
         let error = refused(arguments);
-        assert!(error.contains("cannot be used with") || error.contains("invalid value"), "{error}");
+        let words = ["cannot be used with", "invalid value", "required arguments were not provided"];
+        assert!(words.iter().any(|&word| error.contains(word)), "{error}");
     }
+}
+
+#[test]
+fn a_mark_stands_at_each_tested_measure() {
+    let shown = show(None, &["--against", "random", "--format", "md", "--filter", "method=one_step", "--top", "3"]);
+    let table = rows(&shown);
+    let column = |name: &str| table[0].iter().position(|heading| *heading == name).unwrap();
+    // Retrieval is better than chance in each of them: a measure without marks would not have been tested.
+    for measure in ["recall_frac@10", "recall_all@20", "mrr"] {
+        assert!(table[2..].iter().any(|row| row[column(measure)].contains('†')), "{measure}: {shown}");
+    }
+    let by_hops = show(None, &["--by", "hops", "--measure", "mrr", "--format", "md"]);
+    let heading = &rows(&by_hops)[0];
+    assert!(!heading.contains(&"n") && heading.iter().any(|cell| cell.contains("(n = ")), "{by_hops}");
 }
 
 #[test]

@@ -30,17 +30,23 @@ pub(crate) fn wrapped(text: &str) -> String {
     text.split('\n').map(|line| wrapped_line(line, width)).collect::<Vec<_>>().join("\n")
 }
 
+/// A line's parts begin under its first word.
 fn wrapped_line(line: &str, width: usize) -> String {
-    let (mut broken, mut used) = (String::new(), 0);
-    for word in line.split(' ') {
+    let words = line.trim_start_matches(' ');
+    let indent = line.len() - words.len();
+    let (mut broken, mut used) = (" ".repeat(indent), indent);
+    let mut is_first = true;
+    for word in words.split(' ') {
         let length = word.chars().count();
-        if used > 0 && used + 1 + length > width {
+        if used > indent && used + 1 + length > width {
             broken.push('\n');
-            used = 0;
-        } else if !broken.is_empty() {
+            broken.push_str(&" ".repeat(indent));
+            used = indent;
+        } else if !is_first {
             broken.push(' ');
             used += 1;
         }
+        is_first = false;
         broken.push_str(word);
         used += length;
     }

@@ -146,11 +146,13 @@ pub enum JobError {
         /// The allowed values.
         allowed: &'static str,
     },
-    /// The dataset holds no questions.
-    #[error("{}: no questions", path.display())]
+    /// The dataset holds no questions, or none is left.
+    #[error("{}: no questions{found}", path.display())]
     NoQuestions {
         /// The dataset's first file.
         path: PathBuf,
+        /// The numbers of those that were left out or set aside, and by which settings; empty if the file has none.
+        found: String,
     },
     /// No measure is defined for any question of any configuration: the tables would be empty.
     #[error("{}: no measure is defined for any question: {found}\nhint: {hint}", path.display())]

@@ -120,11 +120,11 @@ impl ListedRun {
         vec![
             self.run,
             job,
+            self.state.to_owned(),
+            outcomes,
             of_size(&|size| size.dataset.clone()),
             of_size(&|size| size.questions.to_string()),
             of_size(&|size| size.configurations.to_string()),
-            self.state.to_owned(),
-            outcomes,
         ]
     }
 }
@@ -143,7 +143,7 @@ pub(crate) fn list_runs(places: &PlaceArguments, arguments: LsArguments) -> Resu
         print::line(&json!({"runs": runs, "journal": journal}).to_string());
         return Ok(exit::DONE);
     }
-    let header = ["run", "job", "dataset", "questions", "configurations", "state", "outcomes"];
+    let header = ["run", "job", "state", "outcomes", "dataset", "questions", "configurations"];
     let rows = runs.into_iter().map(ListedRun::row);
     print::line(&FigureTable { names: 2, ..FigureTable::new(&header, rows) }.to_text());
     print::line(&format!("journal: {segments} segments, {entries} entries, {bytes} bytes"));

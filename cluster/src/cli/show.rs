@@ -28,7 +28,7 @@ pub(crate) struct ShowArguments {
     #[command(flatten)]
     view: TableView,
     /// Shows the transcript of this question instead, with --json one document a line; may be repeated.
-    #[arg(long = "question", value_name = "ID")]
+    #[arg(long = "question", value_name = "ID", conflicts_with_all = FIGURE_OPTIONS, conflicts_with = "measures")]
     questions: Vec<String>,
     /// Of this configuration; of all when left out.
     #[arg(long, requires = "questions")]
@@ -37,28 +37,37 @@ pub(crate) struct ShowArguments {
     list: ListArguments,
 }
 
+/// The most listed questions, without `--limit`.
+const LISTED: usize = 10;
+
+/// The options of tables of figures, which lists of questions and transcripts do not have.
+const FIGURE_OPTIONS: [&str; 9] = ["stratum", "interval", "marks", "against", "sort", "top", "filters", "by", "format"];
+
 /// Options for lists of questions.
 #[derive(Debug, Args)]
 struct ListArguments {
     /// Lists the questions in which this configuration has a lower value than that of --to: in --measure, or else in EM
     /// or all-gold recall.
-    #[arg(long, value_name = "CONFIGURATION", requires = "to", conflicts_with_all = ["won", "failing", "questions"])]
+    #[arg(long, value_name = "CONFIGURATION", requires = "to", group = "list", conflicts_with = "questions",
+        conflicts_with_all = FIGURE_OPTIONS)]
     lost: Option<String>,
     /// The configuration that did better.
     #[arg(long, value_name = "CONFIGURATION", requires = "lost")]
     to: Option<String>,
     /// Lists the questions in which this configuration has a higher value than that of --over.
-    #[arg(long, value_name = "CONFIGURATION", requires = "over", conflicts_with_all = ["failing", "questions"])]
+    #[arg(long, value_name = "CONFIGURATION", requires = "over", group = "list", conflicts_with = "questions",
+        conflicts_with_all = FIGURE_OPTIONS)]
     won: Option<String>,
     /// The configuration that did worse.
     #[arg(long, value_name = "CONFIGURATION", requires = "won")]
     over: Option<String>,
     /// Lists the questions that failed under this configuration.
-    #[arg(long, value_name = "CONFIGURATION", conflicts_with = "questions")]
+    #[arg(long, value_name = "CONFIGURATION", group = "list", conflicts_with = "questions",
+        conflicts_with_all = FIGURE_OPTIONS)]
     failing: Option<String>,
-    /// The most listed questions.
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    limit: usize,
+    /// The most listed questions [default: 10].
+    #[arg(long, value_name = "N", requires = "list")]
+    limit: Option<usize>,
 }
 
 impl ListArguments {
@@ -97,7 +106,8 @@ pub(crate) fn show(places: &PlaceArguments, arguments: ShowArguments) -> Result<
 fn print_list(run: &OpenRun, arguments: &ShowArguments) -> Result<()> {
     let Some(choice) = arguments.list.choice(run) else { return Ok(()) };
     let log = Log::open(&run.places.store, run.id())?;
-    let list = list_questions(run, &log, &choice, arguments.output.only_measure()?, arguments.list.limit)?;
+    let list =
+        list_questions(run, &log, &choice, arguments.output.only_measure()?, arguments.list.limit.unwrap_or(LISTED))?;
     match arguments.output.json {
         true => print::line(&serde_json::to_string(&list)?),
         false => print::line(&print::wrapped(question_list_text(&choice, &list).trim_end())),

@@ -314,7 +314,8 @@ pub fn prepare_questions(
         }
     }
     if index == 0 {
-        return Err(JobError::NoQuestions { path });
+        let set_aside = quarantine.map_or_else(|| Ok(Vec::new()), QuarantineFile::close)?.len() as u64;
+        return Err(no_questions(path, questions.left_out, without_gold, set_aside));
     }
     strata_found.remove(ALL);
     let errors = quarantine.map_or_else(|| Ok(Vec::new()), QuarantineFile::close)?;
@@ -331,6 +332,19 @@ pub fn prepare_questions(
         unread: questions.reader.unread_fields().keys().cloned().collect(),
     };
     Ok((prepared, errors))
+}
+
+/// The error of a dataset without a question to ask, with the numbers of those that it had.
+fn no_questions(path: PathBuf, left_out: u64, without_gold: u64, set_aside: u64) -> JobError {
+    let counts = [
+        (left_out, "outside the draw (`dataset.draw`)"),
+        (without_gold, "left out by `dataset.missing_gold`, as the corpus lacks their gold"),
+        (set_aside, "set aside as bad rows"),
+    ];
+    let found: Vec<String> =
+        counts.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}")).collect();
+    let found = if found.is_empty() { String::new() } else { format!(" are left: {}", found.join("; ")) };
+    JobError::NoQuestions { path, found }
 }
 
 /// The questions of a dataset's draw, or all questions without a draw.

@@ -92,7 +92,8 @@ impl PaperJob {
     /// The file is no job.
     pub fn load(path: &Path) -> Result<Self, ReproduceError> {
         let job = Job::load(path, &[])?;
-        let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        // A link to the job, as in a folder with the data, has the job's own place.
+        let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let folder = whole.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
         let key = format!("{}/{}", folder.unwrap_or_default(), job.name);
         Ok(Self { job, key })

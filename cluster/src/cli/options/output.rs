@@ -1,16 +1,17 @@
 //! Options for the printed figures of a run.
 
 use crate::cli::tables::agreement::agreement_table;
+use crate::cli::tables::differences;
 use crate::cli::tables::formats::document_tables;
 use crate::cli::tables::incurred::incurred_table;
 use crate::cli::tables::measures::{MeasureChoice, measure_tables};
+use crate::cli::tables::replicates::{self, is_wanted};
 use crate::cli::tables::view::TableView;
-use crate::cli::tables::{differences, replicates};
 use crate::print;
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use hopeval_jobs::report::agreement::{AgreementReport, HumanMarks, judge_agreement};
-use hopeval_jobs::report::compare::{Comparison, ComparisonResults};
+use hopeval_jobs::report::compare::{Comparison, ComparisonResults, compare_configurations};
 use hopeval_jobs::report::show;
 use hopeval_jobs::run::make::RunNames;
 use hopeval_jobs::run::open::OpenRun;
@@ -106,7 +107,7 @@ impl OutputArguments {
         {
             bail!("--sort: no measure `{sort}`; the run has {}", run.names().measures.join(", "));
         }
-        let figures = self.read_figures(run)?;
+        let figures = self.read_figures(run, view)?;
         match self.json {
             true => print::line(&serde_json::to_string(&figures.document(run)?)?),
             false => self.print_tables(run, &figures, view)?,
@@ -118,7 +119,8 @@ impl OutputArguments {
     /// own under `judging`.
     pub(crate) fn print_judged(&self, run: &OpenRun, judging: &OpenRun) -> Result<()> {
         let (of_run, of_judges) = (self.without_marks(), self.for_judges());
-        let (figures, words) = (of_run.read_figures(run)?, of_judges.read_figures(judging)?);
+        let (figures, words) =
+            (of_run.read_figures(run, &TableView::default())?, of_judges.read_figures(judging, &TableView::default())?);
         if self.json {
             let mut document = figures.document(run)?;
             document["judging"] = words.document(judging)?;
@@ -140,14 +142,20 @@ impl OutputArguments {
         Self { measures: Vec::new(), against: None, ..self.clone() }
     }
 
-    fn read_figures(&self, run: &OpenRun) -> Result<PrintedFigures> {
+    fn read_figures(&self, run: &OpenRun, view: &TableView) -> Result<PrintedFigures> {
         self.check_run(run)?;
         let shown = show::read_figures(run)?;
         let names = run.names();
         let mut compared = Vec::new();
         if let Some(against) = self.against.as_ref().and_then(|against| names.find_configuration(against)) {
-            for stratum in self.shown_strata() {
-                compared.push(differences::comparisons(run, against, &self.measures, stratum)?);
+            // Tables for documents mark what differs: they need a test of each measure that they show.
+            let choice = self.choice(view);
+            let is_shown = |measure: &str| match view.format {
+                Some(_) if self.measures.is_empty() => choice.is_headline(measure),
+                _ => is_wanted(measure, &self.measures),
+            };
+            for stratum in choice.strata() {
+                compared.push(compare_configurations(run, against, stratum, &is_shown)?);
             }
         }
         let marks = self.read_marks()?;
@@ -159,26 +167,26 @@ impl OutputArguments {
         Ok(PrintedFigures { shown, compared, agreement })
     }
 
-    /// The shown strata.
-    fn shown_strata(&self) -> Vec<&str> {
-        if self.strata.is_empty() { vec!["all"] } else { self.strata.iter().map(String::as_str).collect() }
+    /// The shown measures and strata, each stratum once.
+    fn choice(&self, view: &TableView) -> MeasureChoice {
+        let mut strata: Vec<String> = Vec::new();
+        for stratum in &self.strata {
+            if !strata.contains(stratum) {
+                strata.push(stratum.clone());
+            }
+        }
+        MeasureChoice { measures: self.measures.clone(), strata, intervals: self.interval, view: view.clone() }
     }
 
     fn print_tables(&self, run: &OpenRun, figures: &PrintedFigures, view: &TableView) -> Result<()> {
         let PrintedFigures { shown, compared, agreement } = figures;
-        let choice = MeasureChoice {
-            measures: self.measures.clone(),
-            strata: self.strata.clone(),
-            intervals: self.interval,
-            view: view.clone(),
-        };
+        let choice = self.choice(view);
         if let Some(format) = view.format {
-            let differences: Vec<Comparison> = compared.iter().flat_map(|found| found.differences.clone()).collect();
-            print::line(&document_tables(run, shown, &choice, format, &differences)?);
+            print::line(&document_tables(run, shown, &choice, format, compared)?);
             return Ok(());
         }
         print::line(measure_tables(run, shown, &choice)?.trim_end());
-        for stratum in self.shown_strata() {
+        for stratum in choice.strata() {
             if let Some(table) = replicates::replicate_table(shown, &self.measures, stratum) {
                 print::line(&table);
             }

@@ -1,22 +1,9 @@
 //! The differences of a run's configurations from one of them.
 
 use super::by_measure::{MeasureCell, by_measure};
-use super::replicates::is_wanted;
 use super::{SHORT_NOTE, UNKNOWN, marked, p_value_text};
 use crate::print;
-use anyhow::Result;
-use hopeval_jobs::report::compare::{Comparison, ComparisonResults, compare_configurations};
-use hopeval_jobs::run::open::OpenRun;
-
-/// The differences from `against` in the shown measures.
-pub(crate) fn comparisons(
-    run: &OpenRun,
-    against: &str,
-    measures: &[String],
-    stratum: &str,
-) -> Result<ComparisonResults> {
-    Ok(compare_configurations(run, against, stratum, &|measure| is_wanted(measure, measures))?)
-}
+use hopeval_jobs::report::compare::{Comparison, ComparisonResults};
 
 /// Tables of differences: configurations in rows, measures in columns; controls have a table of their own.
 pub(crate) fn difference_tables(compared: &ComparisonResults) -> String {

@@ -1,12 +1,17 @@
 //! The measures of a run for a document: Markdown, LaTeX, HTML with the best figure of each column bold, or CSV.
 
 use super::fitted::FigureTable;
-use super::measures::{MeasureChoice, caption, coverage, figure_text, left_out_note, name_columns, question_count};
-use super::parts::{FigurePart, figure_parts, swept_parts};
+use super::measures::{
+    MeasureChoice, caption, cell_text, coverage, left_out_note, most_questions, name_columns, question_count,
+    unfinished_note,
+};
+use super::parts::{FigureColumns, FigurePart, figure_parts, swept_parts};
 use super::view::TableFormat;
 use super::{SHORT_MARK, SHORT_NOTE, UNKNOWN, markdown_table};
+use crate::print;
 use anyhow::Result;
-use hopeval_jobs::report::compare::Comparison;
+use hopeval_jobs::job::sweep::Configuration;
+use hopeval_jobs::report::compare::{Comparison, ComparisonResults};
 use hopeval_jobs::report::show::RunFigures;
 use hopeval_jobs::run::open::OpenRun;
 use hopeval_results::tables::MeasureRow;
@@ -16,7 +21,8 @@ const LEVEL: f64 = 0.05;
 /// The mark of a figure that differs from that of `--against`.
 const DIFFERENCE_MARK: &str = "\u{2020}";
 
-/// A run's measures in a format for documents. `differences` are those from the configuration of `--against`.
+/// A run's measures in a format for documents. `compared` has the differences from the configuration of `--against`, for
+/// each stratum.
 ///
 /// # Errors
 /// A filter or a kind of strata that fits nothing; a table that cannot be written.
@@ -25,16 +31,25 @@ pub(crate) fn document_tables(
     shown: &RunFigures,
     choice: &MeasureChoice,
     format: TableFormat,
-    differences: &[Comparison],
+    compared: &[ComparisonResults],
 ) -> Result<String> {
     let names = swept_parts(run);
     let parts = figure_parts(run, shown, &names, choice)?;
+    let differences: Vec<&Comparison> = compared.iter().flat_map(|found| &found.differences).collect();
+    let mut notes: Vec<String> = unfinished_note(shown).into_iter().collect();
+    if !shown.replicates.is_empty() {
+        notes.push("means over replicates are not here: without --format, or with --json, they are shown".to_owned());
+    }
     if format == TableFormat::Csv {
+        notes.iter().for_each(|note| print::note(note));
         return csv_table(&parts);
     }
     let mut text = format!("{}\n", comment(format, &format!("run {}: {}", run.id(), run.record.job)));
+    for note in &notes {
+        text.push_str(&format!("\n{}\n", comment(format, note)));
+    }
     for part in &parts {
-        let marks = FigureMarks { best: part.best_values(run), differences };
+        let marks = FigureMarks { best: part.best_values(run), differences: &differences };
         let table = document_table(part, choice, format, &marks);
         let caption = [Some(caption(part, choice)), left_out_note(part)].into_iter().flatten().collect::<Vec<_>>();
         text.push_str(&format!("\n{}\n", comment(format, &caption.join("; "))));
@@ -47,11 +62,17 @@ pub(crate) fn document_tables(
             }
         });
     }
-    if let Some(found) = differences.first() {
+    if let Some(found) = compared.first() {
         let against = &found.against;
-        let note = format!(
+        let mut note = format!(
             "{DIFFERENCE_MARK}: differs from {against} at the 5 % level, paired by question, Holm over the rows"
         );
+        if !shown.replicates.is_empty() {
+            note.push_str("; single replicates are not tested");
+        }
+        if !found.left_out.is_empty() {
+            note.push_str(&format!("; of another context mode, and not tested: {}", found.left_out.join(", ")));
+        }
         text.push_str(&format!("\n{}\n", comment(format, &note)));
     }
     let figures = || parts.iter().flat_map(|part| &part.rows).flat_map(|row| row.figures.iter().flatten());
@@ -65,7 +86,7 @@ pub(crate) fn document_tables(
 struct FigureMarks<'a> {
     /// The best value of each column.
     best: Vec<Option<f64>>,
-    differences: &'a [Comparison],
+    differences: &'a [&'a Comparison],
 }
 
 impl FigureMarks<'_> {
@@ -73,9 +94,15 @@ impl FigureMarks<'_> {
         figure.value.is_some() && figure.value == self.best[column]
     }
 
-    fn is_different(&self, replicated_name: &str, figure: &MeasureRow) -> bool {
-        let same = |found: &&Comparison| {
-            found.configuration == replicated_name && found.measure == figure.measure && found.stratum == figure.stratum
+    /// Replicates are tested as one configuration: the test of their mean is none of a single one.
+    fn is_different(&self, configuration: &Configuration, figure: &MeasureRow) -> bool {
+        if configuration.replicate.is_some() {
+            return false;
+        }
+        let same = |found: &&&Comparison| {
+            found.configuration == configuration.name
+                && found.measure == figure.measure
+                && found.stratum == figure.stratum
         };
         self.differences.iter().find(same).is_some_and(|found| found.p_holm.is_some_and(|p| p < LEVEL))
     }
@@ -89,33 +116,39 @@ fn document_table(
     marks: &FigureMarks<'_>,
 ) -> FigureTable {
     let mut table = name_columns(part);
-    table.push_column("n", part.rows.iter().map(|row| question_count(row).to_string()).collect());
-    let share = |share: Option<f64>| share.map_or(UNKNOWN.to_owned(), |share| format!("{share:.3}"));
-    table.push_column("coverage", part.rows.iter().map(|row| share(coverage(row))).collect());
+    let is_over_strata = matches!(part.columns, FigureColumns::Strata { .. });
+    if !is_over_strata {
+        table.push_column("n", part.rows.iter().map(|row| question_count(row).to_string()).collect());
+        let share = |share: Option<f64>| share.map_or(UNKNOWN.to_owned(), |share| format!("{share:.3}"));
+        table.push_column("coverage", part.rows.iter().map(|row| share(coverage(row))).collect());
+    }
     table.names = table.header.len();
     let escape = |text: &mut String| *text = escaped(format, text);
     table.header.iter_mut().for_each(escape);
     table.rows.iter_mut().flatten().for_each(escape);
     for (column, name) in part.columns.names().iter().enumerate() {
+        let most = most_questions(part, column);
         let cells = part.rows.iter().map(|row| {
             let Some(figure) = row.figures[column] else { return escaped(format, UNKNOWN) };
-            let mut text = figure_text(figure, choice.intervals);
-            if marks.is_different(row.named.configuration.replicated_name(), figure) {
+            let mut text = cell_text(figure, choice, is_over_strata.then_some(most));
+            if marks.is_different(row.named.configuration, figure) {
                 text.push_str(DIFFERENCE_MARK);
             }
             let text = escaped(format, &text);
             if marks.is_best(column, figure) { bold(format, &text) } else { text }
         });
         let cells = cells.collect();
-        table.push_column(&escaped(format, name), cells);
+        let heading = if is_over_strata { format!("{name} (n = {most})") } else { (*name).to_owned() };
+        table.push_column(&escaped(format, &heading), cells);
     }
     table
 }
 
-/// A text in the characters that a format allows.
+/// A text in the characters that a format allows, on one line.
 fn escaped(format: TableFormat, text: &str) -> String {
+    let text = text.replace(['\n', '\r'], " ");
     match format {
-        TableFormat::Csv => text.to_owned(),
+        TableFormat::Csv => text,
         TableFormat::Md => text.replace('|', "\\|").replace(SHORT_MARK, "\\*"),
         TableFormat::Html => {
             text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
@@ -131,6 +164,9 @@ fn escaped(format: TableFormat, text: &str) -> String {
                 '…' => "\\ldots{}".to_owned(),
                 '†' => "$^\\dagger$".to_owned(),
                 '*' => "$^*$".to_owned(),
+                '|' => "\\textbar{}".to_owned(),
+                '<' => "\\textless{}".to_owned(),
+                '>' => "\\textgreater{}".to_owned(),
                 c => c.to_string(),
             };
             text.chars().map(character).collect()
@@ -217,7 +253,8 @@ mod tests {
     fn texts_keep_to_their_format() {
         assert_eq!(escaped(TableFormat::Latex, "recall_all@2 ± 5 % – {k}"), r"recall\_all@2 $\pm$ 5 \% -- \{k\}");
         assert_eq!(escaped(TableFormat::Html, "<a> & \"b\""), "&lt;a&gt; &amp; &quot;b&quot;");
-        assert_eq!(escaped(TableFormat::Md, "a|b *"), r"a\|b \*");
+        assert_eq!(escaped(TableFormat::Md, "a|b\n\n*"), r"a\|b  \*");
+        assert_eq!(escaped(TableFormat::Latex, "a|b <c>"), r"a\textbar{}b \textless{}c\textgreater{}");
     }
 
     #[test]

@@ -40,6 +40,7 @@ impl MeasureChoice {
             || measure.starts_with("recall_")
             || measure.starts_with("acc_")
             || measure.starts_with("answer_recall@")
+            || measure.starts_with("bridge_answer_recall@")
             || measure.starts_with("answer_hit@")
     }
 }
@@ -109,18 +110,26 @@ fn part_table(part: &FigurePart<'_>, choice: &MeasureChoice) -> FigureTable {
         }
     }
     for (column, name) in part.columns.names().iter().enumerate() {
-        let most = part.rows.iter().filter_map(|row| row.figures[column]).map(|figure| figure.n).max().unwrap_or(0);
+        let most = most_questions(part, column);
         let cells = part.rows.iter().map(|row| match row.figures[column] {
             None => UNKNOWN.to_owned(),
-            Some(figure) if is_over_strata && figure.n > 0 => {
-                figure_text(figure, choice.intervals) + &shortfall(figure, most)
-            }
-            Some(figure) => figure_text(figure, choice.intervals),
+            Some(figure) => cell_text(figure, choice, is_over_strata.then_some(most)),
         });
         let heading = if is_over_strata { format!("{name} (n = {most})") } else { (*name).to_owned() };
         table.push_column(&heading, cells.collect());
     }
     table
+}
+
+/// A figure's cell. Over strata, whose columns say the `most` questions of a figure, also what this one lacks of them.
+pub(crate) fn cell_text(figure: &MeasureRow, choice: &MeasureChoice, most: Option<u64>) -> String {
+    let lacking = most.filter(|_| figure.n > 0).map_or_else(String::new, |most| shortfall(figure, most));
+    figure_text(figure, choice.intervals) + &lacking
+}
+
+/// The most questions of a column's figures.
+pub(crate) fn most_questions(part: &FigurePart<'_>, column: usize) -> u64 {
+    part.rows.iter().filter_map(|row| row.figures[column]).map(|figure| figure.n).max().unwrap_or(0)
 }
 
 /// The columns that name a part's rows. The points of a sweep have a column for each swept parameter, and their place
@@ -172,7 +181,7 @@ fn shown_interval(row: &MeasureRow, wanted: bool) -> Option<(f64, f64)> {
 }
 
 /// A figure with its interval or its standard error, marked if it is not measured to its cut-off.
-pub(crate) fn figure_text(row: &MeasureRow, interval_wanted: bool) -> String {
+fn figure_text(row: &MeasureRow, interval_wanted: bool) -> String {
     let figure = match row.value.zip(shown_interval(row, interval_wanted)) {
         Some((value, (low, high))) => format!("{value:.4} [{low:.4}, {high:.4}]"),
         None => estimate_text(row.value, row.stderr),
@@ -216,12 +225,16 @@ fn run_heading(run: &OpenRun, shown: &RunFigures, stratum: &str) -> String {
         let missing = resolved.prepared.questions - used;
         text.push_str(&format!("\nbrought in: {file}, {used} of its {rows} rows; {missing} questions have no row"));
     }
-    if !shown.finished {
-        text.push_str(&format!(
-            "\nnot finished: {} of {} outcomes, as of commit {}",
-            shown.outcomes, shown.expected, shown.commits
-        ));
+    if let Some(note) = unfinished_note(shown) {
+        text.push_str(&format!("\n{note}"));
     }
     text.push('\n');
     text
+}
+
+/// How far a run is that is not finished.
+pub(crate) fn unfinished_note(shown: &RunFigures) -> Option<String> {
+    let RunFigures { outcomes, expected, commits, .. } = shown;
+    let note = format!("not finished: {outcomes} of {expected} outcomes, as of commit {commits}");
+    (!shown.finished).then_some(note)
 }

@@ -39,6 +39,7 @@ pub(crate) fn is_wanted(measure: &str, named: &[String]) -> bool {
         || measure.starts_with("acc_")
         || measure.starts_with("recall_all@")
         || measure.starts_with("answer_recall@")
+        || measure.starts_with("bridge_answer_recall@")
 }
 
 fn spread_figure(spread: &ReplicateSpread) -> String {

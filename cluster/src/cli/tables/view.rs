@@ -11,17 +11,17 @@ use std::str::FromStr;
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct TableView {
     /// Sorts by this measure, the largest mean first; rows without a value come last.
-    #[arg(long, value_name = "MEASURE")]
+    #[arg(long, value_name = "MEASURE", conflicts_with = "json")]
     pub(crate) sort: Option<String>,
     /// Shows this many rows of each table, the first ones.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", conflicts_with = "json")]
     pub(crate) top: Option<NonZeroUsize>,
     /// Shows these configurations alone: `configuration=NAME`, `method=KIND`, or a parameter's value, such as k=20; of
     /// several filters all must hold.
-    #[arg(long = "filter", value_name = "KEY=VALUE")]
+    #[arg(long = "filter", value_name = "KEY=VALUE", conflicts_with = "json")]
     pub(crate) filters: Vec<ConfigurationFilter>,
     /// Shows each measure over the strata of this kind, such as `hops`, in columns.
-    #[arg(long, value_name = "KIND", conflicts_with_all = ["stratum", "against"])]
+    #[arg(long, value_name = "KIND", conflicts_with_all = ["stratum", "against", "json"])]
     pub(crate) by: Option<String>,
     /// Prints the measures alone, with the best figure of each column bold; with --against, figures that differ at the
     /// 5 % level have a mark. CSV has numbers alone.

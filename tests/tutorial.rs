@@ -1,0 +1,57 @@
+//! The tutorial: every command of `ops/docs/tutorial.md` succeeds, and prints the lines that the page shows below it.
+
+use crate::harness::HOPEVAL;
+use std::path::Path;
+use std::process::Command;
+
+/// A part of the page between lines of three backticks, with the word behind the first of them.
+struct CodeBlock<'a> {
+    language: &'a str,
+    text: String,
+}
+
+/// The code blocks of a Markdown page, in their order.
+fn code_blocks(page: &str) -> Vec<CodeBlock<'_>> {
+    let (mut blocks, mut open) = (Vec::new(), None::<CodeBlock<'_>>);
+    for line in page.lines() {
+        match (line.strip_prefix("```"), &mut open) {
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (Some(language), None) => open = Some(CodeBlock { language, text: String::new() }),
+            (None, Some(block)) => block.text.push_str(&format!("{line}\n")),
+            (None, None) => {}
+        }
+    }
+    blocks
+}
+
+#[test]
+fn the_tutorial_does_what_it_says() {
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../ops/docs/tutorial.md")).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let binaries = Path::new(HOPEVAL).parent().unwrap().to_owned();
+    let inherited = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(std::iter::once(binaries).chain(std::env::split_paths(&inherited))).unwrap();
+    let (mut printed, mut commands, mut shown) = (String::new(), 0, 0);
+    for CodeBlock { language, text } in code_blocks(&page) {
+        if language == "sh" {
+            let mut shell = Command::new("bash");
+            shell.args(["-eu", "-c", &text]).current_dir(dir.path()).env("PATH", &path);
+            shell.env("NO_COLOR", "1").env("COLUMNS", "100");
+            for name in ["HOPEVAL_STORE", "HOPEVAL_CACHE", "RUST_LOG"] {
+                shell.env_remove(name);
+            }
+            let output = shell.output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{}: {text}\n{said}", output.status);
+            printed = String::from_utf8(output.stdout).unwrap();
+            commands += text.lines().filter(|line| line.starts_with("hopeval ")).count();
+        } else {
+            let mut lines = printed.lines();
+            for wanted in text.lines() {
+                assert!(lines.any(|line| line == wanted), "not printed in its place: {wanted}\n{printed}");
+                shown += 1;
+            }
+        }
+    }
+    assert!(commands >= 15 && shown >= 15, "{commands} commands, {shown} lines: the page was not read");
+}
