@@ -21,8 +21,8 @@ const LEVEL: f64 = 0.05;
 /// The mark of a figure that differs from that of `--against`.
 const DIFFERENCE_MARK: &str = "\u{2020}";
 
-/// A run's measures in a format for documents. `compared` has the differences from the configuration of `--against`, for
-/// each stratum.
+/// A run's measures in a format for documents. `compared` has the differences from the configuration of `--against`,
+/// for each stratum.
 ///
 /// # Errors
 /// A filter or a kind of strata that fits nothing; a table that cannot be written.
