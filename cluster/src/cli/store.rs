@@ -11,8 +11,8 @@ use hopeval_results::verify::verify_store;
 pub(crate) enum StoreCommand {
     /// Reads every file of the store and compares it with the size and the digest that were written.
     Verify {
-        /// Only this run: its id or the beginning of it, its job, `latest`, or `latest~1` [default: all runs, journal and
-        /// selections].
+        /// Only this run: its id or the beginning of it, its job, `latest`, or `latest~1` [default: all runs, journal
+        /// and selections].
         run: Option<String>,
         /// Prints one JSON document.
         #[arg(long)]

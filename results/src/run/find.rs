@@ -5,8 +5,8 @@ use crate::layout;
 use crate::store::{Store, StoreError};
 
 /// The ways to name a run, for messages.
-pub(super) const NAMES: &str = "`hopeval ls` lists runs; one is named by its id, the beginning of its id, `latest`, its \
-                                job (the latest run of it), or four or more letters of the digest behind the id's \
+pub(super) const NAMES: &str = "`hopeval ls` lists runs; one is named by its id, the beginning of its id, `latest`, \
+                                its job (the latest run of it), or four or more letters of the digest behind the id's \
                                 `-`; `latest~1` and `JOB~1` are the ones before";
 
 /// The fewest letters of a digest that name a run.
