@@ -24,10 +24,11 @@ pub(crate) fn line_width() -> Option<usize> {
     asked.or_else(of_terminal).filter(|&width| width > 0)
 }
 
-/// Breaks the long lines of a text between words, at [`line_width`].
+/// Breaks the long lines of a text between words, at [`line_width`]. Rows of tables stay as they are.
 pub(crate) fn wrapped(text: &str) -> String {
     let Some(width) = line_width() else { return text.to_owned() };
-    text.split('\n').map(|line| wrapped_line(line, width)).collect::<Vec<_>>().join("\n")
+    let fitted = |line: &str| if line.starts_with('|') { line.to_owned() } else { wrapped_line(line, width) };
+    text.split('\n').map(fitted).collect::<Vec<_>>().join("\n")
 }
 
 /// A line's parts begin under its first word.
@@ -51,6 +52,11 @@ fn wrapped_line(line: &str, width: usize) -> String {
         used += length;
     }
     broken
+}
+
+/// Writes a text to standard output, as [`wrapped`].
+pub(crate) fn paragraph(text: &str) {
+    line(&wrapped(text));
 }
 
 /// Writes a line to standard output. If this fails, it ends the process: quietly if the reader went away.

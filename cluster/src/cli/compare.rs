@@ -34,7 +34,7 @@ pub(crate) fn compare(places: &PlaceArguments, arguments: &CompareArguments) -> 
     if arguments.json {
         print::line(&serde_json::to_string(&json!({ "pairs": pairs }))?);
     } else {
-        print::line(comparison_text(&pairs).trim_end());
+        print::line(&print::wrapped(comparison_text(&pairs).trim_end()));
     }
     Ok(exit::DONE)
 }

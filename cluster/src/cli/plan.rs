@@ -59,30 +59,30 @@ pub(crate) fn plan(places: &PlaceArguments, arguments: PlanArguments) -> Result<
     if plan.quarantined > 0 {
         print::note(&format!("{} rows set aside", plan.quarantined));
     }
-    print::line(&format!(
+    print::paragraph(&format!(
         "{} questions x {} configurations = {} outcomes over {} passages; indexes {} bytes; journal {} entries",
         plan.questions, plan.configurations, plan.outcomes, plan.passages, plan.index_bytes, plan.journal_entries
     ));
     for (service, passages) in &plan.passages_to_embed {
-        print::line(&format!(
+        print::paragraph(&format!(
             "`{service}` has no index of this corpus: a run embeds {passages} passages first; \
              its rankings are made up here, so later rounds are rough"
         ));
     }
     print::line(&request_table(&plan));
-    print::line(&format!(
+    print::paragraph(&format!(
         "the estimate comes from {} questions that were driven through here, with the journal's answers where it has \
          them; it counts each request as asked, and equal requests are computed once",
         plan.sample
     ));
     for (name, estimate) in &plan.estimated_money {
-        print::line(&format!(
+        print::paragraph(&format!(
             "`{name}` costs at most {:.6} {}: each request as asked, each new text as long as it may be",
             estimate.money, estimate.currency
         ));
     }
     if !plan.bounds.is_empty() {
-        print::line(
+        print::paragraph(
             "`at most`: these requests follow guessed answers of models, so that questions go on as long as they may",
         );
     }

@@ -45,7 +45,7 @@ pub(crate) fn reproduce(places: &PlaceArguments, arguments: &ReproduceArguments)
     if *json {
         print::line(&serde_json::to_string(&found)?);
     } else {
-        print::line(reproduction_text(&found).trim_end());
+        print::line(&print::wrapped(reproduction_text(&found).trim_end()));
     }
     if found.comparable == 0 && !anyway {
         print::note(&format!(

@@ -1,6 +1,7 @@
 //! A run's figures beside published ones: those that compare, and the others by the conditions that differ.
 
-use super::{UNKNOWN, markdown_table};
+use super::UNKNOWN;
+use super::fitted::FigureTable;
 use hopeval_jobs::report::reproduce::{FigureDifference, ReproducedFigure, Reproduction};
 
 /// The tables of a reproduction.
@@ -37,8 +38,8 @@ fn by_conditions(figures: &[ReproducedFigure]) -> Vec<(Vec<String>, Vec<&Reprodu
 
 fn figure_table(figures: &[&ReproducedFigure]) -> String {
     let header =
-        ["item", "system", "setting", "dataset", "measure", "unit", "published", "run", "n", "difference [95 %]"];
-    markdown_table(&header, figures.iter().map(|figure| cells(figure)))
+        ["item", "system", "measure", "published", "run", "difference [95 %]", "n", "unit", "dataset", "setting"];
+    FigureTable { names: 3, ..FigureTable::new(&header, figures.iter().map(|figure| cells(figure))) }.to_text()
 }
 
 fn cells(figure: &ReproducedFigure) -> Vec<String> {
@@ -51,14 +52,14 @@ fn cells(figure: &ReproducedFigure) -> Vec<String> {
     vec![
         row.item.clone(),
         system.trim_end().to_owned(),
-        row.setting.clone(),
-        row.dataset.clone(),
         row.measure.clone(),
-        row.unit.clone(),
         printed,
         figure.value.map_or_else(|| UNKNOWN.to_owned(), |value| format!("{value:.2}")),
-        figure.questions.map_or_else(|| UNKNOWN.to_owned(), |questions| questions.to_string()),
         difference_text(figure.difference),
+        figure.questions.map_or_else(|| UNKNOWN.to_owned(), |questions| questions.to_string()),
+        row.unit.clone(),
+        row.dataset.clone(),
+        row.setting.clone(),
     ]
 }
 
