@@ -124,10 +124,12 @@ impl PublicFiles {
         if file.from.is_empty() && file.archive.is_none() && file.repository.is_none() {
             return Err("no origin; needed: `from`, `archive` or `repository`".to_owned());
         }
-        match &file.archive {
-            Some(archive) if !self.files.contains_key(archive) => {
-                Err(format!("`archive` = {archive:?} is no entry of the list"))
-            }
+        let Some(archive) = &file.archive else { return Ok(()) };
+        match self.files.get(archive) {
+            None => Err(format!("`archive` = {archive:?} is no entry of the list")),
+            Some(entry) if entry.archive.is_some() => Err(format!(
+                "`archive` = {archive:?} has an `archive` itself; allowed: an entry that is fetched as it is"
+            )),
             Some(_) if file.unpack.is_none() => Err("`archive` without `unpack`, the command to unpack it".to_owned()),
             _ => Ok(()),
         }
@@ -238,3 +240,11 @@ mod tests {
         }
     }
 }
+            ("[a]\npath = \"b\"\narchive = \"a\"\nunpack = \"tar\"".to_owned(), "\"a\" has an `archive` itself"),
+            (
+                format!(
+                    "[a]\npath = \"b\"\narchive = \"c\"\nunpack = \"tar\"\n\
+                     [c]\npath = \"d\"\narchive = \"e\"\nunpack = \"tar\"\n[e]\npath = \"f\"\n{from}"
+                ),
+                "\"c\" has an `archive` itself",
+            ),
