@@ -76,7 +76,7 @@ impl FileFetcher {
     ) -> Result<FetchedFile, FetchError> {
         let path = file.place(&self.folder);
         if path.exists() && file.repository.is_none() {
-            return self.compare_there(name, file, report);
+            return self.compare_there(list, name, file, report);
         }
         if let Some(repository) = &file.repository {
             return self.fetch_model(name, file, repository, report);
@@ -98,11 +98,12 @@ impl FileFetcher {
     fn compare_there(
         &self,
         name: &str,
+        list: &PublicFiles,
         file: &PublicFile,
         report: ProgressReport<'_>,
     ) -> Result<FetchedFile, FetchError> {
         let tell = &mut |done| report(FetchProgress { file: name, compared: true, done, total: file.bytes });
-        let finding = verify_file(&self.folder, name, file, tell);
+        let finding = verify_file(&self.folder, list, name, file, tell);
         let path = file.place(&self.folder);
         if !finding.is_good() {
             return Err(FetchError::Taken { path, finding: finding.to_string() });

@@ -60,6 +60,8 @@ pub struct PublicFile {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicFiles {
     files: BTreeMap<String, PublicFile>,
+    /// Its file; `None` of the project's own list.
+    origin: Option<PathBuf>,
 }
 
 impl PublicFile {
@@ -75,7 +77,7 @@ impl PublicFiles {
     /// # Errors
     /// None, as the tests show: the list is part of the program.
     pub fn own() -> Result<Self, PublicFilesError> {
-        Self::parse(OWN, Path::new("data.toml"))
+        Self::parse(OWN, Path::new("data.toml")).map(|list| Self { origin: None, ..list })
     }
 
     /// Reads another list.
@@ -93,7 +95,7 @@ impl PublicFiles {
             path: path.to_owned(),
             message: source.to_string().trim_end().to_owned(),
         };
-        let list = Self { files: toml::from_str(text).map_err(syntax)? };
+        let list = Self { origin: Some(path.to_owned()), files: toml::from_str(text).map_err(syntax)? };
         list.check_entries().map_err(|(name, reason)| PublicFilesError::Entry {
             path: path.to_owned(),
             name,
@@ -141,6 +143,11 @@ impl PublicFiles {
     }
 
     /// The entry of this name.
+    /// The list's file; `None` of the project's own list.
+    pub fn origin(&self) -> Option<&Path> {
+        self.origin.as_deref()
+    }
+
     pub fn get(&self, name: &str) -> Option<&PublicFile> {
         self.files.get(name)
     }

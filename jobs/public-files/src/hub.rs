@@ -87,7 +87,8 @@ impl HubRepository {
     /// The listed files that hopeval reads. They lie at the top of the repository, so no name leads out of it.
     fn wanted_files(&self, described: RepositoryDescription) -> Vec<HubFile> {
         let RepositoryDescription { sha, siblings } = described;
-        let has_safetensors = siblings.iter().any(|file| file.rfilename.ends_with(".safetensors"));
+        let has_safetensors =
+            siblings.iter().any(|file| is_top(&file.rfilename) && file.rfilename.ends_with(".safetensors"));
         let wanted = siblings.into_iter().filter(|file| is_wanted(&file.rfilename, has_safetensors));
         let file = |DescribedFile { rfilename, size, lfs }| {
             let url = format!("{}/{}/resolve/{sha}/{rfilename}", self.root(), self.name);
@@ -103,13 +104,16 @@ impl HubRepository {
 
 /// Whether hopeval reads a file: configuration, tokenizer, and the weights in one format, safetensors first.
 fn is_wanted(name: &str, has_safetensors: bool) -> bool {
-    let is_top = !name.contains('/');
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
-    match ending {
-        "json" | "txt" | "model" | "jinja" => is_top,
-        "safetensors" => is_top,
-        "bin" => is_top && !has_safetensors,
+    let is_read = match ending {
+        "json" | "txt" | "model" | "jinja" | "safetensors" => true,
+        "bin" => !has_safetensors,
         _ => false,
+/// Whether a file lies at the top of its repository.
+fn is_top(name: &str) -> bool {
+    !name.contains('/')
+}
+
     }
 }
 
@@ -119,7 +123,8 @@ mod tests {
 
     fn repository() -> HubRepository {
         HubRepository { hub: Url::parse("http://hub/").unwrap(), name: "org/name".to_owned(), token: None }
-    }
+    };
+    is_top(name) && is_read
 
     fn listed(files: &[&str]) -> Vec<HubFile> {
         let file = |name: &&str| DescribedFile { rfilename: (*name).to_owned(), size: Some(1), lfs: None };
@@ -130,7 +135,14 @@ mod tests {
     #[test]
     fn weights_come_in_one_format() {
         let names = |files: &[&str]| -> Vec<String> { listed(files).into_iter().map(|file| file.name).collect() };
-        let others = ["tf_model.h5", "flax_model.msgpack", "onnx/model.json", "README.md", ".gitattributes"];
+        let others = [
+            "tf_model.h5",
+            "flax_model.msgpack",
+            "onnx/model.json",
+            "onnx/model.safetensors",
+            "README.md",
+            ".gitattributes",
+        ];
         let all = [&["config.json", "pytorch_model.bin", "spiece.model"][..], &others].concat();
         assert_eq!(names(&all), ["config.json", "pytorch_model.bin", "spiece.model"]);
         assert_eq!(
