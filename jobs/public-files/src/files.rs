@@ -1,5 +1,6 @@
 //! The list of public files: entries by name, read from TOML and checked.
 
+use crate::address::{shown_address, shown_message};
 use crate::error::PublicFilesError;
 use hopeval_datasets::Format;
 use serde::{Deserialize, Serialize};
@@ -59,15 +60,20 @@ pub struct PublicFile {
 /// The list, by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicFiles {
-    files: BTreeMap<String, PublicFile>,
     /// Its file; `None` of the project's own list.
     origin: Option<PathBuf>,
+    files: BTreeMap<String, PublicFile>,
 }
 
 impl PublicFile {
     /// Its place in the data folder `folder`.
     pub fn place(&self, folder: &Path) -> PathBuf {
         folder.join(&self.path)
+    }
+
+    /// The entry as it may be printed: without names and passwords in its addresses.
+    pub fn shown(&self) -> Self {
+        Self { from: self.from.iter().map(|address| shown_address(address)).collect(), ..self.clone() }
     }
 }
 
@@ -93,7 +99,7 @@ impl PublicFiles {
     fn parse(text: &str, path: &Path) -> Result<Self, PublicFilesError> {
         let syntax = |source: toml::de::Error| PublicFilesError::Syntax {
             path: path.to_owned(),
-            message: source.to_string().trim_end().to_owned(),
+            message: shown_message(source.to_string().trim_end()),
         };
         let list = Self { origin: Some(path.to_owned()), files: toml::from_str(text).map_err(syntax)? };
         list.check_entries().map_err(|(name, reason)| PublicFilesError::Entry {
@@ -137,17 +143,17 @@ impl PublicFiles {
         }
     }
 
+    /// The list's file; `None` of the project's own list.
+    pub fn origin(&self) -> Option<&Path> {
+        self.origin.as_deref()
+    }
+
     /// All entries, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &PublicFile)> {
         self.files.iter().map(|(name, file)| (name.as_str(), file))
     }
 
     /// The entry of this name.
-    /// The list's file; `None` of the project's own list.
-    pub fn origin(&self) -> Option<&Path> {
-        self.origin.as_deref()
-    }
-
     pub fn get(&self, name: &str) -> Option<&PublicFile> {
         self.files.get(name)
     }
@@ -240,13 +246,6 @@ mod tests {
             (format!("[a]\npath = \"b\"\nsha256 = \"AB\"\n{from}"), "64 hexadecimal digits"),
             ("[a]\npath = \"b\"".to_owned(), "no origin"),
             ("[a]\npath = \"b\"\narchive = \"c\"\nunpack = \"tar\"".to_owned(), "\"c\" is no entry"),
-            (format!("[a]\npath = \"b\"\nsha265 = \"\"\n{from}"), "sha265"),
-        ] {
-            let error = refused(&text);
-            assert!(error.contains("list.toml") && error.contains(says), "{error}");
-        }
-    }
-}
             ("[a]\npath = \"b\"\narchive = \"a\"\nunpack = \"tar\"".to_owned(), "\"a\" has an `archive` itself"),
             (
                 format!(
@@ -255,3 +254,12 @@ mod tests {
                 ),
                 "\"c\" has an `archive` itself",
             ),
+            (format!("[a]\npath = \"b\"\nsha265 = \"\"\n{from}"), "sha265"),
+        ] {
+            let error = refused(&text);
+            assert!(error.contains("list.toml") && error.contains(says), "{error}");
+        }
+        let error = refused("[a]\npath = \"b\"\nfrom = \"http://user:sekret@host/b\"");
+        assert!(error.contains("http://host/b") && !error.contains("sekret"), "{error}");
+    }
+}
