@@ -1,10 +1,15 @@
-//! Public files: `data fetch` over servers that cut connections, ignore ranges or have other files, and `data verify`.
+//! Public files: `data fetch` over servers that cut connections, ignore ranges or have other files, its exit codes, and
+//! `data verify`.
 
 use crate::file_server::{FileServer, answer, file_answer};
-use crate::harness::{document, hopeval, run, succeed};
-use serde_json::Value;
+use crate::harness::{LIMIT, document, hopeval, run, succeed};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use std::fs::File;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
 
 /// The served file: 6,000 bytes, no two parts alike.
 fn file() -> Vec<u8> {
@@ -25,7 +30,13 @@ fn write_list(dir: &Path, addresses: &[String], known: bool) {
 
 /// `data fetch numbers`, without proxies.
 fn fetch(dir: &Path) -> Command {
-    let mut command = hopeval(dir, &["data", "fetch", "numbers", "--to", "data", "--list", "list.toml", "--json"]);
+    fetch_all(dir, &["numbers"])
+}
+
+/// `data fetch` of these names, without proxies.
+fn fetch_all(dir: &Path, entries: &[&str]) -> Command {
+    let mut command = hopeval(dir, &["data", "fetch", "--to", "data", "--list", "list.toml", "--json"]);
+    command.args(entries);
     for proxy in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"] {
         command.env_remove(proxy).env_remove(proxy.to_ascii_lowercase());
     }
@@ -38,7 +49,11 @@ fn fetched(dir: &Path) -> Value {
 
 /// The message of a fetch that fails with this exit code. Nothing has the file's name then.
 fn failure(dir: &Path, code: i32) -> String {
-    let output = run(&mut fetch(dir));
+    failure_of(dir, &mut fetch(dir), code)
+}
+
+fn failure_of(dir: &Path, command: &mut Command, code: i32) -> String {
+    let output = run(command);
     let message = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(code), "{message}");
     assert!(!dir.join("data/set/numbers.txt").exists(), "{message}");
@@ -134,6 +149,159 @@ fn a_part_that_nothing_can_tell_begins_anew() {
     assert_eq!(server.requests()[0].start(), 0);
 }
 
+/// An answer without a length: its end is the connection's.
+fn endless_answer(body: &[u8]) -> Vec<u8> {
+    [b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", body].concat()
+}
+
+#[test]
+fn a_body_of_unknown_end_is_taken_only_where_something_tells_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let server = FileServer::start(|_, number| endless_answer(&file()[..if number < 3 { 2500 } else { 6000 }]));
+    let addresses = [format!("{}/numbers.txt", server.address)];
+    write_list(dir, &addresses, false);
+    let message = failure(dir, 2);
+    assert!(message.contains("does not say how long") && message.contains("`sha256`"), "{message}");
+    assert_eq!(names(dir), Vec::<String>::new());
+    // Two broken bodies, and a whole one.
+    write_list(dir, &addresses, true);
+    assert_eq!(fetched(dir)["is_verified"], true);
+    assert_eq!(std::fs::read(dir.join("data/set/numbers.txt")).unwrap(), file());
+
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let server = FileServer::start(|_, number| {
+        let chunk = [b"1770\r\n", &file()[..], b"\r\n0\r\n\r\n"].concat();
+        let head = b"HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
+        [&head[..], &chunk[..if number == 0 { 2500 } else { chunk.len() }]].concat()
+    });
+    write_list(dir, &[format!("{}/numbers.txt", server.address)], false);
+    fetched(dir);
+    assert_eq!((std::fs::read(dir.join("data/set/numbers.txt")).unwrap(), server.requests().len()), (file(), 2));
+}
+
+#[test]
+fn a_server_that_sends_short_ranges_is_asked_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let server = FileServer::start(|request, _| match request.start() {
+        0 => file_answer(request, &file())[..2500].to_vec(),
+        start => {
+            let end = 6000.min(start + 2500);
+            let headers = format!("Content-Range: bytes {start}-{}/6000\r\n", end - 1);
+            answer("206 Partial Content", &headers, &file()[start..end])
+        }
+    });
+    write_list(dir, &[format!("{}/numbers.txt", server.address)], false);
+    assert_eq!(fetched(dir)["bytes"], 6000);
+    assert_eq!(std::fs::read(dir.join("data/set/numbers.txt")).unwrap(), file());
+}
+
+#[test]
+fn signals_and_other_processes_make_it_resumable() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let (asked, stalls) = mpsc::channel();
+        let server = FileServer::start(move |request, number| {
+            if number > 0 {
+                asked.send(()).unwrap();
+                std::thread::sleep(LIMIT);
+            }
+            let whole = file_answer(request, &file());
+            whole[..whole.len() - 3500].to_vec()
+        });
+        write_list(dir, &[format!("{}/numbers.txt", server.address)], true);
+        drop(std::fs::remove_file(dir.join("data/set/numbers.txt.part")));
+        let child = fetch(dir).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        stalls.recv_timeout(LIMIT).unwrap();
+        kill(Pid::from_raw(child.id() as i32), signal).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(75) && message.contains("interrupted"), "{:?} {message}", output.status);
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(told["files"], json!([]));
+        let part = std::fs::read(dir.join("data/set/numbers.txt.part")).unwrap();
+        assert_eq!(part, file()[..part.len()]);
+        assert!(!part.is_empty());
+    }
+
+    let part = File::open(dir.join("data/set/numbers.txt.part")).unwrap();
+    part.lock().unwrap();
+    let server = FileServer::start(|request, _| file_answer(request, &file()));
+    write_list(dir, &[format!("{}/numbers.txt", server.address)], true);
+    let message = failure(dir, 75);
+    assert!(message.contains("another process is fetching it"), "{message}");
+    drop(part);
+    assert!(fetched(dir)["bytes"].as_u64().unwrap() < 6000);
+    assert_eq!(std::fs::read(dir.join("data/set/numbers.txt")).unwrap(), file());
+}
+
+#[test]
+fn redirects_without_end_are_followed_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let server = FileServer::start(|_, _| answer("302 Found", "Location: /numbers.txt\r\n", b""));
+    write_list(dir, &[format!("{}/numbers.txt", server.address)], true);
+    let message = failure(dir, 2);
+    assert!(message.contains("redirect") && message.contains(&server.address), "{message}");
+    assert!(server.requests().len() < 20, "{}", server.requests().len());
+    assert_eq!(names(dir), Vec::<String>::new());
+}
+
+#[test]
+fn passwords_in_addresses_are_sent_and_not_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let server = FileServer::start(|_, _| answer("404 Not Found", "", b""));
+    let hidden = |text: &str| assert!(!text.contains("sekret") && !text.contains("someone"), "{text}");
+    write_list(dir, &[format!("{}/numbers.txt", server.address.replace("//", "//someone:sekret@"))], true);
+    let message = failure(dir, 2);
+    assert!(message.contains(&format!("{}/numbers.txt answers 404", server.address)), "{message}");
+    hidden(&message);
+    assert!(server.requests()[0].header("authorization").is_some_and(|sent| sent.starts_with("Basic ")));
+    for json in [&[][..], &["--json"]] {
+        hidden(&succeed(hopeval(dir, &["data", "list", "--list", "list.toml"]).args(json)));
+    }
+
+    write_list(dir, &["ftp://someone:sekret@files.invalid/a".to_owned()], true);
+    hidden(&failure(dir, 2));
+    std::fs::write(dir.join("list.toml"), "[numbers]\npath = \"org/tiny\"\nrepository = \"org/tiny\"\n").unwrap();
+    for hub in [server.address.replace("//", "//someone:sekret@"), "http://someone:sekret@a:b".to_owned()] {
+        hidden(&failure_of(dir, fetch(dir).env("HF_ENDPOINT", hub), 2));
+    }
+}
+
+#[test]
+fn a_failure_hides_no_other_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let server = FileServer::start(|request, _| match request.line.split(' ').nth(1) {
+        Some("/gone") => answer("404 Not Found", "", b""),
+        _ => file_answer(request, &file()),
+    });
+    write_list(dir, &[format!("{}/numbers.txt", server.address)], true);
+    let entry = |name: &str, address: &str| format!("[{name}]\npath = \"set/{name}\"\nfrom = [\"{address}\"]\n");
+    let list = std::fs::read_to_string(dir.join("list.toml")).unwrap()
+        + &entry("a-busy", &server.address)
+        + &entry("a-gone", &format!("{}/gone", server.address));
+    std::fs::write(dir.join("list.toml"), list).unwrap();
+    std::fs::create_dir_all(dir.join("data/set")).unwrap();
+    let other_process = File::create(dir.join("data/set/a-busy.part")).unwrap();
+    other_process.lock().unwrap();
+    let output = run(&mut fetch_all(dir, &["numbers", "a-busy", "a-gone"]));
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &told["files"][0]["name"]), (Some(2), &"numbers".into()));
+    let failed = told["failed"].as_array().unwrap().iter();
+    let failed: Vec<Value> = failed.map(|failed| json!([failed["name"], failed["exit_code"]])).collect();
+    assert_eq!(failed, [json!(["a-busy", 75]), json!(["a-gone", 2])]);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("a-gone was not fetched") && message.contains("404"), "{message}");
+    assert_eq!(names(dir), ["a-busy.part", "numbers.txt"]);
+    assert_eq!(run(&mut fetch_all(dir, &["numbers", "a-busy"])).status.code(), Some(75));
+}
+
 #[test]
 fn another_file_is_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -157,6 +325,7 @@ fn another_file_is_refused() {
     write_list(dir, &[format!("{}/numbers.txt", page.address)], true);
     let message = failure(dir, 2);
     assert!(message.contains("a web page in place of the file") && message.contains("browser"), "{message}");
+    assert_eq!(names(dir), Vec::<String>::new(), "nothing came, nothing is left");
 
     // Nothing that is there is overwritten.
     std::fs::write(dir.join("data/set/numbers.txt"), "mine").unwrap();
@@ -181,6 +350,7 @@ fn the_next_address_is_tried_and_all_failures_are_told() {
     for part in ["none of 2 addresses", "404 Not Found", "403 Forbidden", "consent", &urls[0], &urls[1]] {
         assert!(message.contains(part), "{part}: {message}");
     }
+    assert_eq!(names(dir), Vec::<String>::new());
     let server = FileServer::start(|request, _| file_answer(request, &file()));
     write_list(dir, &[urls[0].clone(), format!("{}/numbers.txt", server.address)], true);
     assert_eq!(fetched(dir)["bytes"], 6000);
@@ -221,7 +391,7 @@ fn a_model_comes_from_the_hub() {
     });
     std::fs::write(dir.join("list.toml"), "[numbers]\npath = \"org/tiny\"\nrepository = \"org/tiny\"\n").unwrap();
     let environment = |mut command: Command| {
-        command.env("HF_ENDPOINT", &hub.address).env("HF_TOKEN", "secret");
+        command.env("HF_ENDPOINT", &hub.address).env("HF_TOKEN", "secret\n");
         document(&mut command)["files"][0].clone()
     };
     let told = environment(fetch(dir));
@@ -232,6 +402,14 @@ fn a_model_comes_from_the_hub() {
     assert_eq!((&told["was_there"], &told["bytes"]), (&true.into(), &0.into()));
     let verified = succeed(&mut hopeval(dir, &["data", "verify", "data", "--list", "list.toml"]));
     assert!(verified.contains("nothing is known to compare it with"), "{verified}");
+    let weights = dir.join("data/org/tiny/model.safetensors");
+    std::fs::rename(&weights, dir.join("data/org/tiny/model.safetensors.part")).unwrap();
+    let (code, found, _) = verify(dir, "numbers");
+    assert_eq!((code, &found["finding"]), (Some(2), &"incomplete".into()), "{found}");
+    assert_eq!(found["remedy"], "`hopeval data fetch numbers --to data --list list.toml`");
+
+    let message = failure_of(dir, fetch(dir).env("HF_ENDPOINT", &hub.address).env("HF_TOKEN", "sek ret"), 2);
+    assert!(message.contains("HF_TOKEN is no token") && !message.contains("sek ret"), "{message}");
 }
 
 #[test]
@@ -295,7 +473,7 @@ fn verify_finds_a_missing_file_a_changed_byte_and_a_short_corpus() {
     std::fs::remove_file(&path).unwrap();
     let (code, found, _) = verify(dir, "numbers");
     assert_eq!((code, &found["finding"]), (Some(2), &"missing".into()));
-    assert!(found["remedy"].as_str().unwrap().contains("hopeval data fetch numbers"), "{found}");
+    assert_eq!(found["remedy"], "`hopeval data fetch numbers --to data --list list.toml`");
 
     let corpus = dir.join("data/set/corpus.jsonl");
     let text = std::fs::read_to_string(&corpus).unwrap();

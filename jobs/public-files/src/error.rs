@@ -1,5 +1,6 @@
 //! Errors of the list and of downloads.
 
+use crate::address::shown_address;
 use reqwest::StatusCode;
 use std::io;
 use std::path::PathBuf;
@@ -109,6 +110,36 @@ pub enum FetchError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The request cannot be made, or is redirected without end: another attempt ends like this one.
+    #[error("{url} cannot be asked for")]
+    Request {
+        /// The address.
+        url: String,
+        /// Why.
+        #[source]
+        source: reqwest::Error,
+    },
+    /// A body that ends with its connection, and nothing that tells a whole one from a broken one.
+    #[error(
+        "{url}: the server does not say how long the file is, so a broken connection looks like its end\n\
+         hint: write the file's `bytes` or `sha256` into the list"
+    )]
+    UnknownEnd {
+        /// The address.
+        url: String,
+    },
+    /// The token of the hub is none.
+    #[error("HF_TOKEN is no token; allowed: visible ASCII characters, without spaces between them")]
+    Token,
+    /// Another process has the `.part`, or had it until now.
+    #[error(
+        "{}: another process is fetching it, or has just done so\nhint: the same command compares it later",
+        path.display()
+    )]
+    Busy {
+        /// The file's place.
+        path: PathBuf,
+    },
     /// The whole body came, and it is of another size. The `.part` is removed.
     #[error(
         "{url} has {found} bytes, and the list says {expected}: it is another file\n\
@@ -174,6 +205,8 @@ pub enum FetchError {
         addresses: usize,
         /// The failures of all but the last.
         others: String,
+        /// Whether one of them may give it later.
+        may_pass: bool,
         /// The failure of the last one.
         #[source]
         last: Box<FetchError>,
@@ -194,17 +227,20 @@ impl FetchError {
         Self::Status { url, status: status.to_string(), may_pass, hint }
     }
 
-    /// The error of a request whose connection failed, and that has no `.part`.
-    pub(crate) fn of_connection(url: &str, error: reqwest::Error) -> Self {
-        Self::Transfer { url: url.to_owned(), bytes: 0, attempts: 1, source: Box::new(error.without_url()) }
+    /// The error of a request that has no answer, and no `.part`.
+    pub(crate) fn of_request(url: &str, error: reqwest::Error) -> Self {
+        let (url, source) = (shown_address(url), error.without_url());
+        if source.is_builder() || source.is_redirect() {
+            return Self::Request { url, source };
+        }
+        Self::Transfer { url, bytes: 0, attempts: 1, source: Box::new(source) }
     }
 
     /// Whether the same command may succeed later without help.
     pub fn may_pass(&self) -> bool {
         match self {
-            Self::Transfer { .. } => true,
-            Self::Status { may_pass, .. } => *may_pass,
-            Self::Everywhere { last, .. } => last.may_pass(),
+            Self::Transfer { .. } | Self::Busy { .. } => true,
+            Self::Status { may_pass, .. } | Self::Everywhere { may_pass, .. } => *may_pass,
             _ => false,
         }
     }

@@ -15,6 +15,7 @@ mod wanted;
 
 pub use progress::FetchProgress;
 
+use crate::address::shown_address;
 use crate::error::FetchError;
 use crate::files::{PublicFile, PublicFiles};
 use crate::hub::{HubFile, HubRepository};
@@ -76,7 +77,7 @@ impl FileFetcher {
     ) -> Result<FetchedFile, FetchError> {
         let path = file.place(&self.folder);
         if path.exists() && file.repository.is_none() {
-            return self.compare_there(name, file, report);
+            return self.compare_there(list, name, file, report);
         }
         if let Some(repository) = &file.repository {
             return self.fetch_model(name, file, repository, report);
@@ -97,12 +98,13 @@ impl FileFetcher {
     /// The file that is there, if it is the list's.
     fn compare_there(
         &self,
+        list: &PublicFiles,
         name: &str,
         file: &PublicFile,
         report: ProgressReport<'_>,
     ) -> Result<FetchedFile, FetchError> {
         let tell = &mut |done| report(FetchProgress { file: name, compared: true, done, total: file.bytes });
-        let finding = verify_file(&self.folder, name, file, tell);
+        let finding = verify_file(&self.folder, list, name, file, tell);
         let path = file.place(&self.folder);
         if !finding.is_good() {
             return Err(FetchError::Taken { path, finding: finding.to_string() });
@@ -125,7 +127,7 @@ impl FileFetcher {
             match self.fetch_file(&wanted, url, None, report) {
                 Ok(bytes) => return Some(Ok(fetched_file(&wanted, bytes))),
                 // Of this machine, not of the address.
-                Err(error @ FetchError::Io { .. }) => return Some(Err(error)),
+                Err(error @ (FetchError::Io { .. } | FetchError::Busy { .. })) => return Some(Err(error)),
                 Err(error) => failures.push(error),
             }
         }
@@ -133,9 +135,10 @@ impl FileFetcher {
         if failures.is_empty() {
             return Some(Err(last));
         }
+        let may_pass = last.may_pass() || failures.iter().any(FetchError::may_pass);
         let others = failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let (name, addresses) = (name.to_owned(), file.from.len());
-        Some(Err(FetchError::Everywhere { name, addresses, others, last: Box::new(last) }))
+        Some(Err(FetchError::Everywhere { name, addresses, others, may_pass, last: Box::new(last) }))
     }
 
     /// The files of a model's repository that hopeval reads, one after the other. Those that are there are compared.
@@ -173,12 +176,15 @@ impl FileFetcher {
     ) -> Result<u64, FetchError> {
         let address = reqwest::Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let address =
-            address.ok_or_else(|| FetchError::Address { name: wanted.name.to_owned(), url: url.to_owned() })?;
+            address.ok_or_else(|| FetchError::Address { name: wanted.name.to_owned(), url: shown_address(url) })?;
         let client = self.clients.for_address(&address);
         let transfer = FileTransfer::open(client, address, wanted, token)?;
-        let bytes = self.runtime.block_on(transfer.complete(report))?;
-        transfer.accept(report)?;
-        Ok(bytes)
+        let completed = self.runtime.block_on(transfer.complete(report));
+        let accepted = completed.and_then(|bytes| transfer.accept(report).map(|()| bytes));
+        if accepted.is_err() {
+            transfer.leave();
+        }
+        accepted
     }
 }
 

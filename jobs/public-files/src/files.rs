@@ -1,5 +1,6 @@
 //! The list of public files: entries by name, read from TOML and checked.
 
+use crate::address::{shown_address, shown_message};
 use crate::error::PublicFilesError;
 use hopeval_datasets::Format;
 use serde::{Deserialize, Serialize};
@@ -59,6 +60,8 @@ pub struct PublicFile {
 /// The list, by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicFiles {
+    /// Its file; `None` of the project's own list.
+    origin: Option<PathBuf>,
     files: BTreeMap<String, PublicFile>,
 }
 
@@ -66,6 +69,11 @@ impl PublicFile {
     /// Its place in the data folder `folder`.
     pub fn place(&self, folder: &Path) -> PathBuf {
         folder.join(&self.path)
+    }
+
+    /// The entry as it may be printed: without names and passwords in its addresses.
+    pub fn shown(&self) -> Self {
+        Self { from: self.from.iter().map(|address| shown_address(address)).collect(), ..self.clone() }
     }
 }
 
@@ -75,7 +83,7 @@ impl PublicFiles {
     /// # Errors
     /// None, as the tests show: the list is part of the program.
     pub fn own() -> Result<Self, PublicFilesError> {
-        Self::parse(OWN, Path::new("data.toml"))
+        Self::parse(OWN, Path::new("data.toml")).map(|list| Self { origin: None, ..list })
     }
 
     /// Reads another list.
@@ -91,9 +99,9 @@ impl PublicFiles {
     fn parse(text: &str, path: &Path) -> Result<Self, PublicFilesError> {
         let syntax = |source: toml::de::Error| PublicFilesError::Syntax {
             path: path.to_owned(),
-            message: source.to_string().trim_end().to_owned(),
+            message: shown_message(source.to_string().trim_end()),
         };
-        let list = Self { files: toml::from_str(text).map_err(syntax)? };
+        let list = Self { origin: Some(path.to_owned()), files: toml::from_str(text).map_err(syntax)? };
         list.check_entries().map_err(|(name, reason)| PublicFilesError::Entry {
             path: path.to_owned(),
             name,
@@ -124,13 +132,20 @@ impl PublicFiles {
         if file.from.is_empty() && file.archive.is_none() && file.repository.is_none() {
             return Err("no origin; needed: `from`, `archive` or `repository`".to_owned());
         }
-        match &file.archive {
-            Some(archive) if !self.files.contains_key(archive) => {
-                Err(format!("`archive` = {archive:?} is no entry of the list"))
-            }
+        let Some(archive) = &file.archive else { return Ok(()) };
+        match self.files.get(archive) {
+            None => Err(format!("`archive` = {archive:?} is no entry of the list")),
+            Some(entry) if entry.archive.is_some() => Err(format!(
+                "`archive` = {archive:?} has an `archive` itself; allowed: an entry that is fetched as it is"
+            )),
             Some(_) if file.unpack.is_none() => Err("`archive` without `unpack`, the command to unpack it".to_owned()),
             _ => Ok(()),
         }
+    }
+
+    /// The list's file; `None` of the project's own list.
+    pub fn origin(&self) -> Option<&Path> {
+        self.origin.as_deref()
     }
 
     /// All entries, by name.
@@ -231,10 +246,20 @@ mod tests {
             (format!("[a]\npath = \"b\"\nsha256 = \"AB\"\n{from}"), "64 hexadecimal digits"),
             ("[a]\npath = \"b\"".to_owned(), "no origin"),
             ("[a]\npath = \"b\"\narchive = \"c\"\nunpack = \"tar\"".to_owned(), "\"c\" is no entry"),
+            ("[a]\npath = \"b\"\narchive = \"a\"\nunpack = \"tar\"".to_owned(), "\"a\" has an `archive` itself"),
+            (
+                format!(
+                    "[a]\npath = \"b\"\narchive = \"c\"\nunpack = \"tar\"\n\
+                     [c]\npath = \"d\"\narchive = \"e\"\nunpack = \"tar\"\n[e]\npath = \"f\"\n{from}"
+                ),
+                "\"c\" has an `archive` itself",
+            ),
             (format!("[a]\npath = \"b\"\nsha265 = \"\"\n{from}"), "sha265"),
         ] {
             let error = refused(&text);
             assert!(error.contains("list.toml") && error.contains(says), "{error}");
         }
+        let error = refused("[a]\npath = \"b\"\nfrom = \"http://user:sekret@host/b\"");
+        assert!(error.contains("http://host/b") && !error.contains("sekret"), "{error}");
     }
 }

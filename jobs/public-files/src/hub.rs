@@ -3,6 +3,7 @@
 //! `HF_ENDPOINT` names another hub or a mirror, and `HF_TOKEN` has the token of an account, as for every program of the
 //! hub. The token goes to the hub alone: a redirect to another host does not carry it.
 
+use crate::address::shown_address;
 use crate::error::FetchError;
 use reqwest::{Client, Url};
 use serde::Deserialize;
@@ -53,11 +54,19 @@ struct LargeFile {
 impl HubRepository {
     /// The repository ORG/NAME on the environment's hub.
     pub(crate) fn of_environment(name: &str) -> Result<Self, FetchError> {
-        let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let set = |name: &str| {
+            let value = std::env::var_os(name)?.to_string_lossy().trim().to_owned();
+            Some(value).filter(|value| !value.is_empty())
+        };
         let address = set("HF_ENDPOINT").unwrap_or_else(|| HUB.to_owned());
         let hub = Url::parse(&address).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-        let hub = hub.ok_or(FetchError::Address { name: "HF_ENDPOINT".to_owned(), url: address })?;
-        Ok(Self { hub, name: name.to_owned(), token: set("HF_TOKEN") })
+        let unusable = || FetchError::Address { name: "HF_ENDPOINT".to_owned(), url: shown_address(&address) };
+        let hub = hub.ok_or_else(unusable)?;
+        let token = set("HF_TOKEN");
+        if token.as_ref().is_some_and(|token| !token.bytes().all(|byte| byte.is_ascii_graphic())) {
+            return Err(FetchError::Token);
+        }
+        Ok(Self { hub, name: name.to_owned(), token })
     }
 
     pub(crate) fn address(&self) -> &Url {
@@ -75,19 +84,20 @@ impl HubRepository {
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
         }
-        let response = request.send().await.map_err(|error| FetchError::of_connection(&url, error))?;
+        let response = request.send().await.map_err(|error| FetchError::of_request(&url, error))?;
         if !response.status().is_success() {
-            return Err(FetchError::of_status(url, response.status()));
+            return Err(FetchError::of_status(shown_address(&url), response.status()));
         }
-        let body = response.bytes().await.map_err(|error| FetchError::of_connection(&url, error))?;
-        let described = serde_json::from_slice(&body).map_err(|source| FetchError::Repository { url, source })?;
-        Ok(self.wanted_files(described))
+        let body = response.bytes().await.map_err(|error| FetchError::of_request(&url, error))?;
+        let other = |source| FetchError::Repository { url: shown_address(&url), source };
+        Ok(self.wanted_files(serde_json::from_slice(&body).map_err(other)?))
     }
 
     /// The listed files that hopeval reads. They lie at the top of the repository, so no name leads out of it.
     fn wanted_files(&self, described: RepositoryDescription) -> Vec<HubFile> {
         let RepositoryDescription { sha, siblings } = described;
-        let has_safetensors = siblings.iter().any(|file| file.rfilename.ends_with(".safetensors"));
+        let has_safetensors =
+            siblings.iter().any(|file| is_top(&file.rfilename) && file.rfilename.ends_with(".safetensors"));
         let wanted = siblings.into_iter().filter(|file| is_wanted(&file.rfilename, has_safetensors));
         let file = |DescribedFile { rfilename, size, lfs }| {
             let url = format!("{}/{}/resolve/{sha}/{rfilename}", self.root(), self.name);
@@ -101,16 +111,20 @@ impl HubRepository {
     }
 }
 
+/// Whether a file lies at the top of its repository.
+fn is_top(name: &str) -> bool {
+    !name.contains('/')
+}
+
 /// Whether hopeval reads a file: configuration, tokenizer, and the weights in one format, safetensors first.
 fn is_wanted(name: &str, has_safetensors: bool) -> bool {
-    let is_top = !name.contains('/');
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
-    match ending {
-        "json" | "txt" | "model" | "jinja" => is_top,
-        "safetensors" => is_top,
-        "bin" => is_top && !has_safetensors,
+    let is_read = match ending {
+        "json" | "txt" | "model" | "jinja" | "safetensors" => true,
+        "bin" => !has_safetensors,
         _ => false,
-    }
+    };
+    is_top(name) && is_read
 }
 
 #[cfg(test)]
@@ -130,7 +144,14 @@ mod tests {
     #[test]
     fn weights_come_in_one_format() {
         let names = |files: &[&str]| -> Vec<String> { listed(files).into_iter().map(|file| file.name).collect() };
-        let others = ["tf_model.h5", "flax_model.msgpack", "onnx/model.json", "README.md", ".gitattributes"];
+        let others = [
+            "tf_model.h5",
+            "flax_model.msgpack",
+            "onnx/model.json",
+            "onnx/model.safetensors",
+            "README.md",
+            ".gitattributes",
+        ];
         let all = [&["config.json", "pytorch_model.bin", "spiece.model"][..], &others].concat();
         assert_eq!(names(&all), ["config.json", "pytorch_model.bin", "spiece.model"]);
         assert_eq!(

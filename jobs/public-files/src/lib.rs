@@ -8,6 +8,7 @@
 //! Forbidden here: jobs, methods, dataflow, storage, tables. The list says nothing about jobs, and jobs find their
 //! files without it. Nothing is printed.
 
+mod address;
 mod checksum;
 mod error;
 mod fetch;

@@ -7,7 +7,9 @@ use crate::checksum::file_sha256;
 use crate::files::{PublicFile, PublicFiles};
 use hopeval_datasets::{DatasetError, DatasetSpec, PassageSpec, Passages, Questions, RowPolicy};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The comparison of one file.
@@ -37,6 +39,13 @@ pub enum FileFinding {
     Unpacked,
     /// It is not there.
     Missing {
+        /// The way to get it.
+        remedy: String,
+    },
+    /// A model's folder lacks a file.
+    Incomplete {
+        /// What it lacks.
+        lack: String,
         /// The way to get it.
         remedy: String,
     },
@@ -94,6 +103,7 @@ impl fmt::Display for FileFinding {
             }
             Self::Unpacked => f.write_str("not there, and not needed: its files are unpacked"),
             Self::Missing { remedy } => write!(f, "missing: {remedy}"),
+            Self::Incomplete { lack, remedy } => write!(f, "incomplete: {lack}: {remedy}"),
             Self::Kind { expected } => write!(f, "not a {expected}"),
             Self::Size { found, expected } => write!(f, "{found} bytes, and the list says {expected}"),
             Self::Digest { found, expected } => {
@@ -115,7 +125,7 @@ pub fn verify_folder(
     let verify = |&(name, file): &(&str, &PublicFile)| VerifiedFile {
         name: name.to_owned(),
         path: file.place(folder),
-        finding: match verify_file(folder, name, file, &mut |done| report(name, done)) {
+        finding: match verify_file(folder, list, name, file, &mut |done| report(name, done)) {
             FileFinding::Missing { .. } if is_unpacked(folder, list, name) => FileFinding::Unpacked,
             finding => finding,
         },
@@ -130,19 +140,25 @@ fn is_unpacked(folder: &Path, list: &PublicFiles, archive: &str) -> bool {
 }
 
 /// Compares one file.
-pub(crate) fn verify_file(folder: &Path, name: &str, file: &PublicFile, report: &mut dyn FnMut(u64)) -> FileFinding {
+pub(crate) fn verify_file(
+    folder: &Path,
+    list: &PublicFiles,
+    name: &str,
+    file: &PublicFile,
+    report: &mut dyn FnMut(u64),
+) -> FileFinding {
     let path = file.place(folder);
     let Ok(metadata) = std::fs::metadata(&path) else {
-        return FileFinding::Missing { remedy: remedy(folder, name, file) };
+        return FileFinding::Missing { remedy: remedy(folder, list, name, file) };
     };
     if file.repository.is_some() {
-        return verify_model(&path, metadata.is_dir());
+        return verify_model(&path, metadata.is_dir(), || remedy(folder, list, name, file));
     }
-    let is_folder = file.bytes.is_none() && file.sha256.is_none() && file.passages.is_some() && file.archive.is_some();
-    match (is_folder, metadata.is_dir()) {
-        (true, false) => return FileFinding::Kind { expected: "folder" },
-        (false, true) => return FileFinding::Kind { expected: "file" },
-        _ => {}
+    // A corpus from an archive is a file or a folder: the list does not say which, and passages are counted in both.
+    let may_be_folder =
+        file.bytes.is_none() && file.sha256.is_none() && file.passages.is_some() && file.archive.is_some();
+    if metadata.is_dir() && !may_be_folder {
+        return FileFinding::Kind { expected: "file" };
     }
     if let Some(expected) = file.bytes.filter(|&expected| expected != metadata.len()) {
         return FileFinding::Size { found: metadata.len(), expected };
@@ -174,13 +190,44 @@ fn verify_counts(path: &Path, file: &PublicFile, report: &mut dyn FnMut(u64)) ->
     FileFinding::AsFarAsKnown { compared }
 }
 
-/// A model's folder has at least a configuration. Digests of models are not in the list.
-fn verify_model(path: &Path, is_folder: bool) -> FileFinding {
-    match (is_folder, path.join("config.json").is_file()) {
-        (false, _) => FileFinding::Kind { expected: "folder" },
-        (true, false) => FileFinding::Unreadable { reason: "it has no config.json".to_owned() },
-        (true, true) => FileFinding::AsFarAsKnown { compared: Vec::new() },
+/// A model's folder has at least a configuration and weights, and no file whose fetch was interrupted. Digests of
+/// models are not in the list.
+fn verify_model(path: &Path, is_folder: bool, remedy: impl FnOnce() -> String) -> FileFinding {
+    if !is_folder {
+        return FileFinding::Kind { expected: "folder" };
     }
+    match file_names(path).map(|names| model_lack(&names)) {
+        Ok(None) => FileFinding::AsFarAsKnown { compared: Vec::new() },
+        Ok(Some(lack)) => FileFinding::Incomplete { lack, remedy: remedy() },
+        Err(error) => FileFinding::Unreadable { reason: error.to_string() },
+    }
+}
+
+/// The names of the files in a folder; links to files are some.
+fn file_names(folder: &Path) -> io::Result<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.path().is_file() {
+            names.insert(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    Ok(names)
+}
+
+/// What a model's folder of these files lacks.
+fn model_lack(names: &BTreeSet<String>) -> Option<String> {
+    let is_weights =
+        |name: &String| name.ends_with(".safetensors") || (name.starts_with("pytorch_model") && name.ends_with(".bin"));
+    let is_begun = |name: &&String| name.strip_suffix(".part").is_some_and(|whole| !names.contains(whole));
+    if !names.contains("config.json") {
+        return Some("it has no config.json".to_owned());
+    }
+    if let Some(part) = names.iter().find(is_begun) {
+        return Some(format!("{part} is the beginning of a file"));
+    }
+    let has_weights = names.iter().any(is_weights);
+    (!has_weights).then(|| "it has no weights, *.safetensors or pytorch_model*.bin".to_owned())
 }
 
 /// Counts rows: questions, and rows that hopeval would refuse.
@@ -209,14 +256,26 @@ fn count_passages(path: &Path, _: &PublicFile, report: &mut dyn FnMut(u64)) -> R
 }
 
 /// The way to get a missing file.
-fn remedy(folder: &Path, name: &str, file: &PublicFile) -> String {
+fn remedy(folder: &Path, list: &PublicFiles, name: &str, file: &PublicFile) -> String {
+    let to = quoted(&folder.display().to_string());
+    let list = list.origin().map(|list| format!(" --list {}", quoted(&list.display().to_string()))).unwrap_or_default();
+    let fetch = |name: &str| format!("`hopeval data fetch {} --to {to}{list}`", quoted(name));
     match &file.unpack {
         Some(unpack) if file.from.is_empty() => {
             let archive = file.archive.as_deref().unwrap_or_default();
-            format!("`hopeval data fetch {archive}`, then in {}: {unpack}", folder.display())
+            format!("{}, then in {to}: {unpack}", fetch(archive))
         }
-        _ => format!("`hopeval data fetch {name}`"),
+        _ => fetch(name),
     }
+}
+
+/// A word of a command, as a shell reads it.
+fn quoted(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./,:=+@%".contains(&byte);
+    if !word.is_empty() && word.bytes().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// An error with its causes, in a line.
@@ -280,7 +339,8 @@ mod tests {
         assert_eq!(finding(dir.path(), &list, "abc"), FileFinding::Size { found: 2, expected: 3 });
         std::fs::remove_file(&path).unwrap();
         let missing = finding(dir.path(), &list, "abc");
-        assert!(missing.to_string().contains("`hopeval data fetch abc`") && !missing.is_good());
+        let command = format!("`hopeval data fetch abc --to {0} --list {0}/list.toml`", dir.path().display());
+        assert!(missing.to_string().contains(&command) && !missing.is_good(), "{missing}");
         let corpus = dir.path().join("set/corpus/corpus.jsonl");
         std::fs::write(&corpus, TITLED.lines().next().unwrap()).unwrap();
         let short = FileFinding::Count { of: "passages", found: 1, expected: 2 };
@@ -294,8 +354,47 @@ mod tests {
         let (dir, list) = folder();
         assert!(matches!(finding(dir.path(), &list, "archive"), FileFinding::Missing { .. }));
         let member = finding(dir.path(), &list, "member").to_string();
-        assert!(member.contains("data fetch archive") && member.contains("tar -xf set/archive.tar"), "{member}");
+        let command = format!("`hopeval data fetch archive --to {0} --list {0}/list.toml`, then", dir.path().display());
+        assert!(member.contains(&command) && member.contains("tar -xf set/archive.tar"), "{member}");
         std::fs::write(dir.path().join("set/member"), "").unwrap();
         assert_eq!(finding(dir.path(), &list, "archive"), FileFinding::Unpacked);
+    }
+
+    #[test]
+    fn a_corpus_from_an_archive_is_a_file_or_a_folder() {
+        let (dir, _) = folder();
+        for path in ["set/corpus", "set/corpus/corpus.jsonl"] {
+            let list = dir.path().join("list.toml");
+            let text = format!(
+                "[archive]\npath = \"set/archive.tar\"\nfrom = [\"http://a/archive.tar\"]\n\
+                 [corpus]\npath = \"{path}\"\narchive = \"archive\"\nunpack = \"tar\"\npassages = 2\n"
+            );
+            std::fs::write(&list, text).unwrap();
+            let fits = FileFinding::AsFarAsKnown { compared: vec!["passages"] };
+            assert_eq!(finding(dir.path(), &PublicFiles::load(&list).unwrap(), "corpus"), fits, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_model_has_a_configuration_and_whole_weights() {
+        let lack = |names: &[&str]| model_lack(&names.iter().map(|name| (*name).to_owned()).collect());
+        assert_eq!(lack(&["config.json", "model.safetensors"]), None);
+        assert_eq!(lack(&["config.json", "pytorch_model-00001-of-00001.bin"]), None);
+        assert_eq!(lack(&["config.json", "model.safetensors", "model.safetensors.part"]), None, "a left one");
+        for (names, says) in [
+            (&["model.safetensors"][..], "no config.json"),
+            (&["config.json", "model.safetensors.part"], "model.safetensors.part"),
+            (&["config.json", "merges.txt.part", "model.safetensors"], "merges.txt.part"),
+            (&["config.json", "training_args.bin"], "no weights"),
+        ] {
+            assert!(lack(names).is_some_and(|lack| lack.contains(says)), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn words_of_commands_are_quoted() {
+        assert_eq!(quoted("a/b-1.toml"), "a/b-1.toml");
+        assert_eq!(quoted("my data's"), r"'my data'\''s'");
+        assert_eq!(quoted(""), "''");
     }
 }

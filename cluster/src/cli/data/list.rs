@@ -24,7 +24,7 @@ pub(super) fn list(arguments: &ListArguments) -> Result<u8> {
     let list = arguments.list.load()?;
     let entries = list.select(&arguments.names)?;
     if arguments.json {
-        let all: BTreeMap<&str, &PublicFile> = entries.into_iter().collect();
+        let all: BTreeMap<&str, PublicFile> = entries.into_iter().map(|(name, file)| (name, file.shown())).collect();
         print::line(&serde_json::to_string(&all)?);
         return Ok(exit::DONE);
     }
@@ -43,7 +43,7 @@ fn row(name: &str, file: &PublicFile) -> Vec<String> {
     let digest = file.sha256.as_ref().map_or(UNKNOWN, |digest| &digest[..12]);
     let hub = file.repository.as_ref().map(|repository| format!("the hub: {repository}"));
     let archive = file.archive.as_ref().map(|archive| format!("the archive {archive}"));
-    let origin = file.from.first().cloned().or(hub).or(archive).unwrap_or_default();
+    let origin = file.shown().from.first().cloned().or(hub).or(archive).unwrap_or_default();
     vec![
         name.to_owned(),
         file.path.clone(),

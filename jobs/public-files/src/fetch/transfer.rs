@@ -10,15 +10,22 @@
 //!
 //! A rest is asked for with `If-Range` and the first answer's entity tag or date, so that a file that was replaced in
 //! between comes whole. Without either, a rest is asked for only if the digest is known to tell.
+//!
+//! A body without a length that ends with its connection may be a broken one. It is taken only where the list has the
+//! size or the digest.
 
 use super::progress::{FetchProgress, ProgressReport};
 use super::wanted::WantedFile;
+use crate::address::shown_address;
 use crate::checksum::file_sha256;
 use crate::error::FetchError;
-use reqwest::header::{ACCEPT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, IF_RANGE, LAST_MODIFIED, RANGE};
+use reqwest::header::{
+    ACCEPT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, IF_RANGE, LAST_MODIFIED, RANGE, TRANSFER_ENCODING,
+};
 use reqwest::{Client, Response, StatusCode, Url};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -72,6 +79,9 @@ impl AttemptEnd {
 
 impl<'a> FileTransfer<'a> {
     /// Opens the `.part` beside the file's place, and makes the folder for it.
+    ///
+    /// # Errors
+    /// Another process has the `.part` now, or has put the file in its place since it was looked for.
     pub(super) fn open(
         client: &'a Client,
         url: Url,
@@ -82,10 +92,26 @@ impl<'a> FileTransfer<'a> {
         if let Some(folder) = part.parent() {
             std::fs::create_dir_all(folder).map_err(failed(folder, "cannot make the folder"))?;
         }
-        let file = OpenOptions::new().create(true).append(true).open(&part);
-        let file = file.map_err(failed(&part, "cannot be written"))?;
-        file.try_lock().map_err(|error| failed(&part, "another process is fetching it")(error.into()))?;
-        Ok(Self { client, url, wanted, token, part, file })
+        let busy = || FetchError::Busy { path: wanted.path.clone() };
+        let file = loop {
+            let file = OpenOptions::new().create(true).append(true).open(&part);
+            let file = file.map_err(failed(&part, "cannot be written"))?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Err(busy()),
+                Err(TryLockError::Error(error)) => return Err(failed(&part, "cannot be locked")(error)),
+            }
+            // Before the lock was free its owner may have given the file its name, or removed it.
+            if is_at(&file, &part).map_err(failed(&part, "cannot be read"))? {
+                break file;
+            }
+        };
+        let transfer = Self { client, url, wanted, token, part, file };
+        if wanted.path.exists() {
+            transfer.leave();
+            return Err(busy());
+        }
+        Ok(transfer)
     }
 
     /// Makes attempts until the `.part` is complete. Returns the bytes that came.
@@ -107,7 +133,7 @@ impl<'a> FileTransfer<'a> {
     }
 
     fn last_failure(&self, failure: FailedAttempt, attempts: u32) -> FetchError {
-        let url = self.url.to_string();
+        let url = self.address();
         match failure {
             FailedAttempt::Status(status) => FetchError::of_status(url, status),
             FailedAttempt::Connection(source) => {
@@ -137,17 +163,19 @@ impl<'a> FileTransfer<'a> {
                 request = request.header(IF_RANGE, validator);
             }
         }
-        let response = request.send().await?;
+        let response = request.send().await.map_err(|error| self.unanswered(error))?;
         let status = response.status();
         match status {
             StatusCode::OK => {
                 self.refuse_page(&response)?;
                 self.clear()?;
                 self.keep_validator(response.headers())?;
-                self.receive(response, 0, received, report).await
+                self.receive(response, 0, None, received, report).await
             }
             StatusCode::PARTIAL_CONTENT if have > 0 => match ContentRange::of(response.headers()) {
-                Some(range) if range.start == Some(have) => self.receive(response, have, received, report).await,
+                Some(range) if range.start == Some(have) => {
+                    self.receive(response, have, range.total, received, report).await
+                }
                 _ => {
                     self.clear()?;
                     Err(AttemptEnd::broken(format!("the server sent another range than from byte {have} on")))
@@ -165,26 +193,30 @@ impl<'a> FileTransfer<'a> {
                 Err(AttemptEnd::Broken(FailedAttempt::Status(status)))
             }
             _ if status.is_server_error() => Err(AttemptEnd::Broken(FailedAttempt::Status(status))),
-            _ => Err(FetchError::of_status(self.url.to_string(), status).into()),
+            _ => Err(FetchError::of_status(self.address(), status).into()),
         }
     }
 
-    /// Appends the body to the `.part`, of which `have` bytes are there.
+    /// Appends the body to the `.part`, of which `have` bytes are there, of `total` if the answer's range says so.
     async fn receive(
         &self,
         mut response: Response,
         have: u64,
+        total: Option<u64>,
         received: &mut u64,
         report: ProgressReport<'_>,
     ) -> Result<(), AttemptEnd> {
-        let total = response.content_length().map(|rest| have + rest);
+        let total = total.or_else(|| response.content_length().map(|rest| have + rest));
         if let (Some(found), Some(expected)) = (total, self.wanted.bytes)
             && found != expected
         {
             self.clear()?;
-            return Err(FetchError::Size { url: self.url.to_string(), found, expected }.into());
+            return Err(FetchError::Size { url: self.address(), found, expected }.into());
         }
         let total = total.or(self.wanted.bytes);
+        if total.is_none() && self.wanted.sha256.is_none() && !is_chunked(response.headers()) {
+            return Err(FetchError::UnknownEnd { url: self.address() }.into());
+        }
         let mut length = have;
         while let Some(bytes) = response.chunk().await? {
             (&self.file).write_all(&bytes).map_err(failed(&self.part, "cannot be written"))?;
@@ -198,7 +230,7 @@ impl<'a> FileTransfer<'a> {
             }
             Some(expected) if length > expected => {
                 self.clear()?;
-                Err(FetchError::Size { url: self.url.to_string(), found: length, expected }.into())
+                Err(FetchError::Size { url: self.address(), found: length, expected }.into())
             }
             _ => Ok(()),
         }
@@ -212,9 +244,8 @@ impl<'a> FileTransfer<'a> {
             let tell = &mut |done| report(FetchProgress { file: self.wanted.name, compared: true, done, total });
             let found = file_sha256(&self.part, tell).map_err(failed(&self.part, "cannot be read"))?;
             if found != expected {
-                self.forget_validator();
-                std::fs::remove_file(&self.part).map_err(failed(&self.part, "cannot be removed"))?;
-                let url = self.url.to_string();
+                self.clear()?;
+                let url = self.address();
                 return Err(FetchError::Digest { url, found, expected: expected.to_owned() });
             }
         }
@@ -223,10 +254,32 @@ impl<'a> FileTransfer<'a> {
         Ok(())
     }
 
+    /// Leaves the `.part` to the next call, unless it is empty.
+    pub(super) fn leave(&self) {
+        if self.length().is_ok_and(|length| length == 0) {
+            self.forget_validator();
+            // The next call begins with an empty one as with none.
+            drop(std::fs::remove_file(&self.part));
+        }
+    }
+
+    /// The address as it is printed.
+    fn address(&self) -> String {
+        shown_address(self.url.as_str())
+    }
+
+    /// The end of a request without an answer.
+    fn unanswered(&self, error: reqwest::Error) -> AttemptEnd {
+        match FetchError::of_request(self.url.as_str(), error) {
+            FetchError::Transfer { source, .. } => AttemptEnd::Broken(FailedAttempt::Connection(source)),
+            lasting => lasting.into(),
+        }
+    }
+
     fn refuse_page(&self, response: &Response) -> Result<(), FetchError> {
         let kind = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         if kind.starts_with("text/html") {
-            return Err(FetchError::Page { url: self.url.to_string(), path: self.wanted.path.clone() });
+            return Err(FetchError::Page { url: self.address(), path: self.wanted.path.clone() });
         }
         Ok(())
     }
@@ -259,6 +312,22 @@ impl<'a> FileTransfer<'a> {
     fn forget_validator(&self) {
         // It may not be there.
         drop(std::fs::remove_file(self.validator_file()));
+    }
+}
+
+/// Whether the body has an end of its own, and not that of the connection alone.
+fn is_chunked(headers: &HeaderMap) -> bool {
+    let encoding = headers.get(TRANSFER_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    encoding.to_ascii_lowercase().ends_with("chunked")
+}
+
+/// Whether the open file is the one at this path.
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let open = file.metadata()?;
+    match std::fs::metadata(path) {
+        Ok(there) => Ok((there.dev(), there.ino()) == (open.dev(), open.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -296,6 +365,25 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_is_told_from_another_at_its_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file.part");
+        let file = File::create(&path).unwrap();
+        assert!(is_at(&file, &path).unwrap());
+        std::fs::rename(&path, dir.path().join("file")).unwrap();
+        assert!(!is_at(&file, &path).unwrap());
+        File::create(&path).unwrap();
+        assert!(!is_at(&file, &path).unwrap());
+    }
+
+    #[test]
+    fn a_body_of_chunks_has_an_end() {
+        let headers = |value: &str| HeaderMap::from_iter([(TRANSFER_ENCODING, value.parse().unwrap())]);
+        assert!(is_chunked(&headers("Chunked")) && is_chunked(&headers("gzip, chunked")));
+        assert!(!is_chunked(&headers("identity")) && !is_chunked(&HeaderMap::new()));
+    }
 
     #[test]
     fn ranges_are_read() {
