@@ -5,14 +5,15 @@ Why: models invent titles, count sentences wrongly and write indices as texts. h
 words, exports it, and counts it; the official scripts must come to the same figures from the exported files.
 
 What: FSM1, FSM2 and a single prompt read questions with their paragraphs in the setting with support (2), against a
-scripted server. The server knows the gold. It keeps to the form of each step, and names gold sentences, titles that no
-paragraph has, titles in other letters, indices beyond the last sentence or before the first, indices as texts, as
-fractions, as booleans, none at all, and lists that are no pair; of evidences gold triples, changed and broken ones. Its
-answers are right about half the time. Of the single prompt, the support as it stands in the replies goes through the
-script as well, which shows where hopeval reads it otherwise (`raw_support`). The predictions of `hopeval export` go through the official script; its figures
-must be those of hopeval's table `measures`, and those of each question, taken alone, hopeval's table `scores`. For
-2WikiMultihopQA a file of aliases is made from some of the gold, and `hopeval score --aliases` has the script's figures,
-too. The 2WikiMultihopQA script rounds to two digits; that is switched off here, so that all digits are compared.
+scripted server. The server knows the gold. It keeps to the form of each step, and names gold sentences, titles that
+no paragraph has, titles in other letters, indices beyond the last sentence or before the first, indices as texts, as
+fractions, as booleans, none at all, and lists that are no pair; of evidences gold triples, changed and broken ones.
+Its answers are right about half the time. Of the single prompt, the support as it stands in the replies goes through
+the script as well, which shows where hopeval reads it otherwise (`raw_support`). The predictions of `hopeval export`
+go through the official script; its figures must be those of hopeval's table `measures`, and those of each question,
+taken alone, hopeval's table `scores`. For 2WikiMultihopQA a file of aliases is made from some of the gold, and
+`hopeval score --aliases` has the script's figures, too. The 2WikiMultihopQA script rounds to two digits; that is
+switched off here, so that all digits are compared.
 
 The official scripts are no part of this repository: `hotpot_evaluate_v1.py` is in hotpotqa/hotpot,
 `2wikimultihop_evaluate_v1.1.py` in Alab-NII/2wikimultihop.
@@ -319,7 +320,7 @@ def check(data, arguments):
             comparison.tell()
             differ |= bool(comparison.differ)
         if name == "normal":
-            for about, read in (("as the model wrote it", False), ("as the model wrote it, read as hopeval reads it", True)):
+            for about, read in (("as written", False), ("as written, read as hopeval reads it", True)):
                 support = raw_support(server.normal, predictions["sp"], read, data)
                 raw = write(place.folder / "raw.json", predictions | {"sp": support})
                 own = Comparison(f"{data} {name}, all questions, support {about}", scale)
