@@ -56,6 +56,18 @@ fn hotpotqa_by_hand() {
 }
 
 #[test]
+fn texts_as_indices_are_wrong_and_count_once() {
+    let predictions = r#"{"answer": {}, "sp": {"q1": [["A", 0], ["B", "1"], ["B", "1"], ["B", "first"]]}}"#;
+    let got = figures(Profile::HotpotQa, predictions, HOTPOT_GOLD, None);
+    assert_eq!((figure(&got, "sp_prec"), figure(&got, "sp_recall")), (1.0 / 3.0 / 4.0, 0.5 / 4.0));
+    let gold = r#"{"_id": "q1", "answer": "x", "answer_id": null, "supporting_facts": [["A", 0]], "evidences": [],
+        "evidences_id": []}"#;
+    let predictions = r#"{"answer": {}, "sp": {"q1": [["a", 0], ["a", "0"]]}, "evidence": {}}"#;
+    let got = figures(Profile::TwoWiki, predictions, gold, None);
+    assert_eq!((figure(&got, "sp_prec"), figure(&got, "sp_recall")), (50.0, 100.0));
+}
+
+#[test]
 fn two_wiki_aliases_reach_answers_and_evidences() {
     let gold = r#"{"_id": "q1", "answer": "John Ford", "answer_id": "Q51", "supporting_facts": [["Ford", 0]],
         "evidences": [["Film", "director", "John Ford"]], "evidences_id": [["Q1", "director", "Q51"]]}"#;

@@ -6,6 +6,15 @@ use serde_json::{Map, Value};
 
 use super::{FileRole, MeasureError};
 
+/// The sentence of a supporting fact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum SentenceName<'v> {
+    /// Its index.
+    Index(i64),
+    /// What a model wrote in place of an index.
+    Text(&'v str),
+}
+
 /// One object of a file and its position.
 pub(super) struct FileRow {
     role: FileRole,
@@ -175,17 +184,22 @@ impl FileRow {
         value.as_array().ok_or_else(|| self.type_error(field, value, "a list"))?.iter().map(item).collect()
     }
 
-    /// `value` as supporting facts: a list of [title, sentence index].
-    pub(super) fn facts(&self, field: &str, value: &Value) -> Result<Vec<(String, i64)>, MeasureError> {
-        self.list_of(field, value, |fact| {
-            let pair = fact.as_array().map(Vec::as_slice);
-            match pair {
-                Some([Value::String(title), sentence]) if sentence.is_i64() => {
-                    Ok((title.clone(), sentence.as_i64().unwrap_or_default()))
-                }
-                _ => Err(self.field_error(field, format!("has the entry {fact}, allowed is [title, sentence index]"))),
+    /// `value` as supporting facts: a list of [title, sentence index]. An index may be a text: the scripts compare it as
+    /// it stands, and no gold has one.
+    pub(super) fn facts<'v>(
+        &self,
+        field: &str,
+        value: &'v Value,
+    ) -> Result<Vec<(String, SentenceName<'v>)>, MeasureError> {
+        let facts = value.as_array().ok_or_else(|| self.type_error(field, value, "a list"))?;
+        let read = |fact: &'v Value| match fact.as_array().map(Vec::as_slice) {
+            Some([Value::String(title), Value::String(text)]) => Ok((title.clone(), SentenceName::Text(text))),
+            Some([Value::String(title), sentence]) if sentence.is_i64() => {
+                Ok((title.clone(), SentenceName::Index(sentence.as_i64().unwrap_or_default())))
             }
-        })
+            _ => Err(self.field_error(field, format!("has the entry {fact}, allowed is [title, sentence index]"))),
+        };
+        facts.iter().map(read).collect()
     }
 
     /// `value` as an integer, also written as a string.
