@@ -2,10 +2,11 @@
 """Entailment by a T5 (`true_nli`): by score, by generation and through an endpoint, beside transformers.
 
 Why: TRUE's T5 writes `1` or `0` after `premise: P hypothesis: H`. A service answers with the probability of the `1`, an
-endpoint that has no probabilities with what was written; both must decide alike, and the probability must be the model's.
+endpoint that has no probabilities with what was written; both must decide alike, and the probability must be the
+model's.
 
 What: a tiny T5 with random weights is made on the spot. Its head is turned so that it writes one of `1` and `0` for the
-most part, with probabilities all over 0 to 1, and then ends. MIGRES reads a world twice: its entailer is the T5 as a
+most part, and then ends. Its probabilities lie on one side of a half for the most part. MIGRES reads a world twice: its entailer is the T5 as a
 service (by score), and the same T5 by transformers behind an HTTP endpoint (by generation). Then:
 
 * both runs have the same outcomes, but for pairs where `1` is the most likely text with less than half of the

@@ -10,7 +10,8 @@ against `hopeval simulate-llm`, behind a proxy that keeps each body, and against
 * *by step*: `hopeval costs` says calls and tokens of a question, as if nothing were shared. A body's step is told by its
   prompt, and its tokens are those of its line in the log; how often questions ask for it is said by the reference
   (`migres.py`), which is run over the same questions. The sums over all lines, by step, must be hopeval's.
-* *table 4*: API calls (forward, leaf, main, query, final), iterations, passages shown in a round: from the log's bodies.
+* *table 4*: API calls (forward, leaf, main, query, final) and the passages shown, from the log's bodies. Iterations
+  are printed and not compared: no log has them.
 * *table 5*: tokens of the shown passages (three bytes are one) in the bodies of the leaf module, and of the steps `summ`
   and `snippet`.
 
