@@ -6,8 +6,9 @@ endpoint that has no probabilities with what was written; both must decide alike
 model's.
 
 What: a tiny T5 with random weights is made on the spot. Its head is turned so that it writes one of `1` and `0` for the
-most part, and then ends. Its probabilities lie on one side of a half for the most part. MIGRES reads a world twice: its entailer is the T5 as a
-service (by score), and the same T5 by transformers behind an HTTP endpoint (by generation). Then:
+most part, and then ends. Its probabilities lie on one side of a half for the most part. MIGRES reads a world twice: its
+entailer is the T5 as a service (by score), and the same T5 by transformers behind an HTTP endpoint (by generation).
+Then:
 
 * both runs have the same outcomes, but for pairs where `1` is the most likely text with less than half of the
   probability: those are counted;

@@ -6,14 +6,14 @@ Why: both tables are what hopeval says about its own requests. The server of the
 What: for each form of knowledge (sentences, whole passages, summaries, copied parts) hopeval runs MIGRES over a world
 against `hopeval simulate-llm`, behind a proxy that keeps each body, and against `scorers.py`. Then:
 
-* *incurred*: calls and tokens of the run, which sends equal requests once, are the sums over the simulated server's log.
+* *incurred*: calls and tokens of the run, which sends equal requests once, are the sums over the server's log.
 * *by step*: `hopeval costs` says calls and tokens of a question, as if nothing were shared. A body's step is told by its
-  prompt, and its tokens are those of its line in the log; how often questions ask for it is said by the reference
+  prompt, and its tokens are those of its line in the log; how often questions ask for it, the reference says
   (`migres.py`), which is run over the same questions. The sums over all lines, by step, must be hopeval's.
 * *table 4*: API calls (forward, leaf, main, query, final) and the passages shown, from the log's bodies. Iterations
   are printed and not compared: no log has them.
-* *table 5*: tokens of the shown passages (three bytes are one) in the bodies of the leaf module, and of the steps `summ`
-  and `snippet`.
+* *table 5*: tokens of the shown passages (three bytes are one) in the bodies of the leaf module, and of the steps
+  `summ` and `snippet`.
 
     accounts.py --hopeval PROGRAM --work DIR [--questions N] [--passages N]
 

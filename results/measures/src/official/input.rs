@@ -184,8 +184,8 @@ impl FileRow {
         value.as_array().ok_or_else(|| self.type_error(field, value, "a list"))?.iter().map(item).collect()
     }
 
-    /// `value` as supporting facts: a list of [title, sentence index]. An index may be a text: the scripts compare it as
-    /// it stands, and no gold has one.
+    /// `value` as supporting facts: a list of [title, sentence index]. An index may be a text: the scripts compare it
+    /// as it stands, and no gold has one.
     pub(super) fn facts<'v>(
         &self,
         field: &str,
