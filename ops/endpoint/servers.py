@@ -84,6 +84,9 @@ prompt_tokens = 600
 temperature = 1.0
 score_end = false"""
 
+# vLLM 0.32 on a CPU ends with "CPU Generator does not use offset" when it divides the prompt of a sample with a seed.
+WHOLE_PROMPTS = ["--no-enable-chunked-prefill", "--max-num-batched-tokens", "4096"]
+
 
 def post(url, body):
     head = {"content-type": "application/json"}
@@ -104,11 +107,13 @@ class ServerCheck:
         options = self.options
         environment = os.environ | {
             "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1",
-            "OMP_NUM_THREADS": str(options.threads),
+            "OMP_NUM_THREADS": str(options.threads), "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         }  # fmt: skip
         if options.server == "vllm":
             command = ["-m", "vllm.entrypoints.openai.api_server", "--model", str(options.model), "--dtype", "float32"]
             command += ["--served-model-name", self.name, "--enforce-eager", "--max-num-seqs", "32"]
+            # Encoders have options of their own: `encoders.py`.
+            command += getattr(options, "more", WHOLE_PROMPTS)
         else:
             command = ["-m", "transformers.cli.transformers", "serve", "--host", "127.0.0.1"]
         self.log = (self.folder / f"{options.server}.log").open("w")
