@@ -220,7 +220,7 @@ def main():
     parser.add_argument("--port", type=int, default=18092)
     parser.add_argument("--threads", type=int, default=1, help="the server's threads")
     options = parser.parse_args()
-    options.server, options.more = "vllm", []
+    options.server, options.running = "vllm", False
     options.folder.mkdir(parents=True, exist_ok=True)
     make_models(options.folder)
     found = {}

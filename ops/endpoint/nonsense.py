@@ -220,14 +220,12 @@ def main():
     cases = [case for case in CASES if not options.only or case[0] in options.only]
     server = ServerCheck(options)
     (options.folder / "job.toml").write_text(job_text(options, server.url, cases))
-    if not options.running:
-        server.start()
+    server.start()
     begun = time.monotonic()
     try:
         code, out, said = server.hopeval("run", "job.toml", "--store", "store", "--cache", "cache", "--json")
     finally:
-        if not options.running:
-            server.stop()
+        server.stop()
     (options.folder / "said.log").write_text(said)
     wrong = [f"exit code {code}: {said[-2000:]}"] if code != 0 else []
     wrong += [line for line in said.splitlines() if "panicked" in line]

@@ -105,6 +105,8 @@ class ServerCheck:
 
     def start(self):
         options = self.options
+        if options.running:
+            return
         environment = os.environ | {
             "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1",
             "OMP_NUM_THREADS": str(options.threads), "VLLM_CPU_OMP_THREADS_BIND": "nobind",
@@ -130,6 +132,8 @@ class ServerCheck:
         raise SystemExit("the server does not answer")
 
     def stop(self):
+        if self.options.running:
+            return
         self.process.terminate()
         self.process.wait()
 
@@ -251,6 +255,7 @@ def main():
     parser.add_argument("--prompts", type=int, default=2000)
     parser.add_argument("--port", type=int, default=18090)
     parser.add_argument("--threads", type=int, default=1, help="the server's threads")
+    parser.add_argument("--running", action="store_true", help="the server runs at the port already; it is left running")
     options = parser.parse_args()
     check = ServerCheck(options)
     found = {"server": options.server}
