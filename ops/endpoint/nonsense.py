@@ -229,7 +229,8 @@ def main():
     (options.folder / "said.log").write_text(said)
     wrong = [f"exit code {code}: {said[-2000:]}"] if code != 0 else []
     wrong += [line for line in said.splitlines() if "panicked" in line]
-    found = {"questions": options.questions, "configurations": len(cases), "seconds": round(time.monotonic() - begun, 1)}
+    seconds = round(time.monotonic() - begun, 1)
+    found = {"questions": options.questions, "configurations": len(cases), "seconds": seconds}
     if out:
         rows, told, others = examine(options.folder / "store", json.loads(out)["run"], cases)
         wrong += others

@@ -255,7 +255,7 @@ def main():
     parser.add_argument("--prompts", type=int, default=2000)
     parser.add_argument("--port", type=int, default=18090)
     parser.add_argument("--threads", type=int, default=1, help="the server's threads")
-    parser.add_argument("--running", action="store_true", help="the server runs at the port already; it is left running")
+    parser.add_argument("--running", action="store_true", help="a server runs at the port already, and goes on")
     options = parser.parse_args()
     check = ServerCheck(options)
     found = {"server": options.server}
