@@ -181,7 +181,7 @@ class EncoderCheck(ServerCheck):
         store = f"store-{self.kind}"
         code, out, said = self.hopeval("run", f"{self.kind}.toml", "--store", store, "--cache", "cache", "--json")
         if code != 0:
-            raise SystemExit(f"hopeval run ended with {code}: {said}")
+            return {"questions": 0, "run": f"hopeval run ended with {code}: {said[:300]}"}
         final = self.folder / store / "runs" / json.loads(out)["run"] / "final"
         by = {}
         for row in pyarrow.parquet.read_table(final / "outcomes.parquet").to_pylist():
@@ -204,6 +204,8 @@ class EncoderCheck(ServerCheck):
         }  # fmt: skip
 
     def passed(self, found):
+        if "run" in found:
+            return False
         few = found["same_first"] >= 0.995 * found["questions"] and found["failed"] == 0
         close = self.kind == "rerank" or found["largest_relative_score_difference"] <= 1e-3
         return few and close and found["largest_difference"] <= 1e-3
@@ -236,7 +238,7 @@ def main():
         finally:
             check.stop()
         found[kind]["passed"] = check.passed(found[kind])
-        print(json.dumps({kind: found[kind]["passed"]}), file=sys.stderr, flush=True)
+        print(json.dumps({kind: found[kind]}), file=sys.stderr, flush=True)
     print(json.dumps(found, indent=1))
     sys.exit(0 if all(entry["passed"] for entry in found.values()) else 1)
 
