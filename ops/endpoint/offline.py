@@ -13,7 +13,7 @@ runner answers them, `resume` goes on, until it ends with 0. The server is one o
 * without `--vllm`: `hopeval simulate-llm`, a *simulated* server. This script is the runner. In the first round it also
   makes trouble: results in another order, every fifth failed, every seventh twice, some of another run, half a line.
 * with `--vllm`: vLLM. PYTHON is the interpreter of its environment, CHECKPOINT a model folder (`llama.py` trains one).
-  The runner is vLLM's own `run-batch`, with the server shut down before. Draws have seeds, so that both ways sample
+  The runner is vLLM's own `run-batch`; the server is shut down before, unless `--running`. Draws have seeds, so both sample
   alike.
 
 Prints one JSON document, and exits with 1 if anything differs. Only the standard library is used here.
@@ -29,6 +29,10 @@ import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from servers import WHOLE_PROMPTS  # noqa: E402
 
 TABLES = ["outcomes", "scores", "measures"]
 
@@ -204,18 +208,23 @@ def with_vllm(comparison):
     options = comparison.options
     environment = os.environ | {
         "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "OMP_NUM_THREADS": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     }  # fmt: skip
     model = ["--model", str(options.model), "--served-model-name", options.model.name]
-    model += ["--dtype", "float32", "--enforce-eager", "--max-num-seqs", "32"]
+    model += ["--dtype", "float32", "--enforce-eager", "--max-num-seqs", "32", *WHOLE_PROMPTS]
     with (comparison.folder / "server.log").open("w") as log:
         command = [str(options.vllm), "-m", "vllm.entrypoints.openai.api_server", "--port", str(options.port), *model]
-        server = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
-        try:
-            wait_for(f"http://127.0.0.1:{options.port}/v1/models", server)
-            comparison.online(f"http://127.0.0.1:{options.port}/v1")
-        finally:
-            server.terminate()
-            server.wait()
+        url = f"http://127.0.0.1:{options.port}/v1"
+        if options.running:
+            comparison.online(url)
+        else:
+            server = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+            try:
+                wait_for(url + "/models", server)
+                comparison.online(url)
+            finally:
+                server.terminate()
+                server.wait()
 
         def answer(requests, results, _number):
             command = [str(options.vllm), "-m", "vllm.entrypoints.openai.run_batch", "-i", str(requests)]
@@ -244,6 +253,7 @@ def main():
     parser.add_argument("--vllm", type=lambda text: Path(text).absolute(), help="the interpreter of vLLM's environment")
     parser.add_argument("--model", type=lambda text: Path(text).resolve(), help="the checkpoint, with --vllm")
     parser.add_argument("--port", type=int, default=18080)
+    parser.add_argument("--running", action="store_true", help="vLLM runs at the port already; it is left running")
     options = parser.parse_args()
     if bool(options.vllm) != bool(options.model):
         parser.error("--vllm and --model belong together")
