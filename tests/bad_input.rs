@@ -278,6 +278,10 @@ fn a_wrong_job_says_where_and_what_is_allowed() {
     refuses("k = 5", "[method.bm25.sweep]\nk = [5, 9, 5]", &["`method.bm25.sweep.k` = 5 twice", "occur once"]);
     let says = ["`method.bm25.sweep.k` = swept, and 5 in `method.bm25`", "not both"];
     refuses("k = 5", "k = 5\n[method.bm25.sweep]\nk = [5, 9]", &says);
+    // A dense index makes its vectors itself.
+    let endpoint = "[service.e]\nkind = \"endpoint\"\nmodel = \"m\"\nanswers = [\"embed\"]\n[service.d]\n\
+                    kind = \"dense\"\nencoder = \"e\"\n[method.bm25]";
+    refuses("[method.bm25]", endpoint, &["`encoder` = \"e\"", "a service of kind \"lm\""]);
     refuses("name = \"tiny\"", "name = ", &["changed.toml", "line 1"]);
     let world = |settings: &str| {
         bench.write(

@@ -210,7 +210,7 @@ fn a_plan_says_what_the_journal_answers() {
     let requests = |journalled: u64| json!({"sparse retrieve": {"asked": 6, "unique": 6, "journalled": journalled}});
     assert_eq!(before["first_round"], requests(0));
     assert_eq!((&before["journal_entries"], &before["estimated"]), (&json!(0), &json!({"sparse retrieve": 6})));
-    assert_eq!((&before["sampled"], &before["bounds"]), (&requests(0), &json!([])));
+    assert_eq!((&before["sampled"], &before["guessed"]), (&requests(0), &json!([])));
     succeed(&mut hopeval(dir.path(), &["run", "job.toml"]));
     assert_eq!(plan()["first_round"], requests(6));
     assert_eq!(plan()["sampled"], requests(6));

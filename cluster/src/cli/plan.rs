@@ -75,15 +75,16 @@ pub(crate) fn plan(places: &PlaceArguments, arguments: PlanArguments) -> Result<
          them; it counts each request as asked, and equal requests are computed once",
         plan.sample
     ));
+    let bound = if plan.guessed.is_empty() { "at most" } else { "about" };
     for (name, estimate) in &plan.estimated_money {
         print::paragraph(&format!(
-            "`{name}` costs at most {:.6} {}: each request as asked, each new text as long as it may be",
+            "`{name}` costs {bound} {:.6} {}: each request as asked, each new text as long as it may be",
             estimate.money, estimate.currency
         ));
     }
-    if !plan.bounds.is_empty() {
+    if !plan.guessed.is_empty() {
         print::paragraph(
-            "`at most`: these requests follow guessed answers of models, so that questions go on as long as they may",
+            "`about`: some of these requests follow guessed answers of models; a run may make more of them, or fewer",
         );
     }
     if let Some(probed) = &probed {

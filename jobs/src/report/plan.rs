@@ -47,9 +47,9 @@ pub struct JobPlan {
     pub estimated: BTreeMap<String, u64>,
     /// Requests of all rounds of the sample itself.
     pub sampled: BTreeMap<String, RequestCounts>,
-    /// The services and kinds whose estimates are upper bounds: some of their requests follow answers of models that
-    /// were guessed, so that questions go on for as long as they may. The others follow true answers.
-    pub bounds: BTreeSet<String>,
+    /// The services and kinds some of whose requests follow answers of models that were guessed: a run may make more of
+    /// them, or fewer. The others follow true answers.
+    pub guessed: BTreeSet<String>,
     /// Their tokens, for models, of each request as asked: equal ones are computed once. The prompts are real; the
     /// answers before them come from the journal, or are guessed. Nothing is computed.
     pub estimated_tokens: BTreeMap<String, TokenCounts>,
@@ -183,7 +183,7 @@ impl JobPlanner<'_> {
         let (mut step, mut is_guess) = (MachineStep::Ask(first), false);
         while is_sampled && let MachineStep::Ask(requests) = step {
             if is_guess {
-                self.plan.bounds.extend(requests.iter().map(request_name));
+                self.plan.guessed.extend(requests.iter().map(request_name));
             }
             step = machine.step(self.estimate_round(&requests, &mut is_guess));
         }

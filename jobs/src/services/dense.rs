@@ -48,7 +48,9 @@ const VERSION: &str = "dense 1";
 
 impl ServiceSettings for DenseSettings {
     fn check(&self, others: OtherSettings<'_>) -> Result<(), SettingsError> {
-        let embeds = others(&self.encoder).is_some_and(|other| other.may_answer(RequestKind::Embed));
+        // The vectors of passages are made by the engine itself: an endpoint that embeds is no encoder of an index.
+        let is_encoder = |other: &dyn ServiceSettings| other.opens_checkpoint() && other.may_answer(RequestKind::Embed);
+        let embeds = others(&self.encoder).is_some_and(is_encoder);
         Ok(ensure(embeds, || BadValue::new("encoder", &self.encoder, "the name of a service of kind \"lm\""))?)
     }
 

@@ -76,6 +76,10 @@ impl ServiceSettings for LmSettings {
         true
     }
 
+    fn opens_checkpoint(&self) -> bool {
+        true
+    }
+
     fn open(&self, opening: &OpeningContext<'_>) -> Result<Arc<dyn Service>, JobError> {
         let settings = if opening.mode == TimingMode::Latency { self.without_sharing() } else { self.clone() };
         let service = LmService::new(opening.name, settings, opening.threads, opening.cache.root());

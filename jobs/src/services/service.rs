@@ -60,6 +60,11 @@ pub trait ServiceSettings: Send + Sync {
         false
     }
 
+    /// Whether it opens a checkpoint in this process, as an encoder of passages must.
+    fn opens_checkpoint(&self) -> bool {
+        false
+    }
+
     /// The name of its model, as the job has it; `None` without one.
     fn model_name(&self) -> Option<&str> {
         None

@@ -17,7 +17,7 @@ pub(crate) fn request_table(plan: &JobPlan) -> String {
         let sampled = plan.sampled.get(name);
         cells.push(sampled.map_or(UNKNOWN.to_owned(), |all| format!("{} of {}", all.journalled, all.unique)));
         // The answers before these requests were guessed so that a question goes on for as long as it may.
-        let bound = if plan.bounds.contains(name) { "at most " } else { "" };
+        let bound = if plan.guessed.contains(name) { "about " } else { "" };
         let estimate = |n: Option<u64>| n.map_or(UNKNOWN.to_owned(), |n| format!("{bound}{n}"));
         cells.push(estimate(plan.estimated.get(name).copied()));
         if has_models {
