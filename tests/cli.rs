@@ -319,7 +319,7 @@ incurred by this run
     assert_eq!(bm25["run"], id.as_str());
 
     let listed = succeed(&mut hopeval(dir.path(), &["ls"]));
-    assert_eq!(table(&listed, "run")[1], [id.as_str(), "tiny", "hotpotqa", "6", "2", "finished", "12 of 12"]);
+    assert_eq!(table(&listed, "run")[1], [id.as_str(), "tiny", "finished", "12 of 12", "hotpotqa", "6", "2"]);
     let listed = document(&mut hopeval(dir.path(), &["ls", "--json"]));
     let row = json!({
         "run": id, "job": "tiny", "dataset": "hotpotqa", "questions": 6, "configurations": 2, "judged": null,
