@@ -281,7 +281,7 @@ fn a_wrong_job_says_where_and_what_is_allowed() {
     // A dense index makes its vectors itself.
     let endpoint = "[service.e]\nkind = \"endpoint\"\nmodel = \"m\"\nanswers = [\"embed\"]\n[service.d]\n\
                     kind = \"dense\"\nencoder = \"e\"\n[method.bm25]";
-    refuses("[method.bm25]", endpoint, &["`encoder` = \"e\"", "a service of kind \"lm\""]);
+    refuses("[method.bm25]", endpoint, &["`service.d.encoder` = e", "a service of kind \"lm\""]);
     refuses("name = \"tiny\"", "name = ", &["changed.toml", "line 1"]);
     let world = |settings: &str| {
         bench.write(
