@@ -13,8 +13,8 @@ runner answers them, `resume` goes on, until it ends with 0. The server is one o
 * without `--vllm`: `hopeval simulate-llm`, a *simulated* server. This script is the runner. In the first round it also
   makes trouble: results in another order, every fifth failed, every seventh twice, some of another run, half a line.
 * with `--vllm`: vLLM. PYTHON is the interpreter of its environment, CHECKPOINT a model folder (`llama.py` trains one).
-  The runner is vLLM's own `run-batch`; the server is shut down before, unless `--running`. Draws have seeds, so both sample
-  alike.
+  The runner is vLLM's own `run-batch`; the server is shut down before, unless `--running`. Draws have seeds, so both
+  sample alike.
 
 Prints one JSON document, and exits with 1 if anything differs. Only the standard library is used here.
 """

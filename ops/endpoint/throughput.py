@@ -3,8 +3,9 @@
 The server has one core, the client the other, one client at a time. Every prompt has about 8 KB: a few-shot text, four
 passages of a generated world, a question. hopeval's path is that of a run of `one_step_qa` with BM25: retrieval, the
 method's machine, the key and the journal's look-up, the prompt, HTTP, reading the answer, the journal, outcomes and
-tables. The others have their prompts ready, send, read the JSON and write a line to a file; inspect_ai does what an evaluation
-does. As many questions are open in hopeval as calls may be in flight (`in_flight`): what waits longer only fills memory.
+tables. The others have their prompts ready, send, read the JSON and write a line to a file; inspect_ai does what an
+evaluation does. As many questions are open in hopeval as calls may be in flight (`in_flight`): what waits longer only
+fills memory.
 
 * *CPU a call* is the growth between a short run and a long one: what a program needs to start is left out, and given
   beside it. It is the user and system time of the client's processes.

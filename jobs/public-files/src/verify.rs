@@ -44,7 +44,7 @@ pub enum FileFinding {
     },
     /// A model's folder lacks a file.
     Incomplete {
-        /// What it lacks.
+        /// The missing part.
         lack: String,
         /// The way to get it.
         remedy: String,
@@ -215,7 +215,7 @@ fn file_names(folder: &Path) -> io::Result<BTreeSet<String>> {
     Ok(names)
 }
 
-/// What a model's folder of these files lacks.
+/// The missing part of a model's folder of these files, if any.
 fn model_lack(names: &BTreeSet<String>) -> Option<String> {
     let is_weights =
         |name: &String| name.ends_with(".safetensors") || (name.starts_with("pytorch_model") && name.ends_with(".bin"));

@@ -61,11 +61,11 @@ pub(super) fn fetch(arguments: &FetchArguments) -> Result<u8> {
     Ok(results.code())
 }
 
-/// What was fetched and what was not, until one thread takes it to tell it.
+/// The results of a fetch, until one thread takes them and prints them.
 #[derive(Clone)]
 struct SharedResults(Arc<Mutex<Option<FetchResults>>>);
 
-/// What was fetched and what was not.
+/// The fetched files, and the names that failed.
 struct FetchResults {
     folder: PathBuf,
     json: bool,

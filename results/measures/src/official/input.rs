@@ -11,7 +11,7 @@ use super::{FileRole, MeasureError};
 pub(super) enum SentenceName<'v> {
     /// Its index.
     Index(i64),
-    /// What a model wrote in place of an index.
+    /// A model's text in place of an index.
     Text(&'v str),
 }
 
