@@ -122,6 +122,9 @@ pub struct DialectFacts {
     pub embeds: bool,
     /// Reranking.
     pub reranks: RerankForm,
+    /// The field, with its value, that asks for the model's own relevance instead of its logistic function. Thresholds,
+    /// as MIGRES's, are of the model's own.
+    pub own_relevance: Option<(&'static str, bool)>,
     /// Whether `/tokenize` exists at the server's root.
     pub tokenizes: bool,
 }
@@ -145,6 +148,7 @@ const USUAL: DialectFacts = DialectFacts {
     generates: true,
     embeds: true,
     reranks: RerankForm::Absent,
+    own_relevance: None,
     tokenizes: false,
 };
 
@@ -170,6 +174,7 @@ pub const FACTS: [DialectFacts; 10] = [
         continues: ContinueForm::Fields,
         scores: Some(ScoreForm::PromptLogprobs),
         reranks: RerankForm::Documents,
+        own_relevance: Some(("use_activation", false)),
         tokenizes: true,
         ..USUAL
     },
@@ -216,6 +221,7 @@ pub const FACTS: [DialectFacts; 10] = [
         token_prompts: false,
         generates: false,
         reranks: RerankForm::RootTexts,
+        own_relevance: Some(("raw_scores", true)),
         tokenizes: true,
         ..USUAL
     },

@@ -512,6 +512,8 @@ impl EndpointSettings {
         add("entail_by", (!self.entail_by.scores()).then(|| "generate".to_owned()));
         add("reasoning", (self.reasoning == ReasoningText::Keep).then(|| "keep".to_owned()));
         add("context_tokens", self.context_tokens.map(|tokens| tokens.to_string()));
+        let own_relevance = self.answers.contains(&AnswerKind::Rerank) && self.facts().own_relevance.is_some();
+        add("relevance", own_relevance.then(|| "own".to_owned()));
         add("seed", self.seed.map(|seed| seed.to_string()));
         add("body", (!self.body.is_empty()).then(|| canonical_json(&Value::Object(self.body.clone()))));
         for (name, value) in &self.headers {

@@ -1,7 +1,7 @@
 //! Checks of generation: the fields of bodies, one by one, against the answer without them.
 
 use super::report::{ProbeCheck, ProbeFinding};
-use super::server::{ProbedServer, found};
+use super::server::{ProbeReply, ProbedServer, found};
 use crate::dialect::{ContinueForm, SchemaForm};
 use crate::settings::ApiStyle;
 use serde_json::{Value, json};
@@ -14,6 +14,9 @@ const STORY: &str = "Write one sentence of a story about a lighthouse.";
 
 /// A prompt against JSON, so that JSON in the answer is the server's doing. Some servers want the word in it.
 const NO_JSON: &str = "Say hello in one word. Do not write JSON.";
+
+/// What the schema of [`check_schema`] allows, without white space.
+const ONLY_VALUE: &str = r#"{"colour":"red"}"#;
 
 /// Runs the checks.
 pub(super) async fn check_generation(server: &mut ProbedServer) -> Vec<ProbeCheck> {
@@ -50,8 +53,7 @@ pub(super) async fn check_generation(server: &mut ProbedServer) -> Vec<ProbeChec
 async fn check_length(server: &mut ProbedServer) -> ProbeCheck {
     let reply = server.generate(COUNTING, 1, json!({"temperature": 0})).await;
     let written = reply.json["usage"]["completion_tokens"].as_u64();
-    let cut = reply.json["choices"][0]["finish_reason"] == "length";
-    let yes = cut || written.is_some_and(|written| written <= 1);
+    let yes = is_cut(&reply) || written.is_some_and(|written| written <= 1);
     reply.check("max_tokens", Some(true), |_| found(yes, "the text was cut", "the text was not cut after one token"))
 }
 
@@ -132,9 +134,23 @@ async fn check_schema(server: &mut ProbedServer) -> ProbeCheck {
     let reply = server.generate(NO_JSON, 48, json!({"temperature": 0, "response_format": format})).await;
     reply.check("response_format json_schema", Some(promised), |reply| {
         let text = reply.choice_text(0).unwrap_or_default();
+        if is_cut(reply) && begins_only_value(text) {
+            return (ProbeFinding::Unclear, "the text begins as the schema wants, and was cut".to_owned());
+        }
         let fits = serde_json::from_str::<Value>(text).is_ok_and(|value| value == json!({"colour": "red"}));
         found(fits, "the schema's only value came", "the text does not fit the schema")
     })
+}
+
+/// Whether the first choice ended at `max_tokens`.
+fn is_cut(reply: &ProbeReply) -> bool {
+    reply.json["choices"][0]["finish_reason"] == "length"
+}
+
+/// Whether `text` is the beginning of the schema's only value, with white space anywhere between its words.
+fn begins_only_value(text: &str) -> bool {
+    let dense: String = text.split_whitespace().collect();
+    ONLY_VALUE.starts_with(&dense)
 }
 
 /// A server that takes a field that nobody knows takes every misspelt one.
@@ -185,4 +201,19 @@ async fn check_stream(server: &mut ProbedServer) -> ProbeCheck {
         let detail = if counted { "events came, with the usage" } else { "events came, without the usage" };
         found(events, detail, "one object came instead of events")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_text_that_begins_as_the_schema_wants() {
+        for text in ["", " \n\n", "{\n  ", "{\"colour\" :\t\"r", r#"{"colour":"red"}"#] {
+            assert!(begins_only_value(text), "{text}");
+        }
+        for text in ["Hello", "{\"color", "{\"colour\": \"blue"] {
+            assert!(!begins_only_value(text), "{text}");
+        }
+    }
 }

@@ -43,13 +43,15 @@ pub(super) async fn check_prompts(server: &mut ProbedServer) -> Vec<ProbeCheck> 
         found(list || reply.json["count"].is_u64(), "tokens came", "no tokens came")
     }));
     let vectors = server.post_route(ApiRoute::Embeddings, json!({"input": [TEXT]})).await;
-    checks.push(vectors.check("/embeddings", Some(facts.embeds), |reply| {
+    let promised = server.promise_beside_generation(facts.embeds);
+    checks.push(vectors.check("/embeddings", promised, |reply| {
         let length = reply.json["data"][0]["embedding"].as_array().map_or(0, Vec::len);
         found(length > 0, &format!("vectors of {length} numbers"), "no vector came")
     }));
     let texts = if facts.reranks == RerankForm::RootTexts { "texts" } else { "documents" };
     let ranks = server.post_route(ApiRoute::Rerank, json!({"query": "Where is Paris?", texts: [TEXT, "Bread."]})).await;
-    checks.push(ranks.check("/rerank", Some(facts.reranks != RerankForm::Absent), |reply| {
+    let promised = server.promise_beside_generation(facts.reranks != RerankForm::Absent);
+    checks.push(ranks.check("/rerank", promised, |reply| {
         let rows = reply.json["results"].as_array().or(reply.json.as_array()).map_or(0, Vec::len);
         found(rows == 2, "each document has its relevance", "not each document has a relevance")
     }));

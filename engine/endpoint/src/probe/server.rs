@@ -26,6 +26,8 @@ pub(super) struct ProbedServer {
     key: Option<ApiKey>,
     answered_model: Option<String>,
     system_fingerprint: Option<String>,
+    /// Whether it has answered a call with choices: the model generates.
+    generates: bool,
     requests: u32,
     tokens: (u64, u64),
 }
@@ -52,6 +54,7 @@ impl ProbedServer {
             models: Vec::new(),
             answered_model: None,
             system_fingerprint: None,
+            generates: false,
             requests: 0,
             tokens: (0, 0),
         })
@@ -98,6 +101,12 @@ impl ProbedServer {
         self.post_route(self.route(), body).await
     }
 
+    /// What the dialect promises of a model that does not generate. A server of the dialect need not do it with a model
+    /// that does: nothing is promised then.
+    pub(super) fn promise_beside_generation(&self, promised: bool) -> Option<bool> {
+        if promised && self.generates { None } else { Some(promised) }
+    }
+
     /// The route of generation.
     pub(super) fn route(&self) -> ApiRoute {
         match self.settings.api {
@@ -132,6 +141,7 @@ impl ProbedServer {
         self.tokens.0 += count("prompt_tokens");
         self.tokens.1 += count("completion_tokens");
         if json["choices"].is_array() {
+            self.generates = true;
             let text = |name: &str| json[name].as_str().map(str::to_owned);
             self.answered_model = text("model").or(self.answered_model.take());
             self.system_fingerprint = text("system_fingerprint").or(self.system_fingerprint.take());

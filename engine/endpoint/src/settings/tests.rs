@@ -82,6 +82,11 @@ fn identity_has_what_can_change_an_answer() {
         assert_ne!(identity, usual);
         assert!(other[..place].iter().all(|earlier| earlier.identity().unwrap() != identity));
     }
+    // The relevance of a reranker is the model's own where the server can be asked for it.
+    let vllm = EndpointSettings { dialect: EndpointDialect::Vllm, ..base.clone() };
+    let reranker = EndpointSettings { answers: vec![AnswerKind::Rerank], ..vllm.clone() };
+    let own: Vec<String> = reranker.identity().unwrap();
+    assert!(own.contains(&"relevance=own".to_owned()) && own.len() == vllm.identity().unwrap().len() + 1, "{own:?}");
     let with_body = EndpointSettings { body, ..base }.identity().unwrap();
     assert_eq!(with_body[2], r#"body={"a":{"b":[2],"c":1},"top_p":0.5}"#);
 }

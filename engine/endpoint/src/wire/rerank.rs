@@ -30,6 +30,11 @@ pub(super) fn rerank_body(settings: &EndpointSettings, call: &RerankCall) -> Req
     body.add("query", &call.query);
     let name = if settings.facts().reranks == RerankForm::RootTexts { "texts" } else { "documents" };
     body.add(name, &call.documents);
+    if let Some((field, value)) = settings.facts().own_relevance
+        && !settings.body.contains_key(field)
+    {
+        body.add(field, &value);
+    }
     body.finish_body(&settings.body, None)
 }
 
@@ -90,8 +95,14 @@ mod tests {
         let call = RerankCall { query: "q".to_owned(), documents: vec!["a".to_owned()] };
         let mut settings = EndpointSettings::new("m", "http://a/v1");
         settings.dialect = EndpointDialect::Vllm;
-        assert_eq!(rerank_body(&settings, &call).bytes_for(1, 0), r#"{"model":"m","query":"q","documents":["a"]}"#);
+        let body = |settings: &EndpointSettings| rerank_body(settings, &call).bytes_for(1, 0);
+        assert_eq!(body(&settings), r#"{"model":"m","query":"q","documents":["a"],"use_activation":false}"#);
+        settings.body.insert("use_activation".to_owned(), true.into());
+        assert_eq!(body(&settings), r#"{"model":"m","query":"q","documents":["a"],"use_activation":true}"#);
+        settings.body.clear();
         settings.dialect = EndpointDialect::Tei;
-        assert_eq!(rerank_body(&settings, &call).bytes_for(1, 0), r#"{"model":"m","query":"q","texts":["a"]}"#);
+        assert_eq!(body(&settings), r#"{"model":"m","query":"q","texts":["a"],"raw_scores":true}"#);
+        settings.dialect = EndpointDialect::Sglang;
+        assert_eq!(body(&settings), r#"{"model":"m","query":"q","documents":["a"]}"#);
     }
 }

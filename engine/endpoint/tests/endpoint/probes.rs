@@ -96,15 +96,29 @@ fn what_is_ignored_shows() {
         "response_format json_schema",
         "continue_final_message",
     ];
-    let absent = ["prompt_logprobs", "token ids as a prompt", "/tokenize", "/embeddings", "/rerank"];
+    let absent = ["prompt_logprobs", "token ids as a prompt", "/tokenize"];
     assert_eq!(broken, ignored.iter().chain(&absent).copied().collect::<Vec<_>>());
     for name in ignored.iter().chain(&["unknown field", "stream", "context length"]) {
         assert_eq!(report.finding_of(name), Some(ProbeFinding::Ignored), "{name}");
     }
-    for name in absent.iter().chain(&["/models", "echo with logprobs"]) {
+    // vLLM serves a model that generates, or one that embeds: of this one, no vectors are promised.
+    for name in absent.iter().chain(&["/models", "echo with logprobs", "/embeddings", "/rerank"]) {
         assert_eq!(report.finding_of(name), Some(ProbeFinding::Absent), "{name}");
     }
     assert_eq!(report.finding_of("seed"), Some(ProbeFinding::Unclear));
+}
+
+/// A model behind a pooling server does not generate, so the dialect's promise of vectors holds.
+#[test]
+fn vectors_are_promised_of_a_model_that_does_not_generate() {
+    let server = ScriptedServer::start(|request| match request.head.split(' ').nth(1).unwrap() {
+        "/v1/rerank" => reply(200, "", r#"{"results":[{"index":0},{"index":1}]}"#),
+        _ => reply(404, "", ""),
+    });
+    let settings = EndpointSettings { dialect: EndpointDialect::Vllm, ..quick_settings(&server.url()) };
+    let report = Endpoint::probe(&settings, None).unwrap();
+    let broken: Vec<&str> = report.broken_promises().map(|check| check.name).collect();
+    assert!(broken.contains(&"/embeddings") && !broken.contains(&"/rerank"), "{broken:?}");
 }
 
 #[test]
