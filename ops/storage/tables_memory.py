@@ -36,10 +36,11 @@ recall_at = [2, 5, 10]
 def anonymous(process):
     """Bytes of anonymous memory of a process; None when it has ended."""
     try:
-        lines = pathlib.Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+        # Not from `smaps`, which stops the process for as long as it walks its pages.
+        lines = pathlib.Path(f"/proc/{process}/status").read_text().splitlines()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("Anonymous:")), None)
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("RssAnon:")), None)
 
 
 def measure(options, questions, folder):
