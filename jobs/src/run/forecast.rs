@@ -7,12 +7,18 @@
 //! ```
 //!
 //! Requests of one service differ: a second round's prompts may be longer, and may share nothing. So the cost of a
-//! request is that of its round, as measured over machines that completed it. Services share the processor, and
-//! work of hosts is in no service's time: the observed ratio of clock to work covers both. As long as there is no
-//! evidence, there is no estimate.
+//! request is that of its round, as measured lately over machines that completed it. Requests that share work are
+//! computed first, so what is left costs more than what was done ([`costs`]). Services share the processor, and work of
+//! hosts is in no service's time: the observed ratio of clock to work covers both. As long as there is no evidence,
+//! there is no estimate.
 
-use super::demand::{RoundCounts, RoundRequests, RoundTable};
-use super::progress::{ProgressSample, ServiceProgress};
+mod costs;
+mod recent;
+
+use self::costs::RequestCosts;
+use self::recent::RecentWork;
+use super::demand::{RoundCounts, RoundTable};
+use super::progress::ProgressSample;
 use super::rehearsal::RehearsedRounds;
 use hopeval_methods::ServiceName;
 use std::collections::BTreeMap;
@@ -41,11 +47,7 @@ pub struct RunForecast {
     rehearsed: RehearsedRounds,
     /// Whether a rehearsal has ended, whatever it gave.
     has_rehearsed: bool,
-    last: Option<(Duration, ProgressSample)>,
-    /// Recent seconds of clock, and the seconds of work done in them.
-    recent: RecentPace,
-    /// Recent work of each service.
-    services: BTreeMap<Arc<str>, RecentService>,
+    recent: RecentWork,
     /// The shown estimate in seconds.
     shown: Option<f64>,
 }
@@ -59,21 +61,6 @@ pub struct RunEstimate {
     pub share: f64,
     /// The service with the most work left: its name, its answered requests, and all expected ones.
     pub busiest: Option<(String, u64, u64)>,
-}
-
-/// Clock and work, both decayed alike.
-#[derive(Clone, Copy, Debug, Default)]
-struct RecentPace {
-    clock: f64,
-    work: f64,
-}
-
-/// Counts of a service, decayed alike.
-#[derive(Clone, Copy, Debug, Default)]
-struct RecentService {
-    journalled: f64,
-    computed: f64,
-    busy: f64,
 }
 
 /// Requests still to come or waiting, of one service.
@@ -112,9 +99,6 @@ const KNOWN_FROM: u64 = 20;
 /// Seconds before the first estimate.
 const FIRST_AFTER: f64 = 2.0;
 
-/// Machines that must have completed a round before its measured cost counts.
-const MEASURED_FROM: u64 = 20;
-
 impl RunForecast {
     /// The estimate for `work`.
     pub fn new(work: ForecastedWork) -> Self {
@@ -133,7 +117,7 @@ impl RunForecast {
 
     /// Takes the progress at `elapsed` since the run began, and returns the estimate. Samples come in order of time.
     pub fn observe(&mut self, elapsed: Duration, sample: &ProgressSample) -> RunEstimate {
-        let since = self.take_sample(elapsed, sample);
+        let since = self.recent.add(elapsed, sample);
         let loads = self.expected_loads(sample);
         let busiest = busiest_service(&loads, sample);
         let seconds = elapsed.as_secs_f64();
@@ -146,51 +130,26 @@ impl RunForecast {
         }
     }
 
-    /// Adds what was done since the last sample to the recent pace. Returns the seconds since then.
-    fn take_sample(&mut self, elapsed: Duration, sample: &ProgressSample) -> f64 {
-        let first = || (Duration::ZERO, ProgressSample::before(sample));
-        let (at, before) = self.last.replace((elapsed, sample.clone())).unwrap_or_else(first);
-        let since = elapsed.saturating_sub(at).as_secs_f64();
-        // The longer a run lasts, the longer its pace is averaged.
-        let kept = (-since / (elapsed.as_secs_f64() / 5.0).clamp(3.0, 60.0)).exp();
-        let mut busy = 0.0;
-        for (name, now) in &sample.services {
-            let then = before.services.get(name).copied().unwrap_or_default();
-            let more = |now: u64, then: u64| now.saturating_sub(then) as f64;
-            let recent = self.services.entry(Arc::clone(name)).or_default();
-            let seconds = more(now.busy_us, then.busy_us) / 1e6;
-            busy += seconds + more(now.prepared_tokens, then.prepared_tokens) * TOKEN_WORK;
-            recent.journalled = recent.journalled * kept + more(now.journalled, then.journalled);
-            recent.computed = recent.computed * kept + more(now.computed, then.computed);
-            recent.busy = recent.busy * kept + seconds;
-        }
-        let replies = sample.served.saturating_sub(before.served) as f64;
-        let outcomes = sample.outcomes.saturating_sub(before.outcomes) as f64;
-        let work = busy + replies * REPLY_WORK + outcomes * OUTCOME_WORK;
-        self.recent = RecentPace { clock: self.recent.clock * kept + since, work: self.recent.work * kept + work };
-        since
-    }
-
     /// The estimate without damping; `None` without evidence.
     fn raw_left(&self, elapsed: f64, sample: &ProgressSample, loads: &BTreeMap<Arc<str>, ServiceLoad>) -> Option<f64> {
         let all = self.work.questions * self.work.configurations;
         let knows_rounds = self.has_rehearsed || sample.outcomes * KNOWN_FROM > all;
-        if elapsed < FIRST_AFTER || !knows_rounds || self.recent.work <= 0.0 || sample.rounds.is_empty() {
+        if elapsed < FIRST_AFTER || !knows_rounds || sample.rounds.is_empty() {
             return None;
         }
+        let pace = self.recent.pace()?;
         let outcomes = all.saturating_sub(sample.outcomes) as f64;
         let (mut work, mut longest) = (outcomes * OUTCOME_WORK, 0.0_f64);
         for load in loads.values() {
             work += load.busy + load.requests * REPLY_WORK + load.tokens * TOKEN_WORK;
             longest = longest.max(load.busy / self.work.workers.max(1) as f64);
         }
-        let pace = self.recent.clock / self.recent.work;
         Some((work * pace).max(longest) + self.end_seconds())
     }
 
     /// The requests still to come, and their service, by service.
     fn expected_loads(&self, sample: &ProgressSample) -> BTreeMap<Arc<str>, ServiceLoad> {
-        let costs = RequestCosts::new(self, sample);
+        let costs = RequestCosts::new(&self.work, &self.recent, sample);
         let mut future: BTreeMap<Arc<str>, ServiceLoad> = BTreeMap::new();
         // Waiting requests: those of machines in their rounds, in shares.
         let mut open: BTreeMap<Arc<str>, ServiceLoad> = BTreeMap::new();
@@ -198,7 +157,7 @@ impl RunForecast {
             let mut coming = 0.0;
             for stage in self.stages(configuration, &sample.rounds) {
                 for (service, mean) in &stage.means {
-                    let cost = costs.of_round(service, stage.counts, stage.rehearsed);
+                    let cost = costs.of_round(service, &stage);
                     let (soon, now) = (coming * mean, stage.active * mean);
                     let come = future.entry(Arc::clone(&service.0)).or_default();
                     come.requests += soon;
@@ -244,6 +203,7 @@ impl RunForecast {
             let goes_on = went_on + weight * count(rehearsed_next, |c| c.reached);
             let stops = ended + weight * count(rehearsed, |c| c.ended);
             RoundStage {
+                round: (configuration, round),
                 counts,
                 rehearsed,
                 active: (reached - ended - went_on).max(0.0),
@@ -257,6 +217,8 @@ impl RunForecast {
 
 /// One round of a configuration.
 struct RoundStage<'a> {
+    /// The configuration and the round.
+    round: (u32, u32),
     counts: Option<&'a RoundCounts>,
     rehearsed: Option<&'a RoundCounts>,
     /// Machines in the round; in round 0 those to be opened.
@@ -285,89 +247,6 @@ fn mean_requests<'a>(
         return Vec::new();
     }
     sent.into_iter().map(|(service, sent)| (service, sent / machines)).collect()
-}
-
-/// Seconds of service of one request.
-#[derive(Clone, Copy, Debug, Default)]
-struct RoundCost {
-    /// Of one that waits.
-    waiting: f64,
-    /// Of one still to come.
-    coming: f64,
-}
-
-/// What a request costs, as far as it is known.
-struct RequestCosts<'a> {
-    forecast: &'a RunForecast,
-    sample: &'a ProgressSample,
-    /// Services with a round that enough machines have completed.
-    measured: Vec<&'a ServiceName>,
-    /// Seconds of service for a token and a weight of a model, over all services.
-    token_weight: Option<f64>,
-}
-
-impl<'a> RequestCosts<'a> {
-    fn new(forecast: &'a RunForecast, sample: &'a ProgressSample) -> Self {
-        let requests = sample.rounds.values().flat_map(|counts| &counts.requests);
-        let measured = requests.filter(|(_, requests)| requests.answered >= MEASURED_FROM).map(|(name, _)| name);
-        let mut costs = Self { forecast, sample, measured: measured.collect(), token_weight: None };
-        let (mut busy, mut weighted) = (0.0, 0.0);
-        for (name, service) in sample.services.iter().filter(|(_, service)| service.computed_tokens > 0) {
-            busy += service.busy_us as f64 / 1e6;
-            weighted += service.computed_tokens as f64 * costs.parameters(name);
-        }
-        costs.token_weight = (weighted > 0.0).then(|| busy / weighted);
-        costs
-    }
-
-    fn parameters(&self, service: &str) -> f64 {
-        self.forecast.work.parameters.get(service).map_or(1.0, |parameters| *parameters as f64)
-    }
-
-    /// The cost of a request of one round.
-    fn of_round(
-        &self,
-        service: &ServiceName,
-        counts: Option<&RoundCounts>,
-        rehearsed: Option<&RoundCounts>,
-    ) -> RoundCost {
-        let requests = |counts: Option<&RoundCounts>| counts.and_then(|counts| counts.requests.get(service)).copied();
-        if let Some(RoundRequests { answered, busy_us, .. }) = requests(counts)
-            && answered >= MEASURED_FROM
-        {
-            let cost = busy_us as f64 / 1e6 / answered as f64;
-            return RoundCost { waiting: cost, coming: cost };
-        }
-        let of_service = self.of_service(&service.0);
-        let tokens = requests(rehearsed).filter(|requests| requests.answered > 0 && requests.tokens > 0);
-        let guessed = tokens.and_then(|RoundRequests { answered, tokens, .. }| {
-            Some(tokens as f64 / answered as f64 * self.token_cost(&service.0)?)
-        });
-        let coming = guessed.unwrap_or(of_service);
-        // What a service computes is mostly of its first round with requests, until that round is measured.
-        let of_this_round = of_service > 0.0 && !self.measured.contains(&service);
-        RoundCost { waiting: if of_this_round { of_service } else { coming }, coming }
-    }
-
-    /// Seconds of service of a token that is computed for one request alone.
-    fn token_cost(&self, service: &str) -> Option<f64> {
-        let known = self.sample.services.get(service).filter(|service| service.computed_tokens > 0);
-        let own = |service: &ServiceProgress| service.busy_us as f64 / 1e6 / service.computed_tokens as f64;
-        known.map(own).or_else(|| Some(self.token_weight? * self.parameters(service)))
-    }
-
-    /// The recent cost of a service's request; 0 as long as it has computed nothing.
-    fn of_service(&self, service: &str) -> f64 {
-        let recent = self.forecast.services.get(service).copied().unwrap_or_default();
-        if recent.computed > 0.0 { recent.busy / recent.computed } else { 0.0 }
-    }
-
-    /// The share of a service's requests that are computed: the others are in the journal.
-    fn computed_share(&self, service: &str) -> f64 {
-        let recent = self.forecast.services.get(service).copied().unwrap_or_default();
-        let answered = recent.computed + recent.journalled;
-        if answered > 0.0 { recent.computed / answered } else { 1.0 }
-    }
 }
 
 /// The service with the most work left.
