@@ -5,6 +5,7 @@
 
 pub mod doctor;
 pub mod exit;
+pub mod heap;
 pub mod heartbeat;
 pub mod mesh;
 pub mod metrics;

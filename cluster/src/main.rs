@@ -7,10 +7,11 @@ mod process;
 mod rewrite;
 mod stages;
 
-use hopeval_cluster::{exit, panics, signals};
+use hopeval_cluster::{exit, heap, panics, signals};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    heap::map_large_blocks();
     panics::install();
     if let Err(error) = signals::outlive_file_limits() {
         print::note(&format!("warning: SIGXFSZ cannot be handled: {error}"));

@@ -82,11 +82,11 @@ impl RecentWork {
         let since = elapsed.saturating_sub(at).as_secs_f64();
         // The longer a run lasts, the longer its pace is averaged.
         let kept = (-since / (elapsed.as_secs_f64() / 10.0).clamp(3.0, 30.0)).exp();
-        let busy: f64 = sample
-            .services
-            .iter()
-            .map(|(name, now)| self.add_service(kept, name, now, &before.services.get(name).copied().unwrap_or_default()))
-            .sum();
+        let mut busy = 0.0;
+        for (name, now) in &sample.services {
+            let then = before.services.get(name).copied().unwrap_or_default();
+            busy += self.add_service(kept, name, now, &then);
+        }
         self.add_rounds(kept, &sample.rounds, &before.rounds);
         let replies = sample.served.saturating_sub(before.served) as f64;
         let outcomes = sample.outcomes.saturating_sub(before.outcomes) as f64;
