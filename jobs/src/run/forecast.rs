@@ -14,9 +14,15 @@
 
 mod costs;
 mod recent;
+mod stage;
+mod work;
+
+pub use self::work::ForecastedWork;
 
 use self::costs::RequestCosts;
 use self::recent::RecentWork;
+use self::stage::RoundStage;
+use self::work::{OUTCOME_WORK, REPLY_WORK, TOKEN_WORK};
 use super::demand::{RoundCounts, RoundTable};
 use super::progress::ProgressSample;
 use super::rehearsal::RehearsedRounds;
@@ -24,21 +30,6 @@ use hopeval_methods::ServiceName;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The part of a run to be estimated.
-#[derive(Clone, Debug, Default)]
-pub struct ForecastedWork {
-    /// Questions of the process.
-    pub questions: u64,
-    /// Configurations.
-    pub configurations: u64,
-    /// Outcomes of the whole run: of all processes, and of earlier generations.
-    pub all_outcomes: u64,
-    /// Workers of the process: as many requests of one service are computed at once at most.
-    pub workers: u64,
-    /// Weights of the services' models, where known.
-    pub parameters: BTreeMap<String, u64>,
-}
 
 /// The estimate of a process's time left, improved by every sample.
 #[derive(Debug, Default)]
@@ -73,16 +64,6 @@ struct ServiceLoad {
     /// Tokens of those that are not prepared yet.
     tokens: f64,
 }
-
-/// Work of the hosts for a reply that no service counts, in seconds: a guess for runs that only read the journal. The
-/// ratio of clock to work corrects it.
-const REPLY_WORK: f64 = 20e-6;
-
-/// The same for an outcome, with its evaluation.
-const OUTCOME_WORK: f64 = 100e-6;
-
-/// The same for a token of a request to a model: assembling, tokenising and queueing the request.
-const TOKEN_WORK: f64 = 1e-6;
 
 /// Seconds that the end of every run takes: the last commit, the tables, their publication.
 const END_FIXED: f64 = 0.6;
@@ -213,20 +194,6 @@ impl RunForecast {
         };
         (0..=last).map(stage).collect()
     }
-}
-
-/// One round of a configuration.
-struct RoundStage<'a> {
-    /// The configuration and the round.
-    round: (u32, u32),
-    counts: Option<&'a RoundCounts>,
-    rehearsed: Option<&'a RoundCounts>,
-    /// Machines in the round; in round 0 those to be opened.
-    active: f64,
-    /// The share of its machines that ask a further round.
-    goes_on: f64,
-    /// Requests of a machine, by service.
-    means: Vec<(&'a ServiceName, f64)>,
 }
 
 /// The requests that a machine sends in a round, by service: the mean over real machines and rehearsed ones.

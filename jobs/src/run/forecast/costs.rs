@@ -3,7 +3,8 @@
 use super::super::demand::{RoundCounts, RoundRequests};
 use super::super::progress::{ProgressSample, ServiceProgress};
 use super::recent::RecentWork;
-use super::{ForecastedWork, RoundStage};
+use super::stage::RoundStage;
+use super::work::ForecastedWork;
 use hopeval_methods::ServiceName;
 
 /// Machines that must have completed a round before its measured cost counts.

@@ -5,7 +5,7 @@
 
 use super::super::demand::{RoundRequests, RoundTable};
 use super::super::progress::{ProgressSample, ServiceProgress};
-use super::{OUTCOME_WORK, REPLY_WORK, TOKEN_WORK};
+use super::work::{OUTCOME_WORK, REPLY_WORK, TOKEN_WORK};
 use hopeval_methods::ServiceName;
 use std::collections::BTreeMap;
 use std::sync::Arc;
