@@ -10,12 +10,13 @@ use hopeval_methods::ServiceName;
 /// Machines that must have completed a round before its measured cost counts.
 const MEASURED_FROM: u64 = 20;
 
-/// How far a measured cost moves towards the cost of a request that shares no work: what shares most is computed first.
-/// This share and the next one were chosen on a recorded run of `jobs/examples/world-full.toml`.
-const ALONE_OF_MEASURED: f64 = 0.25;
+/// Requests of a round that is not measured share less than the service's earlier ones: their sharing moves so far
+/// towards none. This number and the next one were chosen on two recorded runs of `jobs/examples/world-full.toml`.
+const UNSHARED_LATER: f64 = 0.65;
 
-/// The same for requests of a round that is not measured: how far its sharing moves from that of the service to none.
-const ALONE_OF_UNMEASURED: f64 = 0.5;
+/// A measured cost moves towards the cost of a request that shares no work by their ratio to this power: what shares
+/// most is computed first, and the more requests share, the longer it lasts.
+const LAST_OF_SHARING: f64 = 1.5;
 
 /// Seconds of service of one request.
 #[derive(Clone, Copy, Debug, Default)]
@@ -68,7 +69,7 @@ impl<'a> RequestCosts<'a> {
         let tokens = requests(stage.rehearsed).filter(|requests| requests.answered > 0 && requests.tokens > 0);
         let guessed = tokens.and_then(|RoundRequests { answered, tokens, .. }| {
             let shared = self.recent.of_service(&service.0).computed_tokens_share().unwrap_or(1.0);
-            let computed = shared + (1.0 - shared) * ALONE_OF_UNMEASURED;
+            let computed = shared + (1.0 - shared) * UNSHARED_LATER;
             Some(tokens as f64 / answered as f64 * computed * self.token_cost(&service.0)?)
         });
         let coming = guessed.unwrap_or(of_service);
@@ -83,7 +84,7 @@ impl<'a> RequestCosts<'a> {
         let cost = recent.cost().unwrap_or(requests.busy_us as f64 / 1e6 / requests.answered as f64);
         let token_cost = self.recent.of_service(&service.0).token_cost();
         let alone = recent.mean_tokens().zip(token_cost).map_or(cost, |(tokens, cost)| tokens * cost);
-        cost + (alone - cost).max(0.0) * ALONE_OF_MEASURED
+        if alone > cost { cost + (alone - cost) * (cost / alone).powf(LAST_OF_SHARING) } else { cost }
     }
 
     /// Seconds of service of a token that the model computes.

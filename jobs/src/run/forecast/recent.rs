@@ -81,7 +81,7 @@ impl RecentWork {
         let (at, before) = self.last.replace((elapsed, sample.clone())).unwrap_or_else(first);
         let since = elapsed.saturating_sub(at).as_secs_f64();
         // The longer a run lasts, the longer its pace is averaged.
-        let kept = (-since / (elapsed.as_secs_f64() / 10.0).clamp(3.0, 30.0)).exp();
+        let kept = (-since / (elapsed.as_secs_f64() / 5.0).clamp(3.0, 60.0)).exp();
         let mut busy = 0.0;
         for (name, now) in &sample.services {
             let then = before.services.get(name).copied().unwrap_or_default();
