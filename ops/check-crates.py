@@ -136,6 +136,8 @@ RULES = {
         None,
         SERVERS | DATAFLOW | ASYNC | TABLES | JOBS | ENGINE | INPUT | {"hopeval-methods", "hopeval-operators", "hopeval-results"},
     ),
+    # Figures in, SVG out. The crate `plotters` would switch on features that build Arrow again.
+    "hopeval-plots": ({"plotters-backend", "plotters-svg"}, set()),
     "hopeval-results": (
         None,
         SERVERS | DATAFLOW | JOBS | ENGINE | INPUT | {"hopeval-methods", "hopeval-operators", "hopeval-measures"},

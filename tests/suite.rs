@@ -41,6 +41,7 @@ mod paper_jobs;
 mod public_files;
 mod rankings;
 mod reading_methods;
+mod report;
 mod reproduce;
 mod retrieval;
 mod s3;

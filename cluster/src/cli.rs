@@ -17,6 +17,7 @@ mod model;
 mod options;
 mod plan;
 mod prompts;
+mod report;
 mod reproduce;
 mod requests;
 mod rescore;
@@ -79,6 +80,8 @@ enum HopevalCommand {
     Costs(costs::CostsArguments),
     /// Sets configurations of several runs beside each other: what differs, quality paired by question, cost.
     Compare(compare::CompareArguments),
+    /// Writes a page about runs: tables, plots, quality against cost, transcripts; one file, without a network.
+    Report(report::ReportArguments),
     /// Sets a run's figures beside the published ones of its job, and says which of them compare.
     Reproduce(reproduce::ReproduceArguments),
     /// Computes the measures of a run's committed outcomes anew and prints them.
@@ -183,6 +186,7 @@ pub(crate) fn run(arguments: CommandLine) -> Result<u8> {
         HopevalCommand::Show(show) => show::show(places, show),
         HopevalCommand::Costs(costs) => costs::costs(places, costs),
         HopevalCommand::Compare(arguments) => compare::compare(places, &arguments),
+        HopevalCommand::Report(arguments) => report::report(places, &arguments),
         HopevalCommand::Reproduce(arguments) => reproduce::reproduce(places, &arguments),
         HopevalCommand::Rescore(rescore) => rescore::rescore(places, rescore),
         HopevalCommand::Export(export) => export::export(places, export),

@@ -49,12 +49,40 @@ pub fn transcript_values<'a>(
 pub fn transcript(run: &OpenRun, configuration: u32, question: &QuestionRow) -> Result<Transcript, JobError> {
     let configurations = run.configurations()?;
     let method = configurations.methods[configuration as usize].as_ref();
+    let journalled = configurations.catalogue.needs_models(method).then(|| JournalledAnswers::open(run)).transpose()?;
+    drive_question(run, configuration, question, journalled.as_ref())
+}
+
+/// The transcripts of many questions, each with a configuration: the journal is opened once.
+///
+/// # Errors
+/// The corpus or the journal cannot be read. A transcript of its own fails where a request has no answer.
+pub fn transcripts(
+    run: &OpenRun,
+    wanted: &[(u32, &QuestionRow)],
+) -> Result<Vec<Result<Transcript, JobError>>, JobError> {
+    run.configurations()?;
+    let journalled = JournalledAnswers::open(run)?;
+    let drive = |&(configuration, question): &(u32, &QuestionRow)| {
+        drive_question(run, configuration, question, Some(&journalled))
+    };
+    Ok(wanted.iter().map(drive).collect())
+}
+
+/// Drives a question. A model's answers come from the journal: computing them again may take long, or be impossible here.
+fn drive_question(
+    run: &OpenRun,
+    configuration: u32,
+    question: &QuestionRow,
+    journalled: Option<&JournalledAnswers>,
+) -> Result<Transcript, JobError> {
+    let configurations = run.configurations()?;
+    let method = configurations.methods[configuration as usize].as_ref();
     let name = &run.resolved.configurations[configuration as usize].name;
     let catalogue = &configurations.catalogue;
-    // A model's answers come from the journal: computing them again may take long, or be impossible here.
-    let journalled = catalogue.needs_models(method).then(|| JournalledAnswers::open(run)).transpose()?;
+    let journalled = journalled.filter(|_| catalogue.needs_models(method));
     let mut answer = |request: &hopeval_methods::Request| {
-        let found = journalled.as_ref().and_then(|answers| answers.answer(request));
+        let found = journalled.and_then(|answers| answers.answer(request));
         // A paid answer that is not there is missing: looking at a run costs nothing.
         let paid = catalogue.info(&request.service).is_some_and(|info| info.paid);
         let mut response = found.or_else(|| (!paid).then(|| catalogue.answer(request)))?;

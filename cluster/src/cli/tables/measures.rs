@@ -189,7 +189,7 @@ fn figure_text(row: &MeasureRow, interval_wanted: bool) -> String {
     marked(figure, row.ranked.filter(|_| row.value.is_some()))
 }
 
-fn run_heading(run: &OpenRun, shown: &RunFigures, stratum: &str) -> String {
+pub(crate) fn run_heading(run: &OpenRun, shown: &RunFigures, stratum: &str) -> String {
     let resolved = &run.resolved;
     let mut text = resolved.job.title.as_ref().map_or_else(String::new, |title| format!("{title}\n\n"));
     text.push_str(&format!("run {}: {}", run.id(), run.record.job));

@@ -1,0 +1,203 @@
+//! Quality against the cost of a question, with the Pareto front; the reader chooses the kind of cost.
+//!
+//! Costs are attributed, as `hopeval costs` shows them: a configuration's own work, as if nothing were shared.
+
+use super::front::pareto_front;
+use super::html::Html;
+use super::page::ReportPage;
+use super::page_table::PageTable;
+use super::quality::{estimate, named};
+use super::runs::{RankedGroup, ReportedRun, ReportedSide};
+use hopeval_plots::{PlotTitles, PlottedPoint, point_plot};
+use std::collections::BTreeSet;
+
+/// A kind of cost that the reader can choose.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CostAxis {
+    DeviceSeconds,
+    ServiceSeconds,
+    Joules,
+    Money,
+    Tokens,
+    Latency,
+}
+
+impl CostAxis {
+    const ALL: [Self; 6] =
+        [Self::DeviceSeconds, Self::ServiceSeconds, Self::Joules, Self::Money, Self::Tokens, Self::Latency];
+
+    /// The name in ids and in the style sheet.
+    fn name(self) -> &'static str {
+        match self {
+            Self::DeviceSeconds => "device-seconds",
+            Self::ServiceSeconds => "service-seconds",
+            Self::Joules => "joules",
+            Self::Money => "money",
+            Self::Tokens => "tokens",
+            Self::Latency => "latency",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::DeviceSeconds => "device seconds",
+            Self::ServiceSeconds => "service seconds",
+            Self::Joules => "joules",
+            Self::Money => "money",
+            Self::Tokens => "tokens",
+            Self::Latency => "latency in seconds",
+        }
+    }
+
+    /// The mean cost of a question; `None` if it is not known.
+    fn of(self, side: &ReportedSide<'_>) -> Option<f64> {
+        let costs = side.costs().filter(|costs| costs.brought.is_none())?;
+        let needed = &costs.attributed;
+        match self {
+            Self::DeviceSeconds => needed.device_s,
+            Self::ServiceSeconds => needed.service_s,
+            Self::Joules => needed.energy_j,
+            Self::Money => needed.money,
+            Self::Tokens => Some(needed.prompt_tokens + needed.completion_tokens + needed.scored_tokens),
+            Self::Latency => match costs.isolated {
+                Some(alone) => Some(alone.wall_s),
+                None => costs.latency.map(|latency| latency.wall.mean),
+            },
+        }
+    }
+
+    /// The reason why the runs of a group do not stand on one axis.
+    fn refusal(self, group: &RankedGroup<'_>) -> Option<String> {
+        let mut runs: Vec<&ReportedRun> = Vec::new();
+        for side in &group.sides {
+            if !runs.iter().any(|run| run.open.id() == side.run.open.id()) {
+                runs.push(side.run);
+            }
+        }
+        match self {
+            Self::DeviceSeconds | Self::ServiceSeconds | Self::Joules => {
+                let devices: BTreeSet<String> =
+                    runs.iter().map(|run| run.devices().into_iter().collect::<Vec<_>>().join(", ")).collect();
+                (devices.len() > 1).then(|| "The runs used different devices: compare them by money.".to_owned())
+            }
+            Self::Money => {
+                let calls = group.sides.iter().filter_map(ReportedSide::costs).flat_map(|costs| &costs.calls);
+                let priced = calls.filter(|call| call.money.is_some());
+                let currencies: BTreeSet<Option<&str>> = priced.map(|call| call.currency.as_deref()).collect();
+                (currencies.len() > 1).then(|| "The prices are in several currencies.".to_owned())
+            }
+            Self::Latency => {
+                let modes: BTreeSet<bool> = runs.iter().map(|run| run.is_latency_run()).collect();
+                let is_mixed = runs.len() > 1 && modes.contains(&false);
+                is_mixed.then(|| {
+                    "With many questions in flight, times say how busy each run was: runs are compared by latency in \
+                     the mode `latency` alone."
+                        .to_owned()
+                })
+            }
+            Self::Tokens => None,
+        }
+    }
+
+    /// The meaning of the figures, where it is not plain.
+    fn note(self, group: &RankedGroup<'_>) -> &'static str {
+        let is_alone = group.sides.iter().all(|side| side.run.is_latency_run());
+        match self {
+            Self::Tokens => "Tokens of prompts, generated and scored tokens.",
+            Self::Latency if !is_alone => "Many questions were in flight: these are not the times of a single user.",
+            Self::Latency => "One question at a time.",
+            _ => "Attributed: a configuration's own work, as if nothing were shared.",
+        }
+    }
+}
+
+/// The section's content.
+pub(super) fn cost_section(page: &mut ReportPage, groups: &[RankedGroup<'_>]) -> Html {
+    let known = |axis: &CostAxis| groups.iter().any(|group| group.sides.iter().any(|side| axis.of(side).is_some()));
+    let axes: Vec<CostAxis> = CostAxis::ALL.into_iter().filter(known).collect();
+    let Some(first) = axes.first() else { return Html::default() };
+    let missing: Vec<&str> = CostAxis::ALL.iter().filter(|axis| !known(axis)).map(|axis| axis.title()).collect();
+    let mut chooser = Html::element("legend", &[], "Cost of a question");
+    for axis in &axes {
+        let id = format!("cost-{}", axis.name());
+        let mut attributes = vec![("type", "radio"), ("name", "cost"), ("id", id.as_str())];
+        if axis == first {
+            attributes.push(("checked", "checked"));
+        }
+        chooser.push(Html::empty_element("input", &attributes));
+        chooser.push(Html::element("label", &[("for", &id)], axis.title()));
+    }
+    let panels: Html = axes.iter().map(|&axis| panel(page, axis, groups)).collect();
+    chooser.push(Html::element("div", &[("class", "panels")], panels));
+    let mut content = Html::paragraph(
+        "On the front is every configuration that no other one beats: none costs at most as much and is at least as \
+         good, and better in one of the two. Equal ones are on it together. Controls are not on it.",
+    );
+    if !missing.is_empty() {
+        let text = format!("Not known of any configuration: {}.", missing.join(", "));
+        content.push(Html::element("p", &[("class", "note")], &text));
+    }
+    content.push(Html::element("fieldset", &[("class", "chooser")], chooser));
+    content
+}
+
+fn panel(page: &mut ReportPage, axis: CostAxis, groups: &[RankedGroup<'_>]) -> Html {
+    let mut content = Html::default();
+    for group in groups {
+        let plots: Vec<Html> = match axis.refusal(group) {
+            Some(reason) => vec![Html::paragraph(&reason)],
+            None => {
+                group.headline_measures().iter().filter_map(|measure| front_plot(page, axis, group, measure)).collect()
+            }
+        };
+        content.push(Html::element("h3", &[], &format!("{}, {}", axis.title(), group.title)));
+        content.push(Html::element("p", &[("class", "note")], axis.note(group)));
+        if plots.is_empty() {
+            content.push(Html::paragraph("Not known of any configuration here."));
+        }
+        content.push(Html::element("div", &[("class", "plots")], plots.into_iter().collect::<Html>()));
+    }
+    Html::element("div", &[("class", &format!("panel {}", axis.name()))], content)
+}
+
+fn front_plot(page: &mut ReportPage, axis: CostAxis, group: &RankedGroup<'_>, measure: &str) -> Option<Html> {
+    let sides: Vec<&ReportedSide<'_>> =
+        group.sides.iter().filter(|side| side.value("all", measure).is_some()).collect();
+    let ranked = |side: &&ReportedSide<'_>| match side.is_control() {
+        true => (None, None),
+        false => (axis.of(side), side.value("all", measure)),
+    };
+    let front = pareto_front(&sides.iter().map(ranked).collect::<Vec<_>>());
+    let points = sides.iter().zip(&front).filter_map(|(side, &is_on_front)| {
+        let row = side.row("all", measure)?;
+        let (x, y, interval) = (axis.of(side)?, row.value?, row.low.zip(row.high));
+        Some(PlottedPoint { name: side.label(), x, y, interval, is_on_front })
+    });
+    let points: Vec<PlottedPoint> = points.collect();
+    if points.is_empty() {
+        return None;
+    }
+    let name = format!("front-{}-{measure}-{}", axis.name(), group.name);
+    let mut table = PageTable::new(&name, &["configuration", axis.title(), measure, "front"]);
+    for (side, is_on_front) in sides.iter().zip(&front) {
+        let front = match (axis.of(side), is_on_front) {
+            (None, _) => "cost unknown: left out",
+            (_, true) => "yes",
+            (_, false) if side.is_control() => "control: left out",
+            (_, false) => "no",
+        };
+        table.push([named(side), Html::quantity(axis.of(side)), estimate(side, "all", measure), Html::text(front)]);
+    }
+    let x = format!("{} of a question", axis.title());
+    let titles = PlotTitles { title: format!("{measure} against {}", axis.title()), x, y: measure.to_owned() };
+    let label = format!("{measure} against {}, with the Pareto front", axis.title());
+    let mut shown = page.plot(&name, &point_plot(&titles, &points), &label, &table);
+    let unknown = sides.len() - points.len();
+    if unknown > 0 {
+        let text =
+            format!("{unknown} of {} configurations have no known cost: not drawn, not on the front.", sides.len());
+        shown = [shown, Html::element("p", &[("class", "note")], &text)].into_iter().collect();
+        shown = Html::element("div", &[], shown);
+    }
+    Some(shown)
+}

@@ -1,0 +1,432 @@
+//! `report`: its figures are those of the Parquet tables, its front is the brute force's, and texts of strangers are inert.
+
+use crate::harness::{document, hopeval, run, run_of, succeed};
+use crate::tiny;
+use hopeval_results::tables::{ConfigurationRow, CostRow, LatencyRow, MeasureRow, Row, read_table};
+use hopeval_results::{Store, layout};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::LazyLock;
+
+/// A sweep, two equal configurations for ties, a control, another context mode, and models with and without work.
+const JOB: &str = r#"
+name = "pictures"
+title = "pictures of a world"
+[dataset.world]
+questions = 60
+passages = 600
+seed = 5
+[service.bm25]
+kind = "bm25"
+[service.tfidf]
+kind = "tfidf"
+[service.scorer]
+kind = "lm"
+model = "hopeval:scorer"
+threads = 1
+[service.reader]
+kind = "lm"
+model = "hopeval:reader"
+threads = 1
+[method.tfidf]
+kind = "one_step"
+retriever = "tfidf"
+k = 10
+[method.same]
+kind = "one_step"
+retriever = "tfidf"
+k = 10
+[method.read]
+kind = "promptrank"
+retriever = "tfidf"
+scorer = "scorer"
+pool = 4
+first_hops = 2
+reader = "reader"
+[method.read.sweep]
+read_paths = [1, 3]
+[method.shuffled]
+kind = "promptrank"
+control = "random order"
+retriever = "tfidf"
+scorer = "scorer"
+pool = 4
+first_hops = 2
+rerank = "passage"
+[method.bm25]
+kind = "one_step"
+retriever = "bm25"
+[method.bm25.sweep]
+k = [5, 10, 20]
+[method.random]
+kind = "random"
+[method.random.replicates]
+draw = [0, 1]
+[method.given]
+kind = "given"
+retriever = "bm25"
+[run]
+price_per_device_hour = 36.0
+"#;
+
+/// A finished run and its page, shared by the tests. Its folder stays behind: a static is never dropped.
+struct Sample {
+    dir: tempfile::TempDir,
+    run: String,
+    page: String,
+}
+
+static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    std::fs::write(dir.path().join("job.toml"), JOB).unwrap();
+    let found = document(&mut hopeval(dir.path(), &["run", "job.toml", "--store", "store", "--json"]));
+    let report = ["report", "latest", "--store", "store", "--out", "page.html", "--plots", "plots"];
+    let said = succeed(&mut hopeval(dir.path(), &report));
+    assert_eq!(said.trim(), "page.html");
+    let page = std::fs::read_to_string(dir.path().join("page.html")).unwrap();
+    Sample { run: run_of(&found).to_owned(), page, dir }
+});
+
+impl Sample {
+    fn rows<R: Row>(&self, table: &str) -> Vec<R> {
+        let store = Store::open(self.dir.path().join("store").to_str().unwrap()).unwrap();
+        read_table(&store, &layout::final_table(&self.run, table)).unwrap()
+    }
+
+    fn table(&self, id: &str) -> PageRows {
+        PageRows::find(&self.page, id)
+    }
+
+    fn measure(&self, configuration: &str, measure: &str) -> MeasureRow {
+        let of = |row: &MeasureRow| {
+            (row.configuration.as_str(), row.stratum.as_str(), row.measure.as_str()) == (configuration, "all", measure)
+        };
+        self.rows::<MeasureRow>("measures").into_iter().find(of).unwrap()
+    }
+}
+
+/// A table of the page.
+struct PageRows {
+    columns: Vec<String>,
+    rows: Vec<Vec<PageCell>>,
+}
+
+/// A cell: its text, and the numbers in it with all their digits.
+struct PageCell {
+    text: String,
+    numbers: Vec<f64>,
+}
+
+impl PageRows {
+    fn find(page: &str, id: &str) -> Self {
+        let (_, rest) = page.split_once(&format!("<table id=\"{id}\">")).unwrap_or_else(|| panic!("no table {id}"));
+        let (table, _) = rest.split_once("</table>").unwrap();
+        let mut rows: Vec<Vec<PageCell>> = table.split("<tr>").skip(1).map(|row| cells(row)).collect();
+        let columns = rows.remove(0).into_iter().map(|cell| cell.text).collect();
+        Self { columns, rows }
+    }
+
+    fn column(&self, name: &str) -> usize {
+        self.columns.iter().position(|column| column == name).unwrap_or_else(|| panic!("{name}: {:?}", self.columns))
+    }
+
+    fn by_name(&self) -> BTreeMap<&str, &Vec<PageCell>> {
+        self.rows.iter().map(|row| (row[0].text.trim_end_matches(" (control)"), row)).collect()
+    }
+}
+
+fn cells(row: &str) -> Vec<PageCell> {
+    let cell = |cell: &str| {
+        let numbers = cell.split("<data value=\"").skip(1).map(|number| number.split('"').next().unwrap());
+        let text: String = cell
+            .split('<')
+            .enumerate()
+            .map(|(at, part)| match at {
+                0 => part,
+                _ => part.split_once('>').map_or("", |(_, text)| text),
+            })
+            .collect();
+        PageCell { text, numbers: numbers.map(|number| number.parse().unwrap()).collect() }
+    };
+    let parts = row.split("<t").skip(1).filter_map(|part| Some(part.split_once('>')?.1));
+    parts.map(|part| cell(part.split("</t").next().unwrap())).collect()
+}
+
+#[test]
+fn measures_are_those_of_the_table() {
+    let mut figures = 0;
+    for mode in ["open", "given"] {
+        let table = SAMPLE.table(&format!("measures-{mode}"));
+        for (name, row) in table.by_name() {
+            for (column, measure) in table.columns.iter().enumerate().skip(3) {
+                let stored = SAMPLE.measure(name, measure);
+                assert_eq!(stored.context_mode, mode);
+                let expected: Vec<f64> = [stored.value, stored.low, stored.high].into_iter().flatten().collect();
+                assert_eq!(row[column].numbers, expected, "{name} {measure}");
+                assert_eq!(row[1].text, stored.n.to_string());
+                assert_eq!(row[2].numbers, stored.coverage.into_iter().collect::<Vec<_>>());
+                figures += expected.len();
+            }
+        }
+    }
+    assert!(figures > 200, "{figures}");
+}
+
+#[test]
+fn strata_curves_and_sweeps_are_those_of_the_table() {
+    let stored = SAMPLE.rows::<MeasureRow>("measures");
+    let figures = |configuration: &str, stratum: &str, measure: &str| -> Vec<f64> {
+        let of = |row: &&MeasureRow| {
+            (row.configuration.as_str(), row.stratum.as_str(), row.measure.as_str())
+                == (configuration, stratum, measure)
+        };
+        let row = stored.iter().find(of).unwrap();
+        [row.value, row.low, row.high].into_iter().flatten().collect()
+    };
+    let curves = SAMPLE.table("curve-recall_all-open");
+    for (name, row) in curves.by_name() {
+        for (column, measure) in curves.columns.iter().enumerate().skip(1) {
+            assert_eq!(row[column].numbers, figures(name, "all", measure));
+        }
+    }
+    for kind in ["hops", "type"] {
+        let strata = SAMPLE.table(&format!("by-{kind}-recall_all@10-open"));
+        assert!(strata.columns.len() > 2, "{:?}", strata.columns);
+        for (name, row) in strata.by_name() {
+            for (column, stratum) in strata.columns.iter().enumerate().skip(1) {
+                assert_eq!(row[column].numbers, figures(name, stratum, "recall_all@10"), "{name} {stratum}");
+            }
+        }
+    }
+    let sweep = SAMPLE.table("sweep-bm25-recall_all@10-open");
+    assert_eq!(sweep.rows.len(), 3);
+    for (name, row) in sweep.by_name() {
+        assert_eq!(row[2].numbers, figures(name, "all", "recall_all@10"));
+    }
+    assert_eq!(SAMPLE.table("slice-k-bm25-recall_all@10-open").rows.len(), 3);
+}
+
+/// Sums over a configuration's rows of costs, by its outcomes; `None` if there is no row, or one is unknown.
+fn mean_cost(configuration: &str, of: &dyn Fn(&CostRow) -> Option<f64>) -> Option<f64> {
+    let rows = SAMPLE.rows::<CostRow>("costs");
+    let own: Vec<&CostRow> = rows.iter().filter(|row| row.configuration.as_deref() == Some(configuration)).collect();
+    let sum = own.iter().map(|row| of(row)).collect::<Option<Vec<f64>>>().filter(|all| !all.is_empty())?;
+    Some(sum.iter().sum::<f64>() / 60.0)
+}
+
+/// The rows of a table that no other one beats, by the definition.
+fn brute_front(points: &[(Option<f64>, Option<f64>)]) -> Vec<bool> {
+    let known = |point: &(Option<f64>, Option<f64>)| point.0.zip(point.1);
+    let beats = |one: (f64, f64), other: (f64, f64)| {
+        one.0 <= other.0 && one.1 >= other.1 && (one.0 < other.0 || one.1 > other.1)
+    };
+    let is_on = |point| known(point).is_some_and(|own| !points.iter().filter_map(known).any(|other| beats(other, own)));
+    points.iter().map(is_on).collect()
+}
+
+#[test]
+fn the_front_is_that_of_the_tables() {
+    let controls: BTreeMap<String, bool> = SAMPLE
+        .rows::<ConfigurationRow>("configurations")
+        .into_iter()
+        .map(|row| (row.configuration, row.control.is_some()))
+        .collect();
+    let tokens = |row: &CostRow| Some((row.prompt_tokens + row.completion_tokens + row.scored_tokens) as f64);
+    let device = |row: &CostRow| match tokens(row) {
+        Some(0.0) => Some(0.0),
+        _ => row.device_s,
+    };
+    let (mut met, mut ties, mut unknown) = (0, 0, 0);
+    for axis in ["tokens", "device-seconds", "money"] {
+        for measure in ["recall_all@10", "em"] {
+            let table = SAMPLE.table(&format!("front-{axis}-{measure}-open"));
+            let mut points = Vec::new();
+            for row in &table.rows {
+                let name = row[0].text.trim_end_matches(" (control)");
+                let uses_model = mean_cost(name, &tokens).is_some_and(|tokens| tokens > 0.0);
+                let cost = match axis {
+                    "tokens" => mean_cost(name, &tokens).or(Some(0.0)),
+                    "money" => mean_cost(name, &device).filter(|_| uses_model).map(|seconds| seconds * 36.0 / 3600.0),
+                    _ => mean_cost(name, &device).filter(|_| uses_model),
+                };
+                let near = |a: f64, b: f64| (a - b).abs() <= 1e-12 * b.abs();
+                assert!(row[1].numbers.iter().copied().eq(cost) || near(row[1].numbers[0], cost.unwrap()), "{name}");
+                unknown += usize::from(cost.is_none());
+                let shown = row[1].numbers.first().copied();
+                let quality = SAMPLE.measure(name, measure).value;
+                assert_eq!(row[2].numbers[0], quality.unwrap());
+                points.push(if controls[name] { (None, None) } else { (shown, quality) });
+            }
+            let expected = brute_front(&points);
+            for (row, is_on_front) in table.rows.iter().zip(&expected) {
+                assert_eq!(row[3].text == "yes", *is_on_front, "{axis} {measure} {}", row[0].text);
+            }
+            met += expected.iter().filter(|is| **is).count();
+            let on_front = |name: &str| table.by_name().get(name).is_some_and(|row| row[3].text == "yes");
+            ties += usize::from(on_front("tfidf") && on_front("same"));
+        }
+    }
+    assert!(met >= 4 && unknown > 0, "{met} {unknown}");
+    assert_eq!(SAMPLE.measure("tfidf", "recall_all@10").value, SAMPLE.measure("same", "recall_all@10").value);
+    let best = SAMPLE.measure("tfidf", "recall_all@10").value >= SAMPLE.measure("bm25{k=20}", "recall_all@10").value;
+    assert!(ties > 0 || !best, "equal configurations are on the front together");
+}
+
+#[test]
+fn latencies_and_steps_are_those_of_the_tables() {
+    let rows = SAMPLE.rows::<LatencyRow>("latencies");
+    let of: [(&str, fn(&LatencyRow) -> f64); 3] =
+        [("service", |row| row.service_s), ("queue", |row| row.queue_s), ("wall", |row| row.wall_s)];
+    for (part, time) in of {
+        let table = SAMPLE.table(&format!("latency-{part}"));
+        for (name, row) in table.by_name() {
+            let mut times: Vec<f64> = rows.iter().filter(|row| row.configuration == name).map(time).collect();
+            times.sort_by(f64::total_cmp);
+            assert_eq!(row[1].text, times.len().to_string());
+            assert_eq!(row[table.column("50 %")].numbers, [times[29]]);
+            assert_eq!(row[table.column("99 %")].numbers, [times[59]]);
+        }
+    }
+    let steps = SAMPLE.table("steps-open");
+    let costs = SAMPLE.rows::<CostRow>("costs");
+    for row in &steps.rows {
+        let is_same = |cost: &&CostRow| {
+            cost.configuration.as_deref() == Some(row[0].text.as_str())
+                && (cost.service.as_str(), cost.kind.as_str()) == (row[2].text.as_str(), row[3].text.as_str())
+                && cost.step.as_deref().unwrap_or_default() == row[1].text
+        };
+        let cost = costs.iter().find(is_same).unwrap();
+        assert_eq!(row[4].numbers, [cost.requests as f64 / 60.0]);
+        assert_eq!(row[5].numbers, [cost.prompt_tokens as f64 / 60.0]);
+    }
+    assert!(steps.rows.len() > 5);
+}
+
+#[test]
+fn differences_are_those_of_show() {
+    let shown = ["show", "latest", "--store", "store", "--against", "tfidf", "--measure", "recall_all@10", "--json"];
+    let shown = document(&mut hopeval(SAMPLE.dir.path(), &shown));
+    let rows = shown["differences"].as_array().unwrap();
+    let table = PageRows::find(&SAMPLE.page, "difference-recall_all@10-open");
+    let by_name = table.by_name();
+    assert_eq!(by_name.len(), rows.len());
+    for row in rows {
+        let cells = by_name[row["configuration"].as_str().unwrap()];
+        for (column, key) in [(2, "difference"), (3, "low"), (4, "high"), (5, "p"), (6, "p_holm")] {
+            assert_eq!(cells[column].numbers, [row[key].as_f64().unwrap()], "{key} of {row}");
+        }
+    }
+}
+
+#[test]
+fn the_page_is_one_small_file_without_scripts_and_loads() {
+    let page = &SAMPLE.page;
+    assert!(page.len() < 3_000_000, "{}", page.len());
+    for forbidden in ["<script", "javascript:", "unsafe", "https:", " style=", "@import", "url(", " onerror", "<iframe"]
+    {
+        assert!(!page.contains(forbidden), "{forbidden}");
+    }
+    // The names of namespaces are no addresses that anything loads.
+    assert_eq!(page.matches("http:").count(), page.matches("xmlns=\"http://www.w3.org/2000/svg\"").count());
+    assert!(page.contains("default-src &#39;none&#39;; style-src &#39;sha256-"), "a policy");
+    assert!(page.contains("won against") && page.contains("<pre tabindex=\"0\">question "), "transcripts");
+    let ids: Vec<&str> = page.split(" id=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    let mut unique = ids.clone();
+    unique.sort_unstable();
+    unique.dedup();
+    assert_eq!(unique.len(), ids.len(), "ids are unique");
+}
+
+#[test]
+fn every_plot_is_a_file_of_well_formed_xml() {
+    let folder = SAMPLE.dir.path().join("plots");
+    let files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(files.len(), SAMPLE.page.matches("<svg ").count());
+    assert!(files.len() > 15, "{files:?}");
+    for path in &files {
+        assert_well_formed(&std::fs::read_to_string(path).unwrap(), path);
+    }
+}
+
+/// Checks the few rules that plots need: tags close in order, and texts and attributes have no bare `<` or `&`.
+fn assert_well_formed(text: &str, path: &Path) {
+    let mut open: Vec<&str> = Vec::new();
+    let mut parts = text.split('<');
+    assert_eq!(parts.next(), Some(""), "{}", path.display());
+    for part in parts {
+        let (tag, after) = part.split_once('>').unwrap_or_else(|| panic!("{}: {part}", path.display()));
+        match tag.strip_prefix('/') {
+            Some(name) => assert_eq!(open.pop(), Some(name), "{}", path.display()),
+            None if tag.ends_with('/') => {}
+            None => open.push(tag.split(' ').next().unwrap()),
+        }
+        assert_eq!(tag.matches('"').count() % 2, 0, "{}: {tag}", path.display());
+        let entities = format!("{tag}{after}");
+        let bare = entities
+            .split('&')
+            .skip(1)
+            .filter(|rest| !["lt;", "gt;", "amp;", "quot;", "apos;"].iter().any(|name| rest.starts_with(name)));
+        assert_eq!(bare.count(), 0, "{}: {part}", path.display());
+    }
+    assert!(open.is_empty(), "{}: {open:?}", path.display());
+}
+
+#[test]
+fn texts_of_strangers_are_inert() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    tiny::write(dir.path());
+    let nasty = "</pre></script><script>alert(1)</script><img src=x onerror=alert(2)>\"' javascript:alert(3) \u{202E}txt\u{2066}";
+    let put_in = |rows: Vec<Value>| -> Vec<Value> {
+        let text = |row: &Value| row.to_string().replace("Town", &Value::from(nasty).to_string().trim_matches('"'));
+        rows.iter().map(|row| serde_json::from_str(&text(row)).unwrap()).collect()
+    };
+    std::fs::write(dir.path().join("questions.json"), tiny::array(&put_in(tiny::questions()))).unwrap();
+    std::fs::write(dir.path().join("corpus.jsonl"), tiny::lines(&put_in(tiny::passages()))).unwrap();
+    let job = tiny::JOB
+        .replace(
+            "name = \"tiny\"",
+            &format!("name = \"tiny\"\ntitle = {}", Value::from("<script>alert(4)</script>&\u{202E}")),
+        )
+        .replace("[measures]", "[method.few]\nkind = \"one_step\"\nretriever = \"sparse\"\nk = 1\n[measures]");
+    std::fs::write(dir.path().join("job.toml"), job).unwrap();
+    succeed(&mut hopeval(dir.path(), &["run", "job.toml", "--store", "store"]));
+    succeed(&mut hopeval(dir.path(), &["report", "latest", "--store", "store"]));
+    let page = std::fs::read_to_string(dir.path().join("report.html")).unwrap();
+    assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"), "the answers are shown");
+    assert!(page.contains("&lt;script&gt;alert(4)&lt;/script&gt;"), "the title is shown");
+    for forbidden in ["<script", "</script", "<img", "\u{202E}", "\u{2066}"] {
+        assert!(!page.contains(forbidden), "{forbidden:?}");
+    }
+    assert!(page.contains("[U+202E]"), "marks of direction are named");
+}
+
+#[test]
+fn two_runs_share_a_page_if_they_share_questions() {
+    let dir = SAMPLE.dir.path();
+    let other = JOB.replace("name = \"pictures\"", "name = \"fewer\"").replace("k = [5, 10, 20]", "k = [10, 20]");
+    std::fs::write(dir.join("fewer.toml"), other).unwrap();
+    succeed(&mut hopeval(dir, &["run", "fewer.toml", "--store", "store"]));
+    succeed(&mut hopeval(dir, &["report", "pictures", "fewer", "--store", "store", "--out", "two.html"]));
+    let page = std::fs::read_to_string(dir.join("two.html")).unwrap();
+    let table = PageRows::find(&page, "difference-recall_all@10-B-A");
+    assert!(table.rows.iter().all(|row| row[2].numbers == [0.0]), "the same configurations have the same scores");
+    assert!(PageRows::find(&page, "measures-open").by_name().contains_key("B:tfidf"));
+    let elsewhere = JOB.replace("name = \"pictures\"", "name = \"elsewhere\"").replace("seed = 5", "seed = 6");
+    std::fs::write(dir.join("elsewhere.toml"), elsewhere).unwrap();
+    succeed(&mut hopeval(dir, &["run", "elsewhere.toml", "--store", "store"]));
+    for (runs, reason) in [
+        (&["pictures", "elsewhere"][..], "is over another corpus"),
+        (&["pictures", "pictures"], "is named twice"),
+        (&["nothing"], "nothing"),
+        (&[], "<RUN>"),
+    ] {
+        let mut arguments = vec!["report", "--store", "store", "--out", "refused.html"];
+        arguments.extend(runs);
+        let output = run(&mut hopeval(dir, &arguments));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(reason), "{reason}: {said}");
+        assert!(!dir.join("refused.html").exists());
+    }
+}
