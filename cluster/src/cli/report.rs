@@ -1,7 +1,7 @@
 //! `report`: one page about runs, with plots, tables, the front of quality against cost, and transcripts.
 //!
 //! ```text
-//!   RUN ... --> ReportedRun (figures as `show`, costs as `costs`) --> RankedGroup: one context mode, the same questions
+//!   RUN ... --> ReportedRun (figures of `show`, `costs`) --> RankedGroup: one context mode, the same questions
 //!     --> a section each: Html, and plots of hopeval-plots --> ReportPage --> the file, and --plots DIR
 //! ```
 //!

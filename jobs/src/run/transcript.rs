@@ -69,7 +69,8 @@ pub fn transcripts(
     Ok(wanted.iter().map(drive).collect())
 }
 
-/// Drives a question. A model's answers come from the journal: computing them again may take long, or be impossible here.
+/// Drives a question. A model's answers come from the journal: computing them again may take long, or be impossible
+/// here.
 fn drive_question(
     run: &OpenRun,
     configuration: u32,

@@ -1,6 +1,6 @@
 //! A heat map: a measure over two swept parameters.
 
-use crate::canvas::{TextLook, drawn, fitted};
+use crate::canvas::{TextLook, drawn, fitted, text_width};
 use crate::frame::{LABEL, PlotTitles, RIGHT, WIDTH};
 use crate::palette::{INK, Rgb, SOFT_INK, heat_color};
 
@@ -18,6 +18,9 @@ pub struct HeatMap {
 /// The paler half of the cells has dark figures, the other half light ones. Both stay as they are in the dark.
 const DARK_FIGURE: Rgb = (0x11, 0x12, 0x14);
 const LIGHT_FIGURE: Rgb = (0xfe, 0xfe, 0xfe);
+
+/// The smallest figure in a cell.
+const SMALLEST: f64 = 7.0;
 
 const TOP: f64 = 62.0;
 const ROW: f64 = 28.0;
@@ -52,12 +55,13 @@ pub fn heat_map(titles: &PlotTitles, map: &HeatMap) -> String {
                     canvas.path(&frame, INK, 1.0);
                 }
                 let figure = format!("{value:.3}");
-                if crate::canvas::text_width(&figure, LABEL) <= width - 2.0 {
+                let size = LABEL.min((width - 4.0) / text_width(&figure, 1.0));
+                if size >= SMALLEST {
                     let color = if share < 0.5 { DARK_FIGURE } else { LIGHT_FIGURE };
                     canvas.text(
                         &figure,
                         (x + width / 2.0, top + ROW / 2.0),
-                        TextLook::of_size(LABEL).colored(color).centered(),
+                        TextLook::of_size(size).colored(color).centered(),
                     );
                 }
             }

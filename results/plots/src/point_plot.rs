@@ -26,7 +26,10 @@ pub struct PlottedPoint {
 const ON_FRONT: usize = 1;
 const BEHIND: usize = 0;
 
-/// The most characters of a name beside a point.
+/// Of more points, only those on the front have names.
+const MOST_NAMES: usize = 12;
+
+/// The widest name beside a point.
 const NAME_WIDTH: f64 = 150.0;
 
 /// Draws points, and the front as steps through its own ones. Names that have no room are left out.
@@ -64,7 +67,8 @@ pub fn point_plot(titles: &PlotTitles, points: &[PlottedPoint]) -> String {
         for point in on_front.into_iter().chain(behind) {
             canvas.mark(place(point), if point.is_on_front { ON_FRONT } else { BEHIND }, 4.0);
         }
-        for point in front.iter().copied().chain(points.iter().filter(|point| !point.is_on_front)) {
+        let others = points.iter().filter(|point| !point.is_on_front && points.len() <= MOST_NAMES);
+        for point in front.iter().copied().chain(others) {
             let name = fitted(&point.name, LABEL, NAME_WIDTH);
             let width = text_width(&name, LABEL);
             let (px, py) = place(point);

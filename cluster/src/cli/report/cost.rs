@@ -91,7 +91,7 @@ impl CostAxis {
                 let is_mixed = runs.len() > 1 && modes.contains(&false);
                 is_mixed.then(|| {
                     "With many questions in flight, times say how busy each run was: runs are compared by latency in \
-                     the mode `latency` alone."
+                     the mode latency alone."
                         .to_owned()
                 })
             }

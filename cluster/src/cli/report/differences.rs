@@ -5,8 +5,9 @@
 use super::html::Html;
 use super::page::ReportPage;
 use super::page_table::PageTable;
-use super::runs::{RankedGroup, ReportedRun};
+use super::runs::{RankedGroup, ReportedRun, ReportedSide};
 use anyhow::Result;
+use hopeval_jobs::JobError;
 use hopeval_jobs::report::compare::compare_configurations;
 use hopeval_jobs::report::compare_runs::{ComparedName, compare_runs};
 use hopeval_plots::{IntervalRow, PlotTitles, interval_plot};
@@ -36,26 +37,8 @@ pub(super) fn difference_section(
     let mut content = Html::default();
     for group in groups {
         for run in runs.iter().filter(|run| run.figures.finished) {
-            let of_run = |id: &str| id == run.open.id();
-            let mut sides = group.sides.iter().filter(|side| of_run(side.run.open.id()) && !side.is_control());
-            let Some(base) = sides.next() else { continue };
-            let against = base.configuration.replicated_name();
-            let measures = group.headline_measures();
-            let found = compare_configurations(&run.open, against, "all", &|name| measures.iter().any(|m| m == name))?;
-            for measure in &measures {
-                let of_measure = found.differences.iter().filter(|row| row.measure == *measure && row.n > 0);
-                let rows: Vec<ShownDifference> = of_measure
-                    .map(|row| ShownDifference {
-                        name: row.configuration.clone(),
-                        n: row.n,
-                        difference: row.difference,
-                        interval: row.low.zip(row.high),
-                        p: row.p,
-                        p_holm: row.p_holm,
-                    })
-                    .collect();
-                let title = format!("{measure} less that of {}", base.label());
-                content.push(forest(page, &format!("{measure}-{}{}", group.name, suffix(run)), &title, &rows));
+            for measure in group.headline_measures() {
+                content.push(within_run(page, run, group, &measure)?);
             }
         }
     }
@@ -64,15 +47,38 @@ pub(super) fn difference_section(
         return Ok(content);
     }
     let lead = Html::paragraph(
-        "Paired by question, with 95 % bootstrap intervals; p from exchanging the two within questions, adjusted by Holm \
-         over the compared configurations. Marked: adjusted p below 0.05. Within a run, the first configuration that is \
-         no control is the one that others are compared with; `hopeval show --against` takes any.",
+        "Paired by question, with 95 % bootstrap intervals; p from exchanging the two within questions, adjusted by \
+         Holm over the compared configurations. Marked: adjusted p below 0.05. Within a run, the others are compared \
+         with the first configuration that is no control; hopeval show --against takes any.",
     );
     Ok([lead, Html::element("div", &[("class", "plots")], content)].into_iter().collect())
 }
 
-fn suffix(run: &ReportedRun) -> String {
-    run.letter.map_or(String::new(), |letter| format!("-{letter}"))
+/// All other configurations of a run and a context mode less the first one that is no control and has the measure.
+fn within_run(page: &mut ReportPage, run: &ReportedRun, group: &RankedGroup<'_>, measure: &str) -> Result<Html> {
+    let is_base = |side: &&ReportedSide<'_>| {
+        side.run.open.id() == run.open.id() && !side.is_control() && side.value("all", measure).is_some()
+    };
+    let Some(base) = group.sides.iter().find(is_base) else { return Ok(Html::default()) };
+    let against = base.configuration.replicated_name();
+    let found = compare_configurations(&run.open, against, "all", &|name| name == measure)?;
+    let rows: Vec<ShownDifference> = found
+        .differences
+        .iter()
+        .filter(|row| row.n > 0)
+        .map(|row| ShownDifference {
+            name: row.configuration.clone(),
+            n: row.n,
+            difference: row.difference,
+            interval: row.low.zip(row.high),
+            p: row.p,
+            p_holm: row.p_holm,
+        })
+        .collect();
+    let letter = run.letter.map_or(String::new(), |letter| format!("-{letter}"));
+    let in_run = run.letter.map_or(String::new(), |letter| format!(" in {letter}"));
+    let title = format!("{measure}{in_run} less that of {against}");
+    Ok(forest(page, &format!("{measure}-{}{letter}", group.name), &title, &rows))
 }
 
 /// Configurations of one name in the first run and each other one.
@@ -90,11 +96,12 @@ fn between_runs(page: &mut ReportPage, runs: &[ReportedRun], groups: &[RankedGro
         let wanted = |name: &str| measures.iter().any(|m| m == name);
         let pairs = match compare_runs(&first.open.places.store, &[named(first), named(other)], &wanted) {
             Ok(pairs) => pairs,
-            Err(error) => {
+            Err(error @ JobError::Unfit { .. }) => {
                 let text = format!("{} and {} are not paired: {error}", letters.0, letters.1);
                 content.push(Html::paragraph(&text));
                 continue;
             }
+            Err(error) => return Err(error.into()),
         };
         for measure in &measures {
             let of_measure = pairs.iter().filter_map(|pair| {

@@ -1,8 +1,8 @@
 //! The Pareto front of quality against cost.
 
 /// Whether each point, a cost and a quality, is on the front: no other one costs at most as much and is at least as
-/// good, and better in one of the two. Equal points are on it together. Points without a cost or a quality are not on it,
-/// and beat none.
+/// good, and better in one of the two. Equal points are on it together. Points without a cost or a quality are not on
+/// it, and beat none.
 pub(super) fn pareto_front(points: &[(Option<f64>, Option<f64>)]) -> Vec<bool> {
     let known: Vec<(usize, f64, f64)> =
         points.iter().enumerate().filter_map(|(at, &(cost, quality))| Some((at, cost?, quality?))).collect();

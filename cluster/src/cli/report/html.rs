@@ -7,8 +7,8 @@ use hopeval_plots::shown_text;
 pub(super) struct Html(String);
 
 impl Html {
-    /// A text from anywhere: a dataset, a model, a job. What could be markup is escaped; marks of direction and controls
-    /// are shown by name. The result may stand in an attribute, too.
+    /// A text from anywhere: a dataset, a model, a job. What could be markup is escaped; marks of direction and
+    /// controls are shown by name. The result may stand in an attribute, too.
     pub(super) fn text(text: &str) -> Self {
         let mut escaped = String::with_capacity(text.len() + 8);
         for character in shown_text(text).chars() {

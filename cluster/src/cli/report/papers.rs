@@ -34,9 +34,9 @@ fn of_run(run: &ReportedRun, found: &Reproduction) -> Html {
     let letter = run.letter.map_or(String::new(), |letter| format!("{letter}: "));
     let all = found.figures.len();
     let mut content = Html::paragraph(&format!(
-        "{letter}{} of the {all} published figures of the job {} compare; `hopeval reproduce` names every condition that \
-         differs or is not known. Differences have the interval of the run's questions; the published figure is taken as \
-         exact.",
+        "{letter}{} of the {all} published figures of the job {} compare; hopeval reproduce names every condition that \
+         differs or is not known. Differences have the interval of the run's questions; the published figure is taken \
+         as exact.",
         found.comparable, found.job
     ));
     if found.comparable == 0 {

@@ -42,9 +42,10 @@ pub(super) fn question_section(groups: &[RankedGroup<'_>]) -> Result<Html> {
     }
     let each = MOST_QUESTIONS / (2 * duels.len()).max(1);
     let mut content = Html::paragraph(&format!(
-        "In each context mode, the best configuration beside the first one that is no control: at most {each} questions \
-         that it won and {each} that it lost, those with the largest difference first, then in the dataset's order. A \
-         round of a transcript has its first {MOST_LINES} lines; `hopeval show RUN --question ID` has all."
+        "In each context mode, the best configuration beside the first one that is no control: at most {each} \
+         questions that it won and {each} that it lost, those with the largest difference first, then in the \
+         dataset's order. A round of a transcript has its first {MOST_LINES} lines; hopeval show RUN --question ID \
+         has all."
     ));
     for duel in duels {
         let found = duel_questions(duel, each)?;
@@ -57,7 +58,8 @@ pub(super) fn question_section(groups: &[RankedGroup<'_>]) -> Result<Html> {
 fn duel<'a>(group: &RankedGroup<'a>) -> Option<QuestionDuel<'a>> {
     let measure = group.headline_measures().into_iter().next()?;
     let known = group.sides.iter().filter(|side| !side.is_control() && side.value("all", &measure).is_some());
-    let known: Vec<&ReportedSide<'a>> = known.filter(|side| side.run.figures.finished).collect();
+    let known: Vec<&ReportedSide<'a>> =
+        known.filter(|side| side.run.figures.finished && side.run.has_passages).collect();
     let base = **known.first()?;
     let others = known
         .into_iter()
@@ -110,10 +112,7 @@ fn told_transcripts(run: &OpenRun, found: &DuelQuestions<'_>) -> Result<(Transcr
     let sides = [&found.duel.base, &found.duel.other];
     let wanted: Vec<(u32, &QuestionRow)> =
         rows.iter().flat_map(|row| sides.map(|side| (side.position(), row))).collect();
-    let driven = match transcripts(run, &wanted) {
-        Ok(driven) => driven,
-        Err(error) => return left_out(error.to_string()),
-    };
+    let driven = transcripts(run, &wanted)?;
     let corpus = &run.configurations()?.catalogue.corpus;
     let mut texts = HashMap::new();
     for ((position, row), driven) in wanted.iter().zip(driven) {

@@ -1,6 +1,7 @@
 //! The reported runs, their configurations, and which of them stand beside each other.
 
 use anyhow::{Result, bail};
+use hopeval_jobs::JobError;
 use hopeval_jobs::job::sweep::{Configuration, SweptName, swept_names};
 use hopeval_jobs::mode::TimingMode;
 use hopeval_jobs::places::Places;
@@ -23,6 +24,8 @@ pub(super) struct ReportedRun {
     pub(super) costs: Option<RunCosts>,
     /// A letter where several runs are reported.
     pub(super) letter: Option<char>,
+    /// Whether the passages of its outcomes are known: those of a run that an earlier version finished may not be.
+    pub(super) has_passages: bool,
     /// The first run with the same questions.
     questions_of: usize,
     swept: HashMap<String, SweptName>,
@@ -59,10 +62,11 @@ pub(super) fn open_runs(places: &Places, names: &[String]) -> Result<Vec<Reporte
         if runs.iter().any(|run| run.open.id() == id) {
             bail!("run {id} is named twice");
         }
-        let open = match OpenRun::open_outcomes(places, &id, &|_, _| ()) {
-            Ok(open) => open,
+        let (open, has_passages) = match OpenRun::open_outcomes(places, &id, &|_, _| ()) {
+            Ok(open) => (open, true),
             // A run that an earlier version finished has figures, and no titles of passages.
-            Err(_) => OpenRun::open_figures(places, &id, &|_, _| ())?,
+            Err(JobError::NoPassages { .. }) => (OpenRun::open_figures(places, &id, &|_, _| ())?, false),
+            Err(error) => return Err(error.into()),
         };
         let own = question_golds(&open)?;
         if let Some((first, of_first)) = runs.first().zip(questions.first()) {
@@ -80,7 +84,7 @@ pub(super) fn open_runs(places: &Places, names: &[String]) -> Result<Vec<Reporte
             .map(|(at, row)| (key(&row.configuration, &row.stratum, &row.measure), at));
         let rows = rows.collect();
         let swept = swept_names(&open.resolved.job);
-        runs.push(ReportedRun { open, figures, costs, letter, questions_of, swept, rows });
+        runs.push(ReportedRun { open, figures, costs, letter, has_passages, questions_of, swept, rows });
     }
     Ok(runs)
 }
@@ -191,8 +195,8 @@ impl<'a> ReportedSide<'a> {
 }
 
 impl<'a> RankedGroup<'a> {
-    /// The measures that plots show: of answers EM or an accuracy, and of rankings the recall of all gold at the largest
-    /// k; those of them that a configuration has.
+    /// The measures that plots show: of answers EM or an accuracy, and of rankings the recall of all gold at the
+    /// largest k; those of them that a configuration has.
     pub(super) fn headline_measures(&self) -> Vec<String> {
         let names = self.measures();
         let cut_off = |name: &&String| name.strip_prefix("recall_all@").and_then(|k| k.parse::<u32>().ok());

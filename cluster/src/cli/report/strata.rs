@@ -34,7 +34,7 @@ pub(super) fn strata_section(page: &mut ReportPage, groups: &[RankedGroup<'_>]) 
         let many: Vec<&str> =
             kinds.iter().filter(|(_, strata)| strata.len() > MOST_STRATA).map(|(kind, _)| kind.as_str()).collect();
         if !many.is_empty() {
-            let text = format!("More than {MOST_STRATA} strata, see `hopeval show --by`: {}.", many.join(", "));
+            let text = format!("More than {MOST_STRATA} strata, see hopeval show --by: {}.", many.join(", "));
             content.push(Html::element("p", &[("class", "note")], &text));
         }
     }
