@@ -124,7 +124,7 @@ impl PageRows {
     fn find(page: &str, id: &str) -> Self {
         let (_, rest) = page.split_once(&format!("<table id=\"{id}\">")).unwrap_or_else(|| panic!("no table {id}"));
         let (table, _) = rest.split_once("</table>").unwrap();
-        let mut rows: Vec<Vec<PageCell>> = table.split("<tr>").skip(1).map(|row| cells(row)).collect();
+        let mut rows: Vec<Vec<PageCell>> = table.split("<tr>").skip(1).map(cells).collect();
         let columns = rows.remove(0).into_iter().map(|cell| cell.text).collect();
         Self { columns, rows }
     }
@@ -281,9 +281,12 @@ fn the_front_is_that_of_the_tables() {
 #[test]
 fn latencies_and_steps_are_those_of_the_tables() {
     let rows = SAMPLE.rows::<LatencyRow>("latencies");
-    let of: [(&str, fn(&LatencyRow) -> f64); 3] =
-        [("service", |row| row.service_s), ("queue", |row| row.queue_s), ("wall", |row| row.wall_s)];
-    for (part, time) in of {
+    for part in ["service", "queue", "wall"] {
+        let time = |row: &LatencyRow| match part {
+            "service" => row.service_s,
+            "queue" => row.queue_s,
+            _ => row.wall_s,
+        };
         let table = SAMPLE.table(&format!("latency-{part}"));
         for (name, row) in table.by_name() {
             let mut times: Vec<f64> = rows.iter().filter(|row| row.configuration == name).map(time).collect();
@@ -385,7 +388,7 @@ fn texts_of_strangers_are_inert() {
     let nasty = "</pre></script><script>alert(1)</script><img src=x onerror=alert(2)>\"' javascript:alert(3) \
                  \u{202E}txt\u{2066}";
     let put_in = |rows: Vec<Value>| -> Vec<Value> {
-        let text = |row: &Value| row.to_string().replace("Town", &Value::from(nasty).to_string().trim_matches('"'));
+        let text = |row: &Value| row.to_string().replace("Town", Value::from(nasty).to_string().trim_matches('"'));
         rows.iter().map(|row| serde_json::from_str(&text(row)).unwrap()).collect()
     };
     std::fs::write(dir.path().join("questions.json"), tiny::array(&put_in(tiny::questions()))).unwrap();
