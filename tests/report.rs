@@ -268,14 +268,12 @@ fn the_front_is_that_of_the_tables() {
                 assert_eq!(row[3].text == "yes", *is_on_front, "{axis} {measure} {}", row[0].text);
             }
             met += expected.iter().filter(|is| **is).count();
-            let on_front = |name: &str| table.by_name().get(name).is_some_and(|row| row[3].text == "yes");
-            ties += usize::from(on_front("tfidf") && on_front("same"));
+            let fronted: Vec<_> = points.iter().zip(&expected).filter(|(_, is)| **is).map(|(point, _)| point).collect();
+            ties += fronted.iter().enumerate().filter(|(at, point)| fronted[..*at].contains(point)).count();
         }
     }
-    assert!(met >= 4 && unknown > 0, "{met} {unknown}");
-    assert_eq!(SAMPLE.measure("tfidf", "recall_all@10").value, SAMPLE.measure("same", "recall_all@10").value);
-    let best = SAMPLE.measure("tfidf", "recall_all@10").value >= SAMPLE.measure("bm25{k=20}", "recall_all@10").value;
-    assert!(ties > 0 || !best, "equal configurations are on the front together");
+    // Recall at 10 is the same for the k of 10 and of 20, and for two methods of one setting; retrieval has no tokens.
+    assert!(met >= 4 && ties > 0 && unknown > 0, "{met} {ties} {unknown}");
 }
 
 #[test]
@@ -425,18 +423,61 @@ fn two_runs_share_a_page_if_they_share_questions() {
     let elsewhere = JOB.replace("name = \"pictures\"", "name = \"elsewhere\"").replace("seed = 5", "seed = 6");
     std::fs::write(dir.join("elsewhere.toml"), elsewhere).unwrap();
     succeed(&mut hopeval(dir, &["run", "elsewhere.toml", "--store", "store"]));
-    for (runs, reason) in [
-        (&["pictures", "elsewhere"][..], "is over another corpus"),
-        (&["pictures", "pictures"], "is named twice"),
-        (&["nothing"], "nothing"),
-        (&[], "<RUN>"),
-    ] {
-        let mut arguments = vec!["report", "--store", "store", "--out", "refused.html"];
-        arguments.extend(runs);
-        let output = run(&mut hopeval(dir, &arguments));
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains(reason), "{reason}: {said}");
-        assert!(!dir.join("refused.html").exists());
+    refused(dir, &["pictures", "elsewhere"], "is over another corpus");
+    refused(dir, &["pictures", "pictures"], "is named twice");
+    refused(dir, &["nothing"], "nothing");
+    refused(dir, &[], "<RUN>");
+}
+
+/// Checks that the runs get no page, and that the message has the reason.
+fn refused(dir: &Path, runs: &[&str], reason: &str) {
+    let arguments = [&["report", "--store", "store", "--out", "refused.html"], runs].concat();
+    let output = run(&mut hopeval(dir, &arguments));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains(reason), "{reason}: {said}");
+    assert!(!dir.join("refused.html").exists());
+}
+
+#[test]
+fn other_gold_and_other_questions_are_refused() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let dir = dir.path();
+    tiny::write(dir);
+    let evaluated = |name: &str, change: &dyn Fn(&mut Value)| {
+        let mut questions = tiny::questions();
+        questions.iter_mut().for_each(change);
+        std::fs::write(dir.join("questions.json"), tiny::array(&questions)).unwrap();
+        std::fs::write(dir.join("job.toml"), tiny::JOB.replace("\"tiny\"", &format!("\"{name}\""))).unwrap();
+        succeed(&mut hopeval(dir, &["run", "job.toml", "--store", "store"]));
+    };
+    evaluated("first", &|_| ());
+    evaluated("corrected", &|question| {
+        if question["_id"] == "q4" {
+            question["answer"] = "a village".into();
+        }
+    });
+    evaluated("others", &|question| question["_id"] = format!("{}b", question["_id"].as_str().unwrap()).into());
+    refused(dir, &["first", "corrected"], "has other gold than run");
+    refused(dir, &["first", "corrected"], "the first of such questions is `q4`");
+    refused(dir, &["first", "others"], "has no question of run");
+}
+
+#[test]
+fn an_unfinished_run_has_measures_and_says_the_rest_is_missing() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let dir = dir.path();
+    tiny::write(dir);
+    let found = document(&mut hopeval(dir, &["run", "job.toml", "--store", "store", "--json"]));
+    // A process that died before the last record of the log leaves the same.
+    let log = dir.join("store").join(layout::log_folder(run_of(&found)));
+    let last = std::fs::read_dir(log).unwrap().map(|entry| entry.unwrap().path()).max().unwrap();
+    std::fs::remove_file(last).unwrap();
+    succeed(&mut hopeval(dir, &["report", "latest", "--store", "store"]));
+    let page = std::fs::read_to_string(dir.join("report.html")).unwrap();
+    assert!(page.contains("not finished: 12 of 12 outcomes, as of commit"), "{page}");
+    assert_eq!(PageRows::find(&page, "measures-open").rows.len(), 1);
+    for section in ["id=\"cost\"", "id=\"differences\"", "id=\"latency\"", "id=\"steps\"", "id=\"questions\""] {
+        assert!(!page.contains(section), "{section}");
     }
 }

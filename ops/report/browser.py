@@ -8,7 +8,7 @@ and each kind of cost chosen. Findings are: a message on the console, a request 
 than its window, a dialog, and (with --axe) serious and critical violations of axe-core. Chromium is driven through its
 pipe, so only the standard library is used.
 
-    python3 ops/report/browser.py report.html --axe axe.min.js --screenshots DIR
+    python3 ops/report/browser.py report.html --axe axe.min.js --screenshots DIR --section cost
 
 axe.min.js is in the npm package axe-core (`npm pack axe-core`). Exits with 1 if there is a finding, 2 if it could not
 look.
@@ -112,17 +112,23 @@ def stumbles(events: list[dict], page: str) -> list[str]:
     return found
 
 
-def look(browser: Browser, page: str, width: int, theme: str, axe: str | None, screenshots: Path | None) -> list[str]:
-    """The findings of one width and theme."""
+def take_picture(browser: Browser, section: str, to: Path) -> None:
+    """Writes what a reader sees who has chosen a section."""
+    browser.value(f"document.getElementById({json.dumps(section)}).scrollIntoView()")
+    picture = browser.call("Page.captureScreenshot", format="png", captureBeyondViewport=False)
+    to.write_bytes(base64.b64decode(picture["data"]))
+
+
+def look(browser: Browser, page: str, width: int, theme: str, axe: str | None, pictures: dict[str, Path]) -> list[str]:
+    """The findings of one width and theme; `pictures` has folders by section."""
     browser.events.clear()
     scale = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
     browser.call("Emulation.setDeviceMetricsOverride", **scale)
     browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
     browser.call("Page.navigate", url=page)
     browser.wait_for("Page.loadEventFired")
-    if screenshots:
-        picture = browser.call("Page.captureScreenshot", format="png", captureBeyondViewport=False)
-        (screenshots / f"{theme}-{width}.png").write_bytes(base64.b64decode(picture["data"]))
+    for section, folder in pictures.items():
+        take_picture(browser, section, folder / f"{theme}-{width}.png")
     found = []
     browser.value(OPEN_ALL)
     for choice in browser.value(CHOICES) or [None]:
@@ -152,9 +158,11 @@ def main() -> int:
     parser.add_argument("--chromium", default="/usr/bin/chromium")
     parser.add_argument("--axe", type=Path, help="axe.min.js")
     parser.add_argument("--screenshots", type=Path, metavar="DIR")
+    parser.add_argument("--section", default="setup", metavar="ID", help="the section on the screenshots")
     arguments = parser.parse_args()
-    if arguments.screenshots:
-        arguments.screenshots.mkdir(parents=True, exist_ok=True)
+    pictures = {arguments.section: arguments.screenshots} if arguments.screenshots else {}
+    for folder in pictures.values():
+        folder.mkdir(parents=True, exist_ok=True)
     axe = arguments.axe.read_text(encoding="utf-8") if arguments.axe else None
     page = arguments.page.resolve().as_uri()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
@@ -166,7 +174,7 @@ def main() -> int:
         found = []
         for width in WIDTHS:
             for theme in THEMES:
-                found += look(browser, page, width, theme, axe, arguments.screenshots)
+                found += look(browser, page, width, theme, axe, pictures)
         browser.close()
     for line in found:
         print(line)

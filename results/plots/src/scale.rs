@@ -7,7 +7,14 @@ pub(crate) struct AxisScale {
     high: f64,
     from: f64,
     to: f64,
-    is_logarithmic: bool,
+    /// The distance of two ticks; a logarithmic axis has one at each power of ten.
+    step: AxisStep,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum AxisStep {
+    Linear(f64),
+    Decade,
 }
 
 /// Positive values that differ by more than this factor get a logarithmic axis, where one is allowed.
@@ -20,8 +27,8 @@ impl AxisScale {
         let margin = if low < high { 0.0 } else { low.abs().max(1e-9) * 0.1 };
         let (low, high) = (low - margin, high + margin);
         let step = round_step(low, high);
-        let is_logarithmic = false;
-        Self { low: (low / step).floor() * step, high: (high / step).ceil() * step, from, to, is_logarithmic }
+        let (low, high) = ((low / step).floor() * step, (high / step).ceil() * step);
+        Self { low, high, from, to, step: AxisStep::Linear(step) }
     }
 
     /// A linear axis that has 0.
@@ -36,14 +43,16 @@ impl AxisScale {
             return Self::from_zero(values.iter().copied(), (from, to));
         }
         let (low, high) = (10_f64.powf(low.log10().floor()), 10_f64.powf(high.log10().ceil()));
-        Self { low, high, from, to, is_logarithmic: true }
+        Self { low, high, from, to, step: AxisStep::Decade }
     }
 
     /// The position of a value.
     pub(crate) fn place(&self, value: f64) -> f64 {
-        let share = match self.is_logarithmic {
-            true => (value.max(self.low).log10() - self.low.log10()) / (self.high.log10() - self.low.log10()),
-            false => (value - self.low) / (self.high - self.low),
+        let share = match self.step {
+            AxisStep::Decade => {
+                (value.max(self.low).log10() - self.low.log10()) / (self.high.log10() - self.low.log10())
+            }
+            AxisStep::Linear(_) => (value - self.low) / (self.high - self.low),
         };
         self.from + share * (self.to - self.from)
     }
@@ -55,11 +64,10 @@ impl AxisScale {
 
     /// The values of the ticks with their labels.
     pub(crate) fn ticks(&self) -> Vec<(f64, String)> {
-        if self.is_logarithmic {
+        let AxisStep::Linear(step) = self.step else {
             let decades = self.low.log10().round() as i32..=self.high.log10().round() as i32;
             return decades.map(|decade| 10_f64.powi(decade)).map(|value| (value, tick_text(value))).collect();
-        }
-        let step = round_step(self.low, self.high);
+        };
         let count = ((self.high - self.low) / step).round() as i64;
         let first = (self.low / step).round();
         (0..=count).map(|at| (first + at as f64) * step).map(|value| (value, tick_text(value))).collect()
@@ -75,7 +83,7 @@ fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     ends.unwrap_or((0.0, 1.0))
 }
 
-/// A step of 1, 2 or 5 times a power of ten that gives four to eight ticks.
+/// A step of 1, 2 or 5 times a power of ten that gives four to eleven ticks.
 fn round_step(low: f64, high: f64) -> f64 {
     let rough = (high - low).max(f64::MIN_POSITIVE) / 5.0;
     let power = 10_f64.powf(rough.log10().floor());
@@ -106,6 +114,19 @@ pub(crate) fn tick_text(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ticks_are_on_the_axis_from_end_to_end() {
+        for low in (0..40).map(|n| f64::from(n) * 0.013) {
+            for high in (1..60).map(|n| low + f64::from(n) * 0.017) {
+                let axis = AxisScale::linear([low, high].into_iter(), (10.0, 90.0));
+                let places: Vec<f64> = axis.ticks().iter().map(|tick| axis.place(tick.0)).collect();
+                let ends = (places[0], places[places.len() - 1]);
+                assert!((ends.0 - 10.0).abs() < 1e-6 && (ends.1 - 90.0).abs() < 1e-6, "{low} {high}: {places:?}");
+                assert!((4..=11).contains(&places.len()), "{low} {high}: {places:?}");
+            }
+        }
+    }
 
     #[test]
     fn axes_end_at_round_values() {

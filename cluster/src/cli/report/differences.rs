@@ -8,8 +8,8 @@ use super::page_table::PageTable;
 use super::runs::{RankedGroup, ReportedRun, ReportedSide};
 use anyhow::Result;
 use hopeval_jobs::JobError;
-use hopeval_jobs::report::compare::compare_configurations;
-use hopeval_jobs::report::compare_runs::{ComparedName, compare_runs};
+use hopeval_jobs::report::compare::{Comparison, compare_configurations};
+use hopeval_jobs::report::compare_runs::{ComparedName, ComparedPair, compare_runs};
 use hopeval_plots::{IntervalRow, PlotTitles, interval_plot};
 
 /// The most rows of a plot: the largest differences; the table has all.
@@ -23,6 +23,32 @@ struct ShownDifference {
     interval: Option<(f64, f64)>,
     p: Option<f64>,
     p_holm: Option<f64>,
+}
+
+impl ShownDifference {
+    fn within(row: &Comparison) -> Self {
+        Self {
+            name: row.configuration.clone(),
+            n: row.n,
+            difference: row.difference,
+            interval: row.low.zip(row.high),
+            p: row.p,
+            p_holm: row.p_holm,
+        }
+    }
+
+    /// The difference of a pair of runs in a measure; `None` if it is not compared.
+    fn between(pair: &ComparedPair, measure: &str) -> Option<Self> {
+        let row = pair.quality.iter().find(|row| row.measure == measure)?;
+        Some(Self {
+            name: pair.compared.configuration.clone(),
+            n: row.n,
+            difference: row.difference,
+            interval: row.low.zip(row.high),
+            p: row.p,
+            p_holm: row.p_holm,
+        })
+    }
 }
 
 /// The section's content.
@@ -62,19 +88,8 @@ fn within_run(page: &mut ReportPage, run: &ReportedRun, group: &RankedGroup<'_>,
     let Some(base) = group.sides.iter().find(is_base) else { return Ok(Html::default()) };
     let against = base.configuration.replicated_name();
     let found = compare_configurations(&run.open, against, "all", &|name| name == measure)?;
-    let rows: Vec<ShownDifference> = found
-        .differences
-        .iter()
-        .filter(|row| row.n > 0)
-        .map(|row| ShownDifference {
-            name: row.configuration.clone(),
-            n: row.n,
-            difference: row.difference,
-            interval: row.low.zip(row.high),
-            p: row.p,
-            p_holm: row.p_holm,
-        })
-        .collect();
+    let rows: Vec<ShownDifference> =
+        found.differences.iter().map(ShownDifference::within).filter(|row| row.n > 0).collect();
     let letter = run.letter.map_or(String::new(), |letter| format!("-{letter}"));
     let in_run = run.letter.map_or(String::new(), |letter| format!(" in {letter}"));
     let title = format!("{measure}{in_run} less that of {against}");
@@ -104,19 +119,9 @@ fn between_runs(page: &mut ReportPage, runs: &[ReportedRun], groups: &[RankedGro
             Err(error) => return Err(error.into()),
         };
         for measure in &measures {
-            let of_measure = pairs.iter().filter_map(|pair| {
-                let row = pair.quality.iter().find(|row| row.measure == *measure && row.n > 0)?;
-                Some(ShownDifference {
-                    name: pair.compared.configuration.clone(),
-                    n: row.n,
-                    difference: row.difference,
-                    interval: row.low.zip(row.high),
-                    p: row.p,
-                    p_holm: row.p_holm,
-                })
-            });
+            let rows = pairs.iter().filter_map(|pair| ShownDifference::between(pair, measure));
+            let rows: Vec<ShownDifference> = rows.filter(|row| row.n > 0).collect();
             let title = format!("{measure} in {} less that in {}", letters.1, letters.0);
-            let rows: Vec<ShownDifference> = of_measure.collect();
             content.push(forest(page, &format!("{measure}-{}-{}", letters.1, letters.0), &title, &rows));
         }
     }

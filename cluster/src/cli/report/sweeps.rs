@@ -16,8 +16,14 @@ struct MethodSweep<'a> {
     name: String,
     /// The parameters with the labels of their values, in the job's order.
     parameters: Vec<(String, Vec<String>)>,
-    /// The labels of a point, in the order of `parameters`.
-    points: Vec<(Vec<String>, ReportedSide<'a>)>,
+    points: Vec<SweepPoint<'a>>,
+}
+
+/// A configuration of a sweep.
+struct SweepPoint<'a> {
+    /// The labels of its values, in the order of the sweep's parameters.
+    labels: Vec<String>,
+    side: ReportedSide<'a>,
 }
 
 /// The section's content.
@@ -32,7 +38,7 @@ pub(super) fn sweep_section(page: &mut ReportPage, groups: &[RankedGroup<'_>]) -
                 content.push(Html::paragraph(&format!(
                     "The best of {} points is {}.",
                     sweep.points.len(),
-                    best.1.label()
+                    best.side.label()
                 )));
                 let name = format!("{}-{measure}-{}", sweep.name, group.name);
                 let mut plots = sweep.maps(page, &name, &measure, best);
@@ -62,65 +68,70 @@ fn method_sweeps<'a>(group: &RankedGroup<'a>) -> Vec<MethodSweep<'a>> {
                 labels.push(label.clone());
             }
         }
-        sweep.points.push((swept.values.iter().map(|(_, label)| label.clone()).collect(), *side));
+        let labels = swept.values.iter().map(|(_, label)| label.clone()).collect();
+        sweep.points.push(SweepPoint { labels, side: *side });
     }
     sweeps.into_values().filter(|sweep| sweep.points.len() > 1).collect()
 }
 
 impl<'a> MethodSweep<'a> {
-    fn best_point(&self, measure: &str) -> Option<&(Vec<String>, ReportedSide<'a>)> {
-        let known = self.points.iter().filter_map(|point| Some((point, point.1.value("all", measure)?)));
+    fn best_point(&self, measure: &str) -> Option<&SweepPoint<'a>> {
+        let known = self.points.iter().filter_map(|point| Some((point, point.side.value("all", measure)?)));
         known.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(point, _)| point)
     }
 
     fn side_at(&self, labels: &[String]) -> Option<&ReportedSide<'a>> {
-        self.points.iter().find(|(of, _)| of == labels).map(|(_, side)| side)
+        self.points.iter().find(|point| point.labels == labels).map(|point| &point.side)
     }
 
     /// Heat maps over the two parameters with the most values: one for each combination of the others, at most
     /// [`MOST_MAPS`], else the one with the best point.
-    fn maps(&self, page: &mut ReportPage, name: &str, measure: &str, best: &(Vec<String>, ReportedSide<'a>)) -> Html {
+    fn maps(&self, page: &mut ReportPage, name: &str, measure: &str, best: &SweepPoint<'a>) -> Html {
         let mut order: Vec<usize> = (0..self.parameters.len()).filter(|&at| self.parameters[at].1.len() > 1).collect();
         order.sort_by_key(|&at| std::cmp::Reverse(self.parameters[at].1.len()));
         let [across, down, ..] = order[..] else { return Html::default() };
-        let others = |labels: &[String]| -> Vec<String> {
-            labels.iter().enumerate().filter(|(at, _)| *at != across && *at != down).map(|(_, l)| l.clone()).collect()
-        };
-        let mut combinations: Vec<&Vec<String>> = Vec::new();
-        for (labels, _) in &self.points {
-            if !combinations.iter().any(|known| others(known) == others(labels)) {
-                combinations.push(labels);
-            }
+        let mut bases: BTreeMap<String, &Vec<String>> = BTreeMap::new();
+        for point in &self.points {
+            bases.entry(self.fixed(&point.labels, &[across, down])).or_insert(&point.labels);
         }
-        let all = combinations.len();
-        if all > MOST_MAPS {
-            combinations = vec![&best.0];
+        if bases.len() > MOST_MAPS {
+            bases = BTreeMap::from([(self.fixed(&best.labels, &[across, down]), &best.labels)]);
         }
-        let mut maps = Html::default();
-        for base in combinations {
-            let value = |row: &String, column: &String| {
-                let mut labels = base.clone();
+        let maps = bases.iter().enumerate().map(|(number, (fixed, base))| {
+            let name = format!("map-{number}-{name}");
+            self.map(page, &name, measure, (across, down), base, fixed)
+        });
+        maps.collect()
+    }
+
+    /// A heat map over two parameters, through the point with the labels `base`.
+    fn map(
+        &self,
+        page: &mut ReportPage,
+        name: &str,
+        measure: &str,
+        (across, down): (usize, usize),
+        base: &[String],
+        fixed: &str,
+    ) -> Html {
+        let [(x, columns), (y, rows)] = [&self.parameters[across], &self.parameters[down]];
+        let mut table = PageTable::new(name, &[y]);
+        table.columns.extend(columns.iter().map(|column| format!("{x}={column}")));
+        let mut cells = Vec::new();
+        for row in rows {
+            let value = |column: &String| {
+                let mut labels = base.to_vec();
                 (labels[down], labels[across]) = (row.clone(), column.clone());
                 self.side_at(&labels)?.value("all", measure)
             };
-            let (columns, rows) = (&self.parameters[across].1, &self.parameters[down].1);
-            let cells: Vec<Vec<Option<f64>>> =
-                rows.iter().map(|row| columns.iter().map(|column| value(row, column)).collect()).collect();
-            let mut table = PageTable::new(&format!("map-{}-{name}", maps.as_str().len()), &[&self.parameters[down].0]);
-            table.columns.extend(columns.iter().map(|column| format!("{}={column}", self.parameters[across].0)));
-            for (row, cells) in rows.iter().zip(&cells) {
-                table.push([Html::text(row)].into_iter().chain(cells.iter().map(|&cell| Html::share(cell))));
-            }
-            let fixed = self.fixed(base, &[across, down]);
-            let titles = PlotTitles {
-                title: format!("{measure}{fixed}"),
-                x: format!("across: {}", self.parameters[across].0),
-                y: format!("down: {}", self.parameters[down].0),
-            };
-            let map = HeatMap { columns: columns.clone(), rows: rows.clone(), cells };
-            maps.push(page.plot(&format!("map-{name}"), &heat_map(&titles, &map), &titles.title, &table));
+            let values: Vec<Option<f64>> = columns.iter().map(value).collect();
+            table.push([Html::text(row)].into_iter().chain(values.iter().map(|&value| Html::share(value))));
+            cells.push(values);
         }
-        maps
+        let title = format!("{measure}{fixed}");
+        let titles = PlotTitles { title, x: format!("across: {x}"), y: format!("down: {y}") };
+        let map = HeatMap { columns: columns.clone(), rows: rows.clone(), cells };
+        page.plot(name, &heat_map(&titles, &map), &titles.title, &table)
     }
 
     /// The values of the parameters that a plot does not vary.
@@ -131,26 +142,26 @@ impl<'a> MethodSweep<'a> {
     }
 
     /// A curve along each parameter of numbers, through the best point.
-    fn slices(&self, page: &mut ReportPage, name: &str, measure: &str, best: &(Vec<String>, ReportedSide<'a>)) -> Html {
+    fn slices(&self, page: &mut ReportPage, name: &str, measure: &str, best: &SweepPoint<'a>) -> Html {
         let mut slices = Html::default();
         for (at, (parameter, labels)) in self.parameters.iter().enumerate() {
             let numbers: Option<Vec<f64>> = labels.iter().map(|label| label.parse().ok()).collect();
             let Some(numbers) = numbers.filter(|numbers| numbers.len() > 1) else { continue };
-            let mut table = PageTable::new(&format!("slice-{parameter}-{name}"), &[parameter, measure]);
+            let file = format!("slice-{parameter}-{name}");
+            let mut table = PageTable::new(&file, &[parameter, measure]);
             let mut points: Vec<CurvePoint> = Vec::new();
             for (x, label) in numbers.into_iter().zip(labels) {
-                let mut of = best.0.clone();
-                of[at].clone_from(label);
-                let Some(side) = self.side_at(&of) else { continue };
+                let mut labels = best.labels.clone();
+                labels[at].clone_from(label);
+                let Some(side) = self.side_at(&labels) else { continue };
                 table.push([Html::text(label), estimate(side, "all", measure)]);
                 let Some(row) = side.row("all", measure) else { continue };
                 points.extend(row.value.map(|y| CurvePoint { x, y, interval: row.low.zip(row.high) }));
             }
             points.sort_by(|a, b| a.x.total_cmp(&b.x));
-            let title = format!("{measure} along {parameter}{}", self.fixed(&best.0, &[at]));
+            let title = format!("{measure} along {parameter}{}", self.fixed(&best.labels, &[at]));
             let titles = PlotTitles { title, x: parameter.clone(), y: measure.to_owned() };
             let curves = [Curve { name: self.name.clone(), points }];
-            let file = format!("slice-{parameter}-{name}");
             slices.push(page.plot(&file, &curve_plot(&titles, &curves), &titles.title, &table));
         }
         slices
@@ -159,10 +170,9 @@ impl<'a> MethodSweep<'a> {
     /// The table of all points.
     fn details(&self, name: &str, measure: &str) -> Html {
         let mut table = PageTable::new(&format!("sweep-{name}"), &["configuration"]);
-        table
-            .columns
-            .extend(self.parameters.iter().map(|(parameter, _)| parameter.clone()).chain([measure.to_owned()]));
-        for (labels, side) in &self.points {
+        let parameters = self.parameters.iter().map(|(parameter, _)| parameter.clone());
+        table.columns.extend(parameters.chain([measure.to_owned()]));
+        for SweepPoint { labels, side } in &self.points {
             let cells = labels.iter().map(|label| Html::text(label));
             table.push([named(side)].into_iter().chain(cells).chain([estimate(side, "all", measure)]));
         }
