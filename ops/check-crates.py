@@ -152,6 +152,7 @@ RULES = {
 
 # File: why `unsafe` is needed there.
 UNSAFE = {
+    "cluster/src/heap.rs": "parameters of the C library's allocator",
     "engine/checkpoint/src/mapped.rs": "memory maps",
     "engine/corpus/src/mapped.rs": "memory maps, and passage ids read in place",
     "engine/cuda/emulator/src/library.rs": "kernels that the C++ compiler built, loaded and called",
