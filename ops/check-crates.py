@@ -152,7 +152,6 @@ RULES = {
 
 # File: why `unsafe` is needed there.
 UNSAFE = {
-    "cluster/src/heap.rs": "parameters of the C library's allocator",
     "engine/checkpoint/src/mapped.rs": "memory maps",
     "engine/corpus/src/mapped.rs": "memory maps, and passage ids read in place",
     "engine/cuda/emulator/src/library.rs": "kernels that the C++ compiler built, loaded and called",
@@ -182,6 +181,7 @@ UNSAFE = {
     "engine/index/src/container.rs": "memory maps",
     "engine/index/src/simd.rs": "AVX2",
     "engine/index/src/simd/products.rs": "AVX2, AVX-512 and F16C, and numbers read in place",
+    "cluster/src/heap.rs": "parameters of the C library's allocator",
     "cluster/src/supervise.rs": "a child that dies with its parent is set up between fork and exec",
 }
 
