@@ -8,9 +8,9 @@
 //!
 //! Requests of one service differ: a second round's prompts may be longer, and may share nothing. So the cost of a
 //! request is that of its round, as measured lately over machines that completed it. Requests that share work are
-//! computed first, so what is left costs more than what was done ([`costs`]). Services share the processor, and work of
-//! hosts is in no service's time: the observed ratio of clock to work covers both. As long as there is no evidence,
-//! there is no estimate.
+//! computed first, so what is left costs more than what was done (see `costs.rs`). Services share the processor, and
+//! work of hosts is in no service's time: the observed ratio of clock to work covers both. As long as there is no
+//! evidence, there is no estimate.
 
 mod costs;
 mod recent;
