@@ -277,6 +277,64 @@ fn the_front_is_that_of_the_tables() {
 }
 
 #[test]
+fn what_is_not_measured_to_its_cut_off_has_a_star_and_no_place_on_a_curve() {
+    let table = SAMPLE.table("measures-open");
+    let mut stars = 0;
+    for (name, row) in table.by_name() {
+        for (column, measure) in table.columns.iter().enumerate().skip(3) {
+            let stored = SAMPLE.measure(name, measure);
+            let is_short = stored.value.is_some() && stored.ranked.is_some();
+            assert_eq!(row[column].text.contains('*'), is_short, "{name} {measure}: {}", row[column].text);
+            stars += usize::from(is_short);
+        }
+    }
+    assert!(stars > 2, "{stars}");
+    assert!(SAMPLE.page.contains("*: not measured to its cut-off"), "the star's meaning");
+    assert!(SAMPLE.page.contains("1 of 3 points rank fewer passages than the cut-off of recall_all@10 (*)."));
+    let differences = SAMPLE.table("difference-recall_all@10-open");
+    assert!(!differences.by_name().contains_key("bm25{k=10}"), "the first that ranks enough is what they are less");
+    for (name, row) in differences.by_name() {
+        assert_eq!(row[2].text.contains('*'), name == "bm25{k=5}", "{name}");
+    }
+    // Its curve has two points: recall at 2 and at 5.
+    let curves = std::fs::read_to_string(SAMPLE.dir.path().join("plots/recall_all-open.svg")).unwrap();
+    let points: Vec<usize> = curves
+        .split("<polyline ")
+        .skip(1)
+        .map(|line| line.split("points=\"").nth(1).unwrap().split('"').next().unwrap().split_whitespace().count())
+        .collect();
+    assert!(points.contains(&2) && points.contains(&3), "{points:?}");
+    let fronts = std::fs::read_to_string(SAMPLE.dir.path().join("plots/front-tokens-recall_all-10-open.svg")).unwrap();
+    assert!(fronts.contains("(control)"), "controls are told apart");
+}
+
+#[test]
+fn a_configuration_without_models_has_no_unknown_cost() {
+    let table = SAMPLE.table("front-device-seconds-recall_all@10-open");
+    assert_eq!(table.by_name()["tfidf"][3].text, "uses no model: left out");
+    let services = SAMPLE.table("front-service-seconds-recall_all@10-open");
+    assert_eq!(services.by_name()["random#1"][3].text, "asks no service: left out");
+    assert!(SAMPLE.page.contains("not on the front: uses no model (7)."), "counted beneath the plot");
+}
+
+#[test]
+fn no_other_file_is_overwritten() {
+    let dir = SAMPLE.dir.path();
+    std::fs::write(dir.join("letter.html"), "<!DOCTYPE html>\n<p>mine</p>").unwrap();
+    for (out, reason) in [
+        ("letter.html", "is no page of hopeval report"),
+        ("plots", "it is a folder"),
+        ("nothing/page.html", "there is no folder nothing"),
+    ] {
+        let output = run(&mut hopeval(dir, &["report", "latest", "--store", "store", "--out", out]));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(reason), "{said}");
+    }
+    assert_eq!(std::fs::read_to_string(dir.join("letter.html")).unwrap(), "<!DOCTYPE html>\n<p>mine</p>");
+}
+
+#[test]
 fn latencies_and_steps_are_those_of_the_tables() {
     let rows = SAMPLE.rows::<LatencyRow>("latencies");
     for part in ["service", "queue", "wall"] {
@@ -298,7 +356,7 @@ fn latencies_and_steps_are_those_of_the_tables() {
     let costs = SAMPLE.rows::<CostRow>("costs");
     for row in &steps.rows {
         let is_same = |cost: &&CostRow| {
-            cost.configuration.as_deref() == Some(row[0].text.as_str())
+            cost.configuration.as_deref() == Some(row[0].text.trim_end_matches(" (control)"))
                 && (cost.service.as_str(), cost.kind.as_str()) == (row[2].text.as_str(), row[3].text.as_str())
                 && cost.step.as_deref().unwrap_or_default() == row[1].text
         };
@@ -312,7 +370,7 @@ fn latencies_and_steps_are_those_of_the_tables() {
 #[test]
 fn differences_are_those_of_show() {
     let shown =
-        ["show", "latest", "--store", "store", "--against", "bm25{k=5}", "--measure", "recall_all@10", "--json"];
+        ["show", "latest", "--store", "store", "--against", "bm25{k=10}", "--measure", "recall_all@10", "--json"];
     let shown = document(&mut hopeval(SAMPLE.dir.path(), &shown));
     let rows = shown["differences"].as_array().unwrap();
     let table = PageRows::find(&SAMPLE.page, "difference-recall_all@10-open");

@@ -10,17 +10,19 @@ const MAPPED_FROM: nix::libc::c_int = 4 << 20;
 ///
 /// Left to itself, glibc raises its limit up to 32 MiB with each such block that is freed. From then on large
 /// short-lived blocks lie in the heap between small long-lived ones, and the heap grows: the tables of 1,680,000
-/// outcomes took 284 MB where 177 do, and the example run 620 MB where 512 do. Who sets `MALLOC_MMAP_THRESHOLD_` keeps
-/// that. So much free memory may stay at the heap's end, too. Must be called before the process has a second thread.
+/// outcomes took 284 MB where 177 do, and the example run 620 MB where 512 do. So much free memory may stay at the
+/// heap's end, too. Who sets `MALLOC_MMAP_THRESHOLD_` or `MALLOC_TRIM_THRESHOLD_` keeps that. Must be called before the
+/// process has a second thread.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub fn map_large_blocks() {
-    if std::env::var_os("MALLOC_MMAP_THRESHOLD_").is_none() {
-        // SAFETY: the calls only change parameters of the allocator. They must not run beside other calls of the
+    let parameters = [
+        ("MALLOC_MMAP_THRESHOLD_", nix::libc::M_MMAP_THRESHOLD),
+        ("MALLOC_TRIM_THRESHOLD_", nix::libc::M_TRIM_THRESHOLD),
+    ];
+    for (_, parameter) in parameters.into_iter().filter(|(variable, _)| std::env::var_os(variable).is_none()) {
+        // SAFETY: the call only changes a parameter of the allocator. It must not run beside other calls of the
         // allocator: the process has one thread yet. A refused value (result 0) leaves the default.
-        unsafe {
-            nix::libc::mallopt(nix::libc::M_MMAP_THRESHOLD, MAPPED_FROM);
-            nix::libc::mallopt(nix::libc::M_TRIM_THRESHOLD, MAPPED_FROM);
-        }
+        unsafe { nix::libc::mallopt(parameter, MAPPED_FROM) };
     }
 }
 

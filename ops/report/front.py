@@ -79,7 +79,8 @@ def mean_costs(final: Path) -> polars.DataFrame:
             known_sum(polars.col("money")).alias("money"),
         ),
     ]
-    found = table("configurations").select("configuration", "control", "context_mode").join(outcomes, on="configuration")
+    found = table("configurations").select("configuration", "control", "context_mode")
+    found = found.join(outcomes, on="configuration")
     for part in parts:
         found = found.join(part, on="configuration", how="left")
     names = ["tokens", "service-seconds", "device-seconds", "joules", "money"]

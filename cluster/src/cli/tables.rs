@@ -35,11 +35,11 @@ pub(crate) fn markdown_table(header: &[&str], rows: impl IntoIterator<Item = Vec
 }
 
 /// Marks a figure whose cut-off is beyond what its configuration ranks; [`SHORT_NOTE`] says so beneath the table.
-const SHORT_MARK: &str = "*";
+pub(crate) const SHORT_MARK: &str = "*";
 
 /// The meaning of [`SHORT_MARK`].
-const SHORT_NOTE: &str = "*: not measured to its cut-off: the configuration ranks fewer passages, and the figure is of \
-                          these";
+pub(crate) const SHORT_NOTE: &str = "*: not measured to its cut-off: the configuration ranks fewer passages, and the \
+                                     figure is of these";
 
 /// A figure, marked if its configuration ranks only `ranked` passages.
 fn marked(figure: String, ranked: Option<u32>) -> String {
@@ -47,7 +47,7 @@ fn marked(figure: String, ranked: Option<u32>) -> String {
 }
 
 /// A p value; one that four digits would show as 0 is told by its bound.
-fn p_value_text(p: Option<f64>) -> String {
+pub(crate) fn p_value_text(p: Option<f64>) -> String {
     match p {
         Some(p) if p < 0.000_05 => "<0.0001".to_owned(),
         Some(p) => format!("{p:.4}"),

@@ -12,12 +12,12 @@ pub struct BarGroup {
     /// The name below it.
     pub name: String,
     /// A bar for each series; `None` where the series has no value.
-    pub bars: Vec<Option<Bar>>,
+    pub bars: Vec<Option<PlottedBar>>,
 }
 
 /// A bar.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Bar {
+pub struct PlottedBar {
     /// Its value.
     pub value: f64,
     /// The interval of the value.

@@ -1,6 +1,6 @@
 //! Draws shapes and texts by the SVG backend of plotters, in points and not in whole pixels.
 
-use crate::palette::{INK, Rgb, backend_color, series_color};
+use crate::palette::{INK, RgbColor, backend_color, series_color};
 use crate::shown_text::shown_text;
 use plotters_backend::text_anchor::{HPos, Pos, VPos};
 use plotters_backend::{
@@ -27,7 +27,7 @@ pub(crate) struct SvgCanvas<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct TextLook {
     pub(crate) size: f64,
-    pub(crate) color: Rgb,
+    pub(crate) color: RgbColor,
     pub(crate) horizontal: HPos,
     pub(crate) is_bold: bool,
 }
@@ -38,7 +38,7 @@ impl TextLook {
         Self { size, color: INK, horizontal: HPos::Left, is_bold: false }
     }
 
-    pub(crate) fn colored(self, color: Rgb) -> Self {
+    pub(crate) fn colored(self, color: RgbColor) -> Self {
         Self { color, ..self }
     }
 
@@ -71,32 +71,34 @@ pub(crate) fn text_width(text: &str, size: f64) -> f64 {
     text.chars().count() as f64 * size * CHARACTER
 }
 
-/// A text cut to a width; an ellipsis marks a cut.
+/// A text cut to a width; an ellipsis marks the cut, which is in the middle: names of a sweep differ at their ends.
 pub(crate) fn fitted(text: &str, size: f64, width: f64) -> String {
     let text = shown_text(text).replace(['\n', '\t'], " ");
     let most = (width / (size * CHARACTER)).floor().max(2.0) as usize;
-    match text.char_indices().nth(most) {
-        None => text,
-        Some(_) => text.chars().take(most - 1).chain(['…']).collect(),
+    let more = text.chars().count().saturating_sub(most);
+    if more == 0 {
+        return text;
     }
+    let begins = most / 2;
+    text.chars().take(begins).chain(['…']).chain(text.chars().skip(begins + more + 1)).collect()
 }
 
 impl SvgCanvas<'_> {
-    pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), color: Rgb, width: f64) {
+    pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), color: RgbColor, width: f64) {
         written(self.backend.draw_line(coordinate(from), coordinate(to), &ShapeLook::solid(color, width)));
     }
 
-    pub(crate) fn path(&mut self, points: &[(f64, f64)], color: Rgb, width: f64) {
+    pub(crate) fn path(&mut self, points: &[(f64, f64)], color: RgbColor, width: f64) {
         written(self.backend.draw_path(points.iter().copied().map(coordinate), &ShapeLook::solid(color, width)));
     }
 
     /// A filled area; `alpha` is its opacity.
-    pub(crate) fn area(&mut self, points: &[(f64, f64)], color: Rgb, alpha: f64) {
+    pub(crate) fn area(&mut self, points: &[(f64, f64)], color: RgbColor, alpha: f64) {
         let look = ShapeLook { color: backend_color(color, alpha), width: 0 };
         written(self.backend.fill_polygon(points.iter().copied().map(coordinate), &look));
     }
 
-    pub(crate) fn rectangle(&mut self, from: (f64, f64), to: (f64, f64), color: Rgb) {
+    pub(crate) fn rectangle(&mut self, from: (f64, f64), to: (f64, f64), color: RgbColor) {
         written(self.backend.draw_rect(coordinate(from), coordinate(to), &ShapeLook::solid(color, 0.0), true));
     }
 
@@ -136,7 +138,7 @@ struct ShapeLook {
 }
 
 impl ShapeLook {
-    fn solid(color: Rgb, width: f64) -> Self {
+    fn solid(color: RgbColor, width: f64) -> Self {
         Self { color: backend_color(color, 1.0), width: units(width) as u32 }
     }
 }
@@ -213,7 +215,7 @@ mod tests {
         });
         assert!(svg.contains("&lt;/text&gt;&lt;script&gt;") && svg.contains("&amp;[U+202E]"), "{svg}");
         assert!(!svg.contains("<script"), "{svg}");
-        assert_eq!(fitted("a long name", 10.0, 27.0), "a lo…");
+        assert_eq!(fitted("a long name", 10.0, 27.0), "a …me");
         assert_eq!(fitted("short", 10.0, 27.0), "short");
     }
 }

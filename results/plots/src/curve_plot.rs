@@ -8,7 +8,7 @@ use crate::scale::AxisScale;
 
 /// A curve with its name.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Curve {
+pub struct NamedCurve {
     /// The name in the legend.
     pub name: String,
     /// Its points, from left to right.
@@ -27,7 +27,7 @@ pub struct CurvePoint {
 }
 
 /// Draws curves, each with the band of its intervals.
-pub fn curve_plot(titles: &PlotTitles, curves: &[Curve]) -> String {
+pub fn curve_plot(titles: &PlotTitles, curves: &[NamedCurve]) -> String {
     let points = || curves.iter().flat_map(|curve| &curve.points);
     let x = AxisScale::linear(points().map(|point| point.x), (LEFT, RIGHT));
     let values = points().flat_map(|point| [Some(point.y), point.interval.map(|i| i.0), point.interval.map(|i| i.1)]);

@@ -7,7 +7,7 @@ use crate::scale::AxisScale;
 /// The width of every plot, in points: on a phone it is shown at about this width.
 pub(crate) const WIDTH: f64 = 420.0;
 
-/// Where the area of a plot begins and ends.
+/// The ends of the area of a plot.
 pub(crate) const LEFT: f64 = 46.0;
 pub(crate) const RIGHT: f64 = WIDTH - 14.0;
 pub(crate) const TOP: f64 = 48.0;
@@ -41,9 +41,18 @@ impl PlotTitles {
 
     /// Draws the name of the horizontal axis.
     pub(crate) fn draw_x(&self, canvas: &mut SvgCanvas<'_>, y: f64) {
-        let look = TextLook::of_size(LABEL).colored(SOFT_INK).centered();
-        canvas.text(&fitted(&self.x, LABEL, RIGHT - LEFT), ((LEFT + RIGHT) / 2.0, y), look);
+        draw_axis_name(canvas, &self.x, y);
     }
+
+    /// Draws the name of the horizontal axis, with the word for its kind unless it is linear.
+    pub(crate) fn draw_x_of(&self, canvas: &mut SvgCanvas<'_>, axis: &AxisScale, y: f64) {
+        draw_axis_name(canvas, &axis.title_of(&self.x), y);
+    }
+}
+
+fn draw_axis_name(canvas: &mut SvgCanvas<'_>, name: &str, y: f64) {
+    let look = TextLook::of_size(LABEL).colored(SOFT_INK).centered();
+    canvas.text(&fitted(name, LABEL, RIGHT - LEFT), ((LEFT + RIGHT) / 2.0, y), look);
 }
 
 /// Draws the lines and labels of the vertical axis.

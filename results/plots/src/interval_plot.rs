@@ -1,4 +1,4 @@
-//! Rows of points with intervals along one axis: differences as a forest plot, and distributions of times.
+//! Rows of points with intervals along one axis: differences as a forest plot.
 
 use crate::canvas::{TextLook, drawn, fitted};
 use crate::frame::{AXIS, LABEL, PlotTitles, RIGHT, WIDTH, draw_horizontal_axis};

@@ -19,11 +19,11 @@ mod point_plot;
 mod scale;
 mod shown_text;
 
-pub use bar_plot::{Bar, BarGroup, bar_plot};
-pub use curve_plot::{Curve, CurvePoint, curve_plot};
+pub use bar_plot::{BarGroup, PlottedBar, bar_plot};
+pub use curve_plot::{CurvePoint, NamedCurve, curve_plot};
 pub use frame::PlotTitles;
-pub use heat_map::{HeatMap, heat_map};
+pub use heat_map::{HeatCell, HeatMap, heat_map};
 pub use interval_plot::{IntervalRow, interval_plot};
-pub use palette::{GRID, INK, Rgb, SERIES, SOFT_INK, css_color};
+pub use palette::{GRID, INK, RgbColor, SERIES, SOFT_INK, css_color};
 pub use point_plot::{PlottedPoint, point_plot};
 pub use shown_text::shown_text;

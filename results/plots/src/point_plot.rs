@@ -46,7 +46,7 @@ pub fn point_plot(titles: &PlotTitles, points: &[PlottedPoint]) -> String {
         titles.draw(canvas);
         draw_vertical_axis(canvas, &y);
         draw_horizontal_axis(canvas, &x, TOP, BOTTOM);
-        titles.draw_x(canvas, BOTTOM + 30.0);
+        titles.draw_x_of(canvas, &x, BOTTOM + 30.0);
         for point in points {
             if let Some((low, high)) = point.interval {
                 let at = x.place(point.x);

@@ -21,11 +21,14 @@ enum AxisStep {
 const WIDE: f64 = 30.0;
 
 impl AxisScale {
-    /// A linear axis of round ends over the values; the positions of its ends are `from` and `to`.
+    /// A linear axis of round ends over the values; the positions of its ends are `from` and `to`. An axis of 0 alone
+    /// goes to 1.
     pub(crate) fn linear(values: impl Iterator<Item = f64>, (from, to): (f64, f64)) -> Self {
-        let (low, high) = range(values);
-        let margin = if low < high { 0.0 } else { low.abs().max(1e-9) * 0.1 };
-        let (low, high) = (low - margin, high + margin);
+        let (low, high) = match range(values) {
+            (0.0, 0.0) => (0.0, 1.0),
+            (low, high) if low < high => (low, high),
+            (low, high) => (low - low.abs() * 0.1, high + high.abs() * 0.1),
+        };
         let step = round_step(low, high);
         let (low, high) = ((low / step).floor() * step, (high / step).ceil() * step);
         Self { low, high, from, to, step: AxisStep::Linear(step) }
@@ -55,6 +58,14 @@ impl AxisScale {
             AxisStep::Linear(_) => (value - self.low) / (self.high - self.low),
         };
         self.from + share * (self.to - self.from)
+    }
+
+    /// The name of the axis with the word for its kind, unless it is linear.
+    pub(crate) fn title_of(&self, name: &str) -> String {
+        match self.step {
+            AxisStep::Decade => format!("{name}, logarithmic"),
+            AxisStep::Linear(_) => name.to_owned(),
+        }
     }
 
     /// Whether the axis has a value.
@@ -138,7 +149,11 @@ mod tests {
         let labels: Vec<String> = axis.ticks().into_iter().map(|tick| tick.1).collect();
         assert_eq!(labels, ["0.001", "0.01", "0.1", "1", "10"]);
         assert!(AxisScale::of_costs(&[0.0, 7.0], (0.0, 100.0)).place(0.0).abs() < 1e-9);
+        assert_eq!(axis.title_of("seconds"), "seconds, logarithmic");
         assert!(AxisScale::linear([3.0, 3.0].into_iter(), (0.0, 1.0)).place(3.0).is_finite());
+        let axis = AxisScale::of_costs(&[0.0, 0.0], (0.0, 100.0));
+        assert_eq!((axis.place(0.0), axis.place(1.0)), (0.0, 100.0));
+        assert_eq!(axis.title_of("tokens"), "tokens");
         assert!(AxisScale::linear(std::iter::empty(), (0.0, 1.0)).place(0.5).is_finite());
     }
 }

@@ -3,13 +3,17 @@
 //! Costs are attributed, as `hopeval costs` shows them: a configuration's own work, as if nothing were shared.
 
 use super::front::pareto_front;
-use super::html::Html;
+use super::html::HtmlPiece;
 use super::page::ReportPage;
 use super::page_table::PageTable;
-use super::quality::{estimate, named};
+use super::quality::estimate;
 use super::runs::{RankedGroup, ReportedRun, ReportedSide};
 use hopeval_plots::{PlotTitles, PlottedPoint, point_plot};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The words for configurations that use nothing of a kind.
+const NO_MODEL: &str = "uses no model: left out";
+const NO_SERVICE: &str = "asks no service: left out";
 
 /// A kind of cost that the reader can choose.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,6 +70,19 @@ impl CostAxis {
         }
     }
 
+    /// The words for a cost that a configuration does not have.
+    fn absence(self, side: &ReportedSide<'_>) -> &'static str {
+        let Some(costs) = side.costs() else { return "cost unknown: left out" };
+        let needed = &costs.attributed;
+        let has_tokens = needed.prompt_tokens + needed.completion_tokens + needed.scored_tokens > 0.0;
+        match self {
+            _ if costs.brought.is_some() => "brought in, not measured: left out",
+            Self::DeviceSeconds | Self::Joules | Self::Money if !has_tokens => NO_MODEL,
+            Self::ServiceSeconds if costs.calls.is_empty() => NO_SERVICE,
+            _ => "cost unknown: left out",
+        }
+    }
+
     /// The reason why the runs of a group do not stand on one axis.
     fn refusal(self, group: &RankedGroup<'_>) -> Option<String> {
         let mut runs: Vec<&ReportedRun> = Vec::new();
@@ -112,55 +129,64 @@ impl CostAxis {
 }
 
 /// The section's content.
-pub(super) fn cost_section(page: &mut ReportPage, groups: &[RankedGroup<'_>]) -> Html {
-    let known = |axis: &CostAxis| groups.iter().any(|group| group.sides.iter().any(|side| axis.of(side).is_some()));
-    let axes: Vec<CostAxis> = CostAxis::ALL.into_iter().filter(known).collect();
-    let Some(first) = axes.first() else { return Html::default() };
-    let missing: Vec<&str> = CostAxis::ALL.iter().filter(|axis| !known(axis)).map(|axis| axis.title()).collect();
-    let mut chooser = Html::element("legend", &[], "Cost of a question");
+pub(super) fn cost_section(page: &mut ReportPage, groups: &[RankedGroup<'_>]) -> HtmlPiece {
+    let costs = |axis: &CostAxis| {
+        let costs = groups.iter().flat_map(|group| &group.sides).filter_map(|side| axis.of(side));
+        costs.reduce(f64::max)
+    };
+    let titles = |is_meant: &dyn Fn(Option<f64>) -> bool| {
+        let titles = CostAxis::ALL.iter().filter(|axis| is_meant(costs(axis))).map(|axis| axis.title());
+        titles.collect::<Vec<&str>>().join(", ")
+    };
+    let (missing, unused) = (titles(&|most| most.is_none()), titles(&|most| most == Some(0.0)));
+    let axes: Vec<CostAxis> =
+        CostAxis::ALL.into_iter().filter(|axis| costs(axis).is_some_and(|most| most > 0.0)).collect();
+    let Some(first) = axes.first() else { return HtmlPiece::default() };
+    let mut chooser = HtmlPiece::element("legend", &[], "Cost of a question");
     for axis in &axes {
         let id = format!("cost-{}", axis.name());
         let mut attributes = vec![("type", "radio"), ("name", "cost"), ("id", id.as_str())];
         if axis == first {
             attributes.push(("checked", "checked"));
         }
-        chooser.push(Html::empty_element("input", &attributes));
-        chooser.push(Html::element("label", &[("for", &id)], axis.title()));
+        chooser.push(HtmlPiece::empty_element("input", &attributes));
+        chooser.push(HtmlPiece::element("label", &[("for", &id)], axis.title()));
     }
-    let panels: Html = axes.iter().map(|&axis| panel(page, axis, groups)).collect();
-    chooser.push(Html::element("div", &[("class", "panels")], panels));
-    let mut content = Html::paragraph(
+    let panels: HtmlPiece = axes.iter().map(|&axis| panel(page, axis, groups)).collect();
+    chooser.push(HtmlPiece::element("div", &[("class", "panels")], panels));
+    let mut content = HtmlPiece::paragraph(
         "On the front is every configuration that no other one beats: none costs at most as much and is at least as \
          good, and better in one of the two. Equal ones are on it together. Controls are not on it.",
     );
-    if !missing.is_empty() {
-        let text = format!("Not known of any configuration: {}.", missing.join(", "));
-        content.push(Html::element("p", &[("class", "note")], &text));
+    for (words, titles) in [("Not known of any configuration", missing), ("0 for all configurations", unused)] {
+        if !titles.is_empty() {
+            content.push(HtmlPiece::note(&format!("{words}: {titles}.")));
+        }
     }
-    content.push(Html::element("fieldset", &[("class", "chooser")], chooser));
+    content.push(HtmlPiece::element("fieldset", &[("class", "chooser")], chooser));
     content
 }
 
-fn panel(page: &mut ReportPage, axis: CostAxis, groups: &[RankedGroup<'_>]) -> Html {
-    let mut content = Html::default();
+fn panel(page: &mut ReportPage, axis: CostAxis, groups: &[RankedGroup<'_>]) -> HtmlPiece {
+    let mut content = HtmlPiece::default();
     for group in groups {
-        let plots: Vec<Html> = match axis.refusal(group) {
-            Some(reason) => vec![Html::paragraph(&reason)],
+        let plots: Vec<HtmlPiece> = match axis.refusal(group) {
+            Some(reason) => vec![HtmlPiece::paragraph(&reason)],
             None => {
                 group.headline_measures().iter().filter_map(|measure| front_plot(page, axis, group, measure)).collect()
             }
         };
-        content.push(Html::element("h3", &[], &format!("{}, {}", axis.title(), group.title)));
-        content.push(Html::element("p", &[("class", "note")], axis.note(group)));
+        content.push(HtmlPiece::element("h3", &[], &format!("{}, {}", axis.title(), group.title)));
+        content.push(HtmlPiece::note(axis.note(group)));
         if plots.is_empty() {
-            content.push(Html::paragraph("Not known of any configuration here."));
+            content.push(HtmlPiece::paragraph("Not known of any configuration here."));
         }
-        content.push(Html::element("div", &[("class", "plots")], plots.into_iter().collect::<Html>()));
+        content.push(HtmlPiece::element("div", &[("class", "plots")], plots.into_iter().collect::<HtmlPiece>()));
     }
-    Html::element("div", &[("class", &format!("panel {}", axis.name()))], content)
+    HtmlPiece::element("div", &[("class", &format!("panel {}", axis.name()))], content)
 }
 
-fn front_plot(page: &mut ReportPage, axis: CostAxis, group: &RankedGroup<'_>, measure: &str) -> Option<Html> {
+fn front_plot(page: &mut ReportPage, axis: CostAxis, group: &RankedGroup<'_>, measure: &str) -> Option<HtmlPiece> {
     let sides: Vec<&ReportedSide<'_>> =
         group.sides.iter().filter(|side| side.value("all", measure).is_some()).collect();
     let ranked = |side: &&ReportedSide<'_>| match side.is_control() {
@@ -171,7 +197,7 @@ fn front_plot(page: &mut ReportPage, axis: CostAxis, group: &RankedGroup<'_>, me
     let points = sides.iter().zip(&front).filter_map(|(side, &is_on_front)| {
         let row = side.row("all", measure)?;
         let (x, y, interval) = (axis.of(side)?, row.value?, row.low.zip(row.high));
-        Some(PlottedPoint { name: side.label(), x, y, interval, is_on_front })
+        Some(PlottedPoint { name: side.label_of(measure), x, y, interval, is_on_front })
     });
     let points: Vec<PlottedPoint> = points.collect();
     if points.is_empty() {
@@ -181,23 +207,33 @@ fn front_plot(page: &mut ReportPage, axis: CostAxis, group: &RankedGroup<'_>, me
     let mut table = PageTable::new(&name, &["configuration", axis.title(), measure, "front"]);
     for (side, is_on_front) in sides.iter().zip(&front) {
         let front = match (axis.of(side), is_on_front) {
-            (None, _) => "cost unknown: left out",
+            (None, _) => axis.absence(side),
             (_, true) => "yes",
             (_, false) if side.is_control() => "control: left out",
             (_, false) => "no",
         };
-        table.push([named(side), Html::quantity(axis.of(side)), estimate(side, "all", measure), Html::text(front)]);
+        table.push([
+            HtmlPiece::text(&side.label()),
+            HtmlPiece::quantity(axis.of(side)),
+            estimate(side, "all", measure),
+            HtmlPiece::text(front),
+        ]);
     }
     let x = format!("{} of a question", axis.title());
     let titles = PlotTitles { title: format!("{measure} against {}", axis.title()), x, y: measure.to_owned() };
     let label = format!("{measure} against {}, with the Pareto front", axis.title());
     let mut shown = page.plot(&name, &point_plot(&titles, &points), &label, &table);
-    let unknown = sides.len() - points.len();
-    if unknown > 0 {
+    let mut absent: BTreeMap<&str, usize> = BTreeMap::new();
+    for side in sides.iter().filter(|side| axis.of(side).is_none()) {
+        *absent.entry(axis.absence(side)).or_default() += 1;
+    }
+    if !absent.is_empty() {
+        let counted = absent.iter().map(|(words, count)| format!("{} ({count})", words.trim_end_matches(": left out")));
+        let counted: Vec<String> = counted.collect();
         let text =
-            format!("{unknown} of {} configurations have no known cost: not drawn, not on the front.", sides.len());
-        shown = [shown, Html::element("p", &[("class", "note")], &text)].into_iter().collect();
-        shown = Html::element("div", &[], shown);
+            format!("Of {} configurations, not drawn and not on the front: {}.", sides.len(), counted.join(", "));
+        shown = [shown, HtmlPiece::note(&text)].into_iter().collect();
+        shown = HtmlPiece::element("div", &[], shown);
     }
     Some(shown)
 }

@@ -2,10 +2,11 @@
 //!
 //! The figures are those of `hopeval show --against` and `hopeval compare`.
 
-use super::html::Html;
+use super::html::HtmlPiece;
 use super::page::ReportPage;
 use super::page_table::PageTable;
-use super::runs::{RankedGroup, ReportedRun, ReportedSide};
+use super::runs::{RankedGroup, ReportedRun};
+use crate::cli::tables::{SHORT_MARK, p_value_text};
 use anyhow::Result;
 use hopeval_jobs::JobError;
 use hopeval_jobs::report::compare::{Comparison, compare_configurations};
@@ -18,6 +19,8 @@ const MOST_ROWS: usize = 24;
 /// A difference of which the plot has a row.
 struct ShownDifference {
     name: String,
+    /// Whether one of the two ranks fewer passages than the cut-off.
+    is_short: bool,
     n: u64,
     difference: Option<f64>,
     interval: Option<(f64, f64)>,
@@ -28,7 +31,8 @@ struct ShownDifference {
 impl ShownDifference {
     fn within(row: &Comparison) -> Self {
         Self {
-            name: row.configuration.clone(),
+            name: control_named(&row.configuration, row.control.is_some()),
+            is_short: row.ranked.is_some(),
             n: row.n,
             difference: row.difference,
             interval: row.low.zip(row.high),
@@ -37,11 +41,17 @@ impl ShownDifference {
         }
     }
 
+    /// The star of a difference that is not measured to its cut-off.
+    fn mark(&self) -> &'static str {
+        if self.is_short { SHORT_MARK } else { "" }
+    }
+
     /// The difference of a pair of runs in a measure; `None` if it is not compared.
     fn between(pair: &ComparedPair, measure: &str) -> Option<Self> {
         let row = pair.quality.iter().find(|row| row.measure == measure)?;
         Some(Self {
             name: pair.compared.configuration.clone(),
+            is_short: row.ranked.is_some(),
             n: row.n,
             difference: row.difference,
             interval: row.low.zip(row.high),
@@ -49,6 +59,16 @@ impl ShownDifference {
             p_holm: row.p_holm,
         })
     }
+}
+
+/// The name of a configuration, with a mark if it is a control.
+fn control_named(name: &str, is_control: bool) -> String {
+    format!("{name}{}", if is_control { " (control)" } else { "" })
+}
+
+/// A p value; one that four digits would show as 0 is told by its bound.
+fn p_value_cell(p: Option<f64>) -> HtmlPiece {
+    p.map_or_else(HtmlPiece::unknown, |value| HtmlPiece::number(value, &p_value_text(p)))
 }
 
 /// The section's content.
@@ -59,8 +79,8 @@ pub(super) fn difference_section(
     page: &mut ReportPage,
     runs: &[ReportedRun],
     groups: &[RankedGroup<'_>],
-) -> Result<Html> {
-    let mut content = Html::default();
+) -> Result<HtmlPiece> {
+    let mut content = HtmlPiece::default();
     for group in groups {
         for run in runs.iter().filter(|run| run.figures.finished) {
             for measure in group.headline_measures() {
@@ -72,20 +92,18 @@ pub(super) fn difference_section(
     if content.is_empty() {
         return Ok(content);
     }
-    let lead = Html::paragraph(
+    let lead = HtmlPiece::paragraph(
         "Paired by question, with 95 % bootstrap intervals; p from exchanging the two within questions, adjusted by \
-         Holm over the compared configurations. Marked: adjusted p below 0.05. Within a run, the others are compared \
-         with the first configuration that is no control; hopeval show --against takes any.",
+         Holm over the compared configurations, of which controls are a family of their own. Marked: adjusted p below \
+         0.05. Within a run, the others are compared with the first configuration that is no control and ranks as many \
+         passages as the measure needs; hopeval show --against takes any.",
     );
-    Ok([lead, Html::element("div", &[("class", "plots")], content)].into_iter().collect())
+    Ok([lead, HtmlPiece::element("div", &[("class", "plots")], content)].into_iter().collect())
 }
 
-/// All other configurations of a run and a context mode less the first one that is no control and has the measure.
-fn within_run(page: &mut ReportPage, run: &ReportedRun, group: &RankedGroup<'_>, measure: &str) -> Result<Html> {
-    let is_base = |side: &&ReportedSide<'_>| {
-        side.run.open.id() == run.open.id() && !side.is_control() && side.value("all", measure).is_some()
-    };
-    let Some(base) = group.sides.iter().find(is_base) else { return Ok(Html::default()) };
+/// All other configurations of a run and a context mode less [`RankedGroup::base`].
+fn within_run(page: &mut ReportPage, run: &ReportedRun, group: &RankedGroup<'_>, measure: &str) -> Result<HtmlPiece> {
+    let Some(base) = group.base(run, measure) else { return Ok(HtmlPiece::default()) };
     let against = base.configuration.replicated_name();
     let found = compare_configurations(&run.open, against, "all", &|name| name == measure)?;
     let rows: Vec<ShownDifference> =
@@ -97,8 +115,8 @@ fn within_run(page: &mut ReportPage, run: &ReportedRun, group: &RankedGroup<'_>,
 }
 
 /// Configurations of one name in the first run and each other one.
-fn between_runs(page: &mut ReportPage, runs: &[ReportedRun], groups: &[RankedGroup<'_>]) -> Result<Html> {
-    let mut content = Html::default();
+fn between_runs(page: &mut ReportPage, runs: &[ReportedRun], groups: &[RankedGroup<'_>]) -> Result<HtmlPiece> {
+    let mut content = HtmlPiece::default();
     let Some((first, others)) = runs.split_first().filter(|(first, _)| first.figures.finished) else {
         return Ok(content);
     };
@@ -113,7 +131,7 @@ fn between_runs(page: &mut ReportPage, runs: &[ReportedRun], groups: &[RankedGro
             Ok(pairs) => pairs,
             Err(error @ JobError::Unfit { .. }) => {
                 let text = format!("{} and {} are not paired: {error}", letters.0, letters.1);
-                content.push(Html::paragraph(&text));
+                content.push(HtmlPiece::paragraph(&text));
                 continue;
             }
             Err(error) => return Err(error.into()),
@@ -129,25 +147,30 @@ fn between_runs(page: &mut ReportPage, runs: &[ReportedRun], groups: &[RankedGro
 }
 
 /// A forest plot with its table; nothing without rows.
-fn forest(page: &mut ReportPage, name: &str, title: &str, rows: &[ShownDifference]) -> Html {
+fn forest(page: &mut ReportPage, name: &str, title: &str, rows: &[ShownDifference]) -> HtmlPiece {
     let name = format!("difference-{name}");
     let columns = ["configuration", "n", "difference", "low", "high", "p", "p (Holm)"];
     let mut table = PageTable::new(&name, &columns);
     for row in rows {
-        let ends = [row.difference, row.interval.map(|i| i.0), row.interval.map(|i| i.1)];
-        let figures = ends.into_iter().chain([row.p, row.p_holm]).map(Html::share);
-        table.push([Html::text(&row.name), Html::count(row.n)].into_iter().chain(figures));
+        let mut difference = HtmlPiece::share(row.difference);
+        difference.push(HtmlPiece::text(row.mark()));
+        let ends = [row.interval.map(|i| i.0), row.interval.map(|i| i.1)].map(HtmlPiece::share);
+        let p_values = [row.p, row.p_holm].map(p_value_cell);
+        let head = [HtmlPiece::text(&row.name), HtmlPiece::count(row.n), difference];
+        table.push(head.into_iter().chain(ends).chain(p_values));
     }
     let mut drawn: Vec<(&ShownDifference, f64)> = rows.iter().filter_map(|row| Some((row, row.difference?))).collect();
     if drawn.is_empty() {
-        return Html::default();
+        return HtmlPiece::default();
     }
     drawn.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
     drawn.truncate(MOST_ROWS);
     drawn.sort_by(|a, b| b.1.total_cmp(&a.1));
     let shown = drawn.iter().map(|(row, value)| IntervalRow {
         name: row.name.clone(),
-        figures: row.interval.map_or(String::new(), |(low, high)| format!("{value:+.3} [{low:+.3}, {high:+.3}]")),
+        figures: row
+            .interval
+            .map_or(String::new(), |(low, high)| format!("{value:+.3}{} [{low:+.3}, {high:+.3}]", row.mark())),
         value: *value,
         interval: row.interval,
         is_marked: row.p_holm.is_some_and(|p| p < 0.05),

@@ -1,12 +1,12 @@
-//! Pieces of a page. A text enters one by [`Html::text`] alone, which escapes it.
+//! Pieces of a page. A text enters one by [`HtmlPiece::text`] alone, which escapes it.
 
 use hopeval_plots::shown_text;
 
 /// A piece of HTML, in which every tag is the program's own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Html(String);
+pub(super) struct HtmlPiece(String);
 
-impl Html {
+impl HtmlPiece {
     /// A text from anywhere: a dataset, a model, a job. What could be markup is escaped; marks of direction and
     /// controls are shown by name. The result may stand in an attribute, too.
     pub(super) fn text(text: &str) -> Self {
@@ -74,6 +74,11 @@ impl Html {
         Self::element("p", &[], text)
     }
 
+    /// A remark beside figures.
+    pub(super) fn note(text: &str) -> Self {
+        Self::element("p", &[("class", "note")], text)
+    }
+
     pub(super) fn push(&mut self, more: Self) {
         self.0.push_str(&more.0);
     }
@@ -87,20 +92,20 @@ impl Html {
     }
 }
 
-impl From<&str> for Html {
+impl From<&str> for HtmlPiece {
     fn from(text: &str) -> Self {
         Self::text(text)
     }
 }
 
-impl From<&String> for Html {
+impl From<&String> for HtmlPiece {
     fn from(text: &String) -> Self {
         Self::text(text)
     }
 }
 
-impl FromIterator<Html> for Html {
-    fn from_iter<I: IntoIterator<Item = Html>>(pieces: I) -> Self {
+impl FromIterator<HtmlPiece> for HtmlPiece {
+    fn from_iter<I: IntoIterator<Item = HtmlPiece>>(pieces: I) -> Self {
         Self(pieces.into_iter().map(|piece| piece.0).collect())
     }
 }
@@ -126,10 +131,10 @@ mod tests {
     fn texts_cannot_leave_their_place() {
         let nasty = "</script><img src=x onerror='a()'> & \"b\" \u{202E}";
         let shown = "&lt;/script&gt;&lt;img src=x onerror=&#39;a()&#39;&gt; &amp; &quot;b&quot; [U+202E]";
-        assert_eq!(Html::text(nasty).as_str(), shown);
-        let element = Html::element("p", &[("title", "\"><script>")], "<b>");
+        assert_eq!(HtmlPiece::text(nasty).as_str(), shown);
+        let element = HtmlPiece::element("p", &[("title", "\"><script>")], "<b>");
         assert_eq!(element.as_str(), "<p title=\"&quot;&gt;&lt;script&gt;\">&lt;b&gt;</p>");
-        assert_eq!(Html::number(0.1 + 0.2, "0.3").as_str(), "<data value=\"0.30000000000000004\">0.3</data>");
+        assert_eq!(HtmlPiece::number(0.1 + 0.2, "0.3").as_str(), "<data value=\"0.30000000000000004\">0.3</data>");
     }
 
     #[test]

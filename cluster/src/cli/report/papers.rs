@@ -1,6 +1,6 @@
 //! Published figures beside a run's own, where `hopeval reproduce` says that they compare.
 
-use super::html::Html;
+use super::html::HtmlPiece;
 use super::page_table::PageTable;
 use super::runs::ReportedRun;
 use anyhow::Result;
@@ -12,11 +12,11 @@ use std::collections::BTreeSet;
 ///
 /// # Errors
 /// The table of published figures or a file of the dataset cannot be read.
-pub(super) fn paper_section(runs: &[ReportedRun]) -> Result<Html> {
+pub(super) fn paper_section(runs: &[ReportedRun]) -> Result<HtmlPiece> {
     let published = PublishedFigures::own()?;
     let files = PublicFiles::own()?;
     let names: BTreeSet<&str> = published.rows().iter().flat_map(|row| row.jobs.split_whitespace()).collect();
-    let mut content = Html::default();
+    let mut content = HtmlPiece::default();
     for run in runs.iter().filter(|run| run.figures.finished) {
         let is_of = |key: &&&str| key.rsplit('/').next() == Some(run.open.record.job.as_str());
         for key in names.iter().filter(is_of) {
@@ -30,10 +30,10 @@ pub(super) fn paper_section(runs: &[ReportedRun]) -> Result<Html> {
     Ok(content)
 }
 
-fn of_run(run: &ReportedRun, found: &Reproduction) -> Html {
+fn of_run(run: &ReportedRun, found: &Reproduction) -> HtmlPiece {
     let letter = run.letter.map_or(String::new(), |letter| format!("{letter}: "));
     let all = found.figures.len();
-    let mut content = Html::paragraph(&format!(
+    let mut content = HtmlPiece::paragraph(&format!(
         "{letter}{} of the {all} published figures of the job {} compare; hopeval reproduce names every condition that \
          differs or is not known. Differences have the interval of the run's questions; the published figure is taken \
          as exact.",
@@ -49,16 +49,16 @@ fn of_run(run: &ReportedRun, found: &Reproduction) -> Html {
     for figure in found.figures.iter().filter(|figure| figure.is_comparable) {
         let row = &figure.published;
         let system = format!("{} {}", row.system, row.model);
-        let texts = [row.item.as_str(), system.trim_end(), &row.dataset, &row.measure].map(Html::text);
+        let texts = [row.item.as_str(), system.trim_end(), &row.dataset, &row.measure].map(HtmlPiece::text);
         let difference = figure.difference;
         let figures = [
-            Html::number(row.value, &row.value.to_string()),
-            Html::share(figure.value),
-            figure.questions.map_or_else(Html::unknown, Html::count),
-            Html::share(difference.map(|d| d.value)),
-            Html::share(difference.and_then(|d| d.low)),
-            Html::share(difference.and_then(|d| d.high)),
-            Html::text(&row.unit),
+            HtmlPiece::number(row.value, &row.value.to_string()),
+            HtmlPiece::share(figure.value),
+            figure.questions.map_or_else(HtmlPiece::unknown, HtmlPiece::count),
+            HtmlPiece::share(difference.map(|d| d.value)),
+            HtmlPiece::share(difference.and_then(|d| d.low)),
+            HtmlPiece::share(difference.and_then(|d| d.high)),
+            HtmlPiece::text(&row.unit),
         ];
         table.push(texts.into_iter().chain(figures));
     }

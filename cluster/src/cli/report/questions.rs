@@ -1,6 +1,6 @@
 //! Questions that one configuration won and lost against another one, with transcripts.
 
-use super::html::Html;
+use super::html::HtmlPiece;
 use super::runs::{RankedGroup, ReportedSide};
 use anyhow::Result;
 use hopeval_corpus::PassageId;
@@ -35,17 +35,17 @@ struct DuelQuestions<'a> {
 ///
 /// # Errors
 /// Outcomes cannot be read.
-pub(super) fn question_section(groups: &[RankedGroup<'_>]) -> Result<Html> {
+pub(super) fn question_section(groups: &[RankedGroup<'_>]) -> Result<HtmlPiece> {
     let duels: Vec<QuestionDuel<'_>> = groups.iter().filter_map(duel).collect();
     if duels.is_empty() {
-        return Ok(Html::default());
+        return Ok(HtmlPiece::default());
     }
     let each = MOST_QUESTIONS / (2 * duels.len()).max(1);
-    let mut content = Html::paragraph(&format!(
-        "In each context mode, the best configuration beside the first one that is no control: at most {each} \
-         questions that it won and {each} that it lost, those with the largest difference first, then in the \
-         dataset's order. A round of a transcript has its first {MOST_LINES} lines; hopeval show RUN --question ID \
-         has all."
+    let mut content = HtmlPiece::paragraph(&format!(
+        "In each context mode, the best configuration of the first run that has any, beside the one from which the \
+         paired differences are: at most {each} questions that it won and {each} that it lost, those with the largest \
+         difference first, then in the dataset's order. A round of a transcript has its first {MOST_LINES} lines; \
+         hopeval show RUN --question ID has all."
     ));
     for duel in duels {
         let found = duel_questions(duel, each)?;
@@ -54,16 +54,20 @@ pub(super) fn question_section(groups: &[RankedGroup<'_>]) -> Result<Html> {
     Ok(content)
 }
 
-/// The first configuration that is no control and the best other one of its run. Only finished runs have duels.
+/// [`RankedGroup::base`] and the best other configuration of its run. Only finished runs have duels.
 fn duel<'a>(group: &RankedGroup<'a>) -> Option<QuestionDuel<'a>> {
     let measure = group.headline_measures().into_iter().next()?;
-    let known = group.sides.iter().filter(|side| !side.is_control() && side.value("all", &measure).is_some());
-    let known: Vec<&ReportedSide<'a>> =
-        known.filter(|side| side.run.figures.finished && side.run.has_passages).collect();
-    let base = **known.first()?;
-    let others = known
-        .into_iter()
-        .filter(|side| side.run.open.id() == base.run.open.id() && side.configuration.name != base.configuration.name);
+    let is_known = |side: &&ReportedSide<'_>| {
+        let can_be_read = side.run.figures.finished && side.run.has_passages;
+        can_be_read && !side.is_control() && side.value("all", &measure).is_some()
+    };
+    let run = group.sides.iter().find(is_known)?.run;
+    let base = group.base(run, &measure)?;
+    let others = group
+        .sides
+        .iter()
+        .filter(is_known)
+        .filter(|side| side.run.open.id() == run.open.id() && side.configuration.name != base.configuration.name);
     let value = |side: &ReportedSide<'_>| side.value("all", &measure).unwrap_or(f64::NEG_INFINITY);
     let other = others.copied().reduce(|best, next| if value(&next) > value(&best) { next } else { best })?;
     Some(QuestionDuel { base, other, measure })
@@ -82,16 +86,16 @@ fn duel_questions(duel: QuestionDuel<'_>, limit: usize) -> Result<DuelQuestions<
     Ok(DuelQuestions { duel, lists })
 }
 
-fn found_html(found: &DuelQuestions<'_>) -> Result<Html> {
+fn found_html(found: &DuelQuestions<'_>) -> Result<HtmlPiece> {
     let run = &found.duel.base.run.open;
     let (told, note) = told_transcripts(run, found)?;
-    let mut content = Html::default();
+    let mut content = HtmlPiece::default();
     if let Some(note) = note {
-        content.push(Html::element("p", &[("class", "note")], &note));
+        content.push(HtmlPiece::note(&note));
     }
     for (heading, all, listed) in &found.lists {
         let heading = format!("{heading} in {}: {} of {all} questions", found.duel.measure, listed.len());
-        content.push(Html::element("h3", &[], &heading));
+        content.push(HtmlPiece::element("h3", &[], &heading));
         for question in listed {
             content.push(question_html(question, &told));
         }
@@ -158,18 +162,18 @@ fn shortened(text: &str) -> String {
     text.split("\n\n").map(part).collect::<Vec<_>>().join("\n\n")
 }
 
-fn question_html(question: &ListedQuestion, told: &TranscriptTexts) -> Html {
+fn question_html(question: &ListedQuestion, told: &TranscriptTexts) -> HtmlPiece {
     let kind = question.kind.as_deref().map_or(String::new(), |kind| format!(" ({kind})"));
-    let mut content = Html::element("summary", &[], &format!("{}{kind}: {}", question.question, question.text));
-    content.push(Html::paragraph(&format!("gold answer: {}", joined(&question.answers))));
-    content.push(Html::paragraph(&format!("gold passages: {}", joined(&question.gold))));
+    let mut content = HtmlPiece::element("summary", &[], &format!("{}{kind}: {}", question.question, question.text));
+    content.push(HtmlPiece::paragraph(&format!("gold answer: {}", joined(&question.answers))));
+    content.push(HtmlPiece::paragraph(&format!("gold passages: {}", joined(&question.gold))));
     for side in &question.sides {
-        content.push(Html::paragraph(&side_text(side)));
+        content.push(HtmlPiece::paragraph(&side_text(side)));
         if let Some(text) = told.get(&(question.question.clone(), side.configuration.clone())) {
-            content.push(Html::element("pre", &[("tabindex", "0")], text));
+            content.push(HtmlPiece::element("pre", &[("tabindex", "0")], text));
         }
     }
-    Html::element("details", &[], content)
+    HtmlPiece::element("details", &[], content)
 }
 
 fn side_text(side: &QuestionSide) -> String {

@@ -154,17 +154,29 @@ impl ReportedRun {
         tables.filter_map(|table| Some(table.get("device")?.as_str()?.to_owned())).collect()
     }
 
-    /// Where its tables are.
+    /// The folder of its tables.
     pub(super) fn folder(&self) -> String {
         self.open.places.store.full_name(&layout::run_folder(self.open.id()))
     }
 }
 
 impl<'a> ReportedSide<'a> {
-    /// Its name, with the letter of its run.
+    /// Its name, with the letter of its run and a mark if it is a control.
     pub(super) fn label(&self) -> String {
         let name = &self.configuration.name;
-        self.run.letter.map_or_else(|| name.clone(), |letter| format!("{letter}:{name}"))
+        let control = if self.is_control() { " (control)" } else { "" };
+        self.run.letter.map_or_else(|| format!("{name}{control}"), |letter| format!("{letter}:{name}{control}"))
+    }
+
+    /// The label beside a figure of a measure, with the star of a figure that is not measured to its cut-off.
+    pub(super) fn label_of(&self, measure: &str) -> String {
+        let star = if self.is_short(measure) { "*" } else { "" };
+        format!("{}{star}", self.label())
+    }
+
+    /// Whether it ranks fewer passages than the cut-off of a measure.
+    pub(super) fn is_short(&self, measure: &str) -> bool {
+        self.row("all", measure).is_some_and(|row| row.value.is_some() && row.ranked.is_some())
     }
 
     pub(super) fn is_control(&self) -> bool {
@@ -217,6 +229,17 @@ impl<'a> RankedGroup<'a> {
             }
         }
         names
+    }
+
+    /// The configuration of a run with which the others are compared: the first one that is no control and is measured
+    /// to the cut-off of the measure, or else the first one that is no control and has a value.
+    pub(super) fn base(&self, run: &ReportedRun, measure: &str) -> Option<ReportedSide<'a>> {
+        let is_known = |side: &&ReportedSide<'_>| {
+            side.run.open.id() == run.open.id() && !side.is_control() && side.value("all", measure).is_some()
+        };
+        let mut known = self.sides.iter().filter(is_known).copied();
+        let first = known.clone().next()?;
+        Some(known.find(|side| !side.is_short(measure)).unwrap_or(first))
     }
 
     /// The configurations of a plot, in the job's order: those with a value, at most [`MOST_SERIES`], the best ones.

@@ -1,24 +1,24 @@
-//! What was evaluated and how: jobs, digests, context modes, coverage.
+//! The evaluated runs and their settings: jobs, digests, context modes, coverage.
 
-use super::html::Html;
+use super::html::HtmlPiece;
 use super::page_table::PageTable;
 use super::runs::ReportedRun;
 use crate::cli::tables::measures::run_heading;
 
 /// The section's content.
-pub(super) fn setup_section(runs: &[ReportedRun]) -> Html {
+pub(super) fn setup_section(runs: &[ReportedRun]) -> HtmlPiece {
     runs.iter().map(of_run).collect()
 }
 
-fn of_run(run: &ReportedRun) -> Html {
+fn of_run(run: &ReportedRun) -> HtmlPiece {
     let (open, resolved) = (&run.open, &run.open.resolved);
     let title = match run.letter {
         Some(letter) => format!("{letter}: run {}", open.id()),
         None => format!("run {}", open.id()),
     };
-    let mut content = Html::element("h3", &[], &title);
+    let mut content = HtmlPiece::element("h3", &[], &title);
     for line in run_heading(open, &run.figures, "all").lines().filter(|line| !line.is_empty()) {
-        content.push(Html::paragraph(line));
+        content.push(HtmlPiece::paragraph(line));
     }
     let devices: Vec<String> = run.devices().into_iter().collect();
     let price = resolved.job.run.price_per_device_hour.map_or("unknown".to_owned(), |price| price.to_string());
@@ -33,37 +33,39 @@ fn of_run(run: &ReportedRun) -> Html {
         ("outcomes", format!("{} of {}", run.figures.outcomes, run.figures.expected)),
         ("tables", run.folder()),
     ];
-    let pairs = facts.iter().flat_map(|(name, fact)| [Html::element("dt", &[], *name), Html::element("dd", &[], fact)]);
-    content.push(Html::element("dl", &[], pairs.collect::<Html>()));
-    let behind = [Html::element("summary", &[], "Configurations"), configurations(run)];
-    content.push(Html::element("details", &[], behind.into_iter().collect::<Html>()));
-    let services = [Html::element("summary", &[], "Fingerprints of services"), fingerprints(run)];
-    content.push(Html::element("details", &[], services.into_iter().collect::<Html>()));
+    let pairs = facts
+        .iter()
+        .flat_map(|(name, fact)| [HtmlPiece::element("dt", &[], *name), HtmlPiece::element("dd", &[], fact)]);
+    content.push(HtmlPiece::element("dl", &[], pairs.collect::<HtmlPiece>()));
+    let behind = [HtmlPiece::element("summary", &[], "Configurations"), configurations(run)];
+    content.push(HtmlPiece::element("details", &[], behind.into_iter().collect::<HtmlPiece>()));
+    let services = [HtmlPiece::element("summary", &[], "Fingerprints of services"), fingerprints(run)];
+    content.push(HtmlPiece::element("details", &[], services.into_iter().collect::<HtmlPiece>()));
     content
 }
 
-fn configurations(run: &ReportedRun) -> Html {
+fn configurations(run: &ReportedRun) -> HtmlPiece {
     let letter = run.letter.map_or(String::new(), |letter| format!("-{letter}"));
     let columns = ["configuration", "method", "version", "context mode", "control", "parameters"];
     let mut table = PageTable::new(&format!("configurations{letter}"), &columns);
     for (configuration, method) in run.open.resolved.configurations.iter().zip(&run.open.methods) {
         table.push([
-            Html::text(&configuration.name),
-            Html::text(&configuration.kind),
-            Html::count(method.version().into()),
-            Html::text(method.context_mode().name()),
-            configuration.control.as_deref().map_or_else(Html::unknown, Html::text),
-            Html::text(&configuration.parameters.to_string()),
+            HtmlPiece::text(&configuration.name),
+            HtmlPiece::text(&configuration.kind),
+            HtmlPiece::count(method.version().into()),
+            HtmlPiece::text(method.context_mode().name()),
+            configuration.control.as_deref().map_or_else(HtmlPiece::unknown, HtmlPiece::text),
+            HtmlPiece::text(&configuration.parameters.to_string()),
         ]);
     }
     table.to_html()
 }
 
-fn fingerprints(run: &ReportedRun) -> Html {
+fn fingerprints(run: &ReportedRun) -> HtmlPiece {
     let letter = run.letter.map_or(String::new(), |letter| format!("-{letter}"));
     let mut table = PageTable::new(&format!("services{letter}"), &["service", "fingerprint"]);
     for (name, fingerprint) in &run.open.resolved.services {
-        table.push([Html::text(name), Html::text(fingerprint)]);
+        table.push([HtmlPiece::text(name), HtmlPiece::text(fingerprint)]);
     }
     table.to_html()
 }

@@ -1,15 +1,15 @@
 //! Calls and tokens of a question by step of the method.
 
-use super::html::Html;
+use super::html::HtmlPiece;
 use super::page::ReportPage;
 use super::page_table::PageTable;
 use super::runs::{RankedGroup, ReportedSide};
 use hopeval_jobs::report::accounting::MeanCalls;
-use hopeval_plots::{Bar, BarGroup, PlotTitles, bar_plot};
+use hopeval_plots::{BarGroup, PlotTitles, PlottedBar, bar_plot};
 
 /// The section's content.
-pub(super) fn step_section(page: &mut ReportPage, groups: &[RankedGroup<'_>]) -> Html {
-    let mut content = Html::default();
+pub(super) fn step_section(page: &mut ReportPage, groups: &[RankedGroup<'_>]) -> HtmlPiece {
+    let mut content = HtmlPiece::default();
     for group in groups.iter().filter(|group| group.sides.iter().any(|side| side.costs().is_some())) {
         let Some(measure) = group.headline_measures().into_iter().next() else { continue };
         let table = step_table(group);
@@ -19,16 +19,23 @@ pub(super) fn step_section(page: &mut ReportPage, groups: &[RankedGroup<'_>]) ->
         let sides = group.best_sides(&measure);
         let calls = step_plot(page, group, &sides, "calls", |calls| calls.calls);
         let tokens = step_plot(page, group, &sides, "tokens", tokens_of);
-        content.push(Html::element("h3", &[], &group.title));
-        content.push(Html::element("p", &[("class", "note")], &group.choice_note(&measure)));
-        content.push(Html::element("div", &[("class", "plots")], [calls, tokens].into_iter().collect::<Html>()));
-        let behind = [Html::element("summary", &[], "The figures of these plots"), table.to_html()];
-        content.push(Html::element("details", &[], behind.into_iter().collect::<Html>()));
+        content.push(HtmlPiece::element("h3", &[], &group.title));
+        let note = group.choice_note(&measure);
+        if !note.is_empty() {
+            content.push(HtmlPiece::note(&note));
+        }
+        content.push(HtmlPiece::element(
+            "div",
+            &[("class", "plots")],
+            [calls, tokens].into_iter().collect::<HtmlPiece>(),
+        ));
+        let behind = [HtmlPiece::element("summary", &[], "The figures of these plots"), table.to_html()];
+        content.push(HtmlPiece::element("details", &[], behind.into_iter().collect::<HtmlPiece>()));
     }
     if content.is_empty() {
         return content;
     }
-    let lead = Html::paragraph("Means over a configuration's questions, as if nothing were shared.");
+    let lead = HtmlPiece::paragraph("Means over a configuration's questions, as if nothing were shared.");
     [lead, content].into_iter().collect()
 }
 
@@ -58,11 +65,11 @@ fn step_table(group: &RankedGroup<'_>) -> PageTable {
     let mut table = PageTable::new(&format!("steps-{}", group.name), &columns);
     for side in &group.sides {
         for calls in side.costs().into_iter().flat_map(|costs| &costs.calls) {
-            let texts = [calls.step.as_deref().unwrap_or_default(), &calls.service, &calls.kind].map(Html::text);
+            let texts = [calls.step.as_deref().unwrap_or_default(), &calls.service, &calls.kind].map(HtmlPiece::text);
             let counts = [calls.calls, calls.prompt_tokens, calls.completion_tokens, calls.scored_tokens].map(Some);
             let costs = [calls.device_s, calls.energy_j, calls.money];
-            let figures = counts.into_iter().chain(costs).map(Html::quantity);
-            table.push([Html::text(&side.label())].into_iter().chain(texts).chain(figures));
+            let figures = counts.into_iter().chain(costs).map(HtmlPiece::quantity);
+            table.push([HtmlPiece::text(&side.label())].into_iter().chain(texts).chain(figures));
         }
     }
     table
@@ -74,7 +81,7 @@ fn step_plot(
     sides: &[ReportedSide<'_>],
     unit: &str,
     amount: fn(&MeanCalls) -> f64,
-) -> Html {
+) -> HtmlPiece {
     let calls = |side: &ReportedSide<'_>| side.costs().map_or(&[][..], |costs| &costs.calls).to_vec();
     let mut steps: Vec<String> = Vec::new();
     for call in sides.iter().flat_map(calls).filter(|call| amount(call) > 0.0) {
@@ -84,13 +91,13 @@ fn step_plot(
         }
     }
     if steps.is_empty() {
-        return Html::default();
+        return HtmlPiece::default();
     }
     let bars = sides.iter().map(|side| {
         let calls = calls(side);
         let of_step = |step: &String| {
             let found = calls.iter().filter(|call| step_name(call) == *step && amount(call) > 0.0);
-            found.map(amount).reduce(|sum, next| sum + next).map(|value| Bar { value, interval: None })
+            found.map(amount).reduce(|sum, next| sum + next).map(|value| PlottedBar { value, interval: None })
         };
         BarGroup { name: side.label(), bars: steps.iter().map(of_step).collect() }
     });

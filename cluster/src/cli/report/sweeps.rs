@@ -1,15 +1,19 @@
 //! Sweeps: heat maps over two parameters, and slices through the best point along one.
 
-use super::html::Html;
+use super::html::HtmlPiece;
 use super::page::ReportPage;
 use super::page_table::PageTable;
-use super::quality::{estimate, named};
+use super::quality::estimate;
 use super::runs::{RankedGroup, ReportedSide};
-use hopeval_plots::{Curve, CurvePoint, HeatMap, PlotTitles, curve_plot, heat_map};
+use crate::cli::tables::SHORT_MARK;
+use hopeval_plots::{CurvePoint, HeatCell, HeatMap, NamedCurve, PlotTitles, curve_plot, heat_map};
 use std::collections::BTreeMap;
 
 /// The most heat maps of one measure of a sweep.
 const MOST_MAPS: usize = 6;
+
+/// The most names of equal points.
+const MOST_NAMES: usize = 4;
 
 /// The points of a method's sweep.
 struct MethodSweep<'a> {
@@ -27,23 +31,28 @@ struct SweepPoint<'a> {
 }
 
 /// The section's content.
-pub(super) fn sweep_section(page: &mut ReportPage, groups: &[RankedGroup<'_>]) -> Html {
-    let mut content = Html::default();
+pub(super) fn sweep_section(page: &mut ReportPage, groups: &[RankedGroup<'_>]) -> HtmlPiece {
+    let mut content = HtmlPiece::default();
     for group in groups {
         for sweep in method_sweeps(group) {
             for measure in group.headline_measures() {
-                let Some(best) = sweep.best_point(&measure) else { continue };
+                let best_points = sweep.best_points(&measure);
+                let Some(best) = best_points.first() else { continue };
                 let title = format!("{}: {measure}, {}", sweep.name, group.title);
-                content.push(Html::element("h3", &[], &title));
-                content.push(Html::paragraph(&format!(
-                    "The best of {} points is {}.",
-                    sweep.points.len(),
-                    best.side.label()
-                )));
+                content.push(HtmlPiece::element("h3", &[], &title));
+                content.push(HtmlPiece::paragraph(&sweep.best_text(&best_points)));
+                let short = sweep.points.iter().filter(|point| point.side.is_short(&measure)).count();
+                if short > 0 {
+                    let points = sweep.points.len();
+                    content.push(HtmlPiece::note(&format!(
+                        "{short} of {points} points rank fewer passages than the cut-off of {measure} (*)."
+                    )));
+                }
                 let name = format!("{}-{measure}-{}", sweep.name, group.name);
-                let mut plots = sweep.maps(page, &name, &measure, best);
+                let (mut plots, left_out) = sweep.maps(page, &name, &measure, best);
+                left_out.iter().for_each(|text| content.push(HtmlPiece::note(text)));
                 plots.push(sweep.slices(page, &name, &measure, best));
-                content.push(Html::element("div", &[("class", "plots")], plots));
+                content.push(HtmlPiece::element("div", &[("class", "plots")], plots));
                 content.push(sweep.details(&name, &measure));
             }
         }
@@ -74,10 +83,42 @@ fn method_sweeps<'a>(group: &RankedGroup<'a>) -> Vec<MethodSweep<'a>> {
     sweeps.into_values().filter(|sweep| sweep.points.len() > 1).collect()
 }
 
+/// The figure of a cell in the table behind a heat map.
+fn heat_figure(cell: Option<HeatCell>) -> HtmlPiece {
+    let mut figure = HtmlPiece::share(cell.map(|cell| cell.value));
+    if cell.is_some_and(|cell| cell.is_starred) {
+        figure.push(HtmlPiece::text(SHORT_MARK));
+    }
+    figure
+}
+
 impl<'a> MethodSweep<'a> {
-    fn best_point(&self, measure: &str) -> Option<&SweepPoint<'a>> {
-        let known = self.points.iter().filter_map(|point| Some((point, point.side.value("all", measure)?)));
-        known.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(point, _)| point)
+    /// The points with the highest value, those measured to the cut-off of the measure first, then in the job's order.
+    fn best_points(&self, measure: &str) -> Vec<&SweepPoint<'a>> {
+        let value = |point: &&SweepPoint<'_>| point.side.value("all", measure);
+        let Some(highest) = self.points.iter().filter_map(|point| value(&point)).reduce(f64::max) else {
+            return Vec::new();
+        };
+        let mut best: Vec<&SweepPoint<'a>> = self.points.iter().filter(|point| value(point) == Some(highest)).collect();
+        best.sort_by_key(|point| point.side.is_short(measure));
+        best
+    }
+
+    /// A sentence about the best points.
+    fn best_text(&self, best: &[&SweepPoint<'a>]) -> String {
+        let (all, names) = (self.points.len(), best.iter().map(|point| point.side.label()));
+        let names: Vec<String> = names.take(MOST_NAMES).collect();
+        match best.len() {
+            1 => format!("The best of {all} points is {}.", names.join("")),
+            count => {
+                let more = if count > MOST_NAMES { format!(" and {} more", count - MOST_NAMES) } else { String::new() };
+                format!(
+                    "The best of {all} points are {count} with the same value: {}{more}. Maps and slices go through \
+                     the first one.",
+                    names.join(", ")
+                )
+            }
+        }
     }
 
     fn side_at(&self, labels: &[String]) -> Option<&ReportedSide<'a>> {
@@ -85,23 +126,33 @@ impl<'a> MethodSweep<'a> {
     }
 
     /// Heat maps over the two parameters with the most values: one for each combination of the others, at most
-    /// [`MOST_MAPS`], else the one with the best point.
-    fn maps(&self, page: &mut ReportPage, name: &str, measure: &str, best: &SweepPoint<'a>) -> Html {
+    /// [`MOST_MAPS`], else the one with the best point; and a remark if maps are left out.
+    fn maps(
+        &self,
+        page: &mut ReportPage,
+        name: &str,
+        measure: &str,
+        best: &SweepPoint<'a>,
+    ) -> (HtmlPiece, Option<String>) {
         let mut order: Vec<usize> = (0..self.parameters.len()).filter(|&at| self.parameters[at].1.len() > 1).collect();
         order.sort_by_key(|&at| std::cmp::Reverse(self.parameters[at].1.len()));
-        let [across, down, ..] = order[..] else { return Html::default() };
+        let [across, down, ..] = order[..] else { return (HtmlPiece::default(), None) };
         let mut bases: BTreeMap<String, &Vec<String>> = BTreeMap::new();
         for point in &self.points {
             bases.entry(self.fixed(&point.labels, &[across, down])).or_insert(&point.labels);
         }
-        if bases.len() > MOST_MAPS {
+        let all = bases.len();
+        let left_out = (all > MOST_MAPS).then(|| {
+            format!("The heat map is 1 of {all}, that of the best point; the table of all points has the others.")
+        });
+        if left_out.is_some() {
             bases = BTreeMap::from([(self.fixed(&best.labels, &[across, down]), &best.labels)]);
         }
         let maps = bases.iter().enumerate().map(|(number, (fixed, base))| {
             let name = format!("map-{number}-{name}");
             self.map(page, &name, measure, (across, down), base, fixed)
         });
-        maps.collect()
+        (maps.collect(), left_out)
     }
 
     /// A heat map over two parameters, through the point with the labels `base`.
@@ -113,7 +164,7 @@ impl<'a> MethodSweep<'a> {
         (across, down): (usize, usize),
         base: &[String],
         fixed: &str,
-    ) -> Html {
+    ) -> HtmlPiece {
         let [(x, columns), (y, rows)] = [&self.parameters[across], &self.parameters[down]];
         let mut table = PageTable::new(name, &[y]);
         table.columns.extend(columns.iter().map(|column| format!("{x}={column}")));
@@ -122,10 +173,11 @@ impl<'a> MethodSweep<'a> {
             let value = |column: &String| {
                 let mut labels = base.to_vec();
                 (labels[down], labels[across]) = (row.clone(), column.clone());
-                self.side_at(&labels)?.value("all", measure)
+                let side = self.side_at(&labels)?;
+                Some(HeatCell { value: side.value("all", measure)?, is_starred: side.is_short(measure) })
             };
-            let values: Vec<Option<f64>> = columns.iter().map(value).collect();
-            table.push([Html::text(row)].into_iter().chain(values.iter().map(|&value| Html::share(value))));
+            let values: Vec<Option<HeatCell>> = columns.iter().map(value).collect();
+            table.push([HtmlPiece::text(row)].into_iter().chain(values.iter().map(|cell| heat_figure(*cell))));
             cells.push(values);
         }
         let title = format!("{measure}{fixed}");
@@ -142,8 +194,8 @@ impl<'a> MethodSweep<'a> {
     }
 
     /// A curve along each parameter of numbers, through the best point.
-    fn slices(&self, page: &mut ReportPage, name: &str, measure: &str, best: &SweepPoint<'a>) -> Html {
-        let mut slices = Html::default();
+    fn slices(&self, page: &mut ReportPage, name: &str, measure: &str, best: &SweepPoint<'a>) -> HtmlPiece {
+        let mut slices = HtmlPiece::default();
         for (at, (parameter, labels)) in self.parameters.iter().enumerate() {
             let numbers: Option<Vec<f64>> = labels.iter().map(|label| label.parse().ok()).collect();
             let Some(numbers) = numbers.filter(|numbers| numbers.len() > 1) else { continue };
@@ -154,29 +206,31 @@ impl<'a> MethodSweep<'a> {
                 let mut labels = best.labels.clone();
                 labels[at].clone_from(label);
                 let Some(side) = self.side_at(&labels) else { continue };
-                table.push([Html::text(label), estimate(side, "all", measure)]);
+                table.push([HtmlPiece::text(label), estimate(side, "all", measure)]);
                 let Some(row) = side.row("all", measure) else { continue };
                 points.extend(row.value.map(|y| CurvePoint { x, y, interval: row.low.zip(row.high) }));
             }
             points.sort_by(|a, b| a.x.total_cmp(&b.x));
             let title = format!("{measure} along {parameter}{}", self.fixed(&best.labels, &[at]));
             let titles = PlotTitles { title, x: parameter.clone(), y: measure.to_owned() };
-            let curves = [Curve { name: self.name.clone(), points }];
+            let curves = [NamedCurve { name: self.name.clone(), points }];
             slices.push(page.plot(&file, &curve_plot(&titles, &curves), &titles.title, &table));
         }
         slices
     }
 
     /// The table of all points.
-    fn details(&self, name: &str, measure: &str) -> Html {
+    fn details(&self, name: &str, measure: &str) -> HtmlPiece {
         let mut table = PageTable::new(&format!("sweep-{name}"), &["configuration"]);
         let parameters = self.parameters.iter().map(|(parameter, _)| parameter.clone());
         table.columns.extend(parameters.chain([measure.to_owned()]));
         for SweepPoint { labels, side } in &self.points {
-            let cells = labels.iter().map(|label| Html::text(label));
-            table.push([named(side)].into_iter().chain(cells).chain([estimate(side, "all", measure)]));
+            let cells = labels.iter().map(|label| HtmlPiece::text(label));
+            table.push(
+                [HtmlPiece::text(&side.label())].into_iter().chain(cells).chain([estimate(side, "all", measure)]),
+            );
         }
-        let behind = [Html::element("summary", &[], "All points"), table.to_html()];
-        Html::element("details", &[], behind.into_iter().collect::<Html>())
+        let behind = [HtmlPiece::element("summary", &[], "All points"), table.to_html()];
+        HtmlPiece::element("details", &[], behind.into_iter().collect::<HtmlPiece>())
     }
 }
