@@ -177,14 +177,15 @@ fn outcomes(dir: &Path, store: &str, document: &Value) -> Vec<FinalOutcomeRow> {
 fn two_devices_answer_as_the_cpu_does_and_tell_their_joules() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path();
-    let (cpu, cuda) = (job(at, "cpu", "cpu", ""), job(at, "cuda", "cuda-f32", ""));
-    let expected = document(&mut hopeval(at, &run_arguments(&cpu, "cpu-store", "2")));
-    let (out, report) = told(at, &run_arguments(&cuda, "cuda-store", "2"), &[]);
+    let (cheap, dear) = ("price_per_device_hour = 0.5", "price_per_device_hour = 4.0");
+    let (cpu, cuda) = (job(at, "cpu", "cpu", cheap), job(at, "cuda", "cuda-f32", dear));
+    let of_cpu = document(&mut hopeval(at, &run_arguments(&cpu, "store", "2")));
+    let (out, report) = told(at, &run_arguments(&cuda, "store", "2"), &[]);
     let found: Value = serde_json::from_str(&out).unwrap();
     assert!(work(&report, 0) > 50 && work(&report, 1) > 50, "each worker has a device of its own: {report}");
     assert_all_is_given_back(&report);
 
-    let (expected, rows) = (outcomes(at, "cpu-store", &expected), outcomes(at, "cuda-store", &found));
+    let (expected, rows) = (outcomes(at, "store", &of_cpu), outcomes(at, "store", &found));
     assert_eq!((expected.len(), rows.len()), (8, 8));
     let mut scores = 0;
     for (a, b) in expected.iter().zip(&rows) {
@@ -203,7 +204,7 @@ fn two_devices_answer_as_the_cpu_does_and_tell_their_joules() {
     assert!(scores > 8 && rows.iter().all(|row| row.status == "ok"), "{scores} scores");
 
     let costs =
-        document(&mut hopeval(at, &["costs", run_of(&found), "--store", "cuda-store", "--cache", "cache", "--json"]));
+        document(&mut hopeval(at, &["costs", run_of(&found), "--store", "store", "--cache", "cache", "--json"]));
     for account in costs["configurations"].as_array().unwrap() {
         assert!(account["attributed"]["energy_j"].as_f64().unwrap() > 0.0, "{account}");
     }
@@ -212,6 +213,37 @@ fn two_devices_answer_as_the_cpu_does_and_tell_their_joules() {
     let joules: f64 = rows.filter_map(|row| row["energy_j"].as_f64()).sum();
     let done = (work(&report, 0) + work(&report, 1)) as f64 / 1e3;
     assert!(joules > 0.5 * done && joules <= done + 1e-9, "{joules} of {done}");
+    assert_compared_by_money(at, run_of(&of_cpu), run_of(&found));
+}
+
+/// Checks that a question's cost on the two devices is compared by money, and by nothing without a price.
+fn assert_compared_by_money(dir: &Path, of_cpu: &str, of_cuda: &str) {
+    let compared = |against: &str| {
+        let sides = [format!("{against}:promptrank"), format!("{of_cuda}:promptrank")];
+        let arguments = ["compare", &sides[0], &sides[1], "--store", "store", "--cache", "cache", "--json"];
+        let found = document(&mut hopeval(dir, &arguments));
+        let costs = found["pairs"][0]["costs"].as_array().unwrap().clone();
+        move |name: &str| costs.iter().find(|cost| cost["cost"] == name).unwrap().clone()
+    };
+    let cost = compared(of_cpu);
+    let [low, ratio, high] = ["low", "ratio", "high"].map(|key| cost("money")[key].as_f64().unwrap());
+    assert!(0.0 < low && low <= ratio && ratio <= high, "{}", cost("money"));
+    let [cheap, dear] = ["against", "compared"].map(|side| cost("money")[side].as_f64().unwrap());
+    let [seconds, of_device] = ["against", "compared"].map(|side| cost("device_seconds")[side].as_f64().unwrap());
+    assert!((cheap / (seconds * 0.5 / 3600.0) - 1.0).abs() < 1e-9, "{cheap} for {seconds} s");
+    assert!((dear / (of_device * 4.0 / 3600.0) - 1.0).abs() < 1e-9, "{dear} for {of_device} s");
+    let refused = cost("device_seconds")["refused"].as_str().unwrap().to_owned();
+    assert!(refused.contains("on different devices"), "{refused}");
+
+    // The journal answers this run, which has no price: it measured no seconds, and has the work of the other one.
+    let tokens = cost("prompt_tokens")["against"].clone();
+    let unpriced = job(dir, "unpriced", "cpu", "");
+    let unpriced = document(&mut hopeval(dir, &run_arguments(&unpriced, "store", "2")));
+    let cost = compared(run_of(&unpriced));
+    for name in ["money", "device_seconds"] {
+        assert!(cost(name)["ratio"].is_null() && cost(name)["against"].is_null(), "{}", cost(name));
+    }
+    assert_eq!(cost("prompt_tokens")["against"], tokens, "attributed as without hits");
 }
 
 #[test]
