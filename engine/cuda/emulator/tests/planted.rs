@@ -18,6 +18,9 @@ use hopeval_device::{
 };
 use std::error::Error;
 use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 /// Barriers of threads, and waits for their own copies.
 const BARRIERS: [&str; 3] = ["__syncthreads();", "__syncwarp();", "copy_wait<0>();"];
@@ -153,26 +156,38 @@ fn every_barrier_counts(test: &str, name: &str, family: &str) {
     }
     let expected = outcome(&sources, family, ThreadOrder::Ascending).unwrap_or_else(|e| panic!("{e}"));
     find(&sources, family, &expected);
-    let mut missed = Vec::new();
-    for (which, (at, barrier)) in barriers.into_iter().enumerate() {
-        let fault = format!("{name}:{} without {barrier} in {family}.cu", text[..at].matches('\n').count() + 1);
-        let mut again = Command::new(std::env::current_exe().expect("this test"));
-        again.args(["--exact", test, "--nocapture"]).env("PLANTED", which.to_string()).env("EXPECTED", &expected);
-        let ran = again.env("RUST_BACKTRACE", "0").output().expect("this test again");
-        let report = String::from_utf8_lossy(&ran.stderr);
-        let how = report.lines().find(|line| line.contains("cending: ")).map(String::from);
-        // There is no exit code: a signal ended it.
-        let how = how.or_else(|| ran.status.code().is_none().then(|| ran.status.to_string()));
-        assert!(how.is_some() != ran.status.success(), "{fault}: {}\n{report}", ran.status);
-        match how {
-            Some(how) => eprintln!("{fault}: {how}"),
-            None if UNSEEN.iter().any(|unseen| text[at..].starts_with(unseen)) => {
-                eprintln!("{fault}: cannot be seen here")
+    // A mutant at a time for each core: one test alone would keep the other core waiting.
+    let next = AtomicUsize::new(0);
+    let missed = Mutex::new(Vec::new());
+    let search = || {
+        while let Some((which, (at, barrier))) = barriers.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed)) {
+            let fault = format!("{name}:{} without {barrier} in {family}.cu", text[..*at].matches('\n').count() + 1);
+            match found_by(test, which, &expected, &fault) {
+                Some(how) => eprintln!("{fault}: {how}"),
+                None if UNSEEN.iter().any(|unseen| text[*at..].starts_with(unseen)) => {
+                    eprintln!("{fault}: cannot be seen here");
+                }
+                None => missed.lock().expect("no search panicked").push(fault),
             }
-            None => missed.push(fault),
         }
-    }
+    };
+    let searches = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| (0..searches).for_each(|_| _ = scope.spawn(search)));
+    let missed = missed.into_inner().expect("no search panicked");
     assert!(missed.is_empty(), "not found: {missed:#?}");
+}
+
+/// The symptom by which this test, in another process, found a mutant; `None` without any.
+fn found_by(test: &str, which: usize, expected: &str, fault: &str) -> Option<String> {
+    let mut again = Command::new(std::env::current_exe().expect("this test"));
+    again.args(["--exact", test, "--nocapture"]).env("PLANTED", which.to_string()).env("EXPECTED", expected);
+    let ran = again.env("RUST_BACKTRACE", "0").output().expect("this test again");
+    let report = String::from_utf8_lossy(&ran.stderr);
+    let how = report.lines().find(|line| line.contains("cending: ")).map(String::from);
+    // There is no exit code: a signal ended it.
+    let how = how.or_else(|| ran.status.code().is_none().then(|| ran.status.to_string()));
+    assert!(how.is_some() != ran.status.success(), "{fault}: {}\n{report}", ran.status);
+    how
 }
 
 #[test]
