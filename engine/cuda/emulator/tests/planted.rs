@@ -13,8 +13,8 @@ use hopeval_cuda::Cuda;
 use hopeval_cuda_emulator::{Emulator, EmulatorOptions, KernelSources, ThreadOrder, sanitizer};
 use hopeval_device::conformance::{Arithmetic, Operation, check};
 use hopeval_device::{
-    Attention, AttentionBias, AttentionMask, Device, DeviceError, DisentangledBias, DistanceBuckets, HostTensor,
-    Packing, TensorColumns, WeightLayout,
+    Attention, AttentionBias, AttentionMask, Device, DeviceError, DisentangledBias, DistanceBuckets, Epilogue,
+    HostTensor, Packing, TensorColumns, WeightLayout,
 };
 use std::error::Error;
 use std::process::Command;
@@ -46,10 +46,22 @@ fn exercise(family: &str) -> Exercise {
     match family {
         "norm" => |device| conforms(Operation::Norm)(device),
         "log_probs" => |device| conforms(Operation::LogProbs)(device),
-        "product" => |device| conforms(Operation::Linear)(device),
+        "product" => |device| product(device).map_err(|failure| chain(&failure)),
         "attention" => |device| attention(device).map_err(|failure| chain(&failure)),
         other => panic!("{other}.cu has a barrier, and no exercise here that would miss it"),
     }
+}
+
+/// Products over several tiles in each direction, none of them full, and one of a single number.
+fn product(device: &Cuda<Emulator>) -> Result<(), DeviceError> {
+    for (rows, inner, outputs) in [(1, 1, 1), (3, 33, 17), (40, 70, 50)] {
+        let numbers = |count: usize, step: f32| (0..count).map(|i| (i as f32 * step).sin()).collect::<Vec<_>>();
+        let x = device.upload(rows, inner, &numbers(rows * inner, 0.7))?;
+        let weight = HostTensor::from_f32("weight", &[outputs, inner], &numbers(outputs * inner, 0.3));
+        let weight = device.load_matrix(&[weight], WeightLayout::OutIn)?;
+        device.read_tensor(&device.linear(&x, &weight, Epilogue::default())?)?;
+    }
+    Ok(())
 }
 
 /// Heads of 32 numbers, with each kind of bias, over several tiles of queries and keys.
@@ -154,8 +166,9 @@ fn every_barrier_counts(test: &str, name: &str, family: &str) {
         file(&mut mutant, name).replace_range(at..at + barrier.len(), ";");
         return find(&mutant, family, &expected);
     }
-    let expected = outcome(&sources, family, ThreadOrder::Ascending).unwrap_or_else(|e| panic!("{e}"));
-    find(&sources, family, &expected);
+    let [expected, descending] = [ThreadOrder::Ascending, ThreadOrder::Descending]
+        .map(|order| outcome(&sources, family, order).unwrap_or_else(|e| panic!("{order:?}: {e}")));
+    assert_eq!(expected, descending, "the unchanged kernels do not depend on the order of threads");
     // A mutant at a time for each core: one test alone would keep the other core waiting.
     let next = AtomicUsize::new(0);
     let missed = Mutex::new(Vec::new());
