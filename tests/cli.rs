@@ -740,3 +740,19 @@ fn children_get_a_random_token_by_their_environment() {
     assert!(token.len() == 64 && token.bytes().all(|byte| byte.is_ascii_hexdigit()), "{token}");
     assert!(!line.contains(&token), "{line}");
 }
+
+#[test]
+fn a_shell_and_a_reader_learn_all_commands() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let version = succeed(&mut hopeval(dir, &["--version"]));
+    assert_eq!(version.trim_end(), format!("hopeval {} (debug build)", env!("CARGO_PKG_VERSION")));
+    for shell in ["bash", "zsh", "fish"] {
+        let script = succeed(&mut hopeval(dir, &["completions", shell]));
+        assert!(script.contains("reproduce") && script.contains("against"), "{shell}: commands and options");
+    }
+    succeed(&mut hopeval(dir, &["man", "--out", "pages"]));
+    let page = |name: &str| std::fs::read_to_string(dir.join("pages").join(name)).unwrap();
+    assert!(page("hopeval.1").contains("hopeval\\-report(1)"), "the main page names the others");
+    assert!(page("hopeval-report.1").contains("\\-\\-plots"), "a command's page has its options");
+}

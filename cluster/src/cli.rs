@@ -1,6 +1,7 @@
 //! Command-line arguments and dispatch.
 
 mod compare;
+mod completions;
 mod corpus;
 mod costs;
 mod data;
@@ -13,6 +14,7 @@ mod index;
 mod judge;
 mod lm;
 mod ls;
+mod man;
 mod model;
 mod options;
 mod plan;
@@ -50,7 +52,7 @@ use std::path::PathBuf;
 
 /// Evaluates multi-hop question answering over whole datasets: how good, at what cost, at which setting.
 #[derive(Debug, Parser)]
-#[command(name = "hopeval", version, max_term_width = 120)]
+#[command(name = "hopeval", version = env!("HOPEVAL_VERSION"), max_term_width = 120)]
 pub(crate) struct CommandLine {
     #[command(flatten)]
     places: PlaceArguments,
@@ -136,17 +138,25 @@ enum HopevalCommand {
     SimulateLlm(simulate_llm::SimulationArguments),
     /// Says what this machine has and what is missing.
     Doctor(doctor::DoctorArguments),
+    /// Prints a script that completes commands and options in a shell.
+    Completions(completions::CompletionArguments),
+    /// Writes manual pages, one for each command.
+    Man(man::ManArguments),
 }
 
 /// Reads the command line. Ends the process with a message if it asks for help or cannot be understood.
 pub(crate) fn parse() -> CommandLine {
-    let command = without_empty_variables(CommandLine::command()).mut_subcommands(|command| match command.get_name() {
+    CommandLine::from_arg_matches(&command_line().get_matches()).unwrap_or_else(|error| error.exit())
+}
+
+/// The command line with the options that its commands take.
+fn command_line() -> clap::Command {
+    without_empty_variables(CommandLine::command()).mut_subcommands(|command| match command.get_name() {
         "lm" => without_places(command).arg(threads_option("Threads of the device [default: all cores]")),
         "model" | "endpoint" | "prompts" | "simulate-llm" => without_places(command).arg(threads_option("").hide(true)),
         "train" => without_places(command).arg(threads_option("Threads of PyTorch [default: the script's]")),
         _ => command,
-    });
-    CommandLine::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+    })
 }
 
 /// Treats an empty environment variable as an unset one.
@@ -209,6 +219,8 @@ pub(crate) fn run(arguments: CommandLine) -> Result<u8> {
         HopevalCommand::Endpoint(command) => endpoint::endpoint(command),
         HopevalCommand::SimulateLlm(arguments) => simulate_llm::simulate_llm(arguments),
         HopevalCommand::Doctor(doctor) => doctor::doctor(places, doctor),
+        HopevalCommand::Completions(arguments) => completions::print_completions(&arguments),
+        HopevalCommand::Man(arguments) => man::write_pages(&arguments),
     }
 }
 
