@@ -343,7 +343,29 @@ impl PromptRankParameters {
         if !(0.0..=1.0).contains(&self.lambda) {
             return Err(bad_value("lambda", self.lambda, "must be a number from 0 to 1"));
         }
+        if self.reader.is_none() {
+            self.check_without_reader()?;
+        }
         self.demonstrations.check()
+    }
+
+    /// Refuses values of parameters of reading: the points of a sweep over one would be equal.
+    fn check_without_reader(&self) -> Result<(), MethodError> {
+        let unused = [
+            ("lambda", self.lambda.to_string(), self.lambda != default_lambda()),
+            ("read_paths", self.read_paths.to_string(), self.read_paths != default_read_paths()),
+            (
+                "max_answer_tokens",
+                self.max_answer_tokens.to_string(),
+                self.max_answer_tokens != default_max_answer_tokens(),
+            ),
+        ];
+        match unused.into_iter().find(|(.., is_set)| *is_set) {
+            None => Ok(()),
+            Some((parameter, found, _)) => {
+                Err(bad_value(parameter, found, "has no effect without a `reader`: name one, or leave this out"))
+            }
+        }
     }
 }
 
