@@ -157,7 +157,6 @@ fn gather_terms(
         }
         runs.par_iter_mut().for_each(PassageRun::encode_lists);
         for run in runs.iter() {
-            run.check_size()?;
             spill.push_run(run)?;
         }
         start = start.saturating_add(RUN.saturating_mul(starts.len() as u32));

@@ -63,7 +63,12 @@ impl SpillFile {
     }
 
     /// Appends an encoded run.
+    ///
+    /// # Errors
+    /// [`IndexError::TooLarge`] if the run's offsets do not fit 32 bits; then nothing is written. Otherwise that the
+    /// file cannot be written.
     pub(super) fn push_run(&mut self, run: &PassageRun) -> Result<(), IndexError> {
+        run.check_size()?;
         let words = |words: &mut dyn Iterator<Item = u32>| words.flat_map(u32::to_le_bytes).collect::<Vec<u8>>();
         let terms = self.write_bytes(&words(&mut run.terms()))?;
         let ends = self.write_bytes(&words(&mut run.ends.iter().copied()))?;
@@ -216,4 +221,25 @@ fn encode_terms(
             (groups[g], (out, ends))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The offsets of a run's lists have 32 bits: passages like whole books go beyond.
+    #[test]
+    fn giant_runs_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spill = SpillFile::create(&folder.path().join("index")).unwrap();
+        let mut run = PassageRun::default();
+        // Zeros that nobody reads take no memory.
+        run.bytes = vec![0; 1 << 32];
+        let pushed = spill.push_run(&run);
+        assert!(matches!(pushed, Err(IndexError::TooLarge { limit: 4_294_967_295, .. })), "{pushed:?}");
+        assert_eq!(spill.at, 0, "nothing was spilled");
+        run.bytes = vec![7];
+        spill.push_run(&run).unwrap();
+        assert_eq!(spill.at, 1);
+    }
 }
