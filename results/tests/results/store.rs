@@ -114,7 +114,8 @@ fn an_object_that_appears_late_is_waited_for() {
     let late = folder.path().join("late");
     std::os::unix::fs::symlink(&late, folder.path().join("object")).unwrap();
     let winner = std::thread::spawn(move || {
-        std::thread::sleep(std::time::Duration::from_millis(100));
+        // Eight tries without a pause between them end sooner, on a slow disk, too.
+        std::thread::sleep(std::time::Duration::from_secs(1));
         std::fs::write(late, "theirs").unwrap();
     });
     assert_eq!(store.put_or_get("object", &Bytes::from_static(b"ours")).unwrap().unwrap(), "theirs");
