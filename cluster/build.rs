@@ -1,7 +1,5 @@
 //! Gives the program its version: of a release build with the commit, and a mark if its files were modified.
 
-#![expect(clippy::print_stdout, reason = "cargo reads what a build script prints")]
-
 use std::env;
 use std::process::Command;
 

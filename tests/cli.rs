@@ -614,7 +614,7 @@ fn a_drained_run_goes_on_where_it_stopped() {
     assert!(final_tables(&dir.path().join("twice"), &id) == tables);
 }
 
-/// The response of `/metrics` at `address`, if it serves.
+/// The response of `/metrics` at `address`, if it serves. The label of the run, which all have, is left out.
 fn scrape(address: &str) -> Option<BTreeMap<String, f64>> {
     let mut stream = TcpStream::connect(address).ok()?;
     write!(stream, "GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").ok()?;
@@ -622,7 +622,13 @@ fn scrape(address: &str) -> Option<BTreeMap<String, f64>> {
     stream.read_to_string(&mut text).ok()?;
     assert!(text.starts_with("HTTP/1.1 200 OK"), "{text}");
     let samples = text.lines().filter(|line| line.starts_with("hopeval_")).filter_map(|line| line.rsplit_once(' '));
-    Some(samples.map(|(name, value)| (name.to_owned(), value.parse().unwrap())).collect())
+    let without_run = |name: &str| {
+        let (start, rest) = name.split_once("run=\"").unwrap_or_else(|| panic!("no run: {name}"));
+        let (_, rest) = rest.split_once('"').unwrap();
+        let rest = rest.strip_prefix(',').unwrap_or(rest);
+        format!("{start}{rest}").replace(",}", "}").replace("{}", "")
+    };
+    Some(samples.map(|(name, value)| (without_run(name), value.parse().unwrap())).collect())
 }
 
 #[test]
@@ -659,6 +665,27 @@ fn metrics_agree_with_the_tables_at_the_end() {
     let sent = counters["hopeval_requests_sent_total"];
     assert!(sum(true, "unique") <= sent && sent <= sum(false, "requests"), "{sent}");
     assert_eq!(counters["hopeval_requests_served_total"], sent);
+    assert_eq!(counters["hopeval_outcomes_expected"], outcomes);
+    assert_eq!(counters["hopeval_outcome_seconds_count"], outcomes);
+    assert_eq!(counters["hopeval_outcomes_failed_total"], 0.0);
+    // Of each service, the counters are those of the run's row in the table of costs.
+    let mut services = 0;
+    for row in document["cost"].as_array().unwrap().iter().filter(|row| row["configuration"].is_null()) {
+        let service = row["service"].as_str().unwrap();
+        let labelled = |name: &str| format!("hopeval_service_{name}{{");
+        let of_service = |name: &str| {
+            let is_own =
+                |key: &str| key.starts_with(&labelled(name)) && key.contains(&format!("service=\"{service}\""));
+            counters.iter().find(|(key, _)| is_own(key)).map(|(_, value)| *value)
+        };
+        let Some(requests) = of_service("requests_total") else { continue };
+        let computed = row["computed"].as_f64().unwrap();
+        assert_eq!(of_service("computed_total"), Some(computed), "{row}");
+        assert_eq!(of_service("journal_hits_total"), Some(requests - computed), "{row}");
+        assert_eq!((of_service("queue_requests"), of_service("failed_total")), (Some(0.0), Some(0.0)), "{row}");
+        services += 1;
+    }
+    assert_eq!(services, 2, "both retrievers");
     assert_eq!(counters[&format!("hopeval_build_info{{version=\"{}\"}}", env!("CARGO_PKG_VERSION"))], 1.0);
 }
 

@@ -31,6 +31,33 @@ pub enum MetricKind {
     Counter,
     /// Goes up and down.
     Gauge,
+    /// Counts observations by size.
+    Histogram,
+}
+
+/// Reads a number, at each scrape; must not block.
+pub type NumberReader = Box<dyn Fn() -> f64 + Send + Sync>;
+
+/// Reads a histogram, at each scrape; must not block.
+pub type HistogramReader = Box<dyn Fn() -> HistogramReading + Send + Sync>;
+
+/// The value of a metric.
+pub enum MetricReader {
+    /// A counter's or a gauge's.
+    Number(NumberReader),
+    /// A histogram's.
+    Histogram(HistogramReader),
+}
+
+/// A histogram at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HistogramReading {
+    /// Upper ends of the buckets, ascending, each with the number of observations up to it.
+    pub buckets: Vec<(f64, u64)>,
+    /// All observations.
+    pub count: u64,
+    /// Their sum.
+    pub sum: f64,
 }
 
 /// One number. Metrics of equal name are one family and differ in their labels.
@@ -39,12 +66,12 @@ pub struct Metric {
     pub name: String,
     /// One sentence.
     pub help: String,
-    /// Counter or gauge; the same in the whole family.
+    /// Counter, gauge or histogram; the same in the whole family.
     pub kind: MetricKind,
     /// Names and values of labels; the same names in the whole family.
     pub labels: Vec<(String, String)>,
-    /// Reads the number, at each scrape; must not block.
-    pub read: Box<dyn Fn() -> f64 + Send + Sync>,
+    /// Its value.
+    pub read: MetricReader,
 }
 
 impl fmt::Debug for Metric {
@@ -64,6 +91,12 @@ impl Metric {
         Self::new(name, help, MetricKind::Gauge, read)
     }
 
+    /// A histogram without labels.
+    pub fn histogram(name: &str, help: &str, read: impl Fn() -> HistogramReading + Send + Sync + 'static) -> Self {
+        let (name, help, read) = (name.to_owned(), help.to_owned(), MetricReader::Histogram(Box::new(read)));
+        Self { name, help, kind: MetricKind::Histogram, labels: Vec::new(), read }
+    }
+
     /// The same with one more label.
     pub fn label(mut self, name: &str, value: &str) -> Self {
         self.labels.push((name.to_owned(), value.to_owned()));
@@ -71,7 +104,8 @@ impl Metric {
     }
 
     fn new(name: &str, help: &str, kind: MetricKind, read: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
-        Self { name: name.to_owned(), help: help.to_owned(), kind, labels: Vec::new(), read: Box::new(read) }
+        let (name, help, read) = (name.to_owned(), help.to_owned(), MetricReader::Number(Box::new(read)));
+        Self { name, help, kind, labels: Vec::new(), read }
     }
 }
 

@@ -51,6 +51,7 @@ mod new_run;
 pub mod open;
 pub mod ordered;
 pub mod outcome;
+pub mod outcome_counters;
 pub mod outcome_writer;
 pub mod passages;
 pub mod progress;

@@ -62,11 +62,16 @@ fn of_samples(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::MetricReader;
     use crate::metrics::family::build_registry;
 
     fn numbers(sample: CounterSample) -> Vec<(String, f64)> {
         let metrics = of_samples("cuda:0", "GPU-1", move || Some(sample));
-        metrics.iter().map(|metric| (metric.name.clone(), (metric.read)())).collect()
+        let read = |metric: &Metric| match &metric.read {
+            MetricReader::Number(read) => read(),
+            MetricReader::Histogram(_) => panic!("boards have numbers"),
+        };
+        metrics.iter().map(|metric| (metric.name.clone(), read(metric))).collect()
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use prometheus::core::{Collector, Desc};
 use prometheus::{Registry, proto};
 
-use super::{Metric, MetricKind, MetricsError};
+use super::{HistogramReading, Metric, MetricKind, MetricReader, MetricsError};
 
 /// A registry of all families.
 pub(super) fn build_registry(metrics: Vec<Metric>) -> Result<Registry, MetricsError> {
@@ -35,7 +35,7 @@ impl MetricFamily {
         let mut descriptions = Vec::new();
         for metric in &metrics {
             if metric.kind != metrics[0].kind {
-                return wrong("a family is either of counters or of gauges");
+                return wrong("a family is of counters, of gauges or of histograms");
             }
             if (metric.kind == MetricKind::Counter) != name.ends_with("_total") {
                 return wrong("names of counters, and only they, end in _total");
@@ -66,22 +66,41 @@ impl Collector for MetricFamily {
             sample.set_label(labels.collect());
             family.set_name(metric.name.clone());
             family.set_help(metric.help.clone());
-            match metric.kind {
-                MetricKind::Counter => {
-                    family.set_field_type(proto::MetricType::COUNTER);
+            let field_type = match (&metric.read, metric.kind) {
+                (MetricReader::Number(read), MetricKind::Counter) => {
                     let mut counter = proto::Counter::default();
-                    counter.set_value((metric.read)());
+                    counter.set_value(read());
                     sample.set_counter(counter);
+                    proto::MetricType::COUNTER
                 }
-                MetricKind::Gauge => {
-                    family.set_field_type(proto::MetricType::GAUGE);
+                (MetricReader::Number(read), _) => {
                     let mut gauge = proto::Gauge::default();
-                    gauge.set_value((metric.read)());
+                    gauge.set_value(read());
                     sample.set_gauge(gauge);
+                    proto::MetricType::GAUGE
                 }
-            }
+                (MetricReader::Histogram(read), _) => {
+                    sample.set_histogram(to_histogram(read()));
+                    proto::MetricType::HISTOGRAM
+                }
+            };
+            family.set_field_type(field_type);
             family.mut_metric().push(sample);
         }
         vec![family]
     }
+}
+
+fn to_histogram(reading: HistogramReading) -> proto::Histogram {
+    let mut histogram = proto::Histogram::default();
+    histogram.set_sample_count(reading.count);
+    histogram.set_sample_sum(reading.sum);
+    let buckets = reading.buckets.into_iter().map(|(end, count)| {
+        let mut bucket = proto::Bucket::default();
+        bucket.set_upper_bound(end);
+        bucket.set_cumulative_count(count);
+        bucket
+    });
+    histogram.set_bucket(buckets.collect());
+    histogram
 }

@@ -55,6 +55,23 @@ fn a_family_differs_in_its_labels() {
 }
 
 #[test]
+fn a_histogram_has_buckets_sum_and_count() {
+    let reading = HistogramReading { buckets: vec![(0.1, 2), (1.0, 5)], count: 6, sum: 4.5 };
+    let times = Metric::histogram("hopeval_times_seconds", "Times.", move || reading.clone()).label("run", "a");
+    let (_, body) = {
+        let server = MetricsServer::serve(any(), vec![times]).unwrap();
+        fetch(server.address(), "/metrics")
+    };
+    let want = "# TYPE hopeval_times_seconds histogram\n\
+                hopeval_times_seconds_bucket{run=\"a\",le=\"0.1\"} 2\n\
+                hopeval_times_seconds_bucket{run=\"a\",le=\"1\"} 5\n\
+                hopeval_times_seconds_bucket{run=\"a\",le=\"+Inf\"} 6\n\
+                hopeval_times_seconds_sum{run=\"a\"} 4.5\n\
+                hopeval_times_seconds_count{run=\"a\"} 6\n";
+    assert!(body.contains(want), "{body}");
+}
+
+#[test]
 fn health_and_unknown_paths() {
     let server = MetricsServer::serve(any(), Vec::new()).unwrap();
     assert_eq!(fetch(server.address(), "/healthz").1, "ok\n");

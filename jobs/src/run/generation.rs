@@ -5,6 +5,7 @@ use super::corrections::Corrector;
 use super::demand::RequestDemand;
 use super::feed::{FeedControl, QuestionFeed, QuestionShare};
 use super::open::OpenRun;
+use super::outcome_counters::OutcomeCounters;
 use super::progress::{ProcessUsage, ProgressProbe};
 use super::rehearsal::{REHEARSED, RehearsedRounds};
 use super::render::{LeaderParts, WorkerBacklogs, WorkerParts, render};
@@ -49,6 +50,8 @@ pub struct Generation {
     pub usage: ProcessUsage,
     /// Requests of this process's machines, by round.
     pub demand: Arc<RequestDemand>,
+    /// Counters of its outcomes.
+    pub outcome_counters: Arc<OutcomeCounters>,
     /// Lets work begin, until the run is to stop early.
     pub gate: Gate,
     /// Requests the write of everything computed, when the run stops early.
@@ -120,6 +123,7 @@ impl Generation {
             counters: Arc::default(),
             usage: Arc::default(),
             demand: Arc::default(),
+            outcome_counters: Arc::default(),
             building: Arc::new(IndexBuild::new(&fault)),
             gate: Gate::default(),
             flush: Flush::default(),
@@ -222,6 +226,7 @@ impl Generation {
             counters: Arc::clone(&self.counters),
             usage,
             demand: Arc::clone(&self.demand),
+            outcome_counters: Arc::clone(&self.outcome_counters),
             in_flight: self.run.resolved.in_flight(),
             batch: self.run.resolved.job.run.batch,
             mode: self.run.resolved.job.run.mode,

@@ -4,10 +4,11 @@
 
 use super::demand::{RequestDemand, RoundRequests};
 use super::outcome::{FinishedOutcome, MachineEnd, OutcomeTiming, OutcomeUsage, outcome_row};
+use super::outcome_counters::OutcomeCounters;
 use crate::mode::TimingMode;
 use crate::prepare::brought::BroughtRow;
 use crate::prepare::questions::{PredictionRecord, QuestionDetails};
-use crate::run::evaluator::{OutcomeEvaluator, QuestionGold};
+use crate::run::evaluator::{OK, OutcomeEvaluator, QuestionGold};
 use crate::services::catalogue::Catalogue;
 use crate::services::key::{request_bucket, request_key};
 use crate::services::replies::{own_response, read_texts};
@@ -120,17 +121,19 @@ pub struct MachineOpener {
     evaluator: Arc<OutcomeEvaluator>,
     mode: TimingMode,
     demand: Arc<RequestDemand>,
+    counters: Arc<OutcomeCounters>,
 }
 
 impl MachineOpener {
-    /// An opener for one worker; `demand` counts the requests of its machines.
+    /// An opener for one worker; `demand` counts the requests of its machines, `counters` their outcomes.
     pub fn new(
         configurations: Arc<RunConfigurations>,
         evaluator: Arc<OutcomeEvaluator>,
         mode: TimingMode,
         demand: Arc<RequestDemand>,
+        counters: Arc<OutcomeCounters>,
     ) -> Self {
-        Self { configurations, evaluator, mode, demand }
+        Self { configurations, evaluator, mode, demand, counters }
     }
 }
 
@@ -150,6 +153,7 @@ impl QuestionOpener for MachineOpener {
             configurations: Arc::clone(&self.configurations),
             mode: self.mode,
             demand: Arc::clone(&self.demand),
+            counters: Arc::clone(&self.counters),
             asked: Vec::new(),
             keys: Vec::new(),
             charged: BTreeSet::new(),
@@ -178,6 +182,7 @@ pub struct HostedMachine {
     configurations: Arc<RunConfigurations>,
     mode: TimingMode,
     demand: Arc<RequestDemand>,
+    counters: Arc<OutcomeCounters>,
     /// The requests of the current round, for reading the answers. Neighbouring requests whose answers are read alike
     /// are one entry: the first request and their number. This saves memory: a round has hundreds of requests, a sweep
     /// has thousands of rounds at once, and payloads are not needed after sending.
@@ -240,9 +245,11 @@ impl HostedMachine {
         let device_s = (self.device_us > 0).then(|| seconds(self.device_us));
         // An outcome from a file took another system's time, which nobody measured here.
         let is_brought = self.configurations.methods[self.configuration as usize].brought_digest().is_some();
+        let wall_s = (!is_brought).then_some(timing.wall_s);
         let measured = (!is_brought).then_some(OutcomeTiming { timing, device_s });
         let usage = std::mem::take(&mut self.usage);
         let row = outcome_row(self.configuration, &self.question, outcome, self.rounds, usage, measured);
+        self.counters.count_outcome(row.status != OK, wall_s);
         Rc::new(FinishedOutcome { question: Rc::clone(&self.gold), row })
     }
 }

@@ -10,6 +10,7 @@ use crate::run::feed::QuestionFeed;
 use crate::run::journal_writer::{self, JournalWriter};
 use crate::run::machines::{MachineOpener, RunConfigurations};
 use crate::run::outcome::MachineEnd;
+use crate::run::outcome_counters::OutcomeCounters;
 use crate::run::outcome_writer::{self, OutcomeWriter};
 use crate::run::writes::{Receipt, WriteCounts, WriterId};
 use crate::services::answer_index::AnswerIndex;
@@ -59,6 +60,8 @@ pub struct WorkerParts {
     pub usage: ServiceCounters,
     /// Requests of the process's machines, by round.
     pub demand: Arc<RequestDemand>,
+    /// Counters of its outcomes.
+    pub outcome_counters: Arc<OutcomeCounters>,
     /// Questions in flight.
     pub in_flight: usize,
     /// Most requests of a batch.
@@ -148,7 +151,8 @@ pub fn render(worker: &mut Worker, parts: WorkerParts) -> Result<(), JobError> {
     };
     worker.dataflow::<u64, _, _>(|scope| {
         let questions = admit(scope, parts.feed, &credits, &parts.counters);
-        let opener = MachineOpener::new(parts.configurations, Arc::clone(&parts.evaluator), parts.mode, parts.demand);
+        let (evaluator, counted) = (Arc::clone(&parts.evaluator), parts.outcome_counters);
+        let opener = MachineOpener::new(parts.configurations, evaluator, parts.mode, parts.demand, counted);
         let (outcomes, records) = scope.iterative::<u32, _, _>(|inner| {
             let (handle, replies) = inner.loop_variable::<Vec<_>>(1);
             let (requests, outcomes) =
