@@ -34,13 +34,13 @@ RULES = {
     # blake3: the names of the texts that requests share; hopeval-pytext: sentences; hopeval-loosejson: what models
     # write. Pure functions, all of them.
     "hopeval-methods": ({"blake3", "hopeval-loosejson", "hopeval-pytext", "serde", "serde_json", "thiserror"}, set()),
-    "hopeval-datasets": (None, DATAFLOW | ASYNC | TABLES | JOBS | ENGINE | RESULTS | {"hopeval-methods", "hopeval-operators"}),
+    # arrow, parquet: datasets come as Parquet files. Result tables are another crate's.
+    "hopeval-datasets": (None, DATAFLOW | ASYNC | JOBS | ENGINE | RESULTS | {"hopeval-methods", "hopeval-operators"}),
     # It waits on sockets of publishers, and knows nothing of jobs, methods and stored answers.
     "hopeval-public-files": (
         None,
         SERVERS
         | DATAFLOW
-        | TABLES
         | JOBS
         | ENGINE
         | MODELS

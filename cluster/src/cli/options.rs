@@ -1,6 +1,7 @@
 //! Options shared by several commands.
 
 mod counts;
+mod fields;
 mod job;
 mod mesh;
 mod output;
@@ -8,6 +9,7 @@ mod places;
 mod progress;
 
 pub(super) use counts::{question_count, thread_count};
+pub(super) use fields::field_pair;
 pub(super) use job::JobArguments;
 pub(super) use mesh::{MESH_TOKEN, MeshArguments, mesh_token, metrics_error};
 pub(super) use output::OutputArguments;

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
-use crate::error::DatasetError;
+use crate::dataset_error::DatasetError;
 use crate::formats::Format;
 use crate::input::Compression;
 use crate::question::Question;
@@ -38,6 +38,9 @@ pub struct CheckReport {
     pub compression: Compression,
     /// How the first file's records are laid out; `None` for a table.
     pub layout: Option<RecordLayout>,
+    /// Whether the first file is a Parquet file.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub parquet: bool,
     /// Uncompressed bytes read.
     pub bytes: u64,
     /// Rows read, bad ones included.
@@ -131,10 +134,11 @@ pub fn check_dataset(spec: &DatasetSpec) -> Result<CheckReport, DatasetError> {
     let mut report = CheckReport {
         files: spec.paths.clone(),
         format: questions.format(),
-        detected: spec.format.is_none(),
+        detected: spec.format.is_none() && spec.fields.is_none(),
         contradiction: questions.contradiction(),
         compression: questions.compression(),
         layout: questions.layout(),
+        parquet: questions.is_parquet(),
         bytes: 0,
         rows: 0,
         questions: 0,
@@ -256,7 +260,8 @@ impl fmt::Display for CheckReport {
             None => "as named".to_owned(),
         };
         writeln!(f, "| format | {} ({how}) |", self.format)?;
-        let layout = self.layout.map_or_else(|| "a table".to_owned(), |layout| layout.to_string());
+        let table = if self.parquet { "Parquet" } else { "a table" };
+        let layout = self.layout.map_or_else(|| table.to_owned(), |layout| layout.to_string());
         writeln!(f, "| file | {}, {layout}, {} bytes uncompressed |", self.compression, self.bytes)?;
         writeln!(f, "| rows | {}, of which {} bad |", self.rows, self.bad_rows)?;
         writeln!(f, "| questions | {} |", self.questions)?;

@@ -1,27 +1,24 @@
-//! Errors of a dataset: of its files, and of one row.
+//! Errors of one row, and of one field.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-
-use crate::format::FormatError;
-use crate::input::InputError;
-use crate::passages::PassageFormatError;
 
 /// The position of a record in its file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RecordPosition {
     /// The record's number, from 1.
     pub record: u64,
-    /// The line of its first byte, from 1. The records of a one-line JSON array all have line 1.
+    /// The line of its first byte, from 1. The records of a one-line JSON array all have line 1. A file without lines
+    /// (Parquet) has 0.
     pub line: u64,
 }
 
 /// A row that violates its format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{}:{}: record {}: {}found {found}; allowed: {allowed}",
+    "{}{}: record {}: {}found {found}; allowed: {allowed}",
     path.display(),
-    position.line,
+    LineNumber(position.line),
     position.record,
     FieldName(field)
 )]
@@ -38,6 +35,15 @@ pub struct RowError {
     pub allowed: String,
 }
 
+/// `:LINE` behind a file's name, if the file has lines.
+pub(crate) struct LineNumber(pub(crate) u64);
+
+impl fmt::Display for LineNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == 0 { Ok(()) } else { write!(f, ":{}", self.0) }
+    }
+}
+
 struct FieldName<'f>(&'f str);
 
 impl fmt::Display for FieldName<'_> {
@@ -46,25 +52,8 @@ impl fmt::Display for FieldName<'_> {
     }
 }
 
-/// The reason for ending the reading of a dataset or a passage source.
-#[derive(Debug, thiserror::Error)]
-pub enum DatasetError {
-    /// A file cannot be read, or not to its end.
-    #[error(transparent)]
-    Input(#[from] InputError),
-    /// A row is wrong, and the policy is [`crate::RowPolicy::Strict`].
-    #[error(transparent)]
-    Row(#[from] RowError),
-    /// The format of the files is unknown, or differs from the specification.
-    #[error(transparent)]
-    Format(#[from] FormatError),
-    /// The format of a corpus's files is unknown.
-    #[error(transparent)]
-    PassageFormat(#[from] PassageFormatError),
-}
-
 /// A field that violates its format. The row and the file are added later.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FieldError {
     /// The path's segments, innermost first.
     path: Vec<PathSegment>,
@@ -72,7 +61,7 @@ pub(crate) struct FieldError {
     allowed: String,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum PathSegment {
     Key(String),
     Index(usize),

@@ -4,12 +4,12 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::error::DatasetError;
+use crate::dataset_error::DatasetError;
 use crate::formats::Format;
 use crate::formats::{beir, open};
 use crate::gold::GoldMatch;
 use crate::input::InputError;
-use crate::records::RecordReader;
+use crate::rows::RowReader;
 use crate::scoring::ScoringScript;
 use crate::table::DelimitedReader;
 use crate::value::JsonValue;
@@ -66,12 +66,49 @@ pub enum FormatError {
         found: String,
     },
     /// No format recognises the first row.
-    #[error("{}: cannot tell the dataset's format from {found}; allowed: rows of {}", path.display(), names())]
+    #[error(
+        "{}: cannot tell the dataset's format from {found}; allowed: rows of {}\n\
+         hint: [dataset.fields] in a job, or --field NAME=PATH, maps other names",
+        path.display(),
+        names()
+    )]
     Unknown {
         /// The file.
         path: PathBuf,
         /// A description of its first row.
         found: String,
+    },
+    /// A mapping of fields that contradicts itself.
+    #[error("the mapping of fields has {found}; allowed: {allowed}")]
+    Mapping {
+        /// The contradiction.
+        found: String,
+        /// The allowed fields.
+        allowed: &'static str,
+    },
+    /// A mapping beside a format that has its own names.
+    #[error("a mapping of fields beside the format {format}; allowed: the format `fields`, or no mapping")]
+    MappedFormat {
+        /// The format.
+        format: String,
+    },
+    /// A mapped field that no row has.
+    #[error(
+        "{}: field `{path}`: none of {rows} rows has it, and the mapping reads `{name}` from it; allowed: fields of \
+         the rows, such as {fields}",
+        file.display()
+    )]
+    NotFound {
+        /// The first file.
+        file: PathBuf,
+        /// hopeval's name.
+        name: String,
+        /// The path in the file.
+        path: String,
+        /// Rows read.
+        rows: u64,
+        /// The fields of the first row.
+        fields: String,
     },
     /// A dataset without files.
     #[error("a dataset needs at least one file; allowed: a list of files, or a BEIR folder")]
@@ -95,19 +132,19 @@ pub fn detect_format(path: &Path) -> Result<Format, DatasetError> {
         beir::queries_in(path)?;
         return Ok(Format::Beir);
     }
-    let mut records = match RecordReader::open(path) {
-        Ok(records) => records,
+    let mut rows = match RowReader::open(path) {
+        Ok(rows) => rows,
         Err(foreign @ InputError::Foreign { .. }) => return detect_table(path, foreign),
         Err(error) => return Err(error.into()),
     };
-    with_first_row(&mut records, |row| {
+    with_first_row(&mut rows, |row| {
         Format::of_row(row, path).ok_or_else(|| {
-            let found = match row.entries() {
-                Ok(entries) => {
-                    let keys: Vec<&str> = entries.iter().map(|(key, _)| key.as_ref()).collect();
+            let found = match row {
+                JsonValue::Object(_) => {
+                    let keys: Vec<&str> = row.field_names().collect();
                     format!("a row with the fields {}", keys.join(", "))
                 }
-                Err(_) => row.describe(),
+                _ => row.describe(),
             };
             FormatError::Unknown { path: path.to_owned(), found }.into()
         })
@@ -117,22 +154,26 @@ pub fn detect_format(path: &Path) -> Result<Format, DatasetError> {
 /// The format that the first row of `path` is of, if it is not of the format `named`. Files that cannot be read have
 /// none: their reader says so.
 pub(crate) fn find_contradiction(named: Format, path: &Path) -> Option<Format> {
-    let mut records = RecordReader::open(path).ok()?;
+    // A mapping describes rows that may resemble those of another format.
+    if named == Format::Fields {
+        return None;
+    }
+    let mut rows = RowReader::open(path).ok()?;
     let other = |row: &JsonValue<'_>| {
         if (named.entry().recognises)(row, path) { None } else { Format::of_row(row, path) }
     };
-    with_first_row(&mut records, other).ok()?
+    with_first_row(&mut rows, other).ok()?
 }
 
 /// Gives the first row that parses to `read`.
-fn with_first_row<T>(records: &mut RecordReader, read: impl FnOnce(&JsonValue<'_>) -> T) -> Result<T, DatasetError> {
-    let path = records.path().to_owned();
+fn with_first_row<T>(rows: &mut RowReader, read: impl Fn(&JsonValue<'_>) -> T) -> Result<T, DatasetError> {
+    let path = rows.path().to_owned();
     let mut broken = None;
     for _ in 0..ROWS_TRIED {
-        let Some(record) = records.next()? else { break };
-        match JsonValue::parse(record.bytes) {
-            Ok(row) => return Ok(read(&row)),
-            Err(error) => broken = broken.or(Some(error.in_row(&path, record.position))),
+        let Some(row) = rows.next()? else { break };
+        match row.read(|row| Ok(read(row))) {
+            Ok(read) => return Ok(read),
+            Err(error) => broken = broken.or(Some(error.in_row(&path, row.position))),
         }
     }
     match broken {

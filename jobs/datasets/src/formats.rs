@@ -1,8 +1,8 @@
 //! The formats, one per file: how to recognise each, how to read its rows, and its defaults for a job.
 //!
 //! A line of the table below declares the file and names the format, so a new format is a file and a line. The file
-//! defines a [`FormatEntry`] named `ENTRY`. Only BEIR, which is a folder, is known elsewhere (`questions.rs`,
-//! `format.rs`).
+//! defines a [`FormatEntry`] named `ENTRY`. Only BEIR, which is a folder, and `fields`, which a job's mapping
+//! describes, are known elsewhere (`questions.rs`, `format.rs`).
 //!
 //! `cargo fmt` does not see modules declared by a macro. `ops/format.sh` formats them, too.
 
@@ -81,10 +81,11 @@ formats! {
     FlashRag = "flashrag" in flashrag,
     Beir = "beir" in beir,
     World = "world" in world,
+    Fields = "fields" in fields,
 }
 
 /// An answer: a string as it is, a boolean as `yes` or `no`, a number as its digits.
-fn answer_text(value: &JsonValue<'_>) -> FieldResult<String> {
+pub(crate) fn answer_text(value: &JsonValue<'_>) -> FieldResult<String> {
     match value {
         JsonValue::Bool(true) => Ok("yes".to_owned()),
         JsonValue::Bool(false) => Ok("no".to_owned()),
@@ -112,7 +113,7 @@ fn answer_list(value: &JsonValue<'_>) -> FieldResult<Vec<String>> {
 }
 
 /// Appends the items that `list` lacks, in order.
-fn extend_distinct<T: PartialEq>(list: &mut Vec<T>, items: impl IntoIterator<Item = T>) {
+pub(crate) fn extend_distinct<T: PartialEq>(list: &mut Vec<T>, items: impl IntoIterator<Item = T>) {
     for item in items {
         if !list.contains(&item) {
             list.push(item);

@@ -130,6 +130,15 @@ pub enum InputError {
         /// The allowed text.
         allowed: &'static str,
     },
+    /// A Parquet file is damaged, or has what is not read here.
+    #[error("{}: cannot be read as Parquet: the file is damaged, or of another kind", path.display())]
+    Parquet {
+        /// The file.
+        path: PathBuf,
+        /// The reason, with row group and column where they are known.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The file has no record.
     #[error("{}: holds no rows", path.display())]
     Empty {

@@ -1,8 +1,8 @@
 //! Readers of questions and passages: every dataset becomes one question model, every corpus source one passage record.
 //!
 //! ```text
-//!  file -> input (gzip, zstd, bzip2) -> records (array, lines, …) -> value -> formats::* -> Question
-//!                                                                         \-> passages::* -> PassageRecord
+//!  file -> input (gzip, zstd, bzip2) -> records (array, lines, …) -> rows -> value -> formats::* -> Question
+//!   \-> parquet_file (pages, Arrow batches) ------------------------/         \-> passages::* -> PassageRecord
 //! ```
 //!
 //! Everything streams. Memory does not grow with a file, except for a set of the seen ids (to refuse duplicates), for
@@ -16,27 +16,34 @@
 
 mod check;
 mod columns;
+mod dataset_error;
 mod error;
 mod format;
 mod formats;
 mod gold;
 pub mod input;
 mod literal;
+mod mapping;
+mod parquet_file;
 mod passage;
 mod passages;
 mod question;
 mod questions;
 mod rankings;
 pub mod records;
+mod rows;
 mod scoring;
 mod table;
 mod value;
 
 pub use check::{CheckReport, CountSpread, check_dataset};
-pub use error::{DatasetError, RecordPosition, RowError};
+pub use dataset_error::DatasetError;
+pub use error::{RecordPosition, RowError};
 pub use format::{FormatError, detect_format};
 pub use formats::Format;
 pub use gold::GoldMatch;
+pub use mapping::{FieldMapping, FieldPath, PassageMapping};
+pub use parquet_file::catches_panics;
 pub use passage::{LinkRecord, PassageRecord};
 pub use passages::{PassageFormat, PassageFormatError, PassageSpec, Passages, detect_passages};
 pub use question::{GoldPassage, Question, SubQuestion};

@@ -13,11 +13,12 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::DatasetError;
+use crate::dataset_error::DatasetError;
 use crate::input::InputError;
+use crate::mapping::{MappedPassages, PassageMapping};
 use crate::passage::PassageRecord;
 use crate::questions::{DatasetSpec, Questions, Refusals, RowPolicy};
-use crate::records::RecordReader;
+use crate::rows::RowReader;
 use crate::table::{DelimitedReader, TableRow};
 use crate::value::{FieldResult, JsonValue};
 
@@ -31,12 +32,15 @@ pub struct PassageSpec {
     /// Files, read in this order, or folders: BEIR's, or one of the abstracts dump (its files in the order of their
     /// names).
     pub paths: Vec<PathBuf>,
+    /// The names of a passage's fields in the files, for the format `fields`. A mapping means that format.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fields: Option<PassageMapping>,
 }
 
 impl PassageSpec {
     /// The passages of one file or folder. The format is detected from the content.
     pub fn file(path: impl Into<PathBuf>) -> Self {
-        Self { format: None, paths: vec![path.into()] }
+        Self { paths: vec![path.into()], ..Self::default() }
     }
 }
 
@@ -45,6 +49,10 @@ pub struct Passages {
     format: PassageFormat,
     files: VecDeque<PathBuf>,
     source: Option<PassageSource>,
+    mapped: Option<MappedPassages>,
+    /// Rows of finished files.
+    rows: u64,
+    first_file: PathBuf,
     /// `None` while `source` is a reader of questions, which applies the policy itself.
     refusals: Option<Refusals>,
     /// Passages of the last row that were not returned yet.
@@ -55,7 +63,7 @@ pub struct Passages {
 }
 
 enum PassageSource {
-    Json(RecordReader),
+    Rows(RowReader),
     Table { table: DelimitedReader, columns: [usize; 3] },
     Questions(Box<Questions>),
 }
@@ -73,14 +81,20 @@ impl Passages {
     /// A file cannot be read, or its format is unknown.
     pub fn open(spec: &PassageSpec, policy: RowPolicy) -> Result<Self, DatasetError> {
         let first = spec.paths.first().ok_or(PassageFormatError::NoFiles)?;
-        let format = match spec.format {
-            Some(format) => format,
-            None => detect_passages(first)?,
+        let format = match (spec.format, &spec.fields) {
+            (None | Some(PassageFormat::Fields), Some(_)) => PassageFormat::Fields,
+            (Some(format), Some(_)) => return Err(PassageFormatError::MappedFormat { format }.into()),
+            (Some(format), None) => format,
+            (None, None) => detect_passages(first)?,
         };
+        let mapped = (format == PassageFormat::Fields).then(|| MappedPassages::new(spec.fields.as_ref()));
         let mut passages = Self {
             format,
             files: source::list_files(format, &spec.paths)?,
             source: None,
+            mapped,
+            rows: 0,
+            first_file: first.clone(),
             refusals: Some(Refusals::new(policy)),
             pending: VecDeque::new(),
             bytes: 0,
@@ -123,7 +137,8 @@ impl Passages {
                 let refusals = self.refusals.take().unwrap_or_else(|| Refusals::new(RowPolicy::Strict));
                 PassageSource::Questions(Box::new(Questions::with_refusals(&DatasetSpec::file(path), refusals)?))
             }
-            _ => PassageSource::Json(RecordReader::open(&path)?),
+            PassageFormat::Fields => PassageSource::Rows(RowReader::open_named(&path)?),
+            _ => PassageSource::Rows(RowReader::open(&path)?),
         });
         Ok(true)
     }
@@ -140,17 +155,19 @@ impl Passages {
                 }
                 None => return Ok(false),
             },
-            Some(PassageSource::Json(records)) => {
-                let path = records.path().to_owned();
-                let Some(record) = records.next()? else { return Ok(false) };
-                match JsonValue::parse(record.bytes).and_then(|row| read_passage(self.format, &row)) {
+            Some(PassageSource::Rows(rows)) => {
+                let path = rows.path().to_owned();
+                let Some(row) = rows.next()? else { return Ok(false) };
+                let read = row.read(|value| match &mut self.mapped {
+                    Some(mapped) => mapped.read_passage(value),
+                    None => read_passage(self.format, value),
+                });
+                match read {
                     Ok(passage) => {
                         self.pending.push_back(passage);
                         return Ok(true);
                     }
-                    Err(error) => {
-                        (error.in_row(&path, record.position), String::from_utf8_lossy(record.bytes).into_owned())
-                    }
+                    Err(error) => (error.in_row(&path, row.position), row.raw_text()),
                 }
             }
             Some(PassageSource::Table { table, columns }) => {
@@ -188,14 +205,16 @@ impl Passages {
             match self.source.take() {
                 Some(PassageSource::Questions(questions)) => self.refusals = Some(questions.into_refusals()),
                 // A dump has thousands of files, and one of them may be empty. A corpus of one file may not.
-                Some(PassageSource::Json(records))
-                    if records.count() == 0 && self.format != PassageFormat::Abstracts =>
-                {
-                    return Err(InputError::Empty { path: records.path().to_owned() }.into());
+                Some(PassageSource::Rows(rows)) if rows.count() == 0 && self.format != PassageFormat::Abstracts => {
+                    return Err(InputError::Empty { path: rows.path().to_owned() }.into());
                 }
+                Some(PassageSource::Rows(rows)) => self.rows += rows.count(),
                 _ => {}
             }
             if !self.next_file()? {
+                if let Some(mapped) = &self.mapped {
+                    mapped.check_found(&self.first_file, self.rows)?;
+                }
                 return Ok(None);
             }
         }
@@ -205,7 +224,7 @@ impl Passages {
 impl PassageSource {
     fn bytes(&self) -> u64 {
         match self {
-            Self::Json(records) => records.bytes(),
+            Self::Rows(rows) => rows.bytes(),
             Self::Table { table, .. } => table.bytes(),
             Self::Questions(questions) => questions.bytes(),
         }

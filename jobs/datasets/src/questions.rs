@@ -11,15 +11,18 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{DatasetError, RecordPosition, RowError};
+use crate::dataset_error::DatasetError;
+use crate::error::{RecordPosition, RowError};
 use crate::format::{FormatError, detect_format, find_contradiction};
 use crate::formats::Format;
 use crate::formats::{beir, open};
 use crate::input::{Compression, InputError};
+use crate::mapping::{FieldMapping, MappedQuestions};
 use crate::question::Question;
-use crate::records::{RecordLayout, RecordReader};
+use crate::records::RecordLayout;
+use crate::rows::RowReader;
 use crate::table::{DelimitedReader, TableRow};
-use crate::value::{FieldResult, JsonValue};
+use crate::value::FieldResult;
 use seen_ids::SeenIds;
 use unread_fields::UnreadFields;
 
@@ -32,12 +35,29 @@ pub struct DatasetSpec {
     pub paths: Vec<PathBuf>,
     /// The largest number of questions to return.
     pub limit: Option<u64>,
+    /// The names of hopeval's fields in the files, for the format `fields`. A mapping means that format.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fields: Option<FieldMapping>,
 }
 
 impl DatasetSpec {
     /// The dataset in one file. The format is detected from the content.
     pub fn file(path: impl Into<PathBuf>) -> Self {
-        Self { format: None, paths: vec![path.into()], limit: None }
+        Self { paths: vec![path.into()], ..Self::default() }
+    }
+
+    /// The format: named, meant by a mapping, or detected from the first file.
+    ///
+    /// # Errors
+    /// There is no file; it cannot be read; no format recognises it; a mapping beside another format.
+    pub fn find_format(&self) -> Result<Format, DatasetError> {
+        let first = self.paths.first().ok_or(FormatError::NoFiles)?;
+        match (self.format, &self.fields) {
+            (None | Some(Format::Fields), Some(_)) => Ok(Format::Fields),
+            (Some(format), Some(_)) => Err(FormatError::MappedFormat { format: format.to_string() }.into()),
+            (Some(format), None) => Ok(format),
+            (None, None) => detect_format(first),
+        }
     }
 }
 
@@ -99,8 +119,10 @@ pub struct Questions {
     format: Format,
     contradiction: Option<Format>,
     files: VecDeque<PathBuf>,
+    first_file: Option<PathBuf>,
     source: Option<QuestionSource>,
     qrels: Option<beir::Qrels>,
+    mapped: Option<MappedQuestions>,
     refusals: Refusals,
     seen: SeenIds,
     unread: UnreadFields,
@@ -117,7 +139,7 @@ pub struct Questions {
 }
 
 enum QuestionSource {
-    Json(RecordReader),
+    Rows(RowReader),
     /// With the function for reading a row.
     Table(DelimitedReader, fn(&TableRow, u64) -> FieldResult<Question>),
 }
@@ -140,10 +162,12 @@ impl Questions {
     /// Continues with the policy and the count of another reader.
     pub(crate) fn with_refusals(spec: &DatasetSpec, mut refusals: Refusals) -> Result<Self, DatasetError> {
         let first = spec.paths.first().ok_or(FormatError::NoFiles)?;
-        let (format, contradiction) = match spec.format {
-            Some(format) => (format, find_contradiction(format, first)),
-            None => (detect_format(first)?, None),
-        };
+        let format = spec.find_format()?;
+        let contradiction = spec.format.and_then(|named| find_contradiction(named, first));
+        if let Some(fields) = &spec.fields {
+            fields.check()?;
+        }
+        let mapped = (format == Format::Fields).then(|| MappedQuestions::new(spec.fields.as_ref()));
         let mut files: VecDeque<PathBuf> = spec.paths.iter().cloned().collect();
         let mut qrels = None;
         if format == Format::Beir {
@@ -158,8 +182,10 @@ impl Questions {
             format,
             contradiction,
             files,
+            first_file: None,
             source: None,
             qrels,
+            mapped,
             refusals,
             seen: SeenIds::default(),
             unread: UnreadFields::default(),
@@ -213,18 +239,35 @@ impl Questions {
         self.bytes + self.source.as_ref().map_or(0, QuestionSource::bytes)
     }
 
+    /// Refuses a mapped field that no row had so far. A reader that ends by itself, after the last row or at its limit,
+    /// has asked this.
+    ///
+    /// # Errors
+    /// [`FormatError::NotFound`] names the field.
+    pub fn check_mapping(&self) -> Result<(), DatasetError> {
+        match (&self.mapped, &self.first_file) {
+            (Some(mapped), Some(file)) => Ok(mapped.check_found(file, self.rows)?),
+            _ => Ok(()),
+        }
+    }
+
     /// The layout of the current file's records; `None` for a table.
     pub(crate) fn layout(&self) -> Option<RecordLayout> {
         match &self.source {
-            Some(QuestionSource::Json(records)) => Some(records.layout()),
+            Some(QuestionSource::Rows(rows)) => rows.layout(),
             _ => None,
         }
+    }
+
+    /// Whether the current file is a Parquet file.
+    pub(crate) fn is_parquet(&self) -> bool {
+        matches!(&self.source, Some(QuestionSource::Rows(RowReader::Parquet(_))))
     }
 
     /// The compression of the current file.
     pub(crate) fn compression(&self) -> Compression {
         match &self.source {
-            Some(QuestionSource::Json(records)) => records.compression(),
+            Some(QuestionSource::Rows(rows)) => rows.compression(),
             Some(QuestionSource::Table(table, _)) => table.compression(),
             None => Compression::None,
         }
@@ -235,14 +278,18 @@ impl Questions {
         self.bytes = self.bytes();
         self.source = None;
         let Some(path) = self.files.pop_front() else { return Ok(false) };
-        self.source = Some(match RecordReader::open(&path) {
-            Ok(records) => QuestionSource::Json(records),
-            Err(foreign @ InputError::Foreign { .. }) => match self.format.entry().read_table {
-                Some(read) => QuestionSource::Table(DelimitedReader::open(&path)?, read),
-                None => return Err(foreign.into()),
-            },
-            Err(error) => return Err(error.into()),
+        self.source = Some(if self.mapped.is_some() {
+            QuestionSource::Rows(RowReader::open_named(&path)?)
+        } else {
+            match (RowReader::open(&path), self.format.entry().read_table) {
+                (Ok(rows), _) => QuestionSource::Rows(rows),
+                (Err(InputError::Foreign { .. }), Some(read)) => {
+                    QuestionSource::Table(DelimitedReader::open(&path)?, read)
+                }
+                (Err(error), _) => return Err(error.into()),
+            }
         });
+        self.first_file.get_or_insert_with(|| path.clone());
         self.seen.next_file(&path);
         Ok(true)
     }
@@ -253,21 +300,21 @@ impl Questions {
             let Some(source) = &mut self.source else { return Ok(false) };
             let n = self.rows;
             let taken = match source {
-                QuestionSource::Json(records) => {
-                    let path = records.path().to_owned();
-                    records.next()?.map(|record| {
-                        self.place = Some((path.clone(), record.position));
-                        let read = JsonValue::parse(record.bytes).and_then(|row| {
-                            let questions = (self.format.entry().read)(&row, n)?;
-                            self.unread.count_fields(row.unread_fields());
+                QuestionSource::Rows(rows) => {
+                    let path = rows.path().to_owned();
+                    rows.next()?.map(|row| {
+                        self.place = Some((path.clone(), row.position));
+                        let read = row.read(|value| {
+                            let questions = match &mut self.mapped {
+                                Some(mapped) => vec![mapped.read_question(value, n)?],
+                                None => (self.format.entry().read)(value, n)?,
+                            };
+                            self.unread.count_fields(value.unread_fields());
                             Ok(questions)
                         });
-                        let error = self.seen.accept_row(read, self.qrels.as_mut(), record.position, &mut self.pending);
-                        error.map(|error| {
-                            self.refusals.refuse_row(error.in_row(&path, record.position), || {
-                                String::from_utf8_lossy(record.bytes).into_owned()
-                            })
-                        })
+                        let error = self.seen.accept_row(read, self.qrels.as_mut(), row.position, &mut self.pending);
+                        error
+                            .map(|error| self.refusals.refuse_row(error.in_row(&path, row.position), || row.raw_text()))
                     })
                 }
                 QuestionSource::Table(table, read) => {
@@ -297,6 +344,7 @@ impl Questions {
                     source.must_have_rows()?;
                     if !self.next_file()? {
                         self.refuse_unused_judgements()?;
+                        self.check_mapping()?;
                         return Ok(false);
                     }
                 }
@@ -315,14 +363,14 @@ impl Questions {
 impl QuestionSource {
     fn bytes(&self) -> u64 {
         match self {
-            Self::Json(records) => records.bytes(),
+            Self::Rows(rows) => rows.bytes(),
             Self::Table(table, _) => table.bytes(),
         }
     }
 
     fn must_have_rows(&self) -> Result<(), InputError> {
         match self {
-            Self::Json(records) if records.count() == 0 => Err(InputError::Empty { path: records.path().to_owned() }),
+            Self::Rows(rows) if rows.count() == 0 => Err(InputError::Empty { path: rows.path().to_owned() }),
             Self::Table(table, _) if table.bytes() == 0 => Err(InputError::Empty { path: table.path().to_owned() }),
             _ => Ok(()),
         }
@@ -333,8 +381,12 @@ impl Iterator for Questions {
     type Item = Result<Question, DatasetError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.done || self.left == 0 {
+        if self.done {
             return None;
+        }
+        if self.left == 0 {
+            self.done = true;
+            return self.check_mapping().err().map(Err);
         }
         if self.pending.is_empty() {
             match self.next_row() {

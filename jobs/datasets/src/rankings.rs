@@ -20,7 +20,8 @@ use std::path::{Path, PathBuf};
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{DatasetError, FieldError, RecordPosition, RowError};
+use crate::dataset_error::DatasetError;
+use crate::error::{FieldError, RecordPosition, RowError};
 use crate::input::{Compression, InputError};
 use crate::value::{FieldResult, quoted};
 

@@ -105,8 +105,8 @@ impl RecordReader {
                 Err(InputError::Foreign {
                     path: path.to_owned(),
                     found: quoted(head),
-                    allowed: "JSON (an array, an object or lines), or a table (TSV, CSV) where the format has one; \
-                              Parquet is not read",
+                    allowed: "JSON (an array, an object or lines), Parquet, or a table (TSV, CSV) where the format has \
+                              one; `fields` reads tables whose first line names the columns",
                 })
             }
         }

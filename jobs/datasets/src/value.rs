@@ -20,6 +20,8 @@ pub(crate) enum JsonValue<'a> {
     String(Cow<'a, str>),
     List(Vec<JsonValue<'a>>),
     Object(FieldList<'a>),
+    /// A value of a table's file that has no JSON form, by its kind: `a date`.
+    Opaque(&'static str),
 }
 
 /// The fields of an object, and which of them a reader has looked at.
@@ -96,6 +98,7 @@ impl<'a> JsonValue<'a> {
             Self::String(value) => format!("the string {}", quoted(value)),
             Self::List(items) => format!("a list of {}", items.len()),
             Self::Object(_) => "an object".to_owned(),
+            Self::Opaque(kind) => (*kind).to_owned(),
         }
     }
 
@@ -115,6 +118,12 @@ impl<'a> JsonValue<'a> {
     pub(crate) fn unread_fields(&self) -> impl Iterator<Item = &str> {
         let fields = if let Self::Object(fields) = self { Some(fields) } else { None };
         fields.into_iter().flat_map(FieldList::unread)
+    }
+
+    /// The names of this object's fields. None of them counts as read.
+    pub(crate) fn field_names(&self) -> impl Iterator<Item = &str> {
+        let fields = if let Self::Object(fields) = self { Some(fields) } else { None };
+        fields.into_iter().flat_map(|fields| fields.entries.iter().map(|(name, _)| name.as_ref()))
     }
 
     pub(crate) fn has(&self, key: &str) -> bool {
@@ -229,10 +238,28 @@ impl<'a> JsonValue<'a> {
             Self::Number(value) => value.to_string(),
             Self::String(value) => value.clone().into_owned(),
             Self::List(_) | Self::Object(_) => self.to_json().to_string(),
+            Self::Opaque(kind) => format!("({kind})"),
         }
     }
 
-    fn to_json(&self) -> serde_json::Value {
+    /// The same value, with texts of its own.
+    pub(crate) fn detached(&self) -> JsonValue<'static> {
+        match self {
+            Self::Null => JsonValue::Null,
+            Self::Bool(value) => JsonValue::Bool(*value),
+            Self::Number(value) => JsonValue::Number(value.clone()),
+            Self::String(value) => JsonValue::String(Cow::Owned(value.clone().into_owned())),
+            Self::List(items) => JsonValue::List(items.iter().map(Self::detached).collect()),
+            Self::Object(fields) => {
+                let entries = fields.entries.iter();
+                let detached = entries.map(|(key, value)| (Cow::Owned(key.clone().into_owned()), value.detached()));
+                JsonValue::Object(FieldList::new(detached.collect()))
+            }
+            Self::Opaque(kind) => JsonValue::Opaque(kind),
+        }
+    }
+
+    pub(crate) fn to_json(&self) -> serde_json::Value {
         match self {
             Self::Null => serde_json::Value::Null,
             Self::Bool(value) => (*value).into(),
@@ -242,6 +269,7 @@ impl<'a> JsonValue<'a> {
             Self::Object(fields) => {
                 fields.entries().iter().map(|(key, value)| (key.to_string(), value.to_json())).collect()
             }
+            Self::Opaque(_) => self.note_text().into(),
         }
     }
 }

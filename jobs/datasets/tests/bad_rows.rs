@@ -195,7 +195,7 @@ fn repeated_ids_name_both_rows() {
     let row = |id: &str| format!("{{\"_id\":\"{id}\",\"question\":\"q\",\"gold_titles\":[]}}\n");
     let first = files.write("first.json", row("a") + &row("b"));
     let second = files.write("second.json", row("c") + "\n" + &row("b"));
-    let spec = DatasetSpec { format: None, paths: vec![first, second], limit: None };
+    let spec = DatasetSpec { paths: vec![first, second], ..DatasetSpec::default() };
     assert_eq!(
         files.strict(&spec),
         "second.json:3: record 2: field `id`: found \"b\", which first.json:2 (record 2) has too; \
@@ -252,7 +252,7 @@ fn ids_made_of_positions_do_not_depend_on_the_policy() {
 fn unknown_formats_list_what_is_allowed() {
     let files = Files::new();
     let allowed = Format::ALL.map(Format::name).join(", ");
-    let first = "hotpotqa, 2wikimultihopqa, musique, strategyqa, iirc, nq, triviaqa, flashrag, beir, world";
+    let first = "hotpotqa, 2wikimultihopqa, musique, strategyqa, iirc, nq, triviaqa, flashrag, beir, world, fields";
     assert!(allowed.starts_with(first), "{allowed}: a new format comes last");
     assert_eq!(
         "hotpot".parse::<Format>().unwrap_err().to_string(),
@@ -263,7 +263,8 @@ fn unknown_formats_list_what_is_allowed() {
         files.strict(&DatasetSpec::file(path)),
         format!(
             "odd.jsonl: cannot tell the dataset's format from a row with the fields chunk, tag; \
-             allowed: rows of {allowed}"
+             allowed: rows of {allowed}\n\
+             hint: [dataset.fields] in a job, or --field NAME=PATH, maps other names"
         )
     );
     assert_eq!(

@@ -154,8 +154,8 @@ fn files_that_cannot_be_read_are_named() {
     fs::create_dir(folder.path().join("folder")).unwrap();
     assert_eq!(error(&folder.path().join("folder")), "folder is a folder; allowed: a file");
     let prose = write(&folder, "prose.txt", b"Question: which?\nmore");
-    let allowed =
-        "JSON (an array, an object or lines), or a table (TSV, CSV) where the format has one; Parquet is not read";
+    let allowed = "JSON (an array, an object or lines), Parquet, or a table (TSV, CSV) where the format has one; \
+                   `fields` reads tables whose first line names the columns";
     assert_eq!(error(&prose), format!("prose.txt: starts with \"Question: which?\"; allowed: {allowed}"));
     let mut damaged = gzip(&[b"{\"a\":1}\n".as_slice(); 500].concat());
     let middle = damaged.len() / 2;

@@ -89,7 +89,7 @@ fn contexts_of_several_splits() {
     };
     let paths = vec![write(&folder, "train", row("a", "T")), write(&folder, "dev", row("a", "U"))];
     // The same id in two splits is no repeat.
-    let spec = PassageSpec { format: None, paths };
+    let spec = PassageSpec { paths, ..PassageSpec::default() };
     let passages: Vec<_> = Passages::open(&spec, RowPolicy::Strict).unwrap().map(|passage| passage.unwrap()).collect();
     assert_eq!(shown(&passages), [("-", "T", "One. Two."), ("-", "U", "One. Two.")]);
     assert_eq!(passages[0].sentences, [4, 9]);
@@ -157,7 +157,8 @@ fn what_is_wrong_is_named() {
     assert_eq!(
         error(&folder, &PassageSpec::file(odd)),
         "odd: cannot tell the passages' format from a row with the fields a, b; allowed: rows of titled, contents, \
-         beir, dpr, contexts, abstracts"
+         beir, dpr, contexts, abstracts, fields\n\
+         hint: [corpus.fields] in a job, or --field NAME=PATH, maps other names"
     );
     fs::create_dir(folder.path().join("nothing")).unwrap();
     assert_eq!(
@@ -178,7 +179,7 @@ fn quarantine_counts_over_splits() {
     let good = r#"{"_id":"a","question":"q","context":[["T",["One."]]]}"#;
     let bad = r#"{"_id":"b","question":"q","context":[["T"]]}"#;
     let paths = (0..2).map(|n| write(&folder, &format!("{n}"), format!("{good}\n{bad}\n"))).collect();
-    let spec = PassageSpec { format: None, paths };
+    let spec = PassageSpec { paths, ..PassageSpec::default() };
     let mut passages = Passages::open(&spec, RowPolicy::Quarantine(Box::new(|_| {}))).unwrap();
     assert_eq!(passages.by_ref().count(), 2);
     assert_eq!(passages.quarantined(), 2);

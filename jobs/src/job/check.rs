@@ -3,10 +3,12 @@
 mod tune;
 
 use super::file::{Job, MethodEntry, RunSettings};
+use super::paths::CONTEXTS;
 use crate::bad_value::{BadValue, ensure};
 use crate::error::JobError;
 use crate::services::corpus::CORPUS;
 use crate::services::service::SettingsError;
+use hopeval_datasets::{Format, FormatError};
 use std::path::Path;
 
 /// Refuses the first nonsensical value of `job`.
@@ -52,12 +54,34 @@ fn check_dataset(job: &Job) -> Result<(), BadValue> {
     ensure(dataset.world.is_some() || !job.corpus.source.paths().is_empty(), || {
         BadValue::new("corpus.source", "nothing", "files, folders, \"contexts\" or a built corpus")
     })?;
+    check_mappings(job)?;
     if let Some(world) = &dataset.world {
         world.check_values().map_err(|bad| bad.within_table("dataset.world"))?;
     }
     ensure(dataset.limit != Some(0), || BadValue::new("dataset.limit", "0", "at least 1"))?;
     ensure(dataset.draw.is_none_or(|draw| draw.questions > 0), || {
         BadValue::new("dataset.draw.questions", "0", "at least 1")
+    })
+}
+
+/// Checks the mappings of fields, of questions and of passages.
+fn check_mappings(job: &Job) -> Result<(), BadValue> {
+    let dataset = &job.dataset;
+    if let Some(fields) = &dataset.fields {
+        ensure(dataset.world.is_none(), || {
+            BadValue::new("dataset.fields", "a mapping beside a generated world", "a mapping of files' fields")
+        })?;
+        ensure(dataset.format.is_none_or(|format| format == Format::Fields), || {
+            let found = format!("a mapping beside `format = \"{}\"`", dataset.format.map_or("", Format::name));
+            BadValue::new("dataset.fields", found, "`format = \"fields\"`, or no format")
+        })?;
+        if let Err(FormatError::Mapping { found, allowed }) = fields.check() {
+            return Err(BadValue::new("dataset.fields", found, allowed));
+        }
+    }
+    let files = job.corpus.source.paths().iter().filter(|path| path.as_os_str() != CONTEXTS).count();
+    ensure(job.corpus.fields.is_none() || files > 0, || {
+        BadValue::new("corpus.fields", "a mapping without files of passages", "`source` with files")
     })
 }
 

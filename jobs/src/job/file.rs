@@ -11,7 +11,7 @@ use crate::mode::TimingMode;
 use crate::services::ServiceEntry;
 use crate::spending::cap::SpendingCap;
 use hopeval_corpus::{DuplicatePolicy, LinkSource};
-use hopeval_datasets::{Format, GoldMatch};
+use hopeval_datasets::{FieldMapping, Format, GoldMatch, PassageMapping};
 use hopeval_measures::Settings as MeasureSettings;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -58,6 +58,9 @@ pub struct DatasetEntry {
     /// One file or several, in this order. Left out for a generated world.
     #[serde(default)]
     pub questions: OneOrMany,
+    /// The names of hopeval's fields in the files, for the format `fields`, which a mapping means.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fields: Option<FieldMapping>,
     /// A generated world instead of files.
     #[serde(default)]
     pub world: Option<WorldEntry>,
@@ -81,6 +84,9 @@ pub struct CorpusEntry {
     /// Left out for the passages of a generated world.
     #[serde(default)]
     pub source: OneOrMany,
+    /// The names of a passage's fields in the source files, which then are of the format `fields`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fields: Option<PassageMapping>,
     /// The treatment of duplicate passages.
     #[serde(default)]
     pub duplicates: DuplicatePolicy,
@@ -156,8 +162,9 @@ impl Job {
         methods.chain(self.judge.iter().map(|(name, entry)| (format!("judge.{name}"), entry)))
     }
 
-    /// How gold passages are identified: the job's setting, else the default of the format.
+    /// How gold passages are identified: the job's setting, else by the mapped fields, else the default of the format.
     pub fn gold_by(&self, format: Format) -> GoldMatch {
-        self.dataset.gold.unwrap_or_else(|| format.default_gold())
+        let mapped = || self.dataset.fields.as_ref().map(FieldMapping::gold_match);
+        self.dataset.gold.or_else(mapped).unwrap_or_else(|| format.default_gold())
     }
 }

@@ -39,6 +39,7 @@ fn no_dataset() -> DatasetEntry {
     let questions = OneOrMany::default();
     DatasetEntry {
         format: None,
+        fields: None,
         questions,
         world: None,
         gold: None,

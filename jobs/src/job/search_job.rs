@@ -3,6 +3,7 @@
 use super::file::Job;
 use super::paths::OneOrMany;
 use super::tune::TuneSettings;
+use hopeval_datasets::Format;
 
 impl TuneSettings {
     /// A job over the sample alone; everything else is as in `job`.
@@ -10,6 +11,10 @@ impl TuneSettings {
         let mut sampled = job.clone();
         if !self.takes_own() {
             sampled.dataset.format = self.format;
+            // Files of the same format have the same names.
+            if self.world.is_some() || self.format.is_some_and(|format| format != Format::Fields) {
+                sampled.dataset.fields = None;
+            }
             sampled.dataset.questions = self.questions.clone();
             sampled.dataset.world = self.world.clone();
         }

@@ -9,7 +9,7 @@ use crate::error::JobError;
 use crate::job::file::{DatasetEntry, Job};
 use crate::job::paths::CONTEXTS;
 use hopeval_corpus::{Corpus, CorpusBuilder, CorpusSettings, CorpusSource, NewLink, NewPassage};
-use hopeval_datasets::{DatasetSpec, PassageRecord, PassageSpec, Passages, Questions, RowPolicy};
+use hopeval_datasets::{DatasetSpec, Format, PassageRecord, PassageSpec, Passages, Questions, RowPolicy};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -67,7 +67,7 @@ impl Cache {
         // Rows of passages are never set aside, only rows of questions with their contexts.
         let set_aside = set_aside && job.corpus.source.paths().iter().any(|path| path.as_os_str() == CONTEXTS);
         let sources = source_files(job)?;
-        let key = corpus_key(&settings, &sources, set_aside);
+        let key = corpus_key(&settings, &sources, set_aside, &mappings(job));
         let dir = self.ensure_folder("corpora")?.join(&key);
         if !dir.join("corpus.json").is_file() {
             build_corpus(&dir, settings, sources, job, set_aside, report)?;
@@ -124,7 +124,21 @@ pub fn digest_path(path: &Path) -> Result<String, JobError> {
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-fn corpus_key(settings: &CorpusSettings, sources: &[CorpusSource], set_aside: bool) -> String {
+/// The mappings that the passages are read by, as text; empty without one.
+fn mappings(job: &Job) -> String {
+    let mut mappings = String::new();
+    if let Some(fields) = &job.corpus.fields {
+        mappings.push_str(&format!("passages {}", serde_json::to_string(fields).unwrap_or_default()));
+    }
+    let given = job.corpus.source.paths().iter().any(|path| path.as_os_str() == CONTEXTS);
+    let mapped = job.dataset.fields.is_some() || job.dataset.format == Some(Format::Fields);
+    if given && mapped {
+        mappings.push_str(&format!("questions {}", serde_json::to_string(&job.dataset.fields).unwrap_or_default()));
+    }
+    mappings
+}
+
+fn corpus_key(settings: &CorpusSettings, sources: &[CorpusSource], set_aside: bool, mappings: &str) -> String {
     let mut hasher = blake3::Hasher::new_derive_key("hopeval corpus 1");
     let shape = (settings.duplicates, settings.links, settings.targets_per_title);
     for text in [serde_json::to_string(&shape), serde_json::to_string(sources)].into_iter().flatten() {
@@ -133,6 +147,7 @@ fn corpus_key(settings: &CorpusSettings, sources: &[CorpusSource], set_aside: bo
     if set_aside {
         hasher.update(b"wrong rows set aside");
     }
+    hasher.update(mappings.as_bytes());
     hasher.finalize().to_hex()[..32].to_owned()
 }
 
@@ -164,7 +179,8 @@ fn build_corpus(
                 question?.candidates.into_iter().try_for_each(&mut push)?;
             }
         } else {
-            for record in Passages::open(&PassageSpec::file(path), RowPolicy::Strict)? {
+            let spec = PassageSpec { fields: job.corpus.fields.clone(), ..PassageSpec::file(path) };
+            for record in Passages::open(&spec, RowPolicy::Strict)? {
                 push(record?)?;
             }
         }
@@ -195,7 +211,8 @@ pub fn push_record(builder: &mut CorpusBuilder, record: &PassageRecord) -> Resul
     Ok(())
 }
 
-/// The files, format and limit for reading a dataset.
+/// The files, format, mapping and limit for reading a dataset.
 pub fn dataset_spec(dataset: &DatasetEntry, limit: Option<u64>) -> DatasetSpec {
-    DatasetSpec { format: dataset.format, paths: dataset.questions.paths().to_vec(), limit }
+    let (format, fields) = (dataset.format, dataset.fields.clone());
+    DatasetSpec { format, paths: dataset.questions.paths().to_vec(), limit, fields }
 }

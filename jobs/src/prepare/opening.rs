@@ -14,11 +14,11 @@ use crate::job::file::Job;
 use crate::job::scoring::complete_measures;
 use crate::job::sweep::{self, Configuration};
 use crate::places::Places;
+use crate::prepare::corpora::dataset_spec;
 use crate::prepare::rankings::JobRankings;
 use crate::services::catalogue::Catalogue;
 use crate::services::service::IndexState;
 use hopeval_corpus::Corpus;
-use hopeval_datasets::detect_format;
 use hopeval_methods::{ContextMode, Method, MethodSetting, registry};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,9 +48,9 @@ impl OpenedJob {
     ) -> Result<Self, JobError> {
         let mut job = job.clone();
         cache.prepare_world(&mut job, report)?;
-        let format = match (job.dataset.format, job.dataset.questions.paths().first()) {
-            (None, Some(first)) => Some(detect_format(first)?),
-            (format, _) => format,
+        let format = match job.dataset.questions.paths() {
+            [] => job.dataset.format,
+            [_, ..] => Some(dataset_spec(&job.dataset, None).find_format()?),
         };
         if let Some(format) = format {
             complete_measures(&mut job.measures, format);

@@ -41,7 +41,7 @@ impl QuarantineFile {
             let error = ErrorRow {
                 stage: "dataset".to_owned(),
                 file: row.error.path.display().to_string(),
-                line: Some(row.error.position.line),
+                line: Some(row.error.position.line).filter(|line| *line > 0),
                 field: Some(row.error.field.clone()).filter(|field| !field.is_empty()),
                 message: row.error.to_string(),
             };

@@ -153,7 +153,8 @@ impl<'a> QuestionResolver<'a> {
         if self.path != path {
             self.path = path.into();
         }
-        self.line = Some(line);
+        // A Parquet file has no lines.
+        self.line = Some(line).filter(|line| *line > 0);
     }
 
     fn bad_question(&self, question: &Question, field: &'static str, found: String, allowed: &'static str) -> JobError {
@@ -313,6 +314,7 @@ pub fn prepare_questions(
             (Err(error), None) => return Err(error),
         }
     }
+    questions.reader.check_mapping()?;
     if index == 0 {
         let set_aside = quarantine.map_or_else(|| Ok(Vec::new()), QuarantineFile::close)?.len() as u64;
         return Err(no_questions(path, questions.left_out, without_gold, set_aside));

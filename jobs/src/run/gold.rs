@@ -41,7 +41,8 @@ pub fn apply_edit(run: &OpenRun, path: &Path, committer: &str) -> Result<GoldEdi
     let mut log = Log::open(&run.places.store, run.id())?;
     let known = known_questions(run, &log)?;
     let format = run.resolved.prepared.format;
-    let spec = hopeval_datasets::DatasetSpec { format, paths: vec![path.into()], limit: None };
+    let fields = run.resolved.job.dataset.fields.clone();
+    let spec = hopeval_datasets::DatasetSpec { format, paths: vec![path.into()], limit: None, fields };
     let questions = Questions::open(&spec, RowPolicy::Strict)?;
     let gold_by = run.resolved.job.gold_by(questions.format());
     let mut resolver = QuestionResolver::new(&run.configurations()?.catalogue.corpus, gold_by, path, false);

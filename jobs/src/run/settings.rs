@@ -134,6 +134,9 @@ impl ResolvedSettings {
             let more = (&self.job.dataset.draw, &self.selections);
             bytes.extend(serde_json::to_vec(&more).expect("plain data can be written as JSON; this is a bug"));
         }
+        if let Some(fields) = &self.job.dataset.fields {
+            bytes.extend(serde_json::to_vec(fields).expect("plain data can be written as JSON; this is a bug"));
+        }
         blake3::hash(&bytes).to_hex().to_string()
     }
 }

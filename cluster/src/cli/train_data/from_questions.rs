@@ -31,7 +31,8 @@ pub(super) fn construct_from_questions(
     let report = |stage: &str, done: u64| progress.tick(stage, done);
     let corpus = places.cache.corpus(&job, &report)?;
     let index = bm25::open_bm25(&Bm25Parameters::default(), "negatives", &corpus, &places, &report)?;
-    let spec = DatasetSpec { format: arguments.format, paths: arguments.questions.clone(), limit: arguments.limit };
+    let (format, paths) = (arguments.format, arguments.questions.clone());
+    let spec = DatasetSpec { format, paths, limit: arguments.limit, fields: None };
     let mut library = CorpusLibrary::new(&corpus, &index);
     let made = construct(&spec, &mut library, settings, &arguments.out, &mut |done| progress.tick("questions", done));
     progress.clear();

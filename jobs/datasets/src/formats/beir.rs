@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use rustc_hash::FxHashMap;
 
 use super::{FormatEntry, answer_list};
-use crate::error::{DatasetError, FieldError, RecordPosition, RowError};
+use crate::dataset_error::DatasetError;
+use crate::error::{FieldError, RecordPosition, RowError};
 use crate::format::FormatError;
 use crate::gold::GoldMatch;
 use crate::input::InputError;

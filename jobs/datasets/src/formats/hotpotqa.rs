@@ -15,7 +15,7 @@ use crate::value::{FieldResult, JsonValue};
 
 /// The separator between a dataset's sentences.
 #[derive(Clone, Copy)]
-pub(super) enum SentenceJoin {
+pub(crate) enum SentenceJoin {
     /// This separator.
     With(&'static str),
     /// Nothing if a sentence after the first begins with a space, otherwise a space.
@@ -84,18 +84,23 @@ fn read_passages(value: &JsonValue<'_>, join: SentenceJoin) -> FieldResult<Vec<P
         return (0..columns.len())
             .map(|index| {
                 let title = columns.required_cell(index, "title", JsonValue::string)?;
-                columns.required_cell(index, "sentences", |sentences| read_passage(title, sentences, join))
+                columns.required_cell(index, "sentences", |sentences| join_sentences(title, sentences, join))
             })
             .collect();
     }
     value.read_each(|item| {
         let [title, sentences] = item.tuple("a pair [title, [sentence, ...]]")?;
         let title = title.string().map_err(|error| error.at_index(0))?;
-        read_passage(title, sentences, join).map_err(|error| error.at_index(1))
+        join_sentences(title, sentences, join).map_err(|error| error.at_index(1))
     })
 }
 
-fn read_passage(title: String, sentences: &JsonValue<'_>, join: SentenceJoin) -> FieldResult<PassageRecord> {
+/// A passage of a list of sentences.
+pub(crate) fn join_sentences(
+    title: String,
+    sentences: &JsonValue<'_>,
+    join: SentenceJoin,
+) -> FieldResult<PassageRecord> {
     let items = sentences.items()?;
     let mut texts = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
@@ -110,7 +115,7 @@ fn read_passage(title: String, sentences: &JsonValue<'_>, join: SentenceJoin) ->
 }
 
 /// `[[title, index], …]`, or `{"title": […], "sent_id": […]}`.
-fn supporting_facts(value: &JsonValue<'_>) -> FieldResult<Vec<(String, u32)>> {
+pub(crate) fn supporting_facts(value: &JsonValue<'_>) -> FieldResult<Vec<(String, u32)>> {
     if let JsonValue::Object(_) = value {
         let columns = NestedTable::from_value(value)?;
         return (0..columns.len())

@@ -65,7 +65,7 @@ pub(super) fn read_question(row: &JsonValue<'_>) -> FieldResult<Question> {
     Ok(Question { gold_sets, decomposition, ..question })
 }
 
-fn read_gold(value: &JsonValue<'_>) -> FieldResult<GoldPassage> {
+pub(crate) fn read_gold(value: &JsonValue<'_>) -> FieldResult<GoldPassage> {
     Ok(GoldPassage {
         id: value.optional("id", JsonValue::id)?,
         title: value.optional("title", JsonValue::string)?,

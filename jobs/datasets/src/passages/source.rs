@@ -8,10 +8,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::DatasetError;
+use crate::dataset_error::DatasetError;
 use crate::formats::Format;
 use crate::input::InputError;
-use crate::records::RecordReader;
+use crate::rows::RowReader;
 use crate::table::{DelimitedReader, TableRow};
 use crate::value::JsonValue;
 
@@ -31,11 +31,14 @@ pub enum PassageFormat {
     Contexts,
     /// The HotpotQA abstracts dump: folders of `wiki_NN.bz2`, one article's abstract on each line.
     Abstracts,
+    /// Rows of one's own, whose names a mapping gives ([`crate::PassageMapping`]).
+    Fields,
 }
 
 impl PassageFormat {
     /// All formats.
-    pub const ALL: [Self; 6] = [Self::Titled, Self::Contents, Self::Beir, Self::Dpr, Self::Contexts, Self::Abstracts];
+    pub const ALL: [Self; 7] =
+        [Self::Titled, Self::Contents, Self::Beir, Self::Dpr, Self::Contexts, Self::Abstracts, Self::Fields];
 
     /// The name that jobs and the command line use.
     pub fn name(self) -> &'static str {
@@ -46,6 +49,7 @@ impl PassageFormat {
             Self::Dpr => "dpr",
             Self::Contexts => "contexts",
             Self::Abstracts => "abstracts",
+            Self::Fields => "fields",
         }
     }
 }
@@ -79,12 +83,23 @@ pub enum PassageFormatError {
         found: String,
     },
     /// No format recognises the first row.
-    #[error("{}: cannot tell the passages' format from {found}; allowed: rows of {}", path.display(), names())]
+    #[error(
+        "{}: cannot tell the passages' format from {found}; allowed: rows of {}\n\
+         hint: [corpus.fields] in a job, or --field NAME=PATH, maps other names",
+        path.display(),
+        names()
+    )]
     Unknown {
         /// The file.
         path: PathBuf,
         /// A description of its first row.
         found: String,
+    },
+    /// A mapping beside a format that has its own names.
+    #[error("a mapping of fields beside the format {format}; allowed: the format `fields`, or no mapping")]
+    MappedFormat {
+        /// The format.
+        format: PassageFormat,
     },
     /// A corpus without files.
     #[error("a corpus needs at least one file; allowed: files, or a folder")]
@@ -118,8 +133,8 @@ pub fn detect_passages(path: &Path) -> Result<PassageFormat, DatasetError> {
     if path.is_dir() {
         return Ok(if beir_corpus(path).is_some() { PassageFormat::Beir } else { PassageFormat::Abstracts });
     }
-    let mut records = match RecordReader::open(path) {
-        Ok(records) => records,
+    let mut rows = match RowReader::open(path) {
+        Ok(rows) => rows,
         Err(foreign @ InputError::Foreign { .. }) => {
             let is_dpr = |row: TableRow| row.fields.len() == 3;
             return if DelimitedReader::open(path)?.next()?.is_some_and(is_dpr) {
@@ -130,21 +145,25 @@ pub fn detect_passages(path: &Path) -> Result<PassageFormat, DatasetError> {
         }
         Err(error) => return Err(error.into()),
     };
-    let Some(record) = records.next()? else { return Err(InputError::Empty { path: path.to_owned() }.into()) };
-    let row = JsonValue::parse(record.bytes).map_err(|error| error.in_row(path, record.position))?;
+    let Some(row) = rows.next()? else { return Err(InputError::Empty { path: path.to_owned() }.into()) };
+    row.read(|row| Ok(format_of_row(row, path))).map_err(|error| error.in_row(path, row.position))?
+}
+
+fn format_of_row(row: &JsonValue<'_>, path: &Path) -> Result<PassageFormat, DatasetError> {
     let format = match row.get("text") {
         Some(JsonValue::List(_)) => Some(PassageFormat::Abstracts),
         _ if row.has("contents") => Some(PassageFormat::Contents),
-        _ if Format::of_row(&row, path).is_some_and(|format| format != Format::Beir) => Some(PassageFormat::Contexts),
+        _ if Format::of_row(row, path).is_some_and(|format| format != Format::Beir) => Some(PassageFormat::Contexts),
         Some(_) if row.has("_id") => Some(PassageFormat::Beir),
         Some(_) => Some(PassageFormat::Titled),
         None => None,
     };
     format.ok_or_else(|| {
-        let keys = row.entries().map(|entries| entries.iter().map(|(key, _)| key.as_ref()).collect::<Vec<_>>());
-        let found = match keys {
-            Ok(keys) => format!("a row with the fields {}", keys.join(", ")),
-            Err(_) => row.describe(),
+        let found = match row {
+            JsonValue::Object(_) => {
+                format!("a row with the fields {}", row.field_names().collect::<Vec<_>>().join(", "))
+            }
+            _ => row.describe(),
         };
         PassageFormatError::Unknown { path: path.to_owned(), found }.into()
     })

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustc_hash::FxHashMap;
 
-use crate::error::{FieldError, RecordPosition};
+use crate::error::{FieldError, LineNumber, RecordPosition};
 use crate::formats::beir::Qrels;
 use crate::question::Question;
 use crate::value::{FieldResult, quoted};
@@ -42,7 +42,8 @@ impl SeenIds {
                 return Some(FieldError::new(found, "an id that no other question of the row has").under_key("id"));
             }
             if let Some(&(file, first)) = self.ids.get(&hash_id(&question.id)) {
-                let place = format!("{}:{} (record {})", self.files[file as usize].display(), first.line, first.record);
+                let (path, line) = (self.files[file as usize].display(), LineNumber(first.line));
+                let place = format!("{path}{line} (record {})", first.record);
                 let found = format!("{}, which {place} has too", quoted(&question.id));
                 return Some(FieldError::new(found, "an id that no other row has").under_key("id"));
             }
