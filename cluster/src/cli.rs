@@ -15,6 +15,7 @@ mod judge;
 mod lm;
 mod ls;
 mod man;
+mod methods;
 mod model;
 mod options;
 mod plan;
@@ -124,7 +125,9 @@ enum HopevalCommand {
     /// The language-model engine by itself: scores, labels, embeds, reads and generates, JSON Lines in and out.
     #[command(subcommand)]
     Lm(Box<lm::LmCommand>),
-    /// Model folders.
+    /// Lists methods and judges, and shows their parameters with defaults and meanings.
+    Methods(methods::MethodsArguments),
+    /// Models: those that a job can name here; conversion of older formats.
     #[command(subcommand)]
     Model(model::ModelCommand),
     /// Prompts of others: reads their files into files of demonstrations for jobs.
@@ -153,7 +156,9 @@ pub(crate) fn parse() -> CommandLine {
 fn command_line() -> clap::Command {
     without_empty_variables(CommandLine::command()).mut_subcommands(|command| match command.get_name() {
         "lm" => without_places(command).arg(threads_option("Threads of the device [default: all cores]")),
-        "model" | "endpoint" | "prompts" | "simulate-llm" => without_places(command).arg(threads_option("").hide(true)),
+        "methods" | "model" | "endpoint" | "prompts" | "simulate-llm" => {
+            without_places(command).arg(threads_option("").hide(true))
+        }
         "train" => without_places(command).arg(threads_option("Threads of PyTorch [default: the script's]")),
         _ => command,
     })
@@ -214,6 +219,7 @@ pub(crate) fn run(arguments: CommandLine) -> Result<u8> {
         HopevalCommand::TrainData(arguments) => train_data::train_data(places, arguments),
         HopevalCommand::Train(training) => train::train(&training, arguments.places.threads()),
         HopevalCommand::Lm(command) => lm::lm(*command, arguments.places.threads()),
+        HopevalCommand::Methods(arguments) => methods::methods(&arguments),
         HopevalCommand::Model(command) => model::model(command),
         HopevalCommand::Prompts(command) => prompts::prompts(&command),
         HopevalCommand::Endpoint(command) => endpoint::endpoint(command),

@@ -8,7 +8,7 @@
 //! | the kinds | one file each, listed in the table at the end of this file |
 //! | `engine_prompt` | prompts in the engine's types |
 //! | `sparse` | the common part of [`bm25`] and [`tfidf`]: an index of words |
-//! | [`models`] | finds language models by name |
+//! | [`models`], [`model_list`] | finds language models by name; lists those of this machine |
 //! | `conformance` | the rules for every kind, as a test |
 //! | [`catalogue`] | all services of a run, with their fingerprints |
 //! | [`key`], [`served`], [`replies`] | the identity of a request; its answer on the way; its answer for one asker |
@@ -32,6 +32,7 @@ pub mod fragments;
 mod journal_reader;
 pub mod journal_sums;
 pub mod key;
+pub mod model_list;
 pub mod models;
 pub mod record;
 pub mod replies;

@@ -1,4 +1,6 @@
-//! `model`: converts models in older formats to the engine's format.
+//! `model`: lists the models of this machine, and converts models in older formats to the engine's format.
+
+mod list;
 
 use crate::print;
 use anyhow::{Context, Result};
@@ -10,6 +12,8 @@ use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ModelCommand {
+    /// Lists the models that a job can name here: hopeval's own, and those in the Hugging Face hub's cache.
+    List(list::ListArguments),
     /// Imports pytorch_model.bin (nothing in it is run) and SentencePiece or vocabulary files into a folder that `lm`
     /// takes.
     Import {
@@ -36,7 +40,10 @@ pub(crate) enum RulesName {
 }
 
 pub(crate) fn model(command: ModelCommand) -> Result<u8> {
-    let ModelCommand::Import { from, out, tokenizer_rules, json } = command;
+    let (from, out, tokenizer_rules, json) = match command {
+        ModelCommand::List(arguments) => return list::list_models(&arguments),
+        ModelCommand::Import { from, out, tokenizer_rules, json } => (from, out, tokenizer_rules, json),
+    };
     let rules = match tokenizer_rules {
         RulesName::Model => SentencePieceRules::Model,
         RulesName::Transformers5 => SentencePieceRules::Transformers5,

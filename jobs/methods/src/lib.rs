@@ -52,7 +52,9 @@ pub use machine::{
 };
 pub use outcome::{NamedSentence, Outcome, OutcomeNote, OutcomeStatus, PassagePath, RankedPassage, SupportingSentence};
 pub use prompt::{ChatRole, Content, LengthLimit, OverflowRule, PassageForm, Prompt, PromptPart};
-pub use registry::{MethodInfo, ParameterInfo, build_method, judge_kinds, method_kinds, resolve_parameters};
+pub use registry::{
+    MethodInfo, ParameterInfo, authors_code, build_method, judge_kinds, method_kinds, resolve_parameters,
+};
 pub use request::{Affinity, PassageId, Request, RequestKind, RequestPayload, ServiceName, StepName};
 pub use response::{
     Answer, AnswerWork, CallFacts, Failure, FailureKind, MoneyAmount, PassageText, PromptReport, Response,

@@ -72,6 +72,13 @@ pub fn judge_kinds() -> &'static [MethodInfo] {
     judges::INFOS
 }
 
+/// The parameters in which the authors' code of the method `kind` differs from the paper, with the code's values as
+/// JSON: `as = "code"` sets them. Empty for a method that does not know `as`.
+pub fn authors_code(kind: &str) -> &'static [(&'static str, &'static str)] {
+    let mut known = methods::INFOS.iter().zip(methods::AS_CODES);
+    known.find(|(info, _)| info.kind == kind).map_or(&[], |(_, values)| values)
+}
+
 /// A configuration of the method or judge `kind`; `parameters` is an object, or null for no parameters.
 ///
 /// # Errors

@@ -48,6 +48,26 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     MODELS.iter().map(|model| model.name)
 }
 
+/// A model of the binary, for listings.
+#[derive(Clone, Copy, Debug)]
+pub struct EmbeddedModel {
+    /// Its name.
+    pub name: &'static str,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// Its `config.json`.
+    pub config: &'static [u8],
+}
+
+/// The models, in the order of their names.
+pub fn models() -> impl Iterator<Item = EmbeddedModel> {
+    MODELS.iter().map(|model| EmbeddedModel {
+        name: model.name,
+        bytes: model.files.iter().map(|(_, bytes)| bytes.len() as u64).sum(),
+        config: model.config(),
+    })
+}
+
 /// The digest of a model's files, different for different builds of the model: BLAKE3, hexadecimal.
 ///
 /// # Errors
@@ -78,9 +98,8 @@ pub fn unpack(name: &str, cache_dir: &Path) -> Result<PathBuf, ModelsError> {
 pub fn untrained(name: &str, seed: u64, cache_dir: &Path) -> Result<PathBuf, ModelsError> {
     let model = find_model(name)?;
     let place = cache_dir.join(format!("{}-untrained-{seed}-{}", model.name, &model.digest()[..16]));
-    let config = model.files.iter().find(|(name, _)| *name == "config.json").map_or(&b""[..], |(_, bytes)| bytes);
     model.ensure_folder(cache_dir, &place, |name, bytes| match name {
-        WEIGHTS => untrained::random_weights(bytes, config, seed).into(),
+        WEIGHTS => untrained::random_weights(bytes, model.config(), seed).into(),
         _ => bytes.into(),
     })?;
     Ok(place)
@@ -103,6 +122,10 @@ fn is_whole(place: &Path, files: &FolderFiles<'_>) -> bool {
 }
 
 impl Model {
+    fn config(&self) -> &'static [u8] {
+        self.files.iter().find(|(name, _)| *name == "config.json").map_or(&b""[..], |(_, bytes)| bytes)
+    }
+
     /// Over names and contents, each preceded by its length.
     fn digest(&self) -> String {
         let mut hasher = blake3::Hasher::new();

@@ -8,7 +8,7 @@ use hopeval_models::ModelsError;
 use std::path::{Path, PathBuf};
 
 /// The prefix of names of hopeval's own models.
-const OWN: &str = "hopeval:";
+pub(super) const OWN: &str = "hopeval:";
 
 /// The mark between the name of an own model and a seed: the same architecture with random weights, as a control.
 const UNTRAINED: &str = "?untrained=";
@@ -70,7 +70,7 @@ fn own_names() -> String {
 }
 
 /// The hub's cache, found in the order of `huggingface_hub`.
-fn hub() -> PathBuf {
+pub(super) fn hub() -> PathBuf {
     let place = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     place("HF_HUB_CACHE")
         .or_else(|| Some(place("HF_HOME")?.join("hub")))
@@ -79,7 +79,7 @@ fn hub() -> PathBuf {
 }
 
 /// The snapshot of a cached repository: the one of branch `main`, else the only one.
-fn snapshot(repository: &Path) -> Option<PathBuf> {
+pub(super) fn snapshot(repository: &Path) -> Option<PathBuf> {
     let snapshots = repository.join("snapshots");
     if let Ok(commit) = std::fs::read_to_string(repository.join("refs/main")) {
         return Some(snapshots.join(commit.trim())).filter(|folder| folder.is_dir());
