@@ -10,7 +10,7 @@ fn here() -> &'static Path {
 
 #[test]
 fn every_method_is_listed_on_a_line() {
-    let listed = succeed(hopeval(here(), &["methods", "--wide"]));
+    let listed = succeed(&mut hopeval(here(), &["methods", "--wide"]));
     for info in method_kinds().iter().chain(judge_kinds()) {
         let line = listed.lines().find(|line| line.starts_with(&format!("| {} ", info.kind)));
         let line = line.unwrap_or_else(|| panic!("{} is not listed:\n{listed}", info.kind));

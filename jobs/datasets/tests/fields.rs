@@ -134,6 +134,12 @@ fn gold_is_ids_titles_or_objects() {
         gold(&[("gold_ids", "g"), ("gold_titles", "p.t")]).unwrap_err(),
         "f:1: record 1: field `p.t`: found a list of 3; allowed: a list of 2, as in `g`"
     );
+    // An item without the field is no silent gap.
+    let gap = r#"{"question": "q", "p": [{"t": "A"}, {"u": "B"}]}"#;
+    assert_eq!(
+        files.read(gap, &[("gold_titles", "p.t")]).unwrap_err(),
+        "f:1: record 1: field `p.t[1]`: found null; allowed: a string"
+    );
     for (fields, expected) in [
         ([("gold_ids", "g")].as_slice(), GoldMatch::Id),
         (&[("gold", "g")], GoldMatch::Id),

@@ -276,7 +276,8 @@ impl FieldReader<'_, '_, '_> {
             return Ok(candidates);
         }
         let ids = self.list("context_ids", &mapping.context_ids, values::id)?;
-        let titles = self.list("context_titles", &mapping.context_titles, values::string)?;
+        let title = |value: &JsonValue<'_>| if *value == JsonValue::Null { Ok(String::new()) } else { value.string() };
+        let titles = self.list("context_titles", &mapping.context_titles, title)?;
         let text = |value: &JsonValue<'_>| values::passage_text(String::new(), value);
         let texts = self.list("context_texts", &mapping.context_texts, text)?;
         let paths = [&mapping.context_texts, &mapping.context_titles, &mapping.context_ids];

@@ -26,7 +26,7 @@ pub(super) fn opened<'v>(value: &'v JsonValue<'_>) -> Cow<'v, JsonValue<'v>> {
     }
 }
 
-/// Reads each item of a list; any other value is the only item. Items that are null are left out.
+/// Reads each item of a list; any other value is the only item.
 pub(super) fn each_item<T>(
     value: &JsonValue<'_>,
     mut read: impl FnMut(&JsonValue<'_>) -> FieldResult<T>,
@@ -34,16 +34,16 @@ pub(super) fn each_item<T>(
     let value = opened(value);
     match &*value {
         JsonValue::List(items) => {
-            let items = items.iter().enumerate().filter(|(_, item)| **item != JsonValue::Null);
-            items.map(|(index, item)| read(item).map_err(|error| error.at_index(index))).collect()
+            items.iter().enumerate().map(|(index, item)| read(item).map_err(|error| error.at_index(index))).collect()
         }
         value => Ok(vec![read(value)?]),
     }
 }
 
-/// Answers: a list of them, also in lists, or one. Empty ones are none.
+/// Answers: a list of them, also in lists, or one. Empty ones and nulls are none.
 pub(super) fn answers(value: &JsonValue<'_>) -> FieldResult<Vec<String>> {
     let lists = each_item(value, |item| match item {
+        JsonValue::Null => Ok(Vec::new()),
         JsonValue::List(_) => each_item(item, scalar_text),
         item => Ok(vec![scalar_text(item)?]),
     })?;

@@ -20,6 +20,8 @@ use super::{delta, snappy};
 
 /// The most bytes of a page after decompression.
 const LONGEST_PAGE: usize = 1 << 30;
+/// Bytes that every page may have, whatever the footer says of its column.
+const USUAL_PAGE: usize = 16 << 20;
 /// The most values of a page. Writers make pages of a megabyte.
 const MOST_VALUES: u64 = 1 << 26;
 
@@ -119,7 +121,7 @@ impl ColumnPages {
 
     /// Decompresses a page whose first `levels` bytes are not compressed.
     fn decompress(&self, page: &Bytes, levels: usize) -> Result<Bytes> {
-        let most = usize::try_from(self.column.uncompressed_size()).unwrap_or(0).min(LONGEST_PAGE);
+        let most = usize::try_from(self.column.uncompressed_size()).unwrap_or(0).clamp(USUAL_PAGE, LONGEST_PAGE);
         let (levels, values) =
             page.split_at_checked(levels).ok_or_else(|| self.error("a page is shorter than its header says"))?;
         let unpacked = match self.column.compression() {
