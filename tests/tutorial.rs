@@ -1,4 +1,5 @@
-//! The tutorial: every command of `ops/docs/tutorial.md` succeeds, and prints the lines that the page shows below it.
+//! The pages for users: every command of `ops/docs/tutorial.md` and `ops/docs/own-data.md` succeeds, and prints the
+//! lines that the page shows below it.
 
 use crate::harness::HOPEVAL;
 use std::path::Path;
@@ -26,7 +27,18 @@ fn code_blocks(page: &str) -> Vec<CodeBlock<'_>> {
 
 #[test]
 fn the_tutorial_does_what_it_says() {
-    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../ops/docs/tutorial.md")).unwrap();
+    follow("tutorial.md", 15, 15);
+}
+
+#[test]
+fn own_data_is_read_as_its_page_says() {
+    follow("own-data.md", 9, 8);
+}
+
+/// Runs the commands of a page. It must have so many commands and shown lines at least, or it was not read.
+fn follow(name: &str, least_commands: usize, least_shown: usize) {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ops/docs").join(name);
+    let page = std::fs::read_to_string(page).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let binaries = Path::new(HOPEVAL).parent().unwrap().to_owned();
     let inherited = std::env::var_os("PATH").unwrap_or_default();
@@ -45,7 +57,7 @@ fn the_tutorial_does_what_it_says() {
             assert!(output.status.success(), "{}: {text}\n{said}", output.status);
             printed = String::from_utf8(output.stdout).unwrap();
             commands += text.lines().filter(|line| line.starts_with("hopeval ")).count();
-        } else {
+        } else if language == "text" {
             let mut lines = printed.lines();
             for wanted in text.lines() {
                 assert!(lines.any(|line| line == wanted), "not printed in its place: {wanted}\n{printed}");
@@ -53,5 +65,6 @@ fn the_tutorial_does_what_it_says() {
             }
         }
     }
-    assert!(commands >= 15 && shown >= 15, "{commands} commands, {shown} lines: the page was not read");
+    let is_read = commands >= least_commands && shown >= least_shown;
+    assert!(is_read, "{name}: {commands} commands, {shown} lines: the page was not read");
 }
