@@ -765,13 +765,10 @@ fn messages_say_what_would_be_right() {
         refused(&run(&mut hopeval(dir.path(), arguments)), says);
     };
     refuses(&["train-data", "--out", "o"], &["--questions <FILE>...|--run <RUN>"]);
-    refuses(&["data", "check", "x.parquet"], &["an array, an object or lines", "TSV, CSV", "Parquet is not read"]);
-    let says = [
-        "--model hopeval:scorer: there is no such folder",
-        "hint: ",
-        "names as `hopeval:NAME` and `ORG/NAME` are for jobs",
-    ];
-    refuses(&["lm", "score", "--model", "hopeval:scorer"], &says);
+    refuses(&["data", "check", "x.parquet"], &["x.parquet"]);
+    let says = ["--model hopeval:nothing", "hopeval has no such model; allowed: a model's folder", "hopeval:scorer"];
+    refuses(&["lm", "score", "--model", "hopeval:nothing"], &says);
+    refuses(&["lm", "score", "--model", "nowhere/model"], &["no such folder, and not in ", "allowed: "]);
     let whole = "allowed is a whole number, at least 1";
     refuses(&["run", "--limit", "-3"], &["invalid value '-3' for '--limit <LIMIT>'", whole]);
     refuses(&["world", "--questions", "0", "--out", "w"], &["invalid value '0' for '--questions <QUESTIONS>'", whole]);

@@ -79,6 +79,24 @@ fn threads_are_bounded_by_an_error() {
 }
 
 #[test]
+fn a_model_is_named_as_in_a_job() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("one.jsonl"), r#"{"id":1,"text":"Where was she born?"}"#).unwrap();
+    let tokenize = |model: &str| {
+        let mut command = hopeval(dir.path(), &["lm", "tokenize", "--model", model, "--input", "one.jsonl"]);
+        succeed(command.env("XDG_CACHE_HOME", dir.path()).env("HF_HUB_CACHE", dir.path().join("hub")))
+    };
+    let own = tokenize("hopeval:scorer");
+    assert!(lines(&own)[0]["ids"].as_array().unwrap().len() > 3, "{own}");
+    // The same model in the hub's cache.
+    let unpacked = std::fs::read_dir(dir.path().join("hopeval/models")).unwrap().next().unwrap().unwrap().path();
+    let snapshots = dir.path().join("hub/models--some--scorer/snapshots");
+    std::fs::create_dir_all(&snapshots).unwrap();
+    std::os::unix::fs::symlink(unpacked, snapshots.join("a1")).unwrap();
+    assert_eq!(tokenize("some/scorer"), own);
+}
+
+#[test]
 fn a_tokenizer_needs_no_weights() {
     let dir = tokenizer_alone();
     let run_lm = |arguments: &[&str]| lines(&succeed(&mut hopeval(dir.path(), &[&["lm"], arguments].concat())));

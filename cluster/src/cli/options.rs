@@ -13,5 +13,5 @@ pub(super) use fields::field_pair;
 pub(super) use job::JobArguments;
 pub(super) use mesh::{MESH_TOKEN, MeshArguments, mesh_token, metrics_error};
 pub(super) use output::OutputArguments;
-pub(super) use places::PlaceArguments;
+pub(super) use places::{PlaceArguments, user_cache};
 pub(super) use progress::ProgressArguments;

@@ -22,20 +22,49 @@ pub(crate) fn resolve_name(base: &Path, model: String) -> String {
     }
 }
 
-/// The folder of `model`. hopeval's own models, and their untrained controls, are unpacked into `cache`.
+/// The reason why a name gives no model.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelNameError {
+    /// There is no such model.
+    #[error(
+        "{reason}; allowed: a model's folder; ORG/NAME, if the hub's cache on this machine has it; {}",
+        own_names()
+    )]
+    NotFound {
+        /// Why the name is not one of a model.
+        reason: String,
+    },
+    /// One of hopeval's own models cannot be unpacked.
+    #[error("cannot be unpacked")]
+    Unpack(#[source] ModelsError),
+}
+
+/// The folder of the model of a service.
 ///
 /// # Errors
 /// [`JobError::NoModel`] with the allowed names; [`JobError::Unpack`].
 pub(super) fn find_folder(service: &str, model: &str, cache: &Path) -> Result<PathBuf, JobError> {
-    let none = |reason: String| JobError::NoModel {
-        name: service.to_owned(),
-        model: model.to_owned(),
-        reason,
-        allowed: format!(
-            "the folder of a model, relative to the job; ORG/NAME, if the hub's cache on this machine has it; {}",
-            own_names()
-        ),
-    };
+    find_model(model, cache).map_err(|error| match error {
+        ModelNameError::NotFound { reason } => JobError::NoModel {
+            name: service.to_owned(),
+            model: model.to_owned(),
+            reason,
+            allowed: format!(
+                "the folder of a model, relative to the job; ORG/NAME, if the hub's cache on this machine has it; {}",
+                own_names()
+            ),
+        },
+        ModelNameError::Unpack(source) => JobError::Unpack { name: service.to_owned(), source },
+    })
+}
+
+/// The folder of `model`: a folder, ORG/NAME in the hub's cache of this machine, or `hopeval:NAME`. hopeval's own
+/// models, and their untrained controls, are unpacked into `cache`.
+///
+/// # Errors
+/// See [`ModelNameError`].
+pub fn find_model(model: &str, cache: &Path) -> Result<PathBuf, ModelNameError> {
+    let none = |reason: String| ModelNameError::NotFound { reason };
     if let Some(own) = model.strip_prefix(OWN) {
         let (cache, (name, seed)) = (cache.join("models"), own.split_once(UNTRAINED).unwrap_or((own, "")));
         let unpacked = if name == own {
@@ -46,7 +75,7 @@ pub(super) fn find_folder(service: &str, model: &str, cache: &Path) -> Result<Pa
         };
         return unpacked.map_err(|error| match error {
             ModelsError::Unknown { .. } => none("hopeval has no such model".to_owned()),
-            source => JobError::Unpack { name: service.to_owned(), source },
+            source => ModelNameError::Unpack(source),
         });
     }
     let path = Path::new(model);

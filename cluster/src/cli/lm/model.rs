@@ -1,20 +1,22 @@
 //! Options for a command's model and its device.
 
 use super::counts::count;
-use anyhow::{Context, Result, bail};
+use crate::cli::options::user_cache;
+use anyhow::{Context, Result};
 use clap::Args;
+use hopeval_jobs::services::models::find_model;
 use hopeval_lm::devices::DeviceName;
 use hopeval_lm::engine::EngineOptions;
 use hopeval_lm::session::Session;
 use hopeval_lm::tokenise::Tokenizer;
 use std::path::PathBuf;
 
-/// Where the model is, and how it runs.
+/// The model, and the device on which it runs.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ModelArguments {
-    /// The model's folder, as Hugging Face lays it out.
-    #[arg(long, value_name = "DIR")]
-    model: PathBuf,
+    /// The model: a folder as Hugging Face lays it out, ORG/NAME in the hub's cache on this machine, or hopeval:NAME.
+    #[arg(long)]
+    model: String,
     /// Where it runs: cpu, cpu-avx2, cpu-avx512, cuda, cuda:N; cuda-f32 or cuda-f32:N to check bf16 against.
     #[arg(long, default_value = "cpu")]
     device: DeviceName,
@@ -45,29 +47,20 @@ impl ModelArguments {
     }
 
     pub(super) fn open(&self, options: EngineOptions, threads: Option<usize>) -> Result<Session> {
-        self.check_folder()?;
-        self.device.open(0, threads, &self.model, options).with_context(|| self.cannot_open())
+        self.device.open(0, threads, &self.folder()?, options).with_context(|| self.cannot_open())
     }
 
     /// Opens only the tokenizer, without reading weights.
     pub(super) fn open_tokenizer(&self) -> Result<Tokenizer> {
-        self.check_folder()?;
-        Tokenizer::open(&self.model).with_context(|| self.cannot_open())
+        Tokenizer::open(&self.folder()?).with_context(|| self.cannot_open())
     }
 
-    /// Checks that the model is a folder. Most missing folders are models' names from job files.
-    fn check_folder(&self) -> Result<()> {
-        if !self.model.is_dir() {
-            bail!(
-                "--model {}: there is no such folder\nhint: a model's folder is needed, as Hugging Face lays it out; \
-                 names as `hopeval:NAME` and `ORG/NAME` are for jobs",
-                self.model.display()
-            );
-        }
-        Ok(())
+    /// The model's folder. One of hopeval's own is unpacked into the user's cache.
+    fn folder(&self) -> Result<PathBuf> {
+        find_model(&self.model, &user_cache().join("hopeval")).with_context(|| format!("--model {}", self.model))
     }
 
     fn cannot_open(&self) -> String {
-        format!("cannot open the model {}", self.model.display())
+        format!("cannot open the model {}", self.model)
     }
 }

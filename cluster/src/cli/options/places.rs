@@ -101,7 +101,7 @@ impl PlaceArguments {
 }
 
 /// The user's cache folder, by the XDG base directory specification.
-fn user_cache() -> PathBuf {
+pub(crate) fn user_cache() -> PathBuf {
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
     std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home).unwrap_or_else(std::env::temp_dir)
 }

@@ -349,16 +349,11 @@ impl PromptRankParameters {
         self.demonstrations.check()
     }
 
-    /// Refuses values of parameters of reading: the points of a sweep over one would be equal.
+    /// Refuses values of parameters of reading: the points of a sweep over one would be equal. `as` sets others.
     fn check_without_reader(&self) -> Result<(), MethodError> {
         let unused = [
             ("lambda", self.lambda.to_string(), self.lambda != default_lambda()),
             ("read_paths", self.read_paths.to_string(), self.read_paths != default_read_paths()),
-            (
-                "max_answer_tokens",
-                self.max_answer_tokens.to_string(),
-                self.max_answer_tokens != default_max_answer_tokens(),
-            ),
         ];
         match unused.into_iter().find(|(.., is_set)| *is_set) {
             None => Ok(()),
@@ -428,6 +423,17 @@ mod tests {
         assert_eq!(resolved["instructions"].as_array().map(Vec::len), Some(5));
         let again = resolve_parameters(KIND, &resolved, &MethodSetting::of_corpus(10)).unwrap();
         assert_eq!(again, resolved);
+    }
+
+    #[test]
+    fn parameters_of_reading_need_a_reader() {
+        for parameter in [json!({"lambda": 0.5}), json!({"read_paths": 3})] {
+            let error = parameters(parameter.clone()).check().unwrap_err().to_string();
+            assert!(error.ends_with("has no effect without a `reader`: name one, or leave this out"), "{error}");
+            let mut read = parameter;
+            read["reader"] = json!("r");
+            parameters(read).check().unwrap();
+        }
     }
 
     #[test]
