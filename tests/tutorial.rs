@@ -32,7 +32,7 @@ fn the_tutorial_does_what_it_says() {
 
 #[test]
 fn own_data_is_read_as_its_page_says() {
-    follow("own-data.md", 9, 8);
+    follow("own-data.md", 9, 20);
 }
 
 /// Runs the commands of a page. It must have so many commands and shown lines at least, or it was not read.

@@ -1,6 +1,5 @@
 //! `methods`: the methods and judges of a job, and their parameters.
 
-use crate::cli::tables::fitted::FigureTable;
 use crate::print;
 use anyhow::{Result, bail};
 use clap::Args;
@@ -62,20 +61,36 @@ fn choose_kinds(names: &[String]) -> Result<Vec<ChosenKind>> {
     Ok(chosen)
 }
 
+/// Prints a line for each kind; a name is never cut, and a description goes on below its beginning.
 fn print_list(kinds: &[ChosenKind]) {
-    for (judges, title) in [(false, "method"), (true, "judge")] {
-        let rows = kinds.iter().filter(|kind| kind.is_judge == judges).map(|kind| {
-            let info = kind.info;
-            vec![info.kind.to_owned(), info.description.to_owned(), info.paper.to_owned()]
-        });
-        let table = FigureTable::new(&[title, "what it does", "from"], rows);
-        if !table.rows.is_empty() {
-            print::line(&format!("{}\n", table.to_text()));
-        }
+    let indent = kinds.iter().map(|kind| kind.info.kind.len()).max().unwrap_or(0) + 2;
+    for (judges, title) in [(false, "Methods"), (true, "Judges")] {
+        let lines = kinds.iter().filter(|kind| kind.is_judge == judges);
+        let lines = lines.map(|kind| hanging_line(kind.info.kind, kind.info.description, indent, print::line_width()));
+        print::line(&format!("{title}, by the names of a job's `kind`:\n\n{}\n", lines.collect::<Vec<_>>().join("\n")));
     }
     print::paragraph(
         "`hopeval methods NAME` shows the parameters of one. Each may have several values, in [method.NAME.sweep].",
     );
+}
+
+/// A name, and a text that begins in column `indent` and is broken between words at `width`.
+fn hanging_line(name: &str, text: &str, indent: usize, width: Option<usize>) -> String {
+    let mut line = format!("{name:<indent$}");
+    let mut used = indent;
+    for (n, word) in text.split(' ').enumerate() {
+        let length = word.chars().count();
+        if n > 0 && width.is_some_and(|width| used + 1 + length > width) {
+            line.push_str(&format!("\n{:indent$}", ""));
+            used = indent;
+        } else if n > 0 {
+            line.push(' ');
+            used += 1;
+        }
+        line.push_str(word);
+        used += length;
+    }
+    line
 }
 
 /// A method with its parameters, as text.
@@ -126,4 +141,16 @@ fn method_document(info: &MethodInfo) -> Value {
         "parameters": parameters.collect::<Vec<_>>(),
         "as_code": code.collect::<serde_json::Map<_, _>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptions_go_on_below_their_beginning() {
+        assert_eq!(hanging_line("bm25", "one two three", 6, None), "bm25  one two three");
+        assert_eq!(hanging_line("bm25", "one two three", 6, Some(13)), "bm25  one two\n      three");
+        assert_eq!(hanging_line("bm25", "longest", 6, Some(8)), "bm25  longest", "a word is never cut");
+    }
 }
