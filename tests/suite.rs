@@ -56,6 +56,7 @@ mod tables;
 mod train;
 mod train_data;
 mod tune;
+mod tune_race;
 mod tutorial;
 mod upkeep;
 mod versions;

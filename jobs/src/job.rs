@@ -11,7 +11,7 @@
 //! | file | does |
 //! | --- | --- |
 //! | [`mod@file`] | the tables of a job and their defaults |
-//! | [`paths`], [`world`], [`sample`], [`tune`], [`infill`] | tables inside other tables |
+//! | [`paths`], [`world`], [`sample`], [`tune`], [`infill`], [`race`] | tables inside other tables |
 //! | `parse` | reads the file and applies the overrides of `overrides` |
 //! | `parameter_files` | reads the values of parameters that stand in files |
 //! | [`rankings`] | names of parameters for outcomes of other systems |
@@ -32,6 +32,7 @@ mod parameter_files;
 mod parse;
 pub mod paths;
 mod preflight;
+pub mod race;
 pub mod rankings;
 pub mod references;
 pub mod sample;

@@ -1,8 +1,9 @@
-//! `tune`: runs the searches of a job's `[tune]`, one after the other, and commits their choices.
+//! `tune`: runs the searches of a job's `[tune]`, one after the other, and commits their choices. A search that is a
+//! race has a run for each of its rungs, then one over the whole sample.
 
 use super::options::{JobArguments, MeshArguments, PlaceArguments};
 use super::session::EvaluationSession;
-use super::tables::selection::selection_table;
+use super::tables::selection::{rung_text, selection_table};
 use crate::print;
 use crate::process::Interrupts;
 use crate::stages::CommandStages;
@@ -11,10 +12,12 @@ use clap::Args;
 use hopeval_cluster::exit;
 use hopeval_cluster::signals::DrainNotice;
 use hopeval_jobs::Job;
+use hopeval_jobs::choices::selection::RungRecord;
+use hopeval_jobs::places::Places;
 use hopeval_jobs::run::make::make_run;
 use hopeval_jobs::run::open::OpenRun;
 use hopeval_jobs::spending::cap::SpendingCap;
-use hopeval_jobs::tune::search::{CommittedSelection, ParameterSearch};
+use hopeval_jobs::tune::search::{CommittedSelection, ParameterSearch, SearchResult};
 use hopeval_results::layout;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -49,26 +52,16 @@ pub(crate) fn tune(places: &PlaceArguments, arguments: TuneArguments) -> Result<
             print::note("interrupted between two searches; the same command goes on from there");
             return Ok(exit::RESUMABLE);
         }
-        // Each search has its own stages.
-        let session = EvaluationSession {
-            arguments: places,
-            places: &opened,
-            mesh: &arguments.mesh,
-            interrupts: &interrupts,
-            progress: CommandStages::new(None),
-            progress_log: None,
-            raised_cap: SpendingCap::default(),
+        let host = SearchHost { arguments: places, places: &opened, mesh: &arguments.mesh, interrupts: &interrupts };
+        let finished = match host.run_search(&job, step, arguments.quarantine.as_deref())? {
+            Ok(finished) => finished,
+            Err(code) => return Ok(code),
         };
-        let FinishedSearch { search, run, committed } =
-            match run_search(&session, &job, step, arguments.quarantine.as_deref())? {
-                Ok(finished) => finished,
-                Err(code) => return Ok(code),
-            };
         let object = opened.store.full_name(&layout::selection_record(name));
         if arguments.json {
-            documents.push(selection_document(&search, &run, &committed, &object));
+            documents.push(selection_document(&finished, &object));
         } else {
-            print::line(&selection_table(&search, &run, &committed, &object));
+            print::line(&selection_table(&finished, &object));
         }
     }
     if arguments.json {
@@ -99,45 +92,89 @@ impl TuneArguments {
 }
 
 /// A search with a committed selection.
-struct FinishedSearch {
-    search: ParameterSearch,
-    run: OpenRun,
-    committed: CommittedSelection,
+pub(super) struct FinishedSearch {
+    pub(super) search: ParameterSearch,
+    /// The run over the whole sample.
+    pub(super) run: OpenRun,
+    pub(super) committed: CommittedSelection,
+    /// The decided rungs of a race, each with its run.
+    pub(super) rungs: Vec<(RungRecord, String)>,
 }
 
-/// Runs one search; an exit code if it ended without a selection.
-fn run_search(
-    session: &EvaluationSession<'_>,
-    job: &Job,
-    step: usize,
-    quarantine: Option<&Path>,
-) -> Result<Result<FinishedSearch, u8>> {
-    let (places, progress) = (session.places, &session.progress);
-    let report = |stage: &str, done: u64| progress.tick(stage, done);
-    let search = ParameterSearch::prepare(job, step, quarantine.is_some(), places, &report)?;
-    let run = make_run(&search.job, places, quarantine, &|_| Ok(()), &report)?;
-    let code = session.complete(&run)?;
-    progress.clear();
-    if code == exit::FAILED_QUESTIONS {
-        print::note(
-            "hint: nothing was chosen from a run with so many failures; `run.allowed_failed` says how many may be",
-        );
-    }
-    if code != exit::DONE {
-        return Ok(Err(code));
-    }
-    let run = OpenRun::open(places, &run, &|_, _| ())?;
-    let committed = search.commit(&run)?;
-    Ok(Ok(FinishedSearch { search, run, committed }))
+/// Everything needed for the runs of a search.
+struct SearchHost<'a> {
+    arguments: &'a PlaceArguments,
+    places: &'a Places,
+    mesh: &'a MeshArguments,
+    interrupts: &'a Interrupts,
 }
 
-fn selection_document(search: &ParameterSearch, run: &OpenRun, committed: &CommittedSelection, object: &str) -> Value {
+impl SearchHost<'_> {
+    /// Runs one search; an exit code if it ended without a selection.
+    fn run_search(&self, job: &Job, step: usize, quarantine: Option<&Path>) -> Result<Result<FinishedSearch, u8>> {
+        let stages = CommandStages::new(None);
+        let report = |stage: &str, done: u64| stages.tick(stage, done);
+        let mut search = ParameterSearch::prepare(job, step, quarantine.is_some(), self.places, &report)?;
+        stages.clear();
+        drop(stages);
+        let mut rungs = Vec::new();
+        loop {
+            let run = match self.complete_run(&search.next_job(), quarantine)? {
+                Ok(run) => run,
+                Err(code) => return Ok(Err(code)),
+            };
+            match search.take_run(&run)? {
+                SearchResult::Chosen(committed) => {
+                    return Ok(Ok(FinishedSearch { search, run, committed: *committed, rungs }));
+                }
+                SearchResult::Rung(rung) => {
+                    print::note(&rung_text(rungs.len() + 1, &rung));
+                    rungs.push((rung, run.id().to_owned()));
+                }
+            }
+            if self.interrupts.signals().is_draining() {
+                print::note("interrupted between two rungs; the same command goes on from there");
+                return Ok(Err(exit::RESUMABLE));
+            }
+        }
+    }
+
+    /// Makes a run and runs it to its end; an exit code if it ended otherwise than well.
+    fn complete_run(&self, job: &Job, quarantine: Option<&Path>) -> Result<Result<OpenRun, u8>> {
+        // Each run has its own stages.
+        let session = EvaluationSession {
+            arguments: self.arguments,
+            places: self.places,
+            mesh: self.mesh,
+            interrupts: self.interrupts,
+            progress: CommandStages::new(None),
+            progress_log: None,
+            raised_cap: SpendingCap::default(),
+        };
+        let report = |stage: &str, done: u64| session.progress.tick(stage, done);
+        let run = make_run(job, self.places, quarantine, &|_| Ok(()), &report)?;
+        let code = session.complete(&run)?;
+        session.progress.clear();
+        if code == exit::FAILED_QUESTIONS {
+            print::note(
+                "hint: nothing was chosen from a run with so many failures; `run.allowed_failed` says how many may be",
+            );
+        }
+        if code != exit::DONE {
+            return Ok(Err(code));
+        }
+        Ok(Ok(OpenRun::open(self.places, &run, &|_, _| ())?))
+    }
+}
+
+fn selection_document(finished: &FinishedSearch, object: &str) -> Value {
+    let FinishedSearch { search, run, committed, rungs } = finished;
     let CommittedSelection { selection, new } = committed;
     let generated = search.generated.map(|generated| {
         json!({"draws": generated.draws, "candidates": generated.candidates, "empty": generated.empty,
                "computed": generated.computed})
     });
-    json!({
+    let mut document = json!({
         "name": selection.name,
         "parameter": selection.parameter,
         "measure": selection.measure,
@@ -148,5 +185,10 @@ fn selection_document(search: &ParameterSearch, run: &OpenRun, committed: &Commi
         "questions": selection.sample.len(),
         "generated": generated,
         "candidates": selection.candidates,
-    })
+    });
+    if let Some(race) = &selection.race {
+        let runs: Vec<&str> = rungs.iter().map(|(_, run)| run.as_str()).collect();
+        document["race"] = json!({"rungs": race.rungs, "runs": runs});
+    }
+    document
 }

@@ -41,8 +41,12 @@ pub struct Selection {
     pub services: BTreeMap<String, String>,
     /// The questions, in the dataset's order.
     pub sample: Vec<SampledQuestion>,
-    /// The candidates, best first; ties in their original order.
+    /// The candidates, best first; ties in their original order. Those that a race stopped stand behind all others, the
+    /// last stopped first.
     pub candidates: Vec<RankedCandidate>,
+    /// The rungs of a race; `None` without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub race: Option<RaceRecord>,
 }
 
 /// A candidate with its figure.
@@ -61,6 +65,56 @@ pub struct RankedCandidate {
     pub coverage: Option<f64>,
     /// Draws with this value; 0 for a value named by the job.
     pub draws: u32,
+    /// Its end in a race; `None` for a candidate with figures over the whole sample. A stopped candidate has no other
+    /// figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<StoppedCandidate>,
+}
+
+/// The end of a candidate in a race.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoppedCandidate {
+    /// Questions of the rung after which it was stopped.
+    pub questions: u64,
+    /// The measure over them; null if undefined.
+    pub mean: Option<f64>,
+    /// Its standard error over questions.
+    pub stderr: Option<f64>,
+    /// Number of questions with a defined measure.
+    pub n: u64,
+    /// The mean of the last candidate that went on by its rank.
+    pub cut: f64,
+    /// The mean paired difference to that one, below 0 for a worse candidate.
+    pub difference: f64,
+    /// Its standard error over questions.
+    pub difference_stderr: f64,
+}
+
+/// The decisions of a race.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RaceRecord {
+    /// The rungs, in order. The last stage, over the whole sample, is not among them.
+    pub rungs: Vec<RungRecord>,
+}
+
+/// A rung of a race and its decision.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RungRecord {
+    /// Questions of its sample.
+    pub questions: u64,
+    /// Candidates that it evaluated.
+    pub candidates: u64,
+    /// Candidates that went on by their rank.
+    pub ranked: u64,
+    /// Candidates behind the cut that went on, since they are too close to it or cannot be compared with it.
+    pub spared: u64,
+    /// Candidates that were stopped.
+    pub stopped: u64,
+    /// The mean of the last candidate that went on by its rank; null if undefined.
+    pub cut: Option<f64>,
 }
 
 impl Selection {
@@ -128,6 +182,11 @@ impl Selection {
         blake3::hash(&self.json_bytes()).to_hex().to_string()
     }
 
+    /// The candidates with figures over the whole sample, best first.
+    pub fn measured(&self) -> impl Iterator<Item = &RankedCandidate> {
+        self.candidates.iter().filter(|candidate| candidate.stopped.is_none())
+    }
+
     /// The value for `parameter` of a configuration: the best candidate, or a list of the `best` best.
     ///
     /// # Errors
@@ -145,11 +204,15 @@ impl Selection {
             return wrong(format!("selection `{}` is of `{}`", self.name, self.parameter));
         }
         let wanted = best.unwrap_or(1);
-        if wanted == 0 || wanted > self.candidates.len() {
-            let has = self.candidates.len();
-            return wrong(format!("best = {wanted}, and selection `{}` has 1 to {has} candidates", self.name));
+        let has = self.measured().count();
+        if wanted == 0 || wanted > has {
+            let stopped = match self.candidates.len() - has {
+                0 => String::new(),
+                stopped => format!(" over the whole sample: its race stopped {stopped} (`least` keeps more)"),
+            };
+            return wrong(format!("best = {wanted}, and selection `{}` has 1 to {has} candidates{stopped}", self.name));
         }
-        let mut values = self.candidates.iter().take(wanted).map(|candidate| candidate.value.clone());
+        let mut values = self.measured().take(wanted).map(|candidate| candidate.value.clone());
         if best.is_none() {
             return Ok(values.next().unwrap_or_default());
         }
@@ -176,6 +239,7 @@ mod tests {
             n: 2,
             coverage: Some(1.0),
             draws: 0,
+            stopped: None,
         };
         Selection {
             schema_version: VERSION,
@@ -189,6 +253,7 @@ mod tests {
             services: BTreeMap::new(),
             sample: vec![SampledQuestion::new("q1", "Who?")],
             candidates: values.iter().map(ranked).collect(),
+            race: None,
         }
     }
 
@@ -218,6 +283,24 @@ mod tests {
         assert!(take(Some(4)).unwrap_err().to_string().contains("1 to 3 candidates"));
         let message = one.take_values("m", "temperature", None).unwrap_err().to_string();
         assert!(message.contains("selection `x` is of `instructions`"), "{message}");
+    }
+
+    #[test]
+    fn stopped_candidates_are_never_taken() {
+        let mut raced = selection(&[json!("Ask."), json!("Say."), json!("Write.")]);
+        let stopped = StoppedCandidate {
+            questions: 9,
+            mean: Some(0.2),
+            stderr: Some(0.1),
+            n: 9,
+            cut: 0.4,
+            difference: -0.2,
+            difference_stderr: 0.1,
+        };
+        raced.candidates[2].stopped = Some(stopped);
+        assert_eq!(raced.take_values("m", "instructions", Some(2)).unwrap(), json!(["Ask.", "Say."]));
+        let message = raced.take_values("m", "instructions", Some(3)).unwrap_err().to_string();
+        assert!(message.contains("1 to 2 candidates over the whole sample: its race stopped 1"), "{message}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::infill::InfillSettings;
 use super::paths::OneOrMany;
+use super::race::RaceSettings;
 use super::sample::SampleSettings;
 use super::world::WorldEntry;
 use hopeval_datasets::Format;
@@ -55,6 +56,9 @@ pub struct SearchSettings {
     /// More values, from a language model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generate: Option<InfillSettings>,
+    /// Stops weak candidates early; left out, every candidate is evaluated over the whole sample.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub race: Option<RaceSettings>,
 }
 
 fn usual_sample() -> u64 {

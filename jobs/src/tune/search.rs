@@ -1,13 +1,18 @@
-//! One search: the job of its candidates, and the resulting selection.
+//! One search: the jobs of its candidates, and the resulting selection.
+//!
+//! Without a race there is one job, of all candidates over the whole sample. A race has a job for each rung before it,
+//! of the candidates that stand over a part of the sample.
 
 use super::infill;
+use super::race::{CandidateRace, RungFigures};
 use crate::cache::ProgressReporter;
 use crate::choices;
 use crate::choices::overlap::{OverlapCheck, SampledQuestion};
-use crate::choices::selection::{RankedCandidate, Selection};
+use crate::choices::selection::{RankedCandidate, RungRecord, Selection};
 use crate::error::JobError;
 use crate::job::file::{Job, MethodEntry};
 use crate::job::infill::InfillSettings;
+use crate::job::race::RaceSettings;
 use crate::job::sweep::Configuration;
 use crate::job::tune::{SearchSettings, TuneSettings};
 use crate::places::Places;
@@ -15,7 +20,7 @@ use crate::prepare::corpora::dataset_spec;
 use crate::prepare::draw::SamplePositions;
 use crate::prepare::opening::OpenedJob;
 use crate::prepare::questions::ALL;
-use crate::report::show;
+use crate::report::{compare, show};
 use crate::run::open::OpenRun;
 use crate::services::catalogue::Catalogue;
 use hopeval_datasets::{Questions, RowPolicy};
@@ -24,10 +29,10 @@ use hopeval_results::tables::{MeasureRow, questions as question_table};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A prepared search.
+/// A search, prepared or under way.
 pub struct ParameterSearch {
-    /// The job to evaluate the candidates on the sample: a configuration for each, in their order.
-    pub job: Job,
+    /// Evaluates all candidates over the whole sample: a configuration for each, in their order.
+    job: Job,
     /// Counts of the generation of candidates, if any were generated.
     pub generated: Option<CandidateCounts>,
     select: SearchSettings,
@@ -35,6 +40,16 @@ pub struct ParameterSearch {
     settings: Value,
     /// Values with their numbers of draws; 0 for values from the job.
     candidates: Vec<(Value, u32)>,
+    race: Option<CandidateRace>,
+}
+
+/// The result of a search's finished run.
+#[derive(Clone, Debug)]
+pub enum SearchResult {
+    /// A rung of a race is decided; another run follows.
+    Rung(RungRecord),
+    /// The choice is committed.
+    Chosen(Box<CommittedSelection>),
 }
 
 /// Counts of the generation of candidates.
@@ -84,6 +99,9 @@ impl ParameterSearch {
         refuse_taken(&select, &settings, &measure, &places.store)?;
         let mut sampled = tune.over_sample(job);
         places.cache.prepare_world(&mut sampled, report)?;
+        if select.race.is_some() {
+            refuse_small(&sampled, lenient)?;
+        }
         if !tune.takes_own() {
             keep_apart(job, &sampled, lenient, places, report)?;
         }
@@ -96,42 +114,98 @@ impl ParameterSearch {
         sampled.method = candidate_configurations(&select, &entry, &candidates).collect();
         sampled.run.temperatures.extend(later_temperatures(tune, step));
         keep_named_services(&mut sampled);
-        Ok(Self { job: sampled, generated, select, measure, settings, candidates })
+        let race = select.race.as_ref().map(|race| CandidateRace::new(race, candidates.len(), tune.sample));
+        Ok(Self { job: sampled, generated, select, measure, settings, candidates, race })
     }
 
-    /// Commits the choice from the finished run of [`ParameterSearch::job`].
+    /// The job of the next run: the candidates that stand, over the next rung's part of the sample or over all of it.
+    pub fn next_job(&self) -> Job {
+        let mut job = self.job.clone();
+        let Some(race) = &self.race else { return job };
+        let standing: BTreeSet<String> =
+            race.standing().iter().map(|&number| candidate_name(&self.select.name, number)).collect();
+        job.method.retain(|name, _| standing.contains(name));
+        if let Some((questions, draw)) = race.next_rung().zip(job.dataset.draw.as_mut()) {
+            // The draw ranks all questions by the seed: those of a smaller sample are in every larger one.
+            draw.questions = questions;
+            job.name = format!("{}, rung {}", job.name, race.record().rungs.len() + 1);
+        }
+        job
+    }
+
+    /// Takes the finished run of [`ParameterSearch::next_job`]: decides the rung, or commits the choice.
     ///
     /// # Errors
     /// The run is not finished, or its measure is undefined; the store; another search has taken the name.
-    pub fn commit(&self, run: &OpenRun) -> Result<CommittedSelection, JobError> {
+    pub fn take_run(&mut self, run: &OpenRun) -> Result<SearchResult, JobError> {
+        let rows = self.measure_rows(run)?;
+        match &mut self.race {
+            Some(race) if race.next_rung().is_some() => {
+                let values = compare::question_values(run, &self.measure)?;
+                let figures = |(row, values): (&MeasureRow, _)| RungFigures {
+                    mean: row.value,
+                    stderr: row.stderr,
+                    n: row.n,
+                    values,
+                };
+                let figures: Vec<RungFigures> = rows.iter().zip(values).map(figures).collect();
+                Ok(SearchResult::Rung(race.decide_rung(&figures).clone()))
+            }
+            _ => Ok(SearchResult::Chosen(Box::new(self.commit(run, &rows)?))),
+        }
+    }
+
+    /// Numbers of the candidates that stand, in order: all of them without a race.
+    fn standing(&self) -> Vec<usize> {
+        self.race.as_ref().map_or_else(|| (0..self.candidates.len()).collect(), |race| race.standing().to_vec())
+    }
+
+    /// The rows of the measure over all questions of a finished run, one for each candidate that stands, in order.
+    fn measure_rows(&self, run: &OpenRun) -> Result<Vec<MeasureRow>, JobError> {
         let unfit = |reason: String| JobError::Unfit { run: run.id().to_owned(), reason };
         let shown = show::read_figures(run)?;
         if !shown.finished {
             return Err(unfit("it is not finished, so nothing is chosen from it".to_owned()));
         }
-        let wanted = |row: &&MeasureRow| row.stratum == ALL && row.measure == self.measure;
-        let rows: BTreeMap<&str, &MeasureRow> =
-            shown.measures.iter().filter(wanted).map(|row| (row.configuration.as_str(), row)).collect();
-        let first = rows.first_key_value().map(|(_, row)| format!("{} {}", row.profile, row.version));
-        let Some(measure_version) = first.filter(|_| rows.values().any(|row| row.value.is_some())) else {
+        let wanted = |row: &MeasureRow| row.stratum == ALL && row.measure == self.measure;
+        let mut rows: BTreeMap<String, MeasureRow> =
+            shown.measures.into_iter().filter(wanted).map(|row| (row.configuration.clone(), row)).collect();
+        if rows.values().all(|row| row.value.is_none()) {
             return Err(unfit(format!("`{}` is not defined for any of its questions", self.measure)));
-        };
-        let mut ranked = Vec::with_capacity(self.candidates.len());
-        for (n, (value, draws)) in self.candidates.iter().enumerate() {
-            let name = candidate_name(&self.select.name, n);
-            let row = rows.get(name.as_str()).ok_or_else(|| unfit(format!("it has no configuration `{name}`")))?;
-            ranked.push(RankedCandidate {
-                value: value.clone(),
-                score: row.value,
-                stderr: row.stderr,
-                n: row.n,
-                coverage: row.coverage,
-                draws: *draws,
-            });
         }
+        let row_of = |number: usize| {
+            let name = candidate_name(&self.select.name, number);
+            rows.remove(&name).ok_or_else(|| unfit(format!("it has no configuration `{name}`")))
+        };
+        self.standing().into_iter().map(row_of).collect()
+    }
+
+    /// Commits the choice from the run over the whole sample, with its rows of the measure.
+    fn commit(&self, run: &OpenRun, rows: &[MeasureRow]) -> Result<CommittedSelection, JobError> {
+        let candidate = |number: usize| RankedCandidate {
+            value: self.candidates[number].0.clone(),
+            score: None,
+            stderr: None,
+            n: 0,
+            coverage: None,
+            draws: self.candidates[number].1,
+            stopped: None,
+        };
+        let measured = |(number, row): (usize, &MeasureRow)| RankedCandidate {
+            score: row.value,
+            stderr: row.stderr,
+            n: row.n,
+            coverage: row.coverage,
+            ..candidate(number)
+        };
+        let mut ranked: Vec<RankedCandidate> = self.standing().into_iter().zip(rows).map(measured).collect();
         // A stable sort: of equally good candidates the earlier one stays first.
         let order = |score: Option<f64>| score.unwrap_or(f64::NEG_INFINITY);
         ranked.sort_by(|a, b| order(b.score).total_cmp(&order(a.score)));
+        let stopped = self.race.iter().flat_map(CandidateRace::stopped);
+        ranked
+            .extend(stopped.map(|(number, end)| RankedCandidate { stopped: Some(end.clone()), ..candidate(*number) }));
+        let measure_version = rows.first().map(|row| format!("{} {}", row.profile, row.version)).unwrap_or_default();
         let mut sample = Vec::new();
         for row in question_table::stream_questions(&run.places.store, run.id(), run.record.questions_check(), 0)? {
             let row = row?;
@@ -149,6 +223,7 @@ impl ParameterSearch {
             services: run.resolved.services.clone(),
             sample,
             candidates: ranked,
+            race: self.race.as_ref().map(|race| race.record().clone()),
         };
         let new = selection.commit(&run.places.store)?;
         Ok(CommittedSelection { selection, new })
@@ -157,12 +232,25 @@ impl ParameterSearch {
 
 /// All settings of a search, for the selection's record.
 fn search_settings(tune: &TuneSettings, select: &SearchSettings, entry: &MethodEntry) -> Value {
-    json!({
+    let mut settings = json!({
         "method": {"kind": entry.kind, "parameters": entry.parameters},
         "candidates": select.candidates,
         "generate": select.generate,
         "sample": {"questions": tune.sample, "seed": tune.seed},
-    })
+    });
+    if let Some(race) = &select.race {
+        let RaceSettings { factor, least, margin, .. } = race;
+        let first = race.first_questions(tune.sample);
+        settings["race"] = json!({"first": first, "factor": factor, "least": least, "margin": margin});
+    }
+    settings
+}
+
+/// Refuses a sample that is too small for the draw, before the first rung of a race: it draws fewer questions.
+fn refuse_small(sampled: &Job, lenient: bool) -> Result<(), JobError> {
+    let spec = dataset_spec(&sampled.dataset, None);
+    sampled.dataset.draw.map(|draw| draw.draw_from(&spec, lenient)).transpose()?;
+    Ok(())
 }
 
 /// Refuses a search if another search has committed a selection of the same name.

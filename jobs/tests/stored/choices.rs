@@ -16,6 +16,7 @@ pub(crate) fn selection() -> Selection {
         n: 2,
         coverage: score.map(|_| 1.0),
         draws: 0,
+        stopped: None,
     };
     Selection {
         schema_version: Selection::version(),
@@ -32,6 +33,7 @@ pub(crate) fn selection() -> Selection {
             ranked(json!(3), Some(0.1 + 0.2)),
             RankedCandidate { draws: 4, ..ranked(json!({"text": "t"}), None) },
         ],
+        race: None,
     }
 }
 

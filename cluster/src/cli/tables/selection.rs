@@ -1,29 +1,42 @@
-//! The committed selection of a search, with its best candidates.
+//! The committed selection of a search, with its best candidates. Of a race it has all candidates, and its rungs.
 
 use super::{UNKNOWN, estimate_text, markdown_table};
-use hopeval_jobs::choices::selection::Selection;
-use hopeval_jobs::run::open::OpenRun;
-use hopeval_jobs::tune::search::{CommittedSelection, ParameterSearch};
+use crate::cli::tune::FinishedSearch;
+use hopeval_jobs::choices::selection::{RankedCandidate, RungRecord, Selection, StoppedCandidate};
+use hopeval_jobs::tune::search::CommittedSelection;
 use serde_json::Value;
 
 /// Candidates in a table: the paper's (table A1) has ten.
 const SHOWN: usize = 10;
 
 /// The selection, and the name of its object.
-pub(crate) fn selection_table(
-    search: &ParameterSearch,
-    run: &OpenRun,
-    committed: &CommittedSelection,
-    object: &str,
-) -> String {
-    let CommittedSelection { selection, new } = committed;
-    let more = selection.candidates.len().saturating_sub(SHOWN);
+pub(crate) fn selection_table(finished: &FinishedSearch, object: &str) -> String {
+    let CommittedSelection { selection, new } = &finished.committed;
+    // The candidates that a race stopped are named, however many they are.
+    let shown = if selection.race.is_some() { selection.candidates.len() } else { SHOWN };
+    let more = selection.candidates.len().saturating_sub(shown);
     let more = if more > 0 { format!("and {more} more\n") } else { String::new() };
     let when = if *new { "committed" } else { "was committed before" };
-    format!("{}\n\n{}\n{more}\n{when}: {object}\n", search_heading(search, run, selection), candidate_table(selection))
+    let table = candidate_table(selection, shown);
+    format!("{}\n\n{table}\n{more}\n{when}: {object}\n", search_heading(finished))
 }
 
-fn search_heading(search: &ParameterSearch, run: &OpenRun, selection: &Selection) -> String {
+/// A rung of a race in one line.
+pub(crate) fn rung_text(number: usize, rung: &RungRecord) -> String {
+    let cut = rung.cut.map_or_else(|| UNKNOWN.to_owned(), |cut| format!("{cut:.4}"));
+    let spared = match rung.spared {
+        0 => String::new(),
+        spared => format!(", and {spared} close behind it go on, too"),
+    };
+    format!(
+        "rung {number}: {} candidates over {} questions, {} stopped; the cut is rank {} with {cut}{spared}",
+        rung.candidates, rung.questions, rung.stopped, rung.ranked
+    )
+}
+
+fn search_heading(finished: &FinishedSearch) -> String {
+    let FinishedSearch { search, run, committed, rungs } = finished;
+    let selection = &committed.selection;
     let mut text = format!(
         "selection {}: `{}` by {} over {} questions, run {}",
         selection.name,
@@ -38,16 +51,47 @@ fn search_heading(search: &ParameterSearch, run: &OpenRun, selection: &Selection
             generated.draws, generated.candidates, generated.empty, generated.computed
         ));
     }
+    for (number, (rung, run)) in (1..).zip(rungs) {
+        text.push_str(&format!("\n{}; run {run}", rung_text(number, rung)));
+    }
     text
 }
 
-fn candidate_table(selection: &Selection) -> String {
-    let rows = selection.candidates.iter().take(SHOWN).enumerate().map(|(n, candidate)| {
+fn candidate_table(selection: &Selection, shown: usize) -> String {
+    let is_race = selection.race.is_some();
+    let rows = selection.candidates.iter().take(shown).enumerate().map(|(n, candidate)| {
         let draws = if candidate.draws == 0 { UNKNOWN.to_owned() } else { candidate.draws.to_string() };
-        let figure = estimate_text(candidate.score, candidate.stderr);
-        vec![(n + 1).to_string(), figure, candidate.n.to_string(), draws, value_text(&candidate.value)]
+        let mut row = rank_cells(n + 1, candidate);
+        row.push(draws);
+        if is_race {
+            row.push(candidate.stopped.as_ref().map_or_else(|| "over all questions".to_owned(), stopped_text));
+        }
+        row.push(value_text(&candidate.value));
+        row
     });
-    markdown_table(&["rank", &selection.measure, "n", "draws", "candidate"], rows)
+    if is_race {
+        markdown_table(&["rank", &selection.measure, "n", "draws", "race", "candidate"], rows)
+    } else {
+        markdown_table(&["rank", &selection.measure, "n", "draws", "candidate"], rows)
+    }
+}
+
+/// Rank, figure and questions; dashes for a stopped candidate, which has no figure over the whole sample.
+fn rank_cells(rank: usize, candidate: &RankedCandidate) -> Vec<String> {
+    if candidate.stopped.is_some() {
+        return vec![UNKNOWN.to_owned(); 3];
+    }
+    vec![rank.to_string(), estimate_text(candidate.score, candidate.stderr), candidate.n.to_string()]
+}
+
+/// The end of a candidate in a race: its figure, the one that went on last, and the paired difference of the two.
+fn stopped_text(stopped: &StoppedCandidate) -> String {
+    let StoppedCandidate { questions, mean, cut, difference, difference_stderr, .. } = stopped;
+    let mean = mean.map_or_else(|| UNKNOWN.to_owned(), |mean| format!("{mean:.4}"));
+    format!(
+        "stopped after {questions} questions: mean {mean}, cut {cut:.4}, \
+         paired difference {difference:.4} ± {difference_stderr:.4}"
+    )
 }
 
 /// A value on one line of a table.

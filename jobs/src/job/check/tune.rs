@@ -3,12 +3,14 @@
 use crate::bad_value::{BadValue, ensure};
 use crate::job::file::Job;
 use crate::job::infill::{BLANK, InfillSettings, PLACE, Template};
+use crate::job::race::RaceSettings;
 use crate::job::sample::SampleSettings;
 use crate::job::scoring::profile_of;
 use crate::job::tune::{SearchSettings, TuneSettings};
 use hopeval_datasets::Format;
 use hopeval_measures::MeasureSet;
 use hopeval_methods::RequestKind;
+use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// Checks the searches of a job, if it has any.
@@ -75,6 +77,10 @@ fn check_search(select: &SearchSettings, tune: &TuneSettings, job: &Job) -> Resu
     if let Some(generate) = &select.generate {
         check_infill(generate, job).map_err(|bad| bad.within_table("generate"))?;
     }
+    if let Some(race) = &select.race {
+        check_race(race, select, tune).map_err(|bad| bad.within_table("race"))?;
+        check_best_few(race, select, job)?;
+    }
     check_measure(select, tune, job)
 }
 
@@ -86,6 +92,37 @@ fn check_candidates(select: &SearchSettings) -> Result<(), BadValue> {
     match candidates.iter().enumerate().find(|(n, value)| candidates[..*n].contains(value)) {
         Some((_, twice)) => Err(BadValue::new("candidates", format!("{twice} twice"), "values that each occur once")),
         None => Ok(()),
+    }
+}
+
+fn check_race(race: &RaceSettings, select: &SearchSettings, tune: &TuneSettings) -> Result<(), BadValue> {
+    let first = race.first_questions(tune.sample);
+    // A difference has a standard error from two questions on.
+    ensure((2..tune.sample).contains(&first), || {
+        BadValue::new("first", first.to_string(), "at least 2 and fewer than `tune.sample`; 16 or more if left out")
+    })?;
+    ensure(race.factor >= 2, || BadValue::new("factor", race.factor.to_string(), "at least 2"))?;
+    let allowed = "at least 1 and fewer than the candidates, since otherwise nobody can be stopped";
+    let known = if select.generate.is_some() { u64::MAX } else { select.candidates.len() as u64 };
+    ensure((1..known).contains(&race.least), || BadValue::new("least", race.least.to_string(), allowed))?;
+    ensure(race.margin.is_finite() && race.margin >= 0.0, || {
+        BadValue::new("margin", race.margin.to_string(), "a number of standard errors from 0 on")
+    })
+}
+
+/// Checks that a race measures as many candidates over the whole sample as the job's methods take.
+fn check_best_few(race: &RaceSettings, select: &SearchSettings, job: &Job) -> Result<(), BadValue> {
+    let taken = |value: &Value| {
+        let names = value.get("selection")?.as_str()? == select.name;
+        value.get("best").and_then(Value::as_u64).filter(|&best| names && best > race.least)
+    };
+    let mut parameters = job.method.values().flat_map(|method| method.parameters.values());
+    match parameters.find_map(taken) {
+        None => Ok(()),
+        Some(best) => {
+            let found = format!("{}, and a method takes the best {best}", race.least);
+            Err(BadValue::new("race.least", found, "at least the `best` of every method that names the selection"))
+        }
     }
 }
 
@@ -175,6 +212,7 @@ mod tests {
         let select = |rest: &str| {
             format!("[tune]\n[[tune.select]]\nname = \"a\"\nmethod = \"m\"\nparameter = \"temperature\"\n{rest}")
         };
+        let race = |rest: &str| select(&format!("candidates = [1, 2, 3, 4, 5]\n[tune.select.race]\n{rest}"));
         for (rest, expected) in [
             ("[tune]\nsample = 0\n".to_owned(), "`tune.sample` = 0; allowed: at least 1"),
             (select("candidates = []\n"), "`tune.select[0].candidates` = []; allowed: at least one value"),
@@ -185,6 +223,20 @@ mod tests {
             (select("candidates = [1.0]\n").replace("\"m\"", "\"n\""), "the name of a [method.NAME]"),
             (select("candidates = [1.0]\n").replace("\"a\"", "\"../a\""), "`tune.select[0].name` = ../a"),
             (select("candidates = [1.0]\n[method.m.sweep]\nhops = [1]\n"), "a method without [sweep]"),
+            (race("first = 1\n"), "`tune.select[0].race.first` = 1; allowed: at least 2 and fewer than `tune.sample`"),
+            (race("first = 128\n"), "`tune.select[0].race.first` = 128"),
+            (race("").replace("[tune]\n", "[tune]\nsample = 16\n"), "`tune.select[0].race.first` = 16"),
+            (race("factor = 1\n"), "`tune.select[0].race.factor` = 1; allowed: at least 2"),
+            (race("least = 0\n"), "`tune.select[0].race.least` = 0; allowed: at least 1 and fewer than the cand"),
+            (race("least = 5\n"), "`tune.select[0].race.least` = 5"),
+            (race("margin = -0.5\n"), "`tune.select[0].race.margin` = -0.5; allowed: a number of standard errors"),
+            (race("rate = 2\n"), "unknown field `rate`, expected one of `first`, `factor`, `least`, `margin`"),
+            (
+                race("least = 2\n")
+                    + "[method.x]\nkind = \"promptrank\"\nretriever = \"s\"\nscorer = \"t5\"\n\
+                    temperature = { selection = \"a\", best = 3 }\n",
+                "`tune.select[0].race.least` = 2, and a method takes the best 3",
+            ),
             ("[dataset.draw]\nquestions = 3\n[tune]\n".to_owned(), "`dataset.draw` = 3 questions"),
             ("[method.m.replicates]\nhops = [1]\n".to_owned(), "`method.m.replicates.hops` = 1 values"),
             ("[run]\ntemperatures = [0.0]\n".to_owned(), "`run.temperatures` = 0"),
