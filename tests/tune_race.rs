@@ -187,3 +187,46 @@ fn a_race_that_is_killed_decides_what_it_would_have() {
     assert_eq!(known + again, journalled(dir, "war"), "what was journalled is not computed again");
     assert_eq!(journalled(dir, "war"), journalled(dir, "peace"));
 }
+
+#[test]
+fn a_plan_says_where_a_race_saves_nothing() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = temporary.path();
+    let plan = |job: &Path, more: &[&str]| {
+        let arguments = ["plan", job.to_str().unwrap(), "--store", "store", "--cache", "cache"];
+        hopeval(dir, &[&arguments[..], more].concat())
+    };
+    // Each wording has prompts of its own. Every temperature has the same prompts, and the same answers.
+    let temperatures = "[[tune.select]]\nname = \"temperature\"\nmethod = \"found\"\nparameter = \"temperature\"\n\
+        candidates = [0.5, 1.0, 1.5, 2.0]\n";
+    let whole = job(dir, "whole", &format!("{RACE}{temperatures}{RACE}"));
+    let text = std::fs::read_to_string(&whole).unwrap().replace("pool = 5", "pool = 5\nhops = 1");
+    std::fs::write(&whole, &text).unwrap();
+    let document = document(&mut plan(&whole, &["--json"]));
+    let races = document["races"].as_array().unwrap();
+    assert_eq!(races.iter().map(|race| &race["name"]).collect::<Vec<_>>(), ["wording", "temperature"]);
+    // Six candidates over 8 questions score five passages each: 240 requests, none shared.
+    let sharing = json!({"questions": 8, "alone": 240, "together": 240, "guessed": false,
+        "request_share": races[0]["outcome_share"]});
+    assert_eq!((&races[0]["sharing"], &races[0]["rungs"]), (&sharing, &json!([4, 8])));
+    assert!((races[0]["outcome_share"].as_f64().unwrap() - 52.0 / 96.0).abs() < 1e-12);
+    let sharing = json!({"questions": 8, "alone": 160, "together": 40, "guessed": false, "request_share": 1.0});
+    assert_eq!(races[1]["sharing"], sharing);
+    let printed = harness::succeed(&mut plan(&whole, &[])).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        printed.contains("race `wording`: 6 candidates over 16 questions, in rungs of 4, 8: 54 % of all outcomes"),
+        "{printed}"
+    );
+    assert!(printed.contains("race `temperature`: 4 candidates over 16 questions, in rungs of 4, 8: it saves nothing"));
+
+    // Before the searches, the races alone are planned.
+    let chosen = "scorer = \"scorer\"\ninstructions = { selection = \"wording\" }\n";
+    std::fs::write(&whole, text.replacen("scorer = \"scorer\"\n", chosen, 1)).unwrap();
+    let printed = harness::succeed(&mut plan(&whole, &[])).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(printed.contains("race `wording`: 6 candidates over 16 questions"), "{printed}");
+    assert!(printed.contains("its requests follow selection `wording`, which is not in the store"), "{printed}");
+    assert!(
+        printed.contains("selection `wording` is not in the store, so the requests of the job itself"),
+        "{printed}"
+    );
+}

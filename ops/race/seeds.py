@@ -6,16 +6,18 @@ that the questions cannot tell from it, for much less work. One lucky seed shows
 
 What, for each seed: a generated world of its own with 1,000 questions for the sample, and PromptRank with 60
 instructions over the built-in scorer. An instruction stands in every prompt, so no two candidates share a request to
-the model. The whole grid runs in one store; the race, with its defaults, runs in another, so that neither finds answers
-of the other. Each line has the grid's best candidate, the race's choice, and whether they are one, or else the interval
-of their paired difference over all questions (the choice less the best, 95 %, bootstrap). Then come the seconds of the
-device that both really spent, over all their runs, and the ratio.
+the model. The race, with its defaults, comes first, in an empty store. Then the whole grid runs in the same store. Its
+seconds of the device are those of both together: each request is computed once, and every request of the race is one
+of the grid. Each line has the grid's best candidate, the race's choice, and whether they are one, or else the interval
+of their paired difference over all questions (the choice less the best, 95 %, bootstrap). Then come the candidates that
+still stood after each rung, the seconds of the device of both, and the ratio.
 
     python3 ops/race/seeds.py BINARY [--seeds 1-20] [--race KEY=VALUE]... [--folder DIR]
 
-Knobs: pool (passages scored for a question and candidate) and passage tokens are small, so that a seed takes minutes on
-one core; `--questions` and `--candidates` make trials cheaper and are no measurement. Needs the standard library only.
-Exits with 1 if a choice lies outside the interval of the best, or a ratio is above a third.
+Knobs: the pool (passages scored for a question and candidate) and the passages' tokens are as small as they can be, so
+that a seed takes two minutes of one core; `--questions` and `--candidates` make trials cheaper and are no measurement.
+Needs the standard library only. Exits with 1 if a choice lies outside the interval of the best, or a ratio is above a
+third.
 """
 
 import argparse
@@ -51,7 +53,7 @@ hops = 1
 pool = {pool}
 passage_tokens = {tokens}
 [measures]
-recall_at = [2]
+recall_at = [1, 2]
 [tune]
 sample = {questions}
 seed = {seed}
@@ -61,7 +63,7 @@ questions = {questions}
 passages = {passages}
 seed = {seed}
 [[tune.select]]
-name = "wording"
+name = "{kind}"
 method = "found"
 parameter = "instructions"
 candidates = {candidates}
@@ -127,33 +129,33 @@ def write_job(folder, kind, seed, options, race):
 
 def paired_interval(store, run, best, chosen, measure):
     """The interval of the paired difference of two candidates of the grid, the chosen one less the best."""
-    compared = store.document("show", run, "--against", best, "--measure", measure)["comparison"]
-    rows = compared["differences"] if isinstance(compared, dict) else compared
-    row = next(row for row in rows if row["configuration"] == chosen and row["measure"] == measure)
+    rows = store.document("show", run, "--against", best, "--measure", measure)["differences"]
+    row = next(row for row in rows if row["configuration"] == chosen)
     return row["low"], row["high"]
 
 
 def measure_seed(folder, seed, options):
     """One seed: a line of the table, and whether both conditions hold."""
-    binary = str(Path(options.binary).resolve())
-    grid, race = SeedStore(binary, folder, f"grid-{seed}"), SeedStore(binary, folder, f"race-{seed}")
+    store = SeedStore(str(Path(options.binary).resolve()), folder, f"store-{seed}")
     keys = "".join(f"{key}\n" for key in options.race)
-    whole = grid.tune(write_job(folder, "grid", seed, options, ""))
-    found = race.tune(write_job(folder, "race", seed, options, f"[tune.select.race]\n{keys}"))
-    runs = [*found["race"]["runs"], found["run"]]
-    spent = grid.device_seconds([whole["run"]]), race.device_seconds(runs)
+    found = store.tune(write_job(folder, "race", seed, options, f"[tune.select.race]\n{keys}"))
+    race_wall = store.wall
+    whole = store.tune(write_job(folder, "grid", seed, options, ""))
+    race_seconds = store.device_seconds([*found["race"]["runs"], found["run"]])
+    grid_seconds = race_seconds + store.device_seconds([whole["run"]])
     numbers = {text: number for number, text in enumerate(instructions(options.candidates))}
     best, chosen = whole["candidates"][0], found["candidates"][0]
-    name = lambda candidate: f"wording.{numbers[candidate['value']]:04}"  # noqa: E731
+    name = lambda candidate: f"grid.{numbers[candidate['value']]:04}"  # noqa: E731
     scores = {candidate["value"]: candidate["score"] for candidate in whole["candidates"]}
     if scores[chosen["value"]] != chosen["score"]:
-        sys.exit(f"seed {seed}: {name(chosen)} has {chosen['score']} in the race, {scores[chosen['value']]} in the grid")
+        grid_score = scores[chosen["value"]]
+        sys.exit(f"seed {seed}: {name(chosen)} has {chosen['score']} in the race and {grid_score} in the grid")
     verdict, good = SAME, True
     if best["value"] != chosen["value"]:
-        low, high = paired_interval(grid, whole["run"], name(best), name(chosen), options.measure)
+        low, high = paired_interval(store, whole["run"], name(best), name(chosen), options.measure)
         good = low <= 0.0 <= high
         verdict = f"{low:+.4f} to {high:+.4f}"
-    ratio = spent[1] / spent[0]
+    ratio = race_seconds / grid_seconds
     survivors = [rung["candidates"] - rung["stopped"] for rung in found["race"]["rungs"]]
     line = [
         str(seed),
@@ -161,10 +163,10 @@ def measure_seed(folder, seed, options):
         f"{name(chosen)} {chosen['score']:.4f}",
         verdict,
         " ".join(map(str, survivors)),
-        f"{spent[0]:.1f}",
-        f"{spent[1]:.1f}",
+        f"{grid_seconds:.1f}",
+        f"{race_seconds:.1f}",
         f"{ratio:.3f}",
-        f"{grid.wall:.0f} + {race.wall:.0f}",
+        f"{race_wall:.0f} + {store.wall - race_wall:.0f}",
     ]
     return line, verdict == SAME, good, ratio
 
@@ -178,9 +180,9 @@ def main():
     parser.add_argument("--questions", type=int, default=1000)
     parser.add_argument("--candidates", type=int, default=60)
     parser.add_argument("--passages", type=int, default=1000)
-    parser.add_argument("--pool", type=int, default=3)
-    parser.add_argument("--tokens", type=int, default=40)
-    parser.add_argument("--measure", default="recall_frac@2")
+    parser.add_argument("--pool", type=int, default=2)
+    parser.add_argument("--tokens", type=int, default=16)
+    parser.add_argument("--measure", default="recall_frac@1")
     options = parser.parse_args()
     first, last = (int(part) for part in options.seeds.split("-"))
     header = ["seed", "grid's best", "race's choice", "difference", "stood on", "grid s", "race s", "ratio", "wall s"]

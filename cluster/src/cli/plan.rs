@@ -3,6 +3,7 @@
 use super::options::{JobArguments, MeshArguments, PlaceArguments, question_count};
 use super::session::EvaluationSession;
 use super::tables::probe::probe_table;
+use super::tables::races::race_text;
 use super::tables::requests::request_table;
 use crate::print;
 use crate::process::Interrupts;
@@ -11,12 +12,14 @@ use anyhow::Result;
 use clap::Args;
 use hopeval_cluster::exit;
 use hopeval_cluster::signals::DrainNotice;
-use hopeval_jobs::Job;
 use hopeval_jobs::report::plan as planning;
+use hopeval_jobs::report::plan::races::{RacePlan, plan_races};
 use hopeval_jobs::report::probe::{ProbedCosts, probe_job, read_probe};
 use hopeval_jobs::run::make::make_run;
 use hopeval_jobs::run::open::OpenRun;
 use hopeval_jobs::spending::cap::SpendingCap;
+use hopeval_jobs::{Job, JobError};
+use serde_json::json;
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]
@@ -39,7 +42,16 @@ pub(crate) fn plan(places: &PlaceArguments, arguments: PlanArguments) -> Result<
     let job = arguments.job.load()?;
     let progress = CommandStages::new(None);
     let report = |stage: &str, done: u64| progress.tick(stage, done);
-    let plan = planning::plan_job(&job, &places.open_to_compute()?, arguments.quarantine.as_deref(), &report)?;
+    let opened = places.open_to_compute()?;
+    let races = plan_races(&job, &opened, arguments.quarantine.is_some(), &report)?;
+    let plan = match planning::plan_job(&job, &opened, arguments.quarantine.as_deref(), &report) {
+        // Before its searches, a job with races is planned as far as it is known.
+        Err(JobError::NoSelection { name, .. }) if !races.is_empty() && makes_selection(&job, &name) => {
+            progress.clear();
+            return print_races_alone(&races, &name, arguments.json);
+        }
+        plan => plan?,
+    };
     progress.clear();
     let probed = match arguments.probe {
         None => None,
@@ -52,6 +64,9 @@ pub(crate) fn plan(places: &PlaceArguments, arguments: PlanArguments) -> Result<
         let mut document = serde_json::to_value(&plan)?;
         if let Some(probed) = &probed {
             document["probe"] = serde_json::to_value(probed)?;
+        }
+        if !races.is_empty() {
+            document["races"] = serde_json::to_value(&races)?;
         }
         print::line(&serde_json::to_string(&document)?);
         return Ok(exit::DONE);
@@ -87,9 +102,33 @@ pub(crate) fn plan(places: &PlaceArguments, arguments: PlanArguments) -> Result<
             "`about`: some of these requests follow guessed answers of models; a run may make more of them, or fewer",
         );
     }
+    for race in &races {
+        print::paragraph(&race_text(race));
+    }
     if let Some(probed) = &probed {
         print::line(&format!("\n{}", probe_table(probed)));
     }
+    Ok(exit::DONE)
+}
+
+/// Whether a search of the job makes the selection.
+fn makes_selection(job: &Job, name: &str) -> bool {
+    job.tune.iter().flat_map(|tune| &tune.select).any(|select| select.name == name)
+}
+
+/// Prints the races of a job whose own requests are not known, since its selection `missing` is not made.
+fn print_races_alone(races: &[RacePlan], missing: &str, json: bool) -> Result<u8> {
+    if json {
+        print::line(&serde_json::to_string(&json!({"races": races, "waits_for": missing}))?);
+        return Ok(exit::DONE);
+    }
+    for race in races {
+        print::paragraph(&race_text(race));
+    }
+    print::paragraph(&format!(
+        "selection `{missing}` is not in the store, so the requests of the job itself are not known yet; \
+         `hopeval tune` makes it"
+    ));
     Ok(exit::DONE)
 }
 

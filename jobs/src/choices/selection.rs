@@ -85,7 +85,8 @@ pub struct StoppedCandidate {
     pub n: u64,
     /// The mean of the last candidate that went on by its rank.
     pub cut: f64,
-    /// The mean paired difference to that one, below 0 for a worse candidate.
+    /// The mean paired difference to that one, below 0 for a worse candidate. One that is close was stopped because no
+    /// place was left.
     pub difference: f64,
     /// Its standard error over questions.
     pub difference_stderr: f64,

@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 /// The fewest questions of a first rung that is not named.
 pub(crate) const LEAST_FIRST: u64 = 16;
 
-/// The share of the sample in a first rung that is not named.
-const FIRST_SHARE: u64 = 10;
+/// The sample's questions for each one in a first rung that is not named.
+const FIRST_SHARE: u64 = 16;
 
 /// How candidates are stopped: `[tune.select.race]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RaceSettings {
-    /// Questions of the first rung; left out, a tenth of the sample, and at least 16.
+    /// Questions of the first rung; left out, a sixteenth of the sample, and at least 16.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<u64>,
     /// Each rung has so many times the questions of the one before, and one of so many candidates goes on after it.
@@ -27,7 +27,7 @@ pub struct RaceSettings {
     #[serde(default = "usual_least")]
     pub least: u64,
     /// A candidate behind the cut goes on, too, if it is behind by less than so many standard errors of the paired
-    /// difference.
+    /// difference, and a place is left: [`RaceSettings::spare_places`].
     #[serde(default = "usual_margin")]
     pub margin: f64,
 }
@@ -41,7 +41,7 @@ fn usual_least() -> u64 {
 }
 
 fn usual_margin() -> f64 {
-    0.5
+    1.0
 }
 
 impl RaceSettings {
@@ -61,6 +61,11 @@ impl RaceSettings {
         let share = (standing as u64).div_ceil(self.factor);
         (share.max(self.least).min(standing as u64)) as usize
     }
+
+    /// The most candidates close behind the cut that go on, where so many go on by their rank.
+    pub fn spare_places(&self, ranked: usize) -> usize {
+        (ranked as u64 / self.factor) as usize
+    }
 }
 
 #[cfg(test)]
@@ -70,13 +75,14 @@ mod tests {
     #[test]
     fn rungs_grow_by_the_factor_and_end_before_the_sample() {
         let race: RaceSettings = toml::from_str("").unwrap();
-        assert_eq!(race.rung_questions(1000), [100, 300, 900]);
+        assert_eq!(race.rung_questions(1000), [62, 186, 558]);
         assert_eq!(race.rung_questions(128), [16, 48]);
         assert_eq!(race.rung_questions(16), [0; 0]);
         let race: RaceSettings = toml::from_str("first = 8\nfactor = 2\nleast = 3").unwrap();
         assert_eq!(race.rung_questions(64), [8, 16, 32]);
         let kept: Vec<usize> = [60, 7, 5, 3, 2].into_iter().map(|standing| race.kept_by_rank(standing)).collect();
         assert_eq!(kept, [30, 4, 3, 3, 2]);
+        assert_eq!([30, 3, 1].map(|ranked| race.spare_places(ranked)), [15, 1, 0]);
         let huge = RaceSettings { first: Some(u64::MAX / 2), factor: u64::MAX, ..race };
         assert_eq!(huge.rung_questions(u64::MAX), [u64::MAX / 2]);
     }

@@ -3,6 +3,8 @@
 //! Machines are deterministic, so the requests of their first round are known without any answers. A sample of
 //! questions driven here gives an estimate of the later rounds and requests.
 
+pub mod races;
+
 use crate::cache::ProgressReporter;
 use crate::error::JobError;
 use crate::job::file::Job;
@@ -119,16 +121,8 @@ pub fn plan_job(
         journal_entries: journal.len() as u64,
         ..JobPlan::default()
     };
-    let mut planner = JobPlanner {
-        catalogue: &opened.catalogue,
-        journal,
-        plan,
-        seen: BTreeSet::new(),
-        payload: Vec::new(),
-        sampled: BTreeSet::new(),
-        guessing: guessing_services(&opened.catalogue, &indexes),
-        tokens: BTreeMap::new(),
-    };
+    let guessing = guessing_services(&opened.catalogue, &indexes);
+    let mut planner = JobPlanner::new(&opened.catalogue, &journal, &guessing, plan);
     let (prepared, _) =
         questions::prepare_questions(&opened.job, opened.corpus(), needs_candidates, quarantine, &mut |mut row| {
             overlap.see_row(&row);
@@ -148,7 +142,7 @@ pub fn plan_job(
 /// Drives machines without computing anything, and counts their requests.
 struct JobPlanner<'a> {
     catalogue: &'a Catalogue,
-    journal: Journal,
+    journal: &'a Journal,
     plan: JobPlan,
     /// Keys of the first rounds.
     seen: BTreeSet<RequestKey>,
@@ -156,7 +150,7 @@ struct JobPlanner<'a> {
     /// Keys of all rounds of the sample.
     sampled: BTreeSet<RequestKey>,
     /// Services whose answers are guessed if the journal has none.
-    guessing: BTreeSet<String>,
+    guessing: &'a BTreeSet<String>,
     /// Their tokens.
     tokens: BTreeMap<String, AnswerWork>,
 }
@@ -174,7 +168,20 @@ fn request_name(request: &Request) -> String {
     format!("{} {}", request.service, request.ask.kind().name())
 }
 
-impl JobPlanner<'_> {
+impl<'a> JobPlanner<'a> {
+    fn new(catalogue: &'a Catalogue, journal: &'a Journal, guessing: &'a BTreeSet<String>, plan: JobPlan) -> Self {
+        Self {
+            catalogue,
+            journal,
+            plan,
+            seen: BTreeSet::new(),
+            payload: Vec::new(),
+            sampled: BTreeSet::new(),
+            guessing,
+            tokens: BTreeMap::new(),
+        }
+    }
+
     /// Drives one question through its first round, and to its end if it belongs to the sample.
     fn drive_question(&mut self, method: &dyn Method, question: &Question, is_sampled: bool) {
         let mut machine = method.start(question);

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   standing candidates, over the rung's questions --> means, ranked --> the cut: the last of the share that goes on
-//!   behind the cut: closer than `margin` standard errors of the paired difference? --> goes on, else is stopped
+//!   behind the cut, best first: closer than `margin` standard errors of the paired difference, and a place left?
+//!                                                                                     --> goes on, else is stopped
 //! ```
 //!
 //! A decision is a function of the rung's committed values alone, so it is the same for any number of workers and
@@ -10,8 +11,9 @@
 //! one at the cut on every question is stopped: the earlier of two equals would be chosen anyway.
 //!
 //! The comparison is paired, since all candidates answer the same questions: hard questions are hard for all of them.
-//! It spares a candidate only near the cut, so that a race keeps its price. No test of significance stands there: over
-//! few questions it would tell apart hardly any two candidates, and nobody would be stopped.
+//! It spares a candidate that the questions cannot tell from the last one that goes on. The places for spared ones are
+//! few, so that a race keeps its price: over few questions hardly any two candidates can be told apart, and a test of
+//! significance alone would stop nobody.
 
 use crate::choices::selection::{RaceRecord, RungRecord, StoppedCandidate};
 use crate::job::race::RaceSettings;
@@ -86,9 +88,13 @@ impl CandidateRace {
         let ranked = self.settings.kept_by_rank(order.len());
         let (ahead, behind) = order.split_at(ranked);
         let cut = &figures[*ahead.last().expect("a race keeps at least one candidate; this is a bug")];
-        let mut stopped = Vec::new();
+        let (mut stopped, mut places) = (Vec::new(), self.settings.spare_places(ranked));
         for &at in behind {
-            if let Some(end) = self.stop_candidate(&figures[at], cut, questions) {
+            // What cannot be compared goes on.
+            let Some(end) = compare_with_cut(&figures[at], cut, questions) else { continue };
+            if places > 0 && -end.difference < self.settings.margin * end.difference_stderr {
+                places -= 1;
+            } else {
                 stopped.push((self.standing[at], end));
             }
         }
@@ -105,22 +111,13 @@ impl CandidateRace {
         self.stopped.extend(stopped.into_iter().rev());
         self.record.rungs.last().expect("it was just added; this is a bug")
     }
+}
 
-    /// The end of a candidate behind the cut; `None` if it goes on.
-    fn stop_candidate(&self, own: &RungFigures, cut: &RungFigures, questions: u64) -> Option<StoppedCandidate> {
-        let (difference, difference_stderr) = paired_difference(&own.values, &cut.values)?;
-        let is_close = -difference < self.settings.margin * difference_stderr;
-        let stopped = StoppedCandidate {
-            questions,
-            mean: own.mean,
-            stderr: own.stderr,
-            n: own.n,
-            cut: cut.mean?,
-            difference,
-            difference_stderr,
-        };
-        (!is_close).then_some(stopped)
-    }
+/// The end of a candidate behind the cut, if it is stopped; `None` if it cannot be compared with the one at the cut.
+fn compare_with_cut(own: &RungFigures, cut: &RungFigures, questions: u64) -> Option<StoppedCandidate> {
+    let (difference, difference_stderr) = paired_difference(&own.values, &cut.values)?;
+    let RungFigures { mean, stderr, n, .. } = *own;
+    Some(StoppedCandidate { questions, mean, stderr, n, cut: cut.mean?, difference, difference_stderr })
 }
 
 /// The positions of figures, best first; equal ones, and those without a mean, in their order.
@@ -188,22 +185,27 @@ mod tests {
     }
 
     #[test]
-    fn a_candidate_close_behind_the_cut_is_spared() {
-        let race =
-            |margin: &str| CandidateRace::new(&settings(&format!("first = 8\nleast = 1\nmargin = {margin}")), 3, 99);
-        // Against the first: one question lost and none won, and five lost.
-        let found = [0b11_1111, 0b1_1111, 0b1].map(right_on);
-        // The difference of the second is -1/8 with a standard error of 1/8, that of the third -5/8 with .183.
-        for (margin, standing) in [("0.9", &[0][..]), ("1.1", &[0, 1][..]), ("3.5", &[0, 1, 2][..])] {
+    fn candidates_close_behind_the_cut_are_spared_while_places_last() {
+        let race = |margin: &str| {
+            CandidateRace::new(&settings(&format!("first = 8\nfactor = 2\nleast = 2\nmargin = {margin}")), 5, 99)
+        };
+        // Means 7/8, 6/8, 5/8, 5/8, 1/8: three of five go on by their rank, and one place is left for the next.
+        let found = [0b111_1111, 0b11_1111, 0b1_1111, 0b1111_1000, 0b1].map(right_on);
+        // Against the third, the fourth has lost three questions and won three, so the error of its difference is .33.
+        for (margin, standing) in [("0.0", &[0, 1, 2][..]), ("0.1", &[0, 1, 2, 3][..]), ("9.0", &[0, 1, 2, 3][..])] {
             let mut race = race(margin);
             let rung = race.decide_rung(&found).clone();
             assert_eq!(race.standing(), standing, "{margin}");
-            assert_eq!((rung.ranked, rung.spared), (1, standing.len() as u64 - 1));
+            assert_eq!((rung.ranked, rung.spared), (3, standing.len() as u64 - 3), "{margin}");
         }
-        // Equal on every question: no error, and the earlier one is kept.
-        let mut equals = race("9.0");
-        equals.decide_rung(&[0b11, 0b11, 0b1100].map(right_on));
-        assert_eq!(equals.standing(), [0, 2]);
+        // The last has -4/8 with an error of .19: 3 of them are a wide margin.
+        let last = [0b111_1111, 0b11_1111, 0b1_1111, 0b1_1111, 0b1].map(right_on);
+        for (margin, standing) in [("2.6", &[0, 1, 2][..]), ("2.7", &[0, 1, 2, 4][..])] {
+            let mut race = race(margin);
+            race.decide_rung(&last);
+            // The fourth equals the third on every question, so it is stopped: the earlier of the two would be chosen.
+            assert_eq!(race.standing(), standing, "{margin}");
+        }
     }
 
     #[test]

@@ -110,10 +110,7 @@ impl ParameterSearch {
             Some(infill) => Some(generate_candidates(infill, &sampled, &mut candidates, places, report)?),
             None => None,
         };
-        sampled.name = format!("{}: {}", job.name, select.name);
-        sampled.method = candidate_configurations(&select, &entry, &candidates).collect();
-        sampled.run.temperatures.extend(later_temperatures(tune, step));
-        keep_named_services(&mut sampled);
+        let sampled = candidates_job(job, sampled, step, &entry, &candidates);
         let race = select.race.as_ref().map(|race| CandidateRace::new(race, candidates.len(), tune.sample));
         Ok(Self { job: sampled, generated, select, measure, settings, candidates, race })
     }
@@ -264,6 +261,31 @@ fn refuse_taken(select: &SearchSettings, settings: &Value, measure: &str, store:
         }
         _ => Ok(()),
     }
+}
+
+/// The job of a search over its named candidates alone, for a plan: nothing is generated, checked or stored.
+///
+/// # Errors
+/// A required earlier selection is missing.
+///
+/// # Panics
+/// If `step` is not a search of the job.
+pub(crate) fn named_candidates_job(job: &Job, step: usize, store: &Store) -> Result<Job, JobError> {
+    let tune = job.tune.as_ref().expect("a job with searches; this is a bug");
+    let entry = method_entry(job, tune, step, store)?;
+    let candidates: Vec<(Value, u32)> = tune.select[step].candidates.iter().map(|value| (value.clone(), 0)).collect();
+    Ok(candidates_job(job, tune.over_sample(job), step, &entry, &candidates))
+}
+
+/// The job `sampled`, which is over the sample of `job`, with a configuration for each candidate.
+fn candidates_job(job: &Job, mut sampled: Job, step: usize, entry: &MethodEntry, candidates: &[(Value, u32)]) -> Job {
+    let tune = job.tune.as_ref().expect("a job with searches; this is a bug");
+    let select = &tune.select[step];
+    sampled.name = format!("{}: {}", job.name, select.name);
+    sampled.method = candidate_configurations(select, entry, candidates).collect();
+    sampled.run.temperatures.extend(later_temperatures(tune, step));
+    keep_named_services(&mut sampled);
+    sampled
 }
 
 /// Has a language model fill in candidates, and adds them to the job's own.
