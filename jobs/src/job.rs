@@ -16,7 +16,7 @@
 //! | `parameter_files` | reads the values of parameters that stand in files |
 //! | [`rankings`] | names of parameters for outcomes of other systems |
 //! | `check`, `preflight` | refuse bad values, methods and services before anything is built |
-//! | [`sweep`] | the configurations of a job's sweeps |
+//! | [`sweep`], [`sweep_draw`] | the configurations of a job's sweeps; those drawn of a grid |
 //! | [`scoring`] | the profile for scoring a dataset's answers |
 //! | [`references`] | values to be filled in from the store or a sample |
 //! | `search_job` | the job of a search: the same job over the tune sample |
@@ -39,6 +39,7 @@ pub mod sample;
 pub mod scoring;
 mod search_job;
 pub mod sweep;
+pub mod sweep_draw;
 pub mod tune;
 pub mod world;
 

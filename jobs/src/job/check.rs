@@ -4,6 +4,7 @@ mod tune;
 
 use super::file::{Job, MethodEntry, RunSettings};
 use super::paths::CONTEXTS;
+use super::sweep::grid_size;
 use crate::bad_value::{BadValue, ensure};
 use crate::error::JobError;
 use crate::services::corpus::CORPUS;
@@ -31,6 +32,7 @@ pub(super) fn check_tables(job: &Job, path: &Path) -> Result<(), JobError> {
     for (table, method) in job.method_tables() {
         check_sweep(&table, method)
             .and_then(|()| check_replicates(method))
+            .and_then(|()| check_draw(method))
             .and_then(|()| check_count(method))
             .map_err(|bad| wrong(bad.within_table(&table)))?;
     }
@@ -87,16 +89,34 @@ fn check_mappings(job: &Job) -> Result<(), BadValue> {
 
 /// The most configurations of a method: points of its sweep, in all replicates. Each costs memory before the first
 /// question.
-const MOST_CONFIGURATIONS: usize = 10_000;
+const MOST_CONFIGURATIONS: u64 = 10_000;
 
 /// Checks the number of configurations of a method.
 fn check_count(method: &MethodEntry) -> Result<(), BadValue> {
     let replicates = method.replicates.values().map(Vec::len).max().unwrap_or(1).max(1);
-    let count = method.sweep.values().try_fold(replicates, |count, values| count.checked_mul(values.len()));
+    let points = match &method.sweep_draw {
+        Some(draw) => Some(draw.points),
+        None => grid_size(method),
+    };
+    let count = points.and_then(|points| points.checked_mul(replicates as u64));
     ensure(count.is_some_and(|count| count <= MOST_CONFIGURATIONS), || {
         let lengths: Vec<String> = method.sweep.values().map(|values| values.len().to_string()).collect();
-        let found = format!("{} values in {replicates} replicates", lengths.join(" x "));
+        let drawn = method.sweep_draw.map_or_else(String::new, |draw| format!("{} drawn points of ", draw.points));
+        let found = format!("{drawn}{} values in {replicates} replicates", lengths.join(" x "));
         BadValue::new("sweep", found, "at most 10000 configurations of a method")
+    })
+}
+
+/// Checks the draw of a method's sweep, if it has one.
+fn check_draw(method: &MethodEntry) -> Result<(), BadValue> {
+    let Some(draw) = &method.sweep_draw else { return Ok(()) };
+    ensure(!method.sweep.is_empty(), || {
+        BadValue::new("sweep_draw", "a draw without [sweep]", "a draw of the points of [sweep]")
+    })?;
+    let size = grid_size(method);
+    ensure(draw.points >= 1 && size.is_none_or(|size| draw.points <= size), || {
+        let found = size.map_or_else(|| draw.points.to_string(), |size| format!("{} of {size}", draw.points));
+        BadValue::new("sweep_draw.points", found, "at least 1 and at most the points of [sweep]")
     })
 }
 

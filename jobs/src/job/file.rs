@@ -5,6 +5,7 @@
 use super::missing_gold::MissingGold;
 use super::paths::OneOrMany;
 use super::sample::SampleSettings;
+use super::sweep_draw::SweepDraw;
 use super::tune::TuneSettings;
 use super::world::WorldEntry;
 use crate::mode::TimingMode;
@@ -106,6 +107,9 @@ pub struct MethodEntry {
     /// Parameters with several values each; they multiply.
     #[serde(default)]
     pub sweep: BTreeMap<String, Vec<serde_json::Value>>,
+    /// Draws points of the sweep; left out, it has all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep_draw: Option<SweepDraw>,
     /// Parameters that distinguish replicates: the first values of all make the first replicate, and so on.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub replicates: BTreeMap<String, Vec<serde_json::Value>>,

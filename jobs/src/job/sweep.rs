@@ -1,7 +1,8 @@
 //! Configurations: the points of a job's sweeps, named.
 //!
 //! A method without a sweep is one configuration with the method's name. With a sweep each point is named
-//! `method{a=1,b=x}`, keys sorted. The points come in the order of the keys; the last key varies fastest. Replicates of
+//! `method{a=1,b=x}`, keys sorted. The points come in the order of the keys; the last key varies fastest. A draw takes
+//! some of them, in the same order. Replicates of
 //! a configuration have its name and a number: `method#1`, `method{a=1}#2`.
 
 use super::file::{Job, MethodEntry};
@@ -126,18 +127,31 @@ fn points_of(name: &str, method: &MethodEntry) -> Vec<Configuration> {
 }
 
 fn sweep_points(method: &MethodEntry) -> Vec<SweepPoint> {
-    let fixed: Map<String, Value> = method.parameters.clone().into_iter().collect();
-    let mut points = vec![SweepPoint { labels: Vec::new(), parameters: fixed }];
-    for (key, values) in &method.sweep {
-        let with_value = |mut point: SweepPoint, value: &Value| {
-            point.labels.push((key.clone(), value_label(value)));
-            point.parameters.insert(key.clone(), parameter_files::swept_value(value).clone());
-            point
-        };
-        let with_each = |point: SweepPoint| values.iter().map(move |value| with_value(point.clone(), value));
-        points = points.into_iter().flat_map(with_each).collect();
+    let size = grid_size(method).unwrap_or(u64::MAX);
+    let point = |position| sweep_point(method, position);
+    match &method.sweep_draw {
+        Some(draw) => draw.positions(size).into_iter().map(point).collect(),
+        None => (0..size).map(point).collect(),
     }
-    points
+}
+
+/// The number of points of a method's whole sweep; 1 without one. `None` beyond all counting.
+pub(super) fn grid_size(method: &MethodEntry) -> Option<u64> {
+    method.sweep.values().try_fold(1u64, |size, values| size.checked_mul(values.len() as u64))
+}
+
+/// The point at a position of the whole sweep. The last key varies fastest.
+fn sweep_point(method: &MethodEntry, mut position: u64) -> SweepPoint {
+    let mut point = SweepPoint { labels: Vec::new(), parameters: method.parameters.clone().into_iter().collect() };
+    for (key, values) in method.sweep.iter().rev() {
+        let count = values.len() as u64;
+        let value = &values[(position % count) as usize];
+        position /= count;
+        point.labels.push((key.clone(), value_label(value)));
+        point.parameters.insert(key.clone(), parameter_files::swept_value(value).clone());
+    }
+    point.labels.reverse();
+    point
 }
 
 /// The replicates of each point; 0 without replicates.
@@ -209,6 +223,22 @@ mod tests {
              [method.bm25.sweep]\nk = [5, 20]\nb = [\"x\", \"y\"]");
         let names: Vec<_> = configurations(&job).into_iter().map(|c| c.name).collect();
         assert_eq!(names, ["bm25{b=x,k=5}", "bm25{b=x,k=20}", "bm25{b=y,k=5}", "bm25{b=y,k=20}"]);
+    }
+
+    #[test]
+    fn drawn_points_are_points_of_the_grid_in_its_order() {
+        let grid = "[method.m]\nkind = \"one_step\"\n[method.m.sweep]\nk = [1, 2, 3, 4]\nb = [\"x\", \"y\", \"z\"]\n";
+        let all = configurations(&job(grid));
+        let drawn = configurations(&job(&format!("{grid}[method.m.sweep_draw]\npoints = 5\nseed = 2\n")));
+        let places: Vec<usize> =
+            drawn.iter().map(|drawn| all.iter().position(|point| point == drawn).unwrap()).collect();
+        assert!(places.len() == 5 && places.is_sorted(), "{places:?}");
+        let other = configurations(&job(&format!("{grid}[method.m.sweep_draw]\npoints = 5\nseed = 3\n")));
+        assert_ne!(other, drawn);
+        // Replicates are of each drawn point.
+        let replicated = format!("{grid}[method.m.sweep_draw]\npoints = 2\n[method.m.replicates]\ndraw = [0, 1]\n");
+        assert_eq!(configurations(&job(&replicated)).len(), 4);
+        assert_eq!(swept_names(&job(&replicated)).len(), 4);
     }
 
     #[test]

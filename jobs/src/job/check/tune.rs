@@ -70,7 +70,7 @@ fn check_search(select: &SearchSettings, tune: &TuneSettings, job: &Job) -> Resu
     ensure(method.sweep.is_empty() && method.replicates.is_empty(), || {
         BadValue::new("method", &select.method, "a method without [sweep] and [replicates]")
     })?;
-    ensure(!["kind", "sweep", "replicates", "control"].contains(&select.parameter.as_str()), || {
+    ensure(!["kind", "sweep", "sweep_draw", "replicates", "control"].contains(&select.parameter.as_str()), || {
         BadValue::new("parameter", &select.parameter, "a parameter of the method")
     })?;
     check_candidates(select)?;
@@ -213,6 +213,7 @@ mod tests {
             format!("[tune]\n[[tune.select]]\nname = \"a\"\nmethod = \"m\"\nparameter = \"temperature\"\n{rest}")
         };
         let race = |rest: &str| select(&format!("candidates = [1, 2, 3, 4, 5]\n[tune.select.race]\n{rest}"));
+        let drawn = |rest: &str| format!("[method.m.sweep]\nhops = [1, 2]\n[method.m.sweep_draw]\n{rest}");
         for (rest, expected) in [
             ("[tune]\nsample = 0\n".to_owned(), "`tune.sample` = 0; allowed: at least 1"),
             (select("candidates = []\n"), "`tune.select[0].candidates` = []; allowed: at least one value"),
@@ -239,6 +240,13 @@ mod tests {
             ),
             ("[dataset.draw]\nquestions = 3\n[tune]\n".to_owned(), "`dataset.draw` = 3 questions"),
             ("[method.m.replicates]\nhops = [1]\n".to_owned(), "`method.m.replicates.hops` = 1 values"),
+            (
+                drawn("points = 3\n"),
+                "`method.m.sweep_draw.points` = 3 of 2; allowed: at least 1 and at most the points",
+            ),
+            (drawn("points = 0\n"), "`method.m.sweep_draw.points` = 0 of 2"),
+            (drawn("points = 1\nrate = 2\n"), "unknown field `rate`, expected `points` or `seed`"),
+            ("[method.m.sweep_draw]\npoints = 1\n".to_owned(), "`method.m.sweep_draw` = a draw without [sweep]"),
             ("[run]\ntemperatures = [0.0]\n".to_owned(), "`run.temperatures` = 0"),
         ] {
             let message = message(&rest);
