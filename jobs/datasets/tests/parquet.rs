@@ -1,6 +1,6 @@
 //! Parquet files of other writers: every codec and page version, wrong values, and hundreds of damages.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a panic is the report of a test, and counts are shown")]
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
