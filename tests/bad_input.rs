@@ -765,14 +765,17 @@ fn messages_say_what_would_be_right() {
         refused(&run(&mut hopeval(dir.path(), arguments)), says);
     };
     refuses(&["train-data", "--out", "o"], &["--questions <FILE>...|--run <RUN>"]);
-    refuses(&["data", "check", "x.parquet"], &["x.parquet"]);
+    refuses(&["data", "check", "x.parquet"], &["x.parquet: cannot be read as Parquet", "damaged"]);
+    std::fs::write(dir.path().join("x.txt"), b"Question: which?
+").unwrap();
+    refuses(&["data", "check", "x.txt"], &["an array, an object or lines", "TSV, CSV", "Parquet", "`fields`"]);
     let says = ["--model hopeval:nothing", "hopeval has no such model; allowed: a model's folder", "hopeval:scorer"];
     refuses(&["lm", "score", "--model", "hopeval:nothing"], &says);
     refuses(&["lm", "score", "--model", "nowhere/model"], &["no such folder, and not in ", "allowed: "]);
     let whole = "allowed is a whole number, at least 1";
     refuses(&["run", "--limit", "-3"], &["invalid value '-3' for '--limit <LIMIT>'", whole]);
     refuses(&["world", "--questions", "0", "--out", "w"], &["invalid value '0' for '--questions <QUESTIONS>'", whole]);
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing was made");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2, "nothing was made");
 }
 
 #[test]
