@@ -104,4 +104,6 @@ services! {
     lm => Lm(lm::LmSettings),
     /// A language model behind a server with OpenAI's HTTP interface.
     endpoint => Endpoint(hopeval_endpoint::EndpointSettings),
+    /// A retriever behind a server with hopeval's own HTTP contract.
+    http_retriever => HttpRetriever(http_retriever::HttpRetrieverSettings),
 }

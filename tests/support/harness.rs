@@ -198,6 +198,10 @@ encoder = "encoder"
 kind = "endpoint"
 model = "nothing asks it"
 base_url = "http://127.0.0.1:9/v1"
+[service.unused_retriever]
+kind = "http_retriever"
+url = "http://127.0.0.1:9/search"
+index = "nothing asks it"
 [method.dense]
 kind = "one_step"
 retriever = "dense"

@@ -76,6 +76,17 @@ pub enum CallAnswer {
     Embedded(Vec<Vec<f32>>),
     /// To reranking: the relevance of each document.
     Reranked(Vec<f64>),
+    /// To a retrieval: at most `k` passages, each id once, with scores that do not rise.
+    Retrieved(Vec<FoundPassage>),
+}
+
+/// A passage that a retriever found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FoundPassage {
+    /// Its id, in the retriever's words.
+    pub id: String,
+    /// Its score, finite.
+    pub score: f64,
 }
 
 /// One generated text.

@@ -14,7 +14,7 @@ use crate::bound::{attempt_bound, may_be_paid};
 use crate::call::EndpointCall;
 use crate::classify::classify_status;
 use crate::exchange::retry_after::remaining_limit;
-use crate::exchange::{ExchangeBounds, HttpReply, MOST_BYTES, exchange_once};
+use crate::exchange::{ExchangeBounds, HttpReply, exchange_once};
 use crate::flow::{AttemptEffect, AttemptEnd, AttemptPermit, AttemptWish, FlowGate};
 use crate::host::{AttemptGuard, EndpointFault, EndpointHost};
 use crate::key::ApiKey;
@@ -203,7 +203,7 @@ impl CallProgress {
         let bounds = ExchangeBounds {
             stall: shared.settings.stall_timeout(),
             deadline: Instant::now() + left,
-            most_bytes: MOST_BYTES,
+            most_bytes: self.prepared.most_bytes(),
         };
         self.end.attempts += 1;
         shared.usage.count_attempt();

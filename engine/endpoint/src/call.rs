@@ -11,6 +11,8 @@ pub enum EndpointCall {
     Embed(EmbedCall),
     /// Ranks texts by their relevance to a query.
     Rerank(RerankCall),
+    /// Finds passages in the server's own index.
+    Retrieve(RetrieveCall),
 }
 
 /// The role of a message.
@@ -149,4 +151,15 @@ pub struct RerankCall {
     pub query: String,
     /// The documents, at least one.
     pub documents: Vec<String>,
+}
+
+/// Finds passages for a query in the index of a retriever.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RetrieveCall {
+    /// The query.
+    pub query: String,
+    /// The most passages, at least 1.
+    pub k: u32,
+    /// The ids of the only passages that may be found, if the query has such a bound.
+    pub within: Option<Vec<String>>,
 }

@@ -1,4 +1,4 @@
-//! The client of language-model servers behind OpenAI-compatible HTTP.
+//! The client of language-model servers behind OpenAI-compatible HTTP, and of retrievers behind HTTP.
 //!
 //! ```text
 //!   EndpointCall --wire--> body, once --flow--> permit --begin_attempt--> exchange --classify--> cause
@@ -16,7 +16,7 @@
 //! | [`verdict`], `classify` | causes of an attempt's end, and their consequences, as one table; a reply's cause |
 //! | [`needs`] | abilities that a call needs and a dialect lacks |
 //! | `exchange`, `transport` | one HTTP request and its bytes; the HTTP clients |
-//! | `wire` | bodies and answers: chat, completions, scores, embeddings, reranking |
+//! | `wire` | bodies and answers: chat, completions, scores, embeddings, reranking, retrieval |
 //! | `flow` | admission: concurrency, rates, replicas, outages, all without I/O |
 //! | [`offline`] | calls as lines of batch files; lines of results as ends of calls |
 //! | `pause`, [`usage`] | pauses between attempts; counters |
@@ -50,11 +50,11 @@ pub mod usage;
 pub mod verdict;
 
 pub use answer::{
-    CallAnswer, CallEnd, CallFailure, CallVerdict, FailureKind, FinishReason, GeneratedChoice, TokenUsage,
+    CallAnswer, CallEnd, CallFailure, CallVerdict, FailureKind, FinishReason, FoundPassage, GeneratedChoice, TokenUsage,
 };
 pub use call::{
     AnswerFormat, ChatMessage, ChatRole, EmbedCall, EndpointCall, GenerateCall, PromptInput, RerankCall,
-    SamplingFields, ScoreCall,
+    RetrieveCall, SamplingFields, ScoreCall,
 };
 pub use client::Endpoint;
 pub use dialect::EndpointDialect;

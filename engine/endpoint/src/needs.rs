@@ -23,7 +23,8 @@ pub fn missing_ability(settings: &EndpointSettings, call: &EndpointCall) -> Opti
         EndpointCall::Embed(call) if call.texts.is_empty() => Some("no text to embed".to_owned()),
         EndpointCall::Rerank(_) if facts.reranks == RerankForm::Absent => lacks("reranking"),
         EndpointCall::Rerank(call) if call.documents.is_empty() => Some("no document to rank".to_owned()),
-        EndpointCall::Score(_) | EndpointCall::Embed(_) | EndpointCall::Rerank(_) => None,
+        EndpointCall::Retrieve(_) if !settings.is_retriever() => lacks("retrieval"),
+        EndpointCall::Score(_) | EndpointCall::Embed(_) | EndpointCall::Rerank(_) | EndpointCall::Retrieve(_) => None,
     }
 }
 

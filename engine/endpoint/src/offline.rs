@@ -126,6 +126,7 @@ impl OfflineCall {
             ApiRoute::Completions => "completions",
             ApiRoute::Embeddings => "embeddings",
             ApiRoute::Rerank => "rerank",
+            ApiRoute::Retrieve => "retrieve",
         }
     }
 
@@ -136,6 +137,8 @@ impl OfflineCall {
             ApiRoute::Completions => "/completions",
             ApiRoute::Embeddings => "/embeddings",
             ApiRoute::Rerank => "/rerank",
+            // No batch API has it, and no retriever's settings name a folder of batch files.
+            ApiRoute::Retrieve => "/retrieve",
         };
         // Azure's batch API has paths without a version.
         let version = if self.dialect == EndpointDialect::Azure { "" } else { "/v1" };

@@ -89,6 +89,9 @@ pub enum AnswerKind {
     Rerank,
     /// Entailment: by the score of a word, or by whether it is written.
     Entail,
+    /// Rankings of a retriever's passages. No table of an endpoint may list it: [`EndpointSettings::for_retriever`].
+    #[serde(skip)]
+    Retrieve,
 }
 
 /// The source of an entailment.
@@ -266,8 +269,11 @@ fn default_longest_pause() -> f64 {
     30.0
 }
 
-/// One text or a list of them.
-fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+/// Reads one text or a list of them.
+///
+/// # Errors
+/// The deserializer's, for any other value.
+pub fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum TextOrList {
@@ -316,6 +322,19 @@ impl EndpointSettings {
             price: None,
             batch: None,
         }
+    }
+
+    /// Settings of a retriever that speaks hopeval's own contract ([`crate::RetrieveCall`]) at one address or several.
+    /// `index` names its index and version, whatever its address. Everything else has the defaults.
+    pub fn for_retriever(index: impl Into<String>, addresses: Vec<String>) -> Self {
+        let index = index.into();
+        let (base_url, answers, identity) = (addresses, vec![AnswerKind::Retrieve], Some(index.clone()));
+        Self { base_url, answers, identity, ..Self::new(index, "") }
+    }
+
+    /// Whether the server is a retriever, which answers nothing else.
+    pub fn is_retriever(&self) -> bool {
+        self.answers == [AnswerKind::Retrieve]
     }
 
     /// Checks every value, and that the dialect can do what `answers` lists.
@@ -384,7 +403,7 @@ impl EndpointSettings {
         let needs_scores = |kind: &AnswerKind| match kind {
             AnswerKind::Score => true,
             AnswerKind::Entail => self.entail_by.scores(),
-            AnswerKind::Generate | AnswerKind::Embed | AnswerKind::Rerank => false,
+            AnswerKind::Generate | AnswerKind::Embed | AnswerKind::Rerank | AnswerKind::Retrieve => false,
         };
         let scores = self.answers.iter().any(needs_scores);
         if scores && self.tokenizer.is_none() {
@@ -404,6 +423,7 @@ impl EndpointSettings {
             AnswerKind::Rerank => facts.reranks != RerankForm::Absent,
             AnswerKind::Entail if self.entail_by.scores() => self.score_form().is_some(),
             AnswerKind::Entail => facts.generates,
+            AnswerKind::Retrieve => self.is_retriever(),
         }
     }
 

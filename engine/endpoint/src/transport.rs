@@ -24,6 +24,8 @@ pub(crate) enum ApiRoute {
     Completions,
     Embeddings,
     Rerank,
+    /// The address itself: a retriever has one path, and the settings name it.
+    Retrieve,
 }
 
 /// One replica of a server.
@@ -37,6 +39,7 @@ pub(crate) struct ReplicaTransport {
     completions: Url,
     embeddings: Url,
     rerank: Url,
+    retrieve: Url,
     headers: HeaderMap,
 }
 
@@ -56,6 +59,7 @@ impl ReplicaTransport {
             completions: path(ApiRoute::Completions),
             embeddings: path(ApiRoute::Embeddings),
             rerank: path(ApiRoute::Rerank),
+            retrieve: path(ApiRoute::Retrieve),
             headers: build_headers(settings, key),
         })
     }
@@ -67,6 +71,7 @@ impl ReplicaTransport {
             ApiRoute::Completions => &self.completions,
             ApiRoute::Embeddings => &self.embeddings,
             ApiRoute::Rerank => &self.rerank,
+            ApiRoute::Retrieve => &self.retrieve,
         };
         let mut request = Request::new(Method::POST, url.clone());
         *request.headers_mut() = self.headers.clone();
@@ -133,6 +138,7 @@ pub(crate) fn route_address(settings: &EndpointSettings, address: &Url, route: A
             return root_address(address, "rerank");
         }
         ApiRoute::Rerank => "rerank",
+        ApiRoute::Retrieve => return address.clone(),
     };
     match &settings.api_version {
         Some(version) if settings.dialect == EndpointDialect::Azure => {

@@ -6,6 +6,7 @@ mod embed;
 mod envelope;
 mod generate;
 mod rerank;
+mod retrieve;
 mod score;
 mod stops;
 mod stream;
@@ -16,6 +17,7 @@ pub(crate) use envelope::{ReadingFault, ReplyFacts};
 use crate::answer::{CallAnswer, GeneratedChoice};
 use crate::call::{EndpointCall, PromptInput};
 use crate::dialect::ScoreForm;
+use crate::exchange::MOST_BYTES;
 use crate::settings::EndpointSettings;
 use crate::transport::ApiRoute;
 use body::RequestBody;
@@ -62,6 +64,7 @@ enum AnswerReader {
     Score { prompt: usize, target: Vec<u32>, form: ScoreForm },
     Embed { texts: usize },
     Rerank { documents: usize },
+    Retrieve { most: usize },
 }
 
 impl PreparedCall {
@@ -135,6 +138,19 @@ impl PreparedCall {
                 body: rerank::rerank_body(settings, &call),
                 reader: AnswerReader::Rerank { documents: call.documents.len() },
             },
+            EndpointCall::Retrieve(call) => Self {
+                route: ApiRoute::Retrieve,
+                choices: 1,
+                prompt_bytes: call.query.len(),
+                // A retriever counts no tokens.
+                prompt_tokens: Some(0),
+                counted_tokens: None,
+                texts: 1,
+                max_tokens: Some(0),
+                prefix,
+                body: retrieve::retrieval_body(settings, &call),
+                reader: AnswerReader::Retrieve { most: call.k as usize },
+            },
         }
     }
 
@@ -146,6 +162,14 @@ impl PreparedCall {
     /// The body that asks for `ask` choices, when `have` are there. Equal asks share their bytes.
     pub(crate) fn body_for(&mut self, ask: u32, have: u32) -> Bytes {
         self.body.bytes_for(ask, have)
+    }
+
+    /// The longest body that is read of an answer.
+    pub(crate) fn most_bytes(&self) -> usize {
+        match self.reader {
+            AnswerReader::Retrieve { .. } => retrieve::MOST_BYTES,
+            _ => MOST_BYTES,
+        }
     }
 
     /// Reads the body of a 200.
@@ -160,6 +184,7 @@ impl PreparedCall {
             }
             AnswerReader::Embed { texts } => embed::read_vectors(body, *texts, model_known).map(whole),
             AnswerReader::Rerank { documents } => rerank::read_relevance(body, *documents, model_known).map(whole),
+            AnswerReader::Retrieve { most } => retrieve::read_results(body, *most, model_known).map(whole),
         }
     }
 }
@@ -177,6 +202,7 @@ fn prefix_hash(call: &EndpointCall) -> u64 {
         EndpointCall::Score(call) => call.prompt[..call.prompt.len().min(PREFIX_BYTES / 4)].hash(&mut hasher),
         EndpointCall::Embed(call) => call.texts.first().map(|text| head(text)).hash(&mut hasher),
         EndpointCall::Rerank(call) => head(&call.query).hash(&mut hasher),
+        EndpointCall::Retrieve(call) => head(&call.query).hash(&mut hasher),
     }
     hasher.finish()
 }

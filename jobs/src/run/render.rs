@@ -141,7 +141,7 @@ pub fn render(worker: &mut Worker, parts: WorkerParts) -> Result<(), JobError> {
         parts.answer_index,
         WriteCounts { open: Arc::clone(&parts.open_writes), backlog: parts.backlogs.journal.clone() },
         parts.fault.clone(),
-        catalogue.infos().filter(|(_, info)| info.paid).map(|(name, _)| Arc::clone(name)).collect(),
+        catalogue.infos().filter(|(_, info)| info.remote).map(|(name, _)| Arc::clone(name)).collect(),
     )?;
     let counts = WriteCounts { open: parts.open_writes, backlog: parts.backlogs.outcomes };
     let outcome_writer = OutcomeWriter::new(&parts.store, parts.writer_id, &parts.usage, counts, parts.fault.clone())?;

@@ -84,9 +84,9 @@ fn drive_question(
     let journalled = journalled.filter(|_| catalogue.needs_models(method));
     let mut answer = |request: &hopeval_methods::Request| {
         let found = journalled.and_then(|answers| answers.answer(request));
-        // A paid answer that is not there is missing: looking at a run costs nothing.
-        let paid = catalogue.info(&request.service).is_some_and(|info| info.paid);
-        let mut response = found.or_else(|| (!paid).then(|| catalogue.answer(request)))?;
+        // An answer of a server that is not there is missing: looking at a run costs nothing.
+        let remote = catalogue.info(&request.service).is_some_and(|info| info.remote);
+        let mut response = found.or_else(|| (!remote).then(|| catalogue.answer(request)))?;
         if request.wants_text() {
             read_texts(&catalogue.corpus, &mut response);
         }

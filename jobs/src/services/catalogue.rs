@@ -34,8 +34,8 @@ pub struct ServiceInfo {
     pub has_model: bool,
     /// Whether one worker of the run sends all of its requests.
     pub has_one_owner: bool,
-    /// Whether an answer costs money, so that it must be durable at once.
-    pub paid: bool,
+    /// Whether a server answers, perhaps for money, so that an answer must be durable at once.
+    pub remote: bool,
     /// Set by the probe, since the abilities of a model depend on its checkpoint.
     known: OnceLock<ProbeResult>,
 }
@@ -108,7 +108,7 @@ impl Catalogue {
             journalled: settings.is_journalled(),
             has_model: settings.has_model(),
             has_one_owner: settings.has_one_owner(),
-            paid: settings.is_paid(),
+            remote: settings.is_remote(),
             known: OnceLock::new(),
         };
         let (mut services, mut infos) = (Services::new(), BTreeMap::new());
@@ -123,8 +123,8 @@ impl Catalogue {
         }
         services.insert(CORPUS.into(), Arc::new(CorpusLookup));
         let known = OnceLock::new();
-        let (kind, journalled, has_model, has_one_owner, paid) = (CORPUS, false, false, false, false);
-        let corpus_info = ServiceInfo { kind, journalled, has_model, has_one_owner, paid, known };
+        let (kind, journalled, has_model, has_one_owner, remote) = (CORPUS, false, false, false, false);
+        let corpus_info = ServiceInfo { kind, journalled, has_model, has_one_owner, remote, known };
         infos.insert(CORPUS.into(), corpus_info);
         Ok(Self { corpus, services, infos, fragments })
     }

@@ -114,7 +114,7 @@ impl ServiceDispatcher {
         }
         let (journal_reads, receiver) = channel();
         let segment_reader = answer_index.reader();
-        let paid = catalogue.infos().filter(|(_, info)| info.paid).map(|(name, _)| Arc::clone(name)).collect();
+        let paid = catalogue.infos().filter(|(_, info)| info.remote).map(|(name, _)| Arc::clone(name)).collect();
         let journal_reader = JournalReader {
             queues: queues.clone(),
             usage: Arc::clone(usage),

@@ -15,6 +15,7 @@
 //! | `prompts`, `rough` | prompts in parts, put together by the model's tokenizer, or by a stated rule without it |
 //! | `calls` | a request's call, or its refusal |
 //! | `answers` | a call's responses, with its measured facts |
+//! | `rankings` | the calls and answers of retrievers ([`super::http_retriever`]) |
 //! | `serve` | the owner's thread |
 //! | `batch`, `desk` | the same without a network: requests as batch files, answers from files of results |
 //! | `estimate` | responses for plans: they cost nothing |
@@ -30,12 +31,13 @@ mod desk;
 mod estimate;
 mod open;
 mod prompts;
+mod rankings;
 mod rough;
 mod serve;
 
 use self::answers::AnswerReader;
 use self::desk::BatchDesk;
-use self::open::EndpointService;
+pub(super) use self::open::EndpointService;
 use super::service::{
     Availability, OpeningContext, OtherSettings, Service, ServiceSettings, SettingsError, WaitingBatch,
 };
@@ -104,6 +106,7 @@ fn request_kind(answer: AnswerKind) -> RequestKind {
         AnswerKind::Embed => RequestKind::Embed,
         AnswerKind::Rerank => RequestKind::Rerank,
         AnswerKind::Entail => RequestKind::Entail,
+        AnswerKind::Retrieve => RequestKind::Retrieve,
     }
 }
 
@@ -145,7 +148,7 @@ impl Service for EndpointService {
         endpoint.call(call.call.clone(), Box::new(move |end| drop(sender.try_send(Ok(end)))));
         match receiver.recv() {
             Ok(Ok(end)) => {
-                AnswerReader::of_settings(&self.settings).read_responses(&call, &[request], end).responses.remove(0)
+                AnswerReader::of_settings(&self.settings).read_responses(corpus, &call, &[request], end).responses.remove(0)
             }
             Ok(Err(message)) => Response::failure(FailureKind::Unavailable, message),
             Err(_) => Response::failure(FailureKind::Unavailable, "the endpoint has an earlier fault"),

@@ -86,6 +86,12 @@ pub trait ServiceSettings: Send + Sync {
         false
     }
 
+    /// Whether a server answers: its answers are durable in the journal within a second, as paid ones are, and whoever
+    /// only looks at a run asks it nothing.
+    fn is_remote(&self) -> bool {
+        self.is_paid()
+    }
+
     /// Its prices, if it has any.
     fn price(&self) -> Option<&PriceSettings> {
         None

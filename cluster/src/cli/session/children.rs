@@ -63,6 +63,7 @@ impl EvaluationSession<'_> {
             serde_json::from_value(record.settings).with_context(|| format!("run {run}: its settings"))?;
         let named = resolved.job.service.into_values().filter_map(|entry| match entry {
             ServiceEntry::Endpoint(settings) => settings.key_env,
+            ServiceEntry::HttpRetriever(settings) => settings.key_env,
             _ => None,
         });
         Ok(named.chain([KEY_VARIABLE.to_owned()]).collect())

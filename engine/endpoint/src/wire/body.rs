@@ -24,11 +24,16 @@ pub(super) struct RequestBody {
 impl BodyWriter {
     /// A body for a model, with room for `room` bytes of texts.
     pub(super) fn for_model(model: &str, room: usize) -> Self {
-        let mut bytes = Vec::with_capacity(room + room / 16 + 256);
-        bytes.push(b'{');
-        let mut writer = Self { bytes, written: Vec::with_capacity(16) };
+        let mut writer = Self::without_model(room);
         writer.add("model", &model);
         writer
+    }
+
+    /// A body that names no model, with room for `room` bytes of texts.
+    pub(super) fn without_model(room: usize) -> Self {
+        let mut bytes = Vec::with_capacity(room + room / 16 + 256);
+        bytes.push(b'{');
+        Self { bytes, written: Vec::with_capacity(16) }
     }
 
     /// Adds a field.

@@ -1,7 +1,9 @@
 //! The responses of a call, with its measured facts.
 
 use super::calls::{PreparedCall, SCORED_TEMPERATURE};
+use super::rankings::found_passages;
 use crate::services::true_nli::written_entailment;
+use hopeval_corpus::Corpus;
 use hopeval_endpoint::{
     AttemptGuard, CallAnswer, CallEnd, CallFailure, CallVerdict, EndpointSettings, EntailForm,
     FailureKind as CallFailureKind, FinishReason, GeneratedChoice, PriceSettings, TokenUsage,
@@ -42,7 +44,13 @@ impl AnswerReader {
     }
 
     /// Reads the end of a call for its requests: one, or several draws of one payload.
-    pub(super) fn read_responses(&self, call: &PreparedCall, requests: &[&Request], end: CallEnd) -> CallResponses {
+    pub(super) fn read_responses(
+        &self,
+        corpus: &Corpus,
+        call: &PreparedCall,
+        requests: &[&Request],
+        end: CallEnd,
+    ) -> CallResponses {
         let CallEnd {
             verdict,
             attempts,
@@ -85,7 +93,7 @@ impl AnswerReader {
                 places().zip(choices).map(|(place, choice)| read(place, written_answer(place.1, choice))).collect()
             }
             CallVerdict::Answered(answer) => {
-                places().map(|place| read(place, Ok(single_answer(place.1, answer.clone())))).collect()
+                places().map(|place| read(place, single_answer(corpus, place.1, answer.clone()))).collect()
             }
         };
         CallResponses { responses, queue_us, service_us, guard }
@@ -144,8 +152,13 @@ fn generation(choice: GeneratedChoice) -> Result<Answer, Box<Response>> {
 }
 
 /// The answer to a request whose call has one answer.
-fn single_answer(request: &Request, answer: CallAnswer) -> Answer {
-    match (request.ask.kind(), answer) {
+fn single_answer(corpus: &Corpus, request: &Request, answer: CallAnswer) -> Result<Answer, Box<Response>> {
+    Ok(match (request.ask.kind(), answer) {
+        (_, CallAnswer::Retrieved(found)) => {
+            let ranking = found_passages(corpus, request, &found);
+            let failure = |message| CallFailure { kind: CallFailureKind::Malformed, message };
+            return ranking.map(Answer::Retrieve).map_err(|message| Box::new(call_failure(failure(message))));
+        }
         (RequestKind::Entail, CallAnswer::Scored(logprobs)) => {
             Answer::Entail(logprobs.iter().map(|&logprob| f64::from(logprob)).sum::<f64>().exp())
         }
@@ -163,7 +176,7 @@ fn single_answer(request: &Request, answer: CallAnswer) -> Answer {
             let text = choices.into_iter().next().map(|choice| choice.text).unwrap_or_default();
             Answer::Generate(Generation::new(text, GenerationEnd::Stop))
         }
-    }
+    })
 }
 
 /// A failure of one call. It depends on settings of the server, so it holds for this run alone.

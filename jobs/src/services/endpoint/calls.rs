@@ -1,6 +1,7 @@
 //! The call for a request, or its refusal before anything is sent.
 
 use super::open::EndpointService;
+use super::rankings::retrieval_call;
 use crate::services::corpus::content_text;
 use crate::services::service::refuse_kind;
 use crate::services::true_nli::{ENTAILED, WORD_TOKENS, entailment_prompt};
@@ -35,6 +36,7 @@ impl EndpointService {
             RequestPayload::Entail(asked) => self.entail_call(corpus, asked),
             RequestPayload::Embed(asked) => self.embed_call(corpus, asked),
             RequestPayload::Rerank(asked) => self.rerank_call(corpus, asked),
+            RequestPayload::Retrieve(asked) if self.settings.is_retriever() => return retrieval_call(corpus, asked),
             _ => return Err(Box::new(refuse_kind(request))),
         };
         prepared.map_err(|failure| Box::new(Response::from_failure(failure)))

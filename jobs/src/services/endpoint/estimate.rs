@@ -1,6 +1,7 @@
 //! Responses for plans: counted prompts, an invented answer, no call.
 
 use super::open::EndpointService;
+use super::rankings::invented_ranking;
 use super::rough::count_tokens;
 use hopeval_corpus::Corpus;
 use hopeval_endpoint::{ChatMessage, EndpointCall, PromptInput};
@@ -29,6 +30,7 @@ impl EndpointService {
             }
             EndpointCall::Score(call) => (call.prompt.len(), 0, call.target.len()),
             EndpointCall::Embed(call) => (read(&call.texts), 0, 0),
+            EndpointCall::Retrieve(_) => (0, 0, 0),
             EndpointCall::Rerank(call) => {
                 (read(&call.documents) + call.documents.len() * count_tokens(&call.query), 0, 0)
             }
@@ -45,6 +47,7 @@ impl EndpointService {
                 let log_sum_exps = asked.temperatures.iter().map(|&temperature| (temperature, zeroes())).collect();
                 Answer::Score(TargetScores { logits: zeroes(), log_sum_exps, ends: false })
             }
+            (RequestPayload::Retrieve(asked), _) => Answer::Retrieve(invented_ranking(corpus, asked)),
             (RequestPayload::Entail(_), _) => Answer::Entail(0.5),
             (RequestPayload::Embed(_), _) => Answer::Embed(Vec::new()),
             (RequestPayload::Rerank(asked), _) => Answer::Rerank(vec![0.0; asked.items.len()]),

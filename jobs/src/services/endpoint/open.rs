@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A model behind an endpoint.
-pub(super) struct EndpointService {
+pub(in crate::services) struct EndpointService {
     pub(super) name: String,
     pub(super) settings: EndpointSettings,
     /// Texts for prompts.
@@ -26,7 +26,7 @@ pub(super) struct EndpointService {
 
 impl EndpointService {
     /// The service `name`; nothing is opened yet.
-    pub(super) fn new(name: &str, settings: EndpointSettings, fragments: FragmentTexts) -> Self {
+    pub(in crate::services) fn new(name: &str, settings: EndpointSettings, fragments: FragmentTexts) -> Self {
         Self {
             name: name.to_owned(),
             settings,

@@ -25,7 +25,7 @@ pub(super) fn serve_tasks(thread: &ServiceThread, service: &EndpointService, rec
     let calls = Arc::new(());
     // A missing key ends the run before the first question, not before the first call.
     if thread.worker == 0
-        && let Err(error) = service.endpoint(|| run_host(thread))
+        && let Err(error) = service.endpoint(|| run_host(thread, service))
     {
         thread.fault.report(error);
         wait_for_exit(());
@@ -90,7 +90,7 @@ fn send_call(
     tasks: Vec<ServiceTask>,
     under_way: Arc<()>,
 ) {
-    let endpoint = match service.endpoint(|| run_host(thread)) {
+    let endpoint = match service.endpoint(|| run_host(thread, service)) {
         Ok(endpoint) => endpoint,
         Err(error) => {
             thread.fault.report(error);
@@ -98,12 +98,12 @@ fn send_call(
         }
     };
     let (delivery, reader) = (AnswerDelivery::of_thread(thread), AnswerReader::of_settings(&service.settings));
-    let body = call.call.clone();
+    let (body, corpus) = (call.call.clone(), Arc::clone(&thread.corpus));
     endpoint.call(
         body,
         Box::new(move |end: CallEnd| {
             let requests: Vec<&Request> = tasks.iter().map(|(submission, _)| &submission.request).collect();
-            let read = reader.read_responses(&call, &requests, end);
+            let read = reader.read_responses(&corpus, &call, &requests, end);
             let work = read.guard.and_then(work_guard);
             let shares = read.responses.len().max(1) as u64;
             for (task, response) in tasks.into_iter().zip(read.responses) {
@@ -118,14 +118,15 @@ fn send_call(
 }
 
 /// The run as the client sees it.
-fn run_host(thread: &ServiceThread) -> EndpointHost {
+fn run_host(thread: &ServiceThread, service: &EndpointService) -> EndpointHost {
     let (gate, fault, name) = (thread.gate.clone(), thread.fault.clone(), Arc::clone(&thread.name));
-    let reserve = match (&thread.spending, Arc::clone(&thread.name)) {
-        (Some(ledger), name) => {
-            let ledger = ledger.clone();
+    let reserve = match &thread.spending {
+        // Nobody pays a retriever for its answers.
+        Some(ledger) if !service.settings.is_retriever() => {
+            let (ledger, name) = (ledger.clone(), Arc::clone(&thread.name));
             Arc::new(move |most, receiver| ledger.request(&name, most, receiver)) as SpendingRequest
         }
-        (None, _) => EndpointHost::unlimited(),
+        _ => EndpointHost::unlimited(),
     };
     let (usage, service) = (Arc::clone(&thread.usage), Arc::clone(&thread.name));
     EndpointHost {
