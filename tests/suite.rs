@@ -14,6 +14,8 @@ mod faulty_s3;
 mod file_server;
 #[path = "support/harness.rs"]
 mod harness;
+#[path = "support/ranking_server.rs"]
+mod ranking_server;
 #[path = "support/stand_ins.rs"]
 mod stand_ins;
 #[path = "support/tiny.rs"]
@@ -31,6 +33,7 @@ mod drain;
 mod endpoint;
 mod given;
 mod gold;
+mod http_retriever;
 mod identity;
 mod judging;
 mod kill;

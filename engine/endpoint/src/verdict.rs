@@ -142,7 +142,7 @@ verdict_table! {
     NullContent, "null_content", Alive, Retry(Malformed), "a choice without text, refusal, thoughts or filter";
     Aborted, "aborted", Alive, Retry(Unavailable), "a choice that the server gave up: `abort`, `error`";
     WrongShape, "wrong_shape", Alive, Retry(Malformed),
-        "scores, vectors or log-probabilities that are missing, too few or not numbers";
+        "scores, vectors, log-probabilities or results that are missing, too few or not numbers";
     AnswerTooLong, "answer_too_long", Alive, Retry(Malformed), "a body beyond the bound";
 }
 
