@@ -114,7 +114,8 @@ def main():
         print(f"{name}: http {over_http['all', name][0]}, file {of_file['all', name][0]}")
 
     server = served(options, folder)
-    arguments = [options.hopeval, "run", "job.toml", *places, "killed", "--set", "service.theirs.requests_per_minute=1200"]
+    slowly = ["--set", "service.theirs.requests_per_minute=1200"]
+    arguments = [options.hopeval, "run", "job.toml", *places, "killed", *slowly]
     child = subprocess.Popen(arguments, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     time.sleep(5)
     child.kill()

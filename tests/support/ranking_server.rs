@@ -71,7 +71,6 @@ pub(crate) fn reply(status: &str, body: &str) -> Vec<u8> {
 
 /// The reply with a ranking.
 pub(crate) fn ranking<'a>(rows: impl IntoIterator<Item = (&'a str, f64)>) -> Vec<u8> {
-    let rows: Vec<_> =
-        rows.into_iter().map(|(id, score)| serde_json::json!({ "id": id, "score": score })).collect();
+    let rows: Vec<_> = rows.into_iter().map(|(id, score)| serde_json::json!({ "id": id, "score": score })).collect();
     reply("200 OK", &serde_json::json!({ "results": rows }).to_string())
 }

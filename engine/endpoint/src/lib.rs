@@ -53,8 +53,8 @@ pub use answer::{
     CallAnswer, CallEnd, CallFailure, CallVerdict, FailureKind, FinishReason, FoundPassage, GeneratedChoice, TokenUsage,
 };
 pub use call::{
-    AnswerFormat, ChatMessage, ChatRole, EmbedCall, EndpointCall, GenerateCall, PromptInput, RerankCall,
-    RetrieveCall, SamplingFields, ScoreCall,
+    AnswerFormat, ChatMessage, ChatRole, EmbedCall, EndpointCall, GenerateCall, PromptInput, RerankCall, RetrieveCall,
+    SamplingFields, ScoreCall,
 };
 pub use client::Endpoint;
 pub use dialect::EndpointDialect;

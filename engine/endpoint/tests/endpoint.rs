@@ -12,6 +12,8 @@ mod limits;
 mod outages;
 #[path = "endpoint/probes.rs"]
 mod probes;
+#[path = "endpoint/retrieval.rs"]
+mod retrieval;
 #[path = "endpoint/scripted_server.rs"]
 mod scripted_server;
 #[path = "endpoint/watched_endpoint.rs"]

@@ -147,9 +147,10 @@ impl Service for EndpointService {
         };
         endpoint.call(call.call.clone(), Box::new(move |end| drop(sender.try_send(Ok(end)))));
         match receiver.recv() {
-            Ok(Ok(end)) => {
-                AnswerReader::of_settings(&self.settings).read_responses(corpus, &call, &[request], end).responses.remove(0)
-            }
+            Ok(Ok(end)) => AnswerReader::of_settings(&self.settings)
+                .read_responses(corpus, &call, &[request], end)
+                .responses
+                .remove(0),
             Ok(Err(message)) => Response::failure(FailureKind::Unavailable, message),
             Err(_) => Response::failure(FailureKind::Unavailable, "the endpoint has an earlier fault"),
         }

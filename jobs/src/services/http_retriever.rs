@@ -354,7 +354,10 @@ mod tests {
             ("url = \"http://a\"\nindex = \" \"", "`index` is empty; allowed: the name and version"),
             ("url = \"http://a\"\nindex = \"a\"\nbody = { k = 3 }", "`body.k` is set"),
             ("url = \"http://a\"\nindex = \"a\"\nbody = { api_key = \"s\" }", "`body.api_key` is set"),
-            ("url = \"http://a\"\nindex = \"a\"\nheaders = { Authorization = \"s\" }", "`headers.Authorization` is set"),
+            (
+                "url = \"http://a\"\nindex = \"a\"\nheaders = { Authorization = \"s\" }",
+                "`headers.Authorization` is set",
+            ),
             ("url = \"http://a\"\nindex = \"a\"\nattempts = 0", "`attempts` is 0; allowed: 1 to 1000"),
             ("url = \"http://a\"\nindex = \"a\"\nstall_s = 0.0", "`stall_s` is 0"),
         ] {

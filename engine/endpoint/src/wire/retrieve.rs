@@ -91,8 +91,8 @@ fn read_result(place: usize, result: &Value) -> Result<FoundPassage, ReadingFaul
     }
 }
 
-/// The fault of bytes that are no JSON. Python writes `NaN` and `Infinity` into an object that is JSON otherwise: such a
-/// server works.
+/// The fault of bytes that are no JSON. Python writes `NaN` and `Infinity` into an object that is JSON otherwise: such
+/// a server works.
 fn unreadable(body: &[u8], error: &serde_json::Error) -> ReadingFault {
     let text = String::from_utf8_lossy(&body[..body.len().min(SHOWN_BYTES)]);
     if let Some(word) = written_non_number(body) {
@@ -125,7 +125,9 @@ mod tests {
 
     fn read(body: &str) -> Result<Vec<(String, f64)>, (AttemptCause, String)> {
         match read_results(body.as_bytes(), 3, false) {
-            Ok((CallAnswer::Retrieved(found), _)) => Ok(found.into_iter().map(|found| (found.id, found.score)).collect()),
+            Ok((CallAnswer::Retrieved(found), _)) => {
+                Ok(found.into_iter().map(|found| (found.id, found.score)).collect())
+            }
             Ok(other) => panic!("{other:?}"),
             Err(fault) => Err((fault.cause, fault.message)),
         }
@@ -147,7 +149,11 @@ mod tests {
         let rank = |rows: &[(&str, f64)]| Ok(rows.iter().map(|(id, score)| ((*id).to_owned(), *score)).collect());
         assert_eq!(read(r#"{"results":[]}"#), rank(&[]));
         let fewer = r#"{"took":3,"results":[{"id":"b","score":2,"text":"more"},{"id":7,"score":-1.5e0}]}"#;
-        assert_eq!(read(fewer), rank(&[("b", 2.0), ("7", -1.5)]), "an id may be a whole number; other fields may stand");
+        assert_eq!(
+            read(fewer),
+            rank(&[("b", 2.0), ("7", -1.5)]),
+            "an id may be a whole number; other fields may stand"
+        );
         let ties = r#"{"error":null,"results":[{"id":"b","score":1},{"id":"a","score":1},{"id":"c","score":1}]}"#;
         assert_eq!(read(ties), rank(&[("b", 1.0), ("a", 1.0), ("c", 1.0)]), "ties keep the server's order");
     }

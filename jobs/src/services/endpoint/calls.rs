@@ -36,7 +36,9 @@ impl EndpointService {
             RequestPayload::Entail(asked) => self.entail_call(corpus, asked),
             RequestPayload::Embed(asked) => self.embed_call(corpus, asked),
             RequestPayload::Rerank(asked) => self.rerank_call(corpus, asked),
-            RequestPayload::Retrieve(asked) if self.settings.is_retriever() => return retrieval_call(corpus, asked),
+            RequestPayload::Retrieve(asked) if self.settings.is_retriever() => {
+                return retrieval_call(corpus, asked).map(|call| PreparedCall { call, report: None });
+            }
             _ => return Err(Box::new(refuse_kind(request))),
         };
         prepared.map_err(|failure| Box::new(Response::from_failure(failure)))

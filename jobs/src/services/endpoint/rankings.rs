@@ -1,6 +1,5 @@
 //! The calls of a retriever, and its answers as rankings of the corpus's passages.
 
-use super::calls::PreparedCall;
 use crate::services::corpus::index_restriction;
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_endpoint::{EndpointCall, FoundPassage, RetrieveCall};
@@ -13,14 +12,13 @@ use std::collections::BTreeSet;
 ///
 /// # Errors
 /// The response to a request that no call can answer: of no passage, or with statistics that the contract lacks.
-pub(super) fn retrieval_call(corpus: &Corpus, asked: &RetrievePayload) -> Result<PreparedCall, Box<Response>> {
+pub(super) fn retrieval_call(corpus: &Corpus, asked: &RetrievePayload) -> Result<EndpointCall, Box<Response>> {
     let within = asked.within.as_ref().map(|within| allowed_passages(corpus, within)).transpose()?;
     if asked.k == 0 || within.as_ref().is_some_and(Vec::is_empty) {
         return Err(Box::new(Response::answer(Answer::Retrieve(Vec::new()), AnswerWork::default())));
     }
     let within = within.map(|ids| ids.into_iter().map(|id| corpus.id(PassageId(id)).to_owned()).collect());
-    let call = RetrieveCall { query: asked.query.clone(), k: asked.k, within };
-    Ok(PreparedCall { call: EndpointCall::Retrieve(call), report: None })
+    Ok(EndpointCall::Retrieve(RetrieveCall { query: asked.query.clone(), k: asked.k, within }))
 }
 
 /// The passages of a restriction, sorted.
