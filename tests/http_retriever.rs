@@ -56,7 +56,7 @@ fn world_rankings(dir: &Path) -> QueryRankings {
     let text = std::fs::read_to_string(dir.join("world/questions.jsonl")).unwrap();
     let rows = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let texts: BTreeMap<String, String> = rows
-        .map(|row| (row["id"].as_str().unwrap().to_owned(), row["question"].as_str().unwrap().to_owned()))
+        .map(|row| (row["id"].as_str().unwrap().to_owned(), row["text"].as_str().unwrap().to_owned()))
         .collect();
     let (mut rankings, mut lines) = (BTreeMap::new(), String::new());
     for row in outcomes(dir, "own", run_of(&own)) {

@@ -72,8 +72,8 @@ def write_rankings(folder):
     with open(folder / "theirs.jsonl", "w", encoding="utf-8") as out:
         for line in open(folder / "world/questions.jsonl", encoding="utf-8"):
             question = json.loads(line)
-            texts.add(question["question"])
-            ranked = [[row["id"], row["score"]] for row in index.rank(question["question"], DEPTH)]
+            texts.add(question["text"])
+            ranked = [[row["id"], row["score"]] for row in index.rank(question["text"], DEPTH)]
             out.write(json.dumps({"id": question["id"], "ranked": ranked}) + "\n")
     return len(texts)
 
