@@ -5,8 +5,8 @@ Why: what a server ranks must be measured as what a file ranks, or a comparison 
 
 What: `bm25s-server.py`, a process of its own, indexes the corpus of a generated world. hopeval asks it for each
 question (`one_step` over `kind = "http_retriever"`), beside the same rankings as a file (`kind = "rankings"`), made
-by the same index without HTTP. The measures of both are compared, all strata, digit by digit, and the passages of
-each question. Then the run is killed after its first commits and resumed, and the server's requests are counted.
+by the same index without HTTP. The measures of both are compared, all strata, digit by digit. Then a run at 20
+requests a second is killed after five seconds and resumed, and the server's requests are counted.
 
     compare.py --hopeval target/debug/hopeval [--questions 300] [--passages 5000] [--folder DIR]
 
