@@ -55,9 +55,8 @@ fn world_rankings(dir: &Path) -> QueryRankings {
     let own = document(&mut run_job(dir, "own", own));
     let text = std::fs::read_to_string(dir.join("world/questions.jsonl")).unwrap();
     let rows = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let texts: BTreeMap<String, String> = rows
-        .map(|row| (row["id"].as_str().unwrap().to_owned(), row["text"].as_str().unwrap().to_owned()))
-        .collect();
+    let texts: BTreeMap<String, String> =
+        rows.map(|row| (row["id"].as_str().unwrap().to_owned(), row["text"].as_str().unwrap().to_owned())).collect();
     let (mut rankings, mut lines) = (BTreeMap::new(), String::new());
     for row in outcomes(dir, "own", run_of(&own)) {
         let scored: Vec<(String, f64)> =
