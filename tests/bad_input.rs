@@ -766,8 +766,12 @@ fn messages_say_what_would_be_right() {
     };
     refuses(&["train-data", "--out", "o"], &["--questions <FILE>...|--run <RUN>"]);
     refuses(&["data", "check", "x.parquet"], &["x.parquet: cannot be read as Parquet", "damaged"]);
-    std::fs::write(dir.path().join("x.txt"), b"Question: which?
-").unwrap();
+    std::fs::write(
+        dir.path().join("x.txt"),
+        b"Question: which?
+",
+    )
+    .unwrap();
     refuses(&["data", "check", "x.txt"], &["an array, an object or lines", "TSV, CSV", "Parquet", "`fields`"]);
     let says = ["--model hopeval:nothing", "hopeval has no such model; allowed: a model's folder", "hopeval:scorer"];
     refuses(&["lm", "score", "--model", "hopeval:nothing"], &says);
