@@ -307,7 +307,9 @@ mod tests {
         );
         let refused = found(&service, &corpus, ask().within(within, Statistics::Restriction)).unwrap_err();
         assert!(refused.contains("`statistics = \"corpus\"`"), "{refused}");
-        let bodies: Vec<String> = server.requests().iter().map(|request| request.body.to_string()).collect();
+        let requests = server.requests();
+        assert!(requests.iter().all(|request| request.head.contains("content-type: application/json")), "{requests:?}");
+        let bodies: Vec<String> = requests.iter().map(|request| request.body.to_string()).collect();
         assert_eq!(
             bodies,
             [r#"{"k":2,"query":"bridges"}"#, r#"{"k":2,"query":"bridges","within":["1","5"]}"#],
