@@ -3,8 +3,9 @@
 use std::env;
 use std::process::Command;
 
-/// The folders with the sources of the program. Their changes may make a build a modified one.
-const SOURCES: [&str; 5] = [".", "../engine", "../jobs", "../operators", "../results"];
+/// The folders and files with the sources of the program. Their changes may make a build a modified one.
+const SOURCES: [&str; 7] =
+    [".", "../engine", "../jobs", "../operators", "../results", "../Cargo.toml", "../Cargo.lock"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -12,7 +13,7 @@ fn main() {
     let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
     // Tests are not to be built anew for each commit.
     let build = match env::var("PROFILE").as_deref() {
-        Ok("release") => env::var("HOPEVAL_COMMIT").ok().or_else(commit),
+        Ok("release") => env::var("HOPEVAL_COMMIT").ok().filter(|commit| !commit.is_empty()).or_else(commit),
         _ => Some("debug build".to_owned()),
     };
     let suffix = build.map_or(String::new(), |build| format!(" ({build})"));
@@ -24,7 +25,8 @@ fn commit() -> Option<String> {
     println!("cargo::rerun-if-changed={}", git(&["rev-parse", "--git-path", "logs/HEAD"])?);
     SOURCES.iter().for_each(|folder| println!("cargo::rerun-if-changed={folder}"));
     let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
-    let is_modified = !git(&["status", "--porcelain", "--untracked-files=no"])?.is_empty();
+    let is_modified =
+        !git(&[&["status", "--porcelain", "--untracked-files=no", "--"][..], &SOURCES].concat())?.is_empty();
     Some(if is_modified { format!("{commit}, modified") } else { commit })
 }
 

@@ -118,7 +118,8 @@ fn served(address: SocketAddr, least: u64) {
         stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").ok()?;
         let mut text = String::new();
         stream.read_to_string(&mut text).ok()?;
-        let count = text.lines().find_map(|line| line.strip_prefix("hopeval_requests_served_total "))?;
+        let line = text.lines().find(|line| line.starts_with("hopeval_requests_served_total{"))?;
+        let (_, count) = line.rsplit_once(' ')?;
         (count.parse::<u64>().ok()? >= least).then_some(())
     });
 }

@@ -11,8 +11,8 @@ const MAPPED_FROM: nix::libc::c_int = 4 << 20;
 /// Left to itself, glibc raises its limit up to 32 MiB with each such block that is freed. From then on large
 /// short-lived blocks lie in the heap between small long-lived ones, and the heap grows: the tables of 1,680,000
 /// outcomes took 284 MB where 177 do, and the example run 620 MB where 512 do. So much free memory may stay at the
-/// heap's end, too. Who sets `MALLOC_MMAP_THRESHOLD_` or `MALLOC_TRIM_THRESHOLD_` keeps that. Must be called before the
-/// process has a second thread.
+/// heap's end, too. A `MALLOC_MMAP_THRESHOLD_` or `MALLOC_TRIM_THRESHOLD_` of the environment is kept. Must be called
+/// before the process has a second thread.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub fn map_large_blocks() {
     let parameters = [

@@ -51,7 +51,7 @@ PANELS = [
         [("sum by (service) (rate(hopeval_service_requests_total{run=~'$run'}[1m]))", "{{service}}")],
     ),
     (
-        "Share answered from the journal",
+        "Share answered without computing",
         "percentunit",
         [
             (

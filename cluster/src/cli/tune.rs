@@ -20,6 +20,7 @@ use hopeval_jobs::spending::cap::SpendingCap;
 use hopeval_jobs::tune::search::{CommittedSelection, ParameterSearch, SearchResult};
 use hopeval_results::layout;
 use serde_json::{Value, json};
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 #[derive(Clone, Debug, Args)]
@@ -47,12 +48,19 @@ pub(crate) fn tune(places: &PlaceArguments, arguments: TuneArguments) -> Result<
     let interrupts = Interrupts::install(DrainNotice::Print)?;
     interrupts.end_patience(&opened.store);
     let mut documents = Vec::new();
+    let has_run = Cell::new(false);
     for (step, name) in names.iter().enumerate().filter(|(_, name)| arguments.runs_search(name)) {
         if interrupts.signals().is_draining() {
             print::note("interrupted between two searches; the same command goes on from there");
             return Ok(exit::RESUMABLE);
         }
-        let host = SearchHost { arguments: places, places: &opened, mesh: &arguments.mesh, interrupts: &interrupts };
+        let host = SearchHost {
+            arguments: places,
+            places: &opened,
+            mesh: &arguments.mesh,
+            interrupts: &interrupts,
+            has_run: &has_run,
+        };
         let finished = match host.run_search(&job, step, arguments.quarantine.as_deref())? {
             Ok(finished) => finished,
             Err(code) => return Ok(code),
@@ -107,6 +115,8 @@ struct SearchHost<'a> {
     places: &'a Places,
     mesh: &'a MeshArguments,
     interrupts: &'a Interrupts,
+    /// Whether this command had a run before.
+    has_run: &'a Cell<bool>,
 }
 
 impl SearchHost<'_> {
@@ -141,11 +151,16 @@ impl SearchHost<'_> {
 
     /// Makes a run and runs it to its end; an exit code if it ended otherwise than well.
     fn complete_run(&self, job: &Job, quarantine: Option<&Path>) -> Result<Result<OpenRun, u8>> {
+        let mut mesh = self.mesh.clone();
+        // In one process the address for metrics still shows the first run.
+        if self.has_run.replace(true) && !mesh.supervises() && mesh.metrics.take().is_some() {
+            print::note("--metrics goes on showing the first run of this command");
+        }
         // Each run has its own stages.
         let session = EvaluationSession {
             arguments: self.arguments,
             places: self.places,
-            mesh: self.mesh,
+            mesh: &mesh,
             interrupts: self.interrupts,
             progress: CommandStages::new(None),
             progress_log: None,

@@ -13,7 +13,7 @@ pub(crate) const LEAST_FIRST: u64 = 16;
 /// The sample's questions for each one in a first rung that is not named.
 const FIRST_SHARE: u64 = 16;
 
-/// How candidates are stopped: `[tune.select.race]`.
+/// The rule by which candidates are stopped: `[tune.select.race]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RaceSettings {

@@ -166,7 +166,7 @@ impl ServiceSettings for HttpRetrieverSettings {
         kind == RequestKind::Retrieve
     }
 
-    /// What answers is slow to repeat, and cannot be reached from everywhere, like a model.
+    /// A server is slow to ask again, and cannot be reached from everywhere, like a model.
     fn has_model(&self) -> bool {
         true
     }

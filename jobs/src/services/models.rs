@@ -31,7 +31,7 @@ pub enum ModelNameError {
         own_names()
     )]
     NotFound {
-        /// Why the name is not one of a model.
+        /// The reason.
         reason: String,
     },
     /// One of hopeval's own models cannot be unpacked.

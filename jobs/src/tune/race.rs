@@ -90,7 +90,7 @@ impl CandidateRace {
         let cut = &figures[*ahead.last().expect("a race keeps at least one candidate; this is a bug")];
         let (mut stopped, mut places) = (Vec::new(), self.settings.spare_places(ranked));
         for &at in behind {
-            // What cannot be compared goes on.
+            // A candidate that cannot be compared goes on.
             let Some(end) = compare_with_cut(&figures[at], cut, questions) else { continue };
             if places > 0 && -end.difference < self.settings.margin * end.difference_stderr {
                 places -= 1;

@@ -141,7 +141,10 @@ pub(super) fn cost_section(page: &mut ReportPage, groups: &[RankedGroup<'_>]) ->
     let (missing, unused) = (titles(&|most| most.is_none()), titles(&|most| most == Some(0.0)));
     let axes: Vec<CostAxis> =
         CostAxis::ALL.into_iter().filter(|axis| costs(axis).is_some_and(|most| most > 0.0)).collect();
-    let Some(first) = axes.first() else { return HtmlPiece::default() };
+    let (of_missing, of_unused) = ("Not known of any configuration", "0 for all configurations with a known cost");
+    let told = [(of_missing, &missing), (of_unused, &unused)].into_iter().filter(|(_, titles)| !titles.is_empty());
+    let notes: HtmlPiece = told.map(|(words, titles)| HtmlPiece::note(&format!("{words}: {titles}."))).collect();
+    let Some(first) = axes.first() else { return if unused.is_empty() { HtmlPiece::default() } else { notes } };
     let mut chooser = HtmlPiece::element("legend", &[], "Cost of a question");
     for axis in &axes {
         let id = format!("cost-{}", axis.name());
@@ -158,11 +161,7 @@ pub(super) fn cost_section(page: &mut ReportPage, groups: &[RankedGroup<'_>]) ->
         "On the front is every configuration that no other one beats: none costs at most as much and is at least as \
          good, and better in one of the two. Equal ones are on it together. Controls are not on it.",
     );
-    for (words, titles) in [("Not known of any configuration", missing), ("0 for all configurations", unused)] {
-        if !titles.is_empty() {
-            content.push(HtmlPiece::note(&format!("{words}: {titles}.")));
-        }
-    }
+    content.push(notes);
     content.push(HtmlPiece::element("fieldset", &[("class", "chooser")], chooser));
     content
 }

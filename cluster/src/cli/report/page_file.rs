@@ -1,4 +1,4 @@
-//! The file of the page and the folder of the plots: checked before the work, so that nothing else is overwritten.
+//! The file of the page, which replaces an earlier page alone, and the folder of the plots: checked before the work.
 
 use super::page::PAGE_START;
 use anyhow::{Context, Result, bail};

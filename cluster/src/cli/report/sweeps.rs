@@ -137,10 +137,16 @@ impl<'a> MethodSweep<'a> {
         let mut order: Vec<usize> = (0..self.parameters.len()).filter(|&at| self.parameters[at].1.len() > 1).collect();
         order.sort_by_key(|&at| std::cmp::Reverse(self.parameters[at].1.len()));
         let [across, down, ..] = order[..] else { return (HtmlPiece::default(), None) };
-        let mut bases: BTreeMap<String, &Vec<String>> = BTreeMap::new();
+        let mut counted: BTreeMap<String, (&Vec<String>, usize)> = BTreeMap::new();
         for point in &self.points {
-            bases.entry(self.fixed(&point.labels, &[across, down])).or_insert(&point.labels);
+            counted.entry(self.fixed(&point.labels, &[across, down])).or_insert((&point.labels, 0)).1 += 1;
         }
+        // Of points drawn at random, many stand alone.
+        let mut bases: BTreeMap<String, &Vec<String>> = counted
+            .into_iter()
+            .filter(|(_, (_, points))| *points > 1)
+            .map(|(fixed, (base, _))| (fixed, base))
+            .collect();
         let all = bases.len();
         let left_out = (all > MOST_MAPS).then(|| {
             format!("The heat map is 1 of {all}, that of the best point; the table of all points has the others.")
@@ -209,6 +215,9 @@ impl<'a> MethodSweep<'a> {
                 table.push([HtmlPiece::text(label), estimate(side, "all", measure)]);
                 let Some(row) = side.row("all", measure) else { continue };
                 points.extend(row.value.map(|y| CurvePoint { x, y, interval: row.low.zip(row.high) }));
+            }
+            if points.len() < 2 {
+                continue;
             }
             points.sort_by(|a, b| a.x.total_cmp(&b.x));
             let title = format!("{measure} along {parameter}{}", self.fixed(&best.labels, &[at]));
