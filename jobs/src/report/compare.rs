@@ -180,19 +180,19 @@ fn stratum_members(run: &OpenRun, log: &Log, stratum: &str) -> Result<Vec<bool>,
     run.questions_from(log, 0)?.map(|row| row.map(belongs)).collect()
 }
 
-/// The values of one measure in a finished run without replicates, for each configuration in the job's order: by
+/// The values of one measure in a finished run without replicates, by the configuration's name: a value for each
 /// question, `None` where it is undefined.
 ///
 /// # Errors
 /// The run is not finished, or has no such measure; a table cannot be read.
-pub(crate) fn question_values(run: &OpenRun, measure: &str) -> Result<Vec<Vec<Option<f64>>>, JobError> {
+pub(crate) fn question_values(run: &OpenRun, measure: &str) -> Result<HashMap<String, Vec<Option<f64>>>, JobError> {
     let log = Log::open(&run.places.store, run.id())?;
     let finished =
         log.state().finished.as_ref().ok_or_else(|| unfit(run, "it has no values before its end".to_owned()))?;
     let groups = ReplicateGroups::from_configurations(&run.resolved.configurations);
     let values = GroupValues::read_scores(run, finished, &groups, &[measure], &|_| true)?;
     let of_group = |group| values.cells(group, 0).iter().map(|&cell| values.mean(group, cell)).collect();
-    Ok((0..groups.names.len()).map(of_group).collect())
+    Ok(groups.names.iter().enumerate().map(|(group, name)| ((*name).to_owned(), of_group(group))).collect())
 }
 
 /// Configurations, with replicates under one name.

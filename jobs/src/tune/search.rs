@@ -138,14 +138,14 @@ impl ParameterSearch {
         let rows = self.measure_rows(run)?;
         match &mut self.race {
             Some(race) if race.next_rung().is_some() => {
-                let values = compare::question_values(run, &self.measure)?;
-                let figures = |(row, values): (&MeasureRow, _)| RungFigures {
+                let mut values = compare::question_values(run, &self.measure)?;
+                let figures = |row: &MeasureRow| RungFigures {
                     mean: row.value,
                     stderr: row.stderr,
                     n: row.n,
-                    values,
+                    values: values.remove(&row.configuration).expect("values of each candidate; this is a bug"),
                 };
-                let figures: Vec<RungFigures> = rows.iter().zip(values).map(figures).collect();
+                let figures: Vec<RungFigures> = rows.iter().map(figures).collect();
                 Ok(SearchResult::Rung(race.decide_rung(&figures).clone()))
             }
             _ => Ok(SearchResult::Chosen(Box::new(self.commit(run, &rows)?))),
