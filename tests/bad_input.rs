@@ -766,14 +766,10 @@ fn messages_say_what_would_be_right() {
     };
     refuses(&["train-data", "--out", "o"], &["--questions <FILE>...|--run <RUN>"]);
     refuses(&["data", "check", "x.parquet"], &["x.parquet: cannot be read as Parquet", "damaged"]);
-    std::fs::write(
-        dir.path().join("x.txt"),
-        b"Question: which?
-",
-    )
-    .unwrap();
+    std::fs::write(dir.path().join("x.txt"), "Question: which?\n").unwrap();
     refuses(&["data", "check", "x.txt"], &["an array, an object or lines", "TSV, CSV", "Parquet", "`fields`"]);
-    let says = ["--model hopeval:nothing", "hopeval has no such model; allowed: a model's folder", "hopeval:scorer"];
+    let says =
+        ["--model hopeval:nothing", "hopeval has no such model; allowed: the folder of a model", "hopeval:scorer"];
     refuses(&["lm", "score", "--model", "hopeval:nothing"], &says);
     refuses(&["lm", "score", "--model", "nowhere/model"], &["no such folder, and not in ", "allowed: "]);
     let whole = "allowed is a whole number, at least 1";

@@ -143,7 +143,7 @@ fn outcomes_are_those_of_the_rankings_brought_as_a_file() {
 }
 
 #[test]
-fn a_kill_and_a_resume_repeat_no_answered_request() {
+fn a_kill_and_a_resume_repeat_no_journalled_answer() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     let rankings = world_rankings(dir);

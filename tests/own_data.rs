@@ -46,7 +46,7 @@ context_titles = "passages.name"
 context_texts = "passages.sents"
 "#;
 
-/// What the table says of the questions of a run: number and recall.
+/// The figures of a run in the table: its number of questions and its recall.
 fn figures(document: &serde_json::Value) -> Vec<(String, serde_json::Value, serde_json::Value)> {
     let rows = document["measures"].as_array().unwrap().iter();
     let of_all = rows.filter(|row| row["stratum"] == "all");

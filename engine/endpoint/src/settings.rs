@@ -249,11 +249,13 @@ fn default_call_timeout() -> f64 {
     600.0
 }
 
-fn default_connect_timeout() -> f64 {
+/// The longest time to connect, in seconds.
+pub fn default_connect_timeout() -> f64 {
     10.0
 }
 
-fn default_patience() -> f64 {
+/// The longest outage that is waited out, in seconds.
+pub fn default_patience() -> f64 {
     600.0
 }
 
@@ -261,11 +263,13 @@ fn default_attempts() -> u32 {
     10
 }
 
-fn default_first_pause() -> f64 {
+/// The first pause before another attempt, in seconds.
+pub fn default_first_pause() -> f64 {
     0.5
 }
 
-fn default_longest_pause() -> f64 {
+/// The longest pause before another attempt, in seconds.
+pub fn default_longest_pause() -> f64 {
     30.0
 }
 

@@ -12,7 +12,6 @@ mod cells;
 mod delta;
 mod guard;
 mod pages;
-mod snappy;
 
 use std::fs::File;
 use std::io::Read;

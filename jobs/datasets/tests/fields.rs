@@ -61,7 +61,10 @@ fn by_id(id: &str) -> GoldPassage {
 fn kinds_of_files_give_the_same_questions() {
     let files = Files::new();
     let rows = [
-        r#"{"qid": 7, "query": "Who, then?", "golds": ["Ada", "A. L."], "docs": ["d1", "d2"], "meta": {"hops": 2}, "kind": "bridge"}"#,
+        concat!(
+            r#"{"qid": 7, "query": "Who, then?", "golds": ["Ada", "A. L."], "docs": ["d1", "d2"], "#,
+            r#""meta": {"hops": 2}, "kind": "bridge"}"#
+        ),
         r#"{"qid": 8, "query": "Where \"there\"?", "golds": ["Bath"], "docs": [], "meta": {}, "kind": null}"#,
     ];
     let csv = "qid,query,golds,docs,meta,kind\n\
@@ -119,7 +122,8 @@ fn answers_are_texts_lists_and_aliases() {
 fn gold_is_ids_titles_or_objects() {
     let files = Files::new();
     let row = r#"{"question": "q", "g": [3, "d4"], "o": [{"id": "x", "title": "T"}, "y"],
-                  "f": [["T", 0], ["U", 1], ["T", 2]], "p": [{"t": "A", "x": "1"}, {"t": "B", "x": "2"}, {"t": "B", "x": "3"}]}"#;
+                  "f": [["T", 0], ["U", 1], ["T", 2]],
+                  "p": [{"t": "A", "x": "1"}, {"t": "B", "x": "2"}, {"t": "B", "x": "3"}]}"#;
     let gold = |fields: &[(&str, &str)]| files.read(row, fields).map(|questions| questions[0].gold.clone());
     assert_eq!(gold(&[("gold_ids", "g")]).unwrap(), [by_id("3"), by_id("d4")]);
     assert_eq!(gold(&[("gold", "g")]).unwrap(), [by_id("3"), by_id("d4")]);
@@ -295,7 +299,12 @@ fn passages_are_mapped() {
         shown.collect::<Result<Vec<_>, String>>()
     };
     let fields = [("id", "docid"), ("title", "meta.name"), ("text", "body")];
-    let lines = "{\"docid\": 1, \"meta\": {\"name\": \"T\"}, \"body\": \"x\"}\n{\"docid\": 2, \"body\": [\"One.\", \"Two.\"]}\n";
+    let lines = concat!(
+        r#"{"docid": 1, "meta": {"name": "T"}, "body": "x"}"#,
+        "\n",
+        r#"{"docid": 2, "body": ["One.", "Two."]}"#,
+        "\n"
+    );
     assert_eq!(read(lines, &fields).unwrap(), ["1|T|x", "2||One. Two."]);
     let csv = "docid,meta.name,body\n1,T,\"x, y\"\n2,,z\n";
     assert_eq!(read(csv, &fields).unwrap(), ["1|T|x, y", "2||z"]);

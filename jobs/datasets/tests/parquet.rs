@@ -278,7 +278,7 @@ fn damaged_long_files_end_with_errors_or_all_rows() {
     }
 }
 
-/// Where pages have checksums, a damage of a page is never taken for content.
+/// A damage of a page with a checksum is never taken for content.
 #[test]
 fn checksums_of_pages_are_compared() {
     let whole = fs::read(fixture("checksums")).unwrap();

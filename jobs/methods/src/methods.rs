@@ -14,7 +14,7 @@ macro_rules! methods {
         /// The documentation of each method, in the table's order.
         pub(crate) const INFOS: &[MethodInfo] = &[$($file::$Method::INFO),*];
 
-        /// Where the authors' code of each method differs from the paper, in the table's order.
+        /// The parameters in which the authors' code of a method differs from its paper, in the table's order.
         pub(crate) const AS_CODES: &[&[(&str, &str)]] = &[$(<$file::$Method as ConfigurableMethod>::AS_CODE),*];
 
         /// The function to configure each method, in the table's order.

@@ -91,6 +91,9 @@ fn check_mappings(job: &Job) -> Result<(), BadValue> {
 /// question.
 const MOST_CONFIGURATIONS: u64 = 10_000;
 
+/// The most points of a grid that points are drawn from: of as many a draw from 64 random bits is even.
+const LARGEST_GRID: u64 = 1 << 53;
+
 /// Checks the number of configurations of a method.
 fn check_count(method: &MethodEntry) -> Result<(), BadValue> {
     let replicates = method.replicates.values().map(Vec::len).max().unwrap_or(1).max(1);
@@ -114,6 +117,9 @@ fn check_draw(method: &MethodEntry) -> Result<(), BadValue> {
         BadValue::new("sweep_draw", "a draw without [sweep]", "a draw of the points of [sweep]")
     })?;
     let size = grid_size(method);
+    ensure(size.is_some_and(|size| size <= LARGEST_GRID), || {
+        BadValue::new("sweep", "more than 2^53 points", "at most 2^53 points, of which a draw is even")
+    })?;
     ensure(draw.points >= 1 && size.is_none_or(|size| draw.points <= size), || {
         let found = size.map_or_else(|| draw.points.to_string(), |size| format!("{} of {size}", draw.points));
         BadValue::new("sweep_draw.points", found, "at least 1 and at most the points of [sweep]")

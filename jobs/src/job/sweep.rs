@@ -2,8 +2,8 @@
 //!
 //! A method without a sweep is one configuration with the method's name. With a sweep each point is named
 //! `method{a=1,b=x}`, keys sorted. The points come in the order of the keys; the last key varies fastest. A draw takes
-//! some of them, in the same order. Replicates of
-//! a configuration have its name and a number: `method#1`, `method{a=1}#2`.
+//! some of them, in the same order. Replicates of a configuration have its name and a number: `method#1`,
+//! `method{a=1}#2`.
 
 use super::file::{Job, MethodEntry};
 use super::parameter_files;

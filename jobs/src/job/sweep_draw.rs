@@ -1,7 +1,7 @@
 //! `[method.NAME.sweep_draw]`: a sweep over points of its grid that are drawn at random.
 //!
-//! The draw is Floyd's (Bentley and Floyd 1987): each set of points is as likely as any other, and the grid itself is
-//! never made, however large it is.
+//! The draw is Floyd's (Bentley and Floyd 1987): each set of points is as likely as any other, to a part in 2,000 for
+//! the largest grids. The grid itself is never made.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

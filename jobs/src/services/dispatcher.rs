@@ -114,12 +114,12 @@ impl ServiceDispatcher {
         }
         let (journal_reads, receiver) = channel();
         let segment_reader = answer_index.reader();
-        let paid = catalogue.infos().filter(|(_, info)| info.remote).map(|(name, _)| Arc::clone(name)).collect();
+        let remote = catalogue.infos().filter(|(_, info)| info.remote).map(|(name, _)| Arc::clone(name)).collect();
         let journal_reader = JournalReader {
             queues: queues.clone(),
             usage: Arc::clone(usage),
             gate: gate.clone(),
-            paid,
+            remote,
             fault: fault.clone(),
         };
         start_thread("journal reads", move || journal_reader.read_answers(&receiver, &segment_reader))?;

@@ -15,7 +15,9 @@ use crate::bad_value::{BadValue, ensure};
 use crate::cache::ProgressReporter;
 use crate::error::JobError;
 use hopeval_corpus::Corpus;
-use hopeval_endpoint::settings::one_or_many;
+use hopeval_endpoint::settings::{
+    default_connect_timeout, default_first_pause, default_longest_pause, default_patience, one_or_many,
+};
 use hopeval_endpoint::{EndpointError, EndpointSettings};
 use hopeval_methods::{Request, RequestKind, Response};
 use serde::{Deserialize, Serialize};
@@ -93,24 +95,8 @@ fn default_stall() -> f64 {
     60.0
 }
 
-fn default_connect_timeout() -> f64 {
-    10.0
-}
-
-fn default_patience() -> f64 {
-    600.0
-}
-
 fn default_attempts() -> u32 {
     4
-}
-
-fn default_first_pause() -> f64 {
-    0.5
-}
-
-fn default_longest_pause() -> f64 {
-    30.0
 }
 
 impl HttpRetrieverSettings {

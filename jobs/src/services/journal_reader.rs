@@ -19,8 +19,8 @@ pub(super) struct JournalReader {
     pub(super) queues: BTreeMap<Arc<str>, Sender<ServiceTask>>,
     pub(super) usage: ServiceCounters,
     pub(super) gate: Gate,
-    /// The services whose answers cost money.
-    pub(super) paid: BTreeSet<Arc<str>>,
+    /// The services whose answers come from a server, perhaps for money.
+    pub(super) remote: BTreeSet<Arc<str>>,
     /// Receives an error that ends the run.
     pub(super) fault: RunFault,
 }
@@ -36,9 +36,9 @@ impl JournalReader {
             let mut answers = Vec::with_capacity(batch.len());
             for (((mut submission, since), _), bytes) in batch.into_iter().zip(reader.read(&locations)) {
                 let bytes = match bytes {
-                    // The answer is there. To ask again would be to pay again.
+                    // The answer is there. To ask again could be to pay again.
                     Err(error @ JournalError::Unreadable { may_pass: true, .. })
-                        if self.paid.contains(&submission.request.service.0) =>
+                        if self.remote.contains(&submission.request.service.0) =>
                     {
                         self.fault.report(error.into());
                         wait_for_exit(submission)

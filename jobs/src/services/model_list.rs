@@ -3,7 +3,7 @@
 //! Nothing is fetched, and no weights are read: the configuration of a model says which requests it answers. A model
 //! that could not be opened is listed, too, with the reason.
 
-use super::models::{OWN, hub, snapshot};
+use super::models::{OWN, snapshot};
 use hopeval_checkpoint::Checkpoint;
 use hopeval_lm::architectures;
 use hopeval_methods::RequestKind;
@@ -48,11 +48,6 @@ pub fn own_models() -> Vec<ListedModel> {
         }
     });
     listed.collect()
-}
-
-/// The place of the hub's cache on this machine, which need not exist.
-pub fn hub_folder() -> PathBuf {
-    hub()
 }
 
 /// The models in the hub's cache at `hub`, in the order of their names. No cache has no models.

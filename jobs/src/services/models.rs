@@ -26,10 +26,7 @@ pub(crate) fn resolve_name(base: &Path, model: String) -> String {
 #[derive(Debug, thiserror::Error)]
 pub enum ModelNameError {
     /// There is no such model.
-    #[error(
-        "{reason}; allowed: a model's folder; ORG/NAME, if the hub's cache on this machine has it; {}",
-        own_names()
-    )]
+    #[error("{reason}; allowed: {}", allowed_names())]
     NotFound {
         /// The reason.
         reason: String,
@@ -45,15 +42,9 @@ pub enum ModelNameError {
 /// [`JobError::NoModel`] with the allowed names; [`JobError::Unpack`].
 pub(super) fn find_folder(service: &str, model: &str, cache: &Path) -> Result<PathBuf, JobError> {
     find_model(model, cache).map_err(|error| match error {
-        ModelNameError::NotFound { reason } => JobError::NoModel {
-            name: service.to_owned(),
-            model: model.to_owned(),
-            reason,
-            allowed: format!(
-                "the folder of a model, relative to the job; ORG/NAME, if the hub's cache on this machine has it; {}",
-                own_names()
-            ),
-        },
+        ModelNameError::NotFound { reason } => {
+            JobError::NoModel { name: service.to_owned(), model: model.to_owned(), reason, allowed: allowed_names() }
+        }
         ModelNameError::Unpack(source) => JobError::Unpack { name: service.to_owned(), source },
     })
 }
@@ -82,7 +73,7 @@ pub fn find_model(model: &str, cache: &Path) -> Result<PathBuf, ModelNameError> 
     if path.is_dir() {
         return Ok(path.to_owned());
     }
-    let hub = hub();
+    let hub = hub_folder();
     match model.split_once('/') {
         Some((organisation, name)) if !path.is_absolute() && !name.contains('/') => {
             let repository = hub.join(format!("models--{organisation}--{name}"));
@@ -92,14 +83,18 @@ pub fn find_model(model: &str, cache: &Path) -> Result<PathBuf, ModelNameError> 
     }
 }
 
-/// hopeval's own models, as a list for errors.
-fn own_names() -> String {
-    let names = hopeval_models::names().map(|name| format!("{OWN}{name}"));
-    format!("{}, each also untrained as {OWN}NAME{UNTRAINED}SEED", names.collect::<Vec<_>>().join(", "))
+/// The allowed names, as a list for errors.
+fn allowed_names() -> String {
+    let own: Vec<String> = hopeval_models::names().map(|name| format!("{OWN}{name}")).collect();
+    format!(
+        "the folder of a model (in a job relative to it); ORG/NAME, if the hub's cache on this machine has it; {}, \
+         each also untrained as {OWN}NAME{UNTRAINED}SEED",
+        own.join(", ")
+    )
 }
 
-/// The hub's cache, found in the order of `huggingface_hub`.
-pub(super) fn hub() -> PathBuf {
+/// The place of the hub's cache on this machine, which need not exist; found in the order of `huggingface_hub`.
+pub fn hub_folder() -> PathBuf {
     let place = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     place("HF_HUB_CACHE")
         .or_else(|| Some(place("HF_HOME")?.join("hub")))

@@ -6,7 +6,8 @@ use crate::print;
 use anyhow::{Context, Result};
 use clap::Args;
 use hopeval_cluster::exit;
-use hopeval_jobs::services::model_list::{ListedModel, cached_models, hub_folder, own_models};
+use hopeval_jobs::services::model_list::{ListedModel, cached_models, own_models};
+use hopeval_jobs::services::models::hub_folder;
 use serde_json::{Value, json};
 
 #[derive(Debug, Args)]

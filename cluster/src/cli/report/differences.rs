@@ -5,7 +5,7 @@
 use super::html::HtmlPiece;
 use super::page::ReportPage;
 use super::page_table::PageTable;
-use super::runs::{RankedGroup, ReportedRun};
+use super::runs::{RankedGroup, ReportedRun, marked_control};
 use crate::cli::tables::{SHORT_MARK, p_value_text};
 use anyhow::Result;
 use hopeval_jobs::JobError;
@@ -31,7 +31,7 @@ struct ShownDifference {
 impl ShownDifference {
     fn within(row: &Comparison) -> Self {
         Self {
-            name: control_named(&row.configuration, row.control.is_some()),
+            name: marked_control(&row.configuration, row.control.is_some()),
             is_short: row.ranked.is_some(),
             n: row.n,
             difference: row.difference,
@@ -59,11 +59,6 @@ impl ShownDifference {
             p_holm: row.p_holm,
         })
     }
-}
-
-/// The name of a configuration, with a mark if it is a control.
-fn control_named(name: &str, is_control: bool) -> String {
-    format!("{name}{}", if is_control { " (control)" } else { "" })
 }
 
 /// A p value; one that four digits would show as 0 is told by its bound.

@@ -1,5 +1,6 @@
 //! The reported runs, their configurations, and which of them stand beside each other.
 
+use crate::cli::tables::SHORT_MARK;
 use anyhow::{Result, bail};
 use hopeval_jobs::JobError;
 use hopeval_jobs::job::sweep::{Configuration, SweptName, swept_names};
@@ -122,6 +123,11 @@ fn refuse_unlike(
     Ok(())
 }
 
+/// The name of a configuration, with a mark if it is a control.
+pub(super) fn marked_control(name: &str, is_control: bool) -> String {
+    format!("{name}{}", if is_control { " (control)" } else { "" })
+}
+
 /// The configurations of all runs, by what may stand beside each other.
 pub(super) fn ranked_groups(runs: &[ReportedRun]) -> Vec<RankedGroup<'_>> {
     let mut groups: BTreeMap<(usize, &str), Vec<ReportedSide<'_>>> = BTreeMap::new();
@@ -163,14 +169,13 @@ impl ReportedRun {
 impl<'a> ReportedSide<'a> {
     /// Its name, with the letter of its run and a mark if it is a control.
     pub(super) fn label(&self) -> String {
-        let name = &self.configuration.name;
-        let control = if self.is_control() { " (control)" } else { "" };
-        self.run.letter.map_or_else(|| format!("{name}{control}"), |letter| format!("{letter}:{name}{control}"))
+        let name = marked_control(&self.configuration.name, self.is_control());
+        self.run.letter.map_or_else(|| name.clone(), |letter| format!("{letter}:{name}"))
     }
 
     /// The label beside a figure of a measure, with the star of a figure that is not measured to its cut-off.
     pub(super) fn label_of(&self, measure: &str) -> String {
-        let star = if self.is_short(measure) { "*" } else { "" };
+        let star = if self.is_short(measure) { SHORT_MARK } else { "" };
         format!("{}{star}", self.label())
     }
 

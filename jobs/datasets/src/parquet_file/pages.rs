@@ -1,7 +1,8 @@
 //! Pages of one row group: decompressed here, and checked against the footer before they are decoded.
 //!
-//! The decoder gets pages that are not compressed. So Snappy and gzip need no features of the library, and a damaged
-//! length is found before memory is taken for it. The values of all pages of a column must be those of the footer.
+//! The decoder gets pages that are not compressed. So a damaged length is found before memory is taken for it, and the
+//! codecs are those that the project has for its other files. The values of all pages of a column must be those of the
+//! footer.
 
 use std::fs::File;
 use std::io::Read;
@@ -16,7 +17,7 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 use parquet::file::serialized_reader::SerializedPageReader;
 
-use super::{delta, snappy};
+use super::delta;
 
 /// The most bytes of a page after decompression.
 const LONGEST_PAGE: usize = 1 << 30;
@@ -24,6 +25,9 @@ const LONGEST_PAGE: usize = 1 << 30;
 const USUAL_PAGE: usize = 16 << 20;
 /// The most values of a page. Writers make pages of a megabyte.
 const MOST_VALUES: u64 = 1 << 26;
+
+/// The error of a page that would take more memory than its column is said to have.
+const LONG: &str = "a page is longer than the footer says of all pages";
 
 /// One row group of a file.
 pub(super) struct GroupPages {
@@ -128,7 +132,7 @@ impl ColumnPages {
             Compression::UNCOMPRESSED => return Ok(page.clone()),
             // A page of nulls alone may have no values at all.
             _ if values.is_empty() => Vec::new(),
-            Compression::SNAPPY => snappy::decompress(values, most).map_err(|reason| self.error(reason))?,
+            Compression::SNAPPY => self.read_snappy(values, most)?,
             Compression::GZIP(_) => self.read_all(flate2::read::MultiGzDecoder::new(values), most)?,
             Compression::ZSTD(_) => {
                 let decoder = zstd::stream::read::Decoder::with_buffer(values);
@@ -166,12 +170,20 @@ impl ColumnPages {
         delta::check_lengths(encoding, values, most.into()).map_err(|reason| self.error(reason))
     }
 
+    fn read_snappy(&self, values: &[u8], most: usize) -> Result<Vec<u8>> {
+        let failed = |error: snap::Error| self.error(&format!("a page cannot be decompressed: {error}"));
+        if snap::raw::decompress_len(values).map_err(failed)? > most {
+            return Err(self.error(LONG));
+        }
+        snap::raw::Decoder::new().decompress_vec(values).map_err(failed)
+    }
+
     fn read_all(&self, decoder: impl Read, most: usize) -> Result<Vec<u8>> {
         let mut unpacked = Vec::new();
         let read = decoder.take(most as u64 + 1).read_to_end(&mut unpacked);
         read.map_err(|error| self.error(&format!("a page cannot be decompressed: {error}")))?;
         if unpacked.len() > most {
-            return Err(self.error("a page is longer than the footer says of all pages"));
+            return Err(self.error(LONG));
         }
         Ok(unpacked)
     }

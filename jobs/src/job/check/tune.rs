@@ -191,6 +191,11 @@ mod tests {
         }
     }
 
+    /// The keys of a sweep with 2^54 points.
+    fn wide_grid() -> String {
+        (0..54).map(|key| format!("key{key} = [1, 2]\n")).collect()
+    }
+
     #[test]
     fn a_sample_of_the_dataset_itself_is_not_evaluated() {
         let job = Job::parse(&format!("{HEAD}[tune]\nsample = 9\nseed = 4\n"), Path::new("job.toml"), &[]).unwrap();
@@ -245,6 +250,10 @@ mod tests {
                 "`method.m.sweep_draw.points` = 3 of 2; allowed: at least 1 and at most the points",
             ),
             (drawn("points = 0\n"), "`method.m.sweep_draw.points` = 0 of 2"),
+            (
+                drawn("points = 2\n").replace("hops = [1, 2]\n", &wide_grid()),
+                "`method.m.sweep` = more than 2^53 points; allowed: at most 2^53 points",
+            ),
             (drawn("points = 1\nrate = 2\n"), "unknown field `rate`, expected `points` or `seed`"),
             ("[method.m.sweep_draw]\npoints = 1\n".to_owned(), "`method.m.sweep_draw` = a draw without [sweep]"),
             ("[run]\ntemperatures = [0.0]\n".to_owned(), "`run.temperatures` = 0"),

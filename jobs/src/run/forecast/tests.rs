@@ -24,7 +24,7 @@ struct SimulatedRun {
     pace: f64,
     /// Whether questions are rehearsed.
     rehearsed: bool,
-    /// The share of its work that the first request of a service has in common with others. The last one shares nothing.
+    /// The share of its work that the first request of a service has in common with others; the last one shares none.
     shared: f64,
 }
 
