@@ -143,7 +143,7 @@ mod tests {
         ] {
             let error = error(model);
             assert!(error.starts_with(&format!("[service.scorer]: `model` = \"{model}\": {reason}")), "{error}");
-            assert!(error.contains("relative to the job; ORG/NAME"), "{error}");
+            assert!(error.contains("in a job relative to it); ORG/NAME"), "{error}");
             assert!(error.contains("hopeval:scorer"), "{error}");
         }
         let path = dir.path().display().to_string();
