@@ -16,6 +16,8 @@ mod file_server;
 mod harness;
 #[path = "support/ranking_server.rs"]
 mod ranking_server;
+#[path = "support/requests.rs"]
+mod requests;
 #[path = "support/stand_ins.rs"]
 mod stand_ins;
 #[path = "support/tiny.rs"]
@@ -55,6 +57,8 @@ mod simulate_llm;
 mod simulated_cuda;
 mod smoke;
 mod storage;
+mod sweep_race;
+mod sweeps;
 mod tables;
 mod train;
 mod train_data;

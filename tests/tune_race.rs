@@ -3,8 +3,9 @@
 //! The world is tiny, so that a rung has few questions. The decisions still follow from its committed values alone.
 
 use crate::harness::{self, document, hopeval, wait_for};
+use crate::requests::{computed, journalled};
 use hopeval_results::tables::{QuestionRow, read_table};
-use hopeval_results::{Journal, Store, layout};
+use hopeval_results::{Store, layout};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -77,19 +78,6 @@ fn record(dir: &Path, store: &str) -> Vec<u8> {
 fn runs(selection: &Value) -> Vec<&str> {
     let rungs = selection["race"]["runs"].as_array().unwrap().iter();
     rungs.chain([&selection["run"]]).map(|run| run.as_str().unwrap()).collect()
-}
-
-/// Requests that a run computed, over all services.
-fn computed(dir: &Path, store: &str, run: &str) -> u64 {
-    let shown = document(&mut hopeval(dir, &["show", run, "--store", store, "--cache", "cache", "--json"]));
-    shown["cost"].as_array().unwrap().iter().filter_map(|row| row["computed"].as_u64()).sum()
-}
-
-/// Different requests with an answer in a store.
-fn journalled(dir: &Path, store: &str) -> u64 {
-    let store = Store::open(dir.join(store).to_str().unwrap()).unwrap();
-    let journal = Journal::open(&store, &[layout::JOURNAL.to_owned()], &|_| true, &BTreeSet::new()).unwrap();
-    journal.len() as u64
 }
 
 fn question_ids(dir: &Path, store: &str, run: &str) -> BTreeSet<String> {

@@ -16,7 +16,9 @@
 //! | `parameter_files` | reads the values of parameters that stand in files |
 //! | [`rankings`] | names of parameters for outcomes of other systems |
 //! | `check`, `preflight` | refuse bad values, methods and services before anything is built |
-//! | [`sweep`], [`sweep_draw`] | the configurations of a job's sweeps; those drawn of a grid |
+//! | [`sweep`], [`sweep_draw`], [`sweep_conditions`] | the configurations of a job's sweeps; drawn, conditional |
+//! | [`sweep_race`], [`race_record`] | sweeps that stop weak points early; the stored decisions of races |
+//! | `named_services` | leaves out services that no method names |
 //! | [`scoring`] | the profile for scoring a dataset's answers |
 //! | [`references`] | values to be filled in from the store or a sample |
 //! | `search_job` | the job of a search: the same job over the tune sample |
@@ -27,19 +29,23 @@ pub mod file;
 pub mod infill;
 pub mod judging_job;
 pub mod missing_gold;
+pub(crate) mod named_services;
 mod overrides;
 mod parameter_files;
 mod parse;
 pub mod paths;
 mod preflight;
 pub mod race;
+pub mod race_record;
 pub mod rankings;
 pub mod references;
 pub mod sample;
 pub mod scoring;
 mod search_job;
 pub mod sweep;
+pub mod sweep_conditions;
 pub mod sweep_draw;
+pub mod sweep_race;
 pub mod tune;
 pub mod world;
 

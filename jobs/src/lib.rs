@@ -21,6 +21,7 @@ pub mod job;
 pub mod mode;
 pub mod places;
 pub mod prepare;
+pub mod race;
 pub mod report;
 pub mod run;
 pub mod services;

@@ -5,8 +5,8 @@
 //!   candidates, given or filled in by a T5 (`infill`) --> a job of them over the sample (`search`)
 //!                                                     --> an ordinary run --> the best: selections/NAME.json
 //!
-//!   with a race: --> a run of all over a part of the sample --> stop the weakest (`race`) --> the rest over a larger
-//!                part, which contains the smaller one --> ... --> the last ones over the whole sample --> the best
+//!   with a race: --> a run of all over a part of the sample --> stop the weakest (`race.rs`) --> the rest over a
+//!                larger part, which contains the smaller one --> ... --> the last ones over the sample --> the best
 //! ```
 //!
 //! A search is an ordinary run: its requests are journalled, and shared by its candidates and with every other run of
@@ -18,5 +18,4 @@
 
 mod asking;
 pub mod infill;
-mod race;
 pub mod search;

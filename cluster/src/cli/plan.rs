@@ -13,7 +13,7 @@ use clap::Args;
 use hopeval_cluster::exit;
 use hopeval_cluster::signals::DrainNotice;
 use hopeval_jobs::report::plan as planning;
-use hopeval_jobs::report::plan::races::{RacePlan, plan_races};
+use hopeval_jobs::report::plan::races::{RacePlan, plan_races, plan_sweep_races};
 use hopeval_jobs::report::probe::{ProbedCosts, probe_job, read_probe};
 use hopeval_jobs::run::make::make_run;
 use hopeval_jobs::run::open::OpenRun;
@@ -43,7 +43,8 @@ pub(crate) fn plan(places: &PlaceArguments, arguments: PlanArguments) -> Result<
     let progress = CommandStages::new(None);
     let report = |stage: &str, done: u64| progress.tick(stage, done);
     let opened = places.open_to_compute()?;
-    let races = plan_races(&job, &opened, arguments.quarantine.is_some(), &report)?;
+    let lenient = arguments.quarantine.is_some();
+    let mut races = plan_races(&job, &opened, lenient, &report)?;
     let plan = match planning::plan_job(&job, &opened, arguments.quarantine.as_deref(), &report) {
         // Before its searches, a job with races is planned as far as it is known.
         Err(JobError::NoSelection { name, .. }) if !races.is_empty() && makes_selection(&job, &name) => {
@@ -52,6 +53,7 @@ pub(crate) fn plan(places: &PlaceArguments, arguments: PlanArguments) -> Result<
         }
         plan => plan?,
     };
+    races.extend(plan_sweep_races(&job, plan.questions, &opened, lenient, &report)?);
     progress.clear();
     let probed = match arguments.probe {
         None => None,

@@ -1,11 +1,13 @@
 //! `run`: makes a run of a job and evaluates it.
 
 use super::options::{JobArguments, MeshArguments, OutputArguments, PlaceArguments, ProgressArguments};
+use super::run_sequence::RunSequence;
 use super::session::EvaluationSession;
+use super::sweep_races::race_sweeps;
 use crate::print;
 use crate::process::Interrupts;
 use crate::stages::CommandStages;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use hopeval_cluster::exit;
 use hopeval_cluster::signals::DrainNotice;
@@ -44,6 +46,9 @@ pub(crate) fn run(places: &PlaceArguments, arguments: RunArguments) -> Result<u8
         return Ok(exit::DONE);
     }
     arguments.mesh.check_options()?;
+    if arguments.mesh.is_one_of_several() && job.method.values().any(|method| method.race.is_some()) {
+        bail!("--process: a race has several runs, and starts its processes itself, as --processes says");
+    }
     arguments.output.check_marks(!job.judge.is_empty())?;
     let opened = places.open_to_compute()?;
     let interrupts = Interrupts::install(DrainNotice::Print)?;
@@ -51,18 +56,25 @@ pub(crate) fn run(places: &PlaceArguments, arguments: RunArguments) -> Result<u8
     if arguments.mesh.leads() {
         opened.store.check_conditions()?;
     }
+    let check = |names: &RunNames| arguments.output.check_names(names);
+    let quarantine = arguments.quarantine.as_deref();
+    let sequence = RunSequence::new(places, &opened, &arguments.mesh, &interrupts, quarantine);
+    let job = match race_sweeps(&job, &sequence, &check)? {
+        Ok(job) => job,
+        Err(code) => return Ok(code),
+    };
+    let mesh = sequence.next_mesh();
     let session = EvaluationSession {
         arguments: places,
         places: &opened,
-        mesh: &arguments.mesh,
+        mesh: &mesh,
         interrupts: &interrupts,
         progress: CommandStages::new(arguments.progress.open_log()?),
         progress_log: arguments.progress.progress_log.as_deref(),
         raised_cap: SpendingCap::default(),
     };
     let report = |stage: &str, done: u64| session.progress.tick(stage, done);
-    let check = |names: &RunNames| arguments.output.check_names(names);
-    let make = || make_run(&job, &opened, arguments.quarantine.as_deref(), &check, &report);
+    let make = || make_run(&job, &opened, quarantine, &check, &report);
     let run = arguments.mesh.leads().then(make).transpose()?;
     session.evaluate_and_judge(run, &arguments.output)
 }

@@ -12,6 +12,7 @@ pub(super) mod measures;
 mod parts;
 pub(super) mod probe;
 pub(super) mod question_list;
+pub(super) mod raced;
 pub(super) mod races;
 pub(super) mod replicates;
 pub(super) mod reproduced;

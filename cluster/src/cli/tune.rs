@@ -2,8 +2,9 @@
 //! race has a run for each of its rungs, then one over the whole sample.
 
 use super::options::{JobArguments, MeshArguments, PlaceArguments};
-use super::session::EvaluationSession;
-use super::tables::selection::{rung_text, selection_table};
+use super::run_sequence::RunSequence;
+use super::tables::raced::rung_text;
+use super::tables::selection::selection_table;
 use crate::print;
 use crate::process::Interrupts;
 use crate::stages::CommandStages;
@@ -12,16 +13,12 @@ use clap::Args;
 use hopeval_cluster::exit;
 use hopeval_cluster::signals::DrainNotice;
 use hopeval_jobs::Job;
-use hopeval_jobs::choices::selection::RungRecord;
-use hopeval_jobs::places::Places;
-use hopeval_jobs::run::make::make_run;
+use hopeval_jobs::job::race_record::RungRecord;
 use hopeval_jobs::run::open::OpenRun;
-use hopeval_jobs::spending::cap::SpendingCap;
 use hopeval_jobs::tune::search::{CommittedSelection, ParameterSearch, SearchResult};
 use hopeval_results::layout;
 use serde_json::{Value, json};
-use std::cell::Cell;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TuneArguments {
@@ -48,20 +45,12 @@ pub(crate) fn tune(places: &PlaceArguments, arguments: TuneArguments) -> Result<
     let interrupts = Interrupts::install(DrainNotice::Print)?;
     interrupts.end_patience(&opened.store);
     let mut documents = Vec::new();
-    let has_run = Cell::new(false);
+    let sequence = RunSequence::new(places, &opened, &arguments.mesh, &interrupts, arguments.quarantine.as_deref());
     for (step, name) in names.iter().enumerate().filter(|(_, name)| arguments.runs_search(name)) {
-        if interrupts.signals().is_draining() {
-            print::note("interrupted between two searches; the same command goes on from there");
-            return Ok(exit::RESUMABLE);
+        if let Some(code) = sequence.interrupted("searches") {
+            return Ok(code);
         }
-        let host = SearchHost {
-            arguments: places,
-            places: &opened,
-            mesh: &arguments.mesh,
-            interrupts: &interrupts,
-            has_run: &has_run,
-        };
-        let finished = match host.run_search(&job, step, arguments.quarantine.as_deref())? {
+        let finished = match run_search(&sequence, &job, step)? {
             Ok(finished) => finished,
             Err(code) => return Ok(code),
         };
@@ -109,76 +98,31 @@ pub(super) struct FinishedSearch {
     pub(super) rungs: Vec<(RungRecord, String)>,
 }
 
-/// Everything needed for the runs of a search.
-struct SearchHost<'a> {
-    arguments: &'a PlaceArguments,
-    places: &'a Places,
-    mesh: &'a MeshArguments,
-    interrupts: &'a Interrupts,
-    /// Whether this command had a run before.
-    has_run: &'a Cell<bool>,
-}
-
-impl SearchHost<'_> {
-    /// Runs one search; an exit code if it ended without a selection.
-    fn run_search(&self, job: &Job, step: usize, quarantine: Option<&Path>) -> Result<Result<FinishedSearch, u8>> {
-        let stages = CommandStages::new(None);
-        let report = |stage: &str, done: u64| stages.tick(stage, done);
-        let mut search = ParameterSearch::prepare(job, step, quarantine.is_some(), self.places, &report)?;
-        stages.clear();
-        drop(stages);
-        let mut rungs = Vec::new();
-        loop {
-            let run = match self.complete_run(&search.next_job(), quarantine)? {
-                Ok(run) => run,
-                Err(code) => return Ok(Err(code)),
-            };
-            match search.take_run(&run)? {
-                SearchResult::Chosen(committed) => {
-                    return Ok(Ok(FinishedSearch { search, run, committed: *committed, rungs }));
-                }
-                SearchResult::Rung(rung) => {
-                    print::note(&rung_text(rungs.len() + 1, &rung));
-                    rungs.push((rung, run.id().to_owned()));
-                }
-            }
-            if self.interrupts.signals().is_draining() {
-                print::note("interrupted between two rungs; the same command goes on from there");
-                return Ok(Err(exit::RESUMABLE));
-            }
-        }
-    }
-
-    /// Makes a run and runs it to its end; an exit code if it ended otherwise than well.
-    fn complete_run(&self, job: &Job, quarantine: Option<&Path>) -> Result<Result<OpenRun, u8>> {
-        let mut mesh = self.mesh.clone();
-        // In one process the address for metrics still shows the first run.
-        if self.has_run.replace(true) && !mesh.supervises() && mesh.metrics.take().is_some() {
-            print::note("--metrics goes on showing the first run of this command");
-        }
-        // Each run has its own stages.
-        let session = EvaluationSession {
-            arguments: self.arguments,
-            places: self.places,
-            mesh: &mesh,
-            interrupts: self.interrupts,
-            progress: CommandStages::new(None),
-            progress_log: None,
-            raised_cap: SpendingCap::default(),
+/// Runs one search; an exit code if it ended without a selection.
+fn run_search(sequence: &RunSequence<'_>, job: &Job, step: usize) -> Result<Result<FinishedSearch, u8>> {
+    let stages = CommandStages::new(None);
+    let report = |stage: &str, done: u64| stages.tick(stage, done);
+    let mut search = ParameterSearch::prepare(job, step, sequence.quarantine().is_some(), sequence.places(), &report)?;
+    stages.clear();
+    drop(stages);
+    let mut rungs = Vec::new();
+    loop {
+        let run = match sequence.complete_run(&search.next_job())? {
+            Ok(run) => run,
+            Err(code) => return Ok(Err(code)),
         };
-        let report = |stage: &str, done: u64| session.progress.tick(stage, done);
-        let run = make_run(job, self.places, quarantine, &|_| Ok(()), &report)?;
-        let code = session.complete(&run)?;
-        session.progress.clear();
-        if code == exit::FAILED_QUESTIONS {
-            print::note(
-                "hint: nothing was chosen from a run with so many failures; `run.allowed_failed` says how many may be",
-            );
+        match search.take_run(&run)? {
+            SearchResult::Chosen(committed) => {
+                return Ok(Ok(FinishedSearch { search, run, committed: *committed, rungs }));
+            }
+            SearchResult::Rung(rung) => {
+                print::note(&rung_text(rungs.len() + 1, &rung));
+                rungs.push((rung, run.id().to_owned()));
+            }
         }
-        if code != exit::DONE {
+        if let Some(code) = sequence.interrupted("rungs") {
             return Ok(Err(code));
         }
-        Ok(Ok(OpenRun::open(self.places, &run, &|_, _| ())?))
     }
 }
 

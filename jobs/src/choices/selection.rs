@@ -8,6 +8,7 @@
 
 use super::overlap::SampledQuestion;
 use crate::error::JobError;
+use crate::job::race_record::{RaceRecord, StoppedCandidate};
 use hopeval_results::{FileRemedy, Store, StoreError, layout, seal};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -69,53 +70,6 @@ pub struct RankedCandidate {
     /// figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<StoppedCandidate>,
-}
-
-/// The end of a candidate in a race.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct StoppedCandidate {
-    /// Questions of the rung after which it was stopped.
-    pub questions: u64,
-    /// The measure over them; null if undefined.
-    pub mean: Option<f64>,
-    /// Its standard error over questions.
-    pub stderr: Option<f64>,
-    /// Number of questions with a defined measure.
-    pub n: u64,
-    /// The mean of the last candidate that went on by its rank.
-    pub cut: f64,
-    /// The mean paired difference to that one, below 0 for a worse candidate. One that is close was stopped because no
-    /// place was left.
-    pub difference: f64,
-    /// Its standard error over questions.
-    pub difference_stderr: f64,
-}
-
-/// The decisions of a race.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RaceRecord {
-    /// The rungs, in order. The last stage, over the whole sample, is not among them.
-    pub rungs: Vec<RungRecord>,
-}
-
-/// A rung of a race and its decision.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RungRecord {
-    /// Questions of its sample.
-    pub questions: u64,
-    /// Candidates that it evaluated.
-    pub candidates: u64,
-    /// Candidates that went on by their rank.
-    pub ranked: u64,
-    /// Candidates behind the cut that went on, since they are too close to it or cannot be compared with it.
-    pub spared: u64,
-    /// Candidates that were stopped.
-    pub stopped: u64,
-    /// The mean of the last candidate that went on by its rank; null if undefined.
-    pub cut: Option<f64>,
 }
 
 impl Selection {

@@ -1,10 +1,12 @@
 //! Refuses nonsensical values of a job before anything is built.
 
+mod sweep_race;
 mod tune;
 
 use super::file::{Job, MethodEntry, RunSettings};
 use super::paths::CONTEXTS;
-use super::sweep::grid_size;
+use super::sweep::{grid_size, point_count};
+use super::sweep_conditions::check_conditions;
 use crate::bad_value::{BadValue, ensure};
 use crate::error::JobError;
 use crate::services::corpus::CORPUS;
@@ -32,8 +34,10 @@ pub(super) fn check_tables(job: &Job, path: &Path) -> Result<(), JobError> {
     for (table, method) in job.method_tables() {
         check_sweep(&table, method)
             .and_then(|()| check_replicates(method))
+            .and_then(|()| check_grid(method))
             .and_then(|()| check_draw(method))
             .and_then(|()| check_count(method))
+            .and_then(|()| sweep_race::check_sweep_race(&table, method, job))
             .map_err(|bad| wrong(bad.within_table(&table)))?;
     }
     check_run(&job.run).map_err(|bad| wrong(bad.within_table("run")))?;
@@ -99,7 +103,7 @@ fn check_count(method: &MethodEntry) -> Result<(), BadValue> {
     let replicates = method.replicates.values().map(Vec::len).max().unwrap_or(1).max(1);
     let points = match &method.sweep_draw {
         Some(draw) => Some(draw.points),
-        None => grid_size(method),
+        None => point_count(method),
     };
     let count = points.and_then(|points| points.checked_mul(replicates as u64));
     ensure(count.is_some_and(|count| count <= MOST_CONFIGURATIONS), || {
@@ -110,16 +114,29 @@ fn check_count(method: &MethodEntry) -> Result<(), BadValue> {
     })
 }
 
+/// The most points of a grid with conditions: they are all looked at.
+const LARGEST_CONDITIONAL_GRID: u64 = 100_000;
+
+/// Checks the size of a method's grid, and the conditions of its parameters.
+fn check_grid(method: &MethodEntry) -> Result<(), BadValue> {
+    check_conditions(&method.sweep_when, &method.sweep)?;
+    let size = grid_size(method);
+    ensure(method.sweep_draw.is_none() || size.is_some_and(|size| size <= LARGEST_GRID), || {
+        BadValue::new("sweep", "more than 2^53 points", "at most 2^53 points, of which a draw is even")
+    })?;
+    ensure(method.sweep_when.is_empty() || size.is_some_and(|size| size <= LARGEST_CONDITIONAL_GRID), || {
+        let found = size.map_or_else(|| "no countable number of points".to_owned(), |size| format!("{size} points"));
+        BadValue::new("sweep", found, "at most 100000 points of a grid with [sweep_when]")
+    })
+}
+
 /// Checks the draw of a method's sweep, if it has one.
 fn check_draw(method: &MethodEntry) -> Result<(), BadValue> {
     let Some(draw) = &method.sweep_draw else { return Ok(()) };
     ensure(!method.sweep.is_empty(), || {
         BadValue::new("sweep_draw", "a draw without [sweep]", "a draw of the points of [sweep]")
     })?;
-    let size = grid_size(method);
-    ensure(size.is_some_and(|size| size <= LARGEST_GRID), || {
-        BadValue::new("sweep", "more than 2^53 points", "at most 2^53 points, of which a draw is even")
-    })?;
+    let size = point_count(method);
     ensure(draw.points >= 1 && size.is_none_or(|size| draw.points <= size), || {
         let found = size.map_or_else(|| draw.points.to_string(), |size| format!("{} of {size}", draw.points));
         BadValue::new("sweep_draw.points", found, "at least 1 and at most the points of [sweep]")

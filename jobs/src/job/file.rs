@@ -4,8 +4,11 @@
 
 use super::missing_gold::MissingGold;
 use super::paths::OneOrMany;
+use super::race_record::RacedSweep;
 use super::sample::SampleSettings;
+use super::sweep_conditions::SweepConditions;
 use super::sweep_draw::SweepDraw;
+use super::sweep_race::SweepRace;
 use super::tune::TuneSettings;
 use super::world::WorldEntry;
 use crate::mode::TimingMode;
@@ -77,6 +80,29 @@ pub struct DatasetEntry {
     pub missing_gold: MissingGold,
 }
 
+impl DatasetEntry {
+    /// Leaves a part of the questions. A part that is smaller, by the same seed, is in every larger one. Returns
+    /// whether it is drawn at random: a job's own draw is drawn from again, by its own seed; other parts of a dataset
+    /// begin with their first questions.
+    pub(crate) fn take_part(&mut self, questions: u64, seed: u64) -> bool {
+        match (self.draw, self.limit) {
+            (None, None) => {
+                self.draw = Some(SampleSettings { questions, seed, rest: false });
+                true
+            }
+            // The questions of a smaller draw are those of lowest rank among the larger one's.
+            (Some(draw), None) if !draw.rest => {
+                self.draw = Some(SampleSettings { questions: questions.min(draw.questions), ..draw });
+                true
+            }
+            (_, limit) => {
+                self.limit = Some(limit.map_or(questions, |limit| limit.min(questions)));
+                false
+            }
+        }
+    }
+}
+
 /// The passages of a job.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -110,6 +136,15 @@ pub struct MethodEntry {
     /// Draws points of the sweep; left out, it has all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep_draw: Option<SweepDraw>,
+    /// Parameters that are swept only where others have certain values.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sweep_when: SweepConditions,
+    /// Stops weak points of the sweep early; left out, every point is evaluated over all questions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub race: Option<SweepRace>,
+    /// The decisions of the race, in the job of a run. A job file cannot have them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raced: Option<RacedSweep>,
     /// Parameters that distinguish replicates: the first values of all make the first replicate, and so on.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub replicates: BTreeMap<String, Vec<serde_json::Value>>,

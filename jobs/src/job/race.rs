@@ -1,4 +1,4 @@
-//! `[tune.select.race]`: a search that stops weak candidates early.
+//! `[tune.select.race]`: a search that stops weak candidates early. A sweep's race has the same rule.
 //!
 //! Its rungs are growing samples, each with the questions of the one before. A rung evaluates the candidates that still
 //! stand; the weakest of them are stopped after it. This is successive halving (Karnin, Koren and Somekh 2013; Jamieson
@@ -32,15 +32,15 @@ pub struct RaceSettings {
     pub margin: f64,
 }
 
-fn usual_factor() -> u64 {
+pub(super) fn usual_factor() -> u64 {
     3
 }
 
-fn usual_least() -> u64 {
+pub(super) fn usual_least() -> u64 {
     4
 }
 
-fn usual_margin() -> f64 {
+pub(super) fn usual_margin() -> f64 {
     1.0
 }
 

@@ -7,11 +7,12 @@
 
 use super::file::{Job, MethodEntry};
 use super::parameter_files;
+use super::sweep_conditions::is_swept;
 use crate::error::JobError;
 use hopeval_methods::{ContextMode, Method, MethodSetting, registry};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// One point of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,6 +39,12 @@ impl Configuration {
             _ => &self.name,
         }
     }
+}
+
+/// The names of a method's configurations, in the order of its sweep.
+pub(crate) fn method_configurations(job: &Job, method: &str) -> Vec<String> {
+    let entry = job.method.get(method);
+    entry.into_iter().flat_map(|entry| points_of(method, entry)).map(|point| point.name).collect()
 }
 
 /// The configurations of a job, in the order of their methods' names.
@@ -94,7 +101,7 @@ pub struct SweptName {
 pub fn swept_names(job: &Job) -> HashMap<String, SweptName> {
     let of_method = |(name, method): (&String, &MethodEntry)| {
         let labels = |point: &SweepPoint| vec![point.labels.clone(); replicate_count(method).max(1)];
-        let labels = sweep_points(method).iter().flat_map(labels).collect::<Vec<_>>();
+        let labels = sweep_points(name, method).iter().flat_map(labels).collect::<Vec<_>>();
         let in_parts = |(configuration, values): (Configuration, _)| {
             let number = configuration.replicate.map_or(String::new(), |number| format!("#{number}"));
             (configuration.name, SweptName { method: format!("{name}{number}"), values })
@@ -107,51 +114,90 @@ pub fn swept_names(job: &Job) -> HashMap<String, SweptName> {
 /// A point of a sweep.
 #[derive(Clone)]
 struct SweepPoint {
+    /// The name of its configuration, without the replicate's number.
+    name: String,
     /// Swept parameters with the labels of their values.
     labels: Vec<(String, String)>,
     /// All parameters.
     parameters: Map<String, Value>,
 }
 
-/// The points of one table's sweep, named, in their replicates.
+/// The points of one table's sweep in their replicates.
 fn points_of(name: &str, method: &MethodEntry) -> Vec<Configuration> {
-    let named = |labels: Vec<(String, String)>| match labels.is_empty() {
-        true => name.to_owned(),
-        false => {
-            let labels: Vec<String> = labels.into_iter().map(|(key, value)| format!("{key}={value}")).collect();
-            format!("{name}{{{}}}", labels.join(","))
-        }
-    };
-    let replicated = |point: SweepPoint| replicate_point(method, named(point.labels), point.parameters);
-    sweep_points(method).into_iter().flat_map(replicated).collect()
+    let replicated = |point: SweepPoint| replicate_point(method, point.name, point.parameters);
+    sweep_points(name, method).into_iter().flat_map(replicated).collect()
 }
 
-fn sweep_points(method: &MethodEntry) -> Vec<SweepPoint> {
+/// The points of one table's sweep, without those that a race has stopped.
+fn sweep_points(name: &str, method: &MethodEntry) -> Vec<SweepPoint> {
+    let stopped: HashSet<&str> =
+        method.raced.iter().flat_map(|raced| &raced.stopped).map(|point| point.configuration.as_str()).collect();
+    let points = sweep_positions(method).into_iter().map(|position| sweep_point(name, method, position));
+    points.filter(|point| !stopped.contains(point.name.as_str())).collect()
+}
+
+/// The positions of the points in the whole grid, in order.
+fn sweep_positions(method: &MethodEntry) -> Vec<u64> {
     let size = grid_size(method).unwrap_or(u64::MAX);
-    let point = |position| sweep_point(method, position);
-    match &method.sweep_draw {
-        Some(draw) => draw.positions(size).into_iter().map(point).collect(),
-        None => (0..size).map(point).collect(),
+    match (&method.sweep_draw, method.sweep_when.is_empty()) {
+        (None, true) => (0..size).collect(),
+        (Some(draw), true) => draw.positions(size).into_iter().collect(),
+        (None, false) => distinct_positions(method),
+        (Some(draw), false) => {
+            let distinct = distinct_positions(method);
+            draw.positions(distinct.len() as u64).into_iter().map(|at| distinct[at as usize]).collect()
+        }
     }
 }
 
-/// The number of points of a method's whole sweep; 1 without one. `None` beyond all counting.
+/// The number of points of a method's sweep before a draw; 1 without a sweep. `None` beyond all counting.
+pub(super) fn point_count(method: &MethodEntry) -> Option<u64> {
+    if method.sweep_when.is_empty() { grid_size(method) } else { Some(distinct_positions(method).len() as u64) }
+}
+
+/// The number of points of a method's whole grid; 1 without a sweep. `None` beyond all counting.
 pub(super) fn grid_size(method: &MethodEntry) -> Option<u64> {
     method.sweep.values().try_fold(1u64, |size, values| size.checked_mul(values.len() as u64))
 }
 
-/// The point at a position of the whole sweep. The last key varies fastest.
-fn sweep_point(method: &MethodEntry, mut position: u64) -> SweepPoint {
-    let mut point = SweepPoint { labels: Vec::new(), parameters: method.parameters.clone().into_iter().collect() };
-    for (key, values) in method.sweep.iter().rev() {
-        let count = values.len() as u64;
-        let value = &values[(position % count) as usize];
+/// The first position of each point of a grid with conditions: positions that differ in values that are left out alone
+/// are one point.
+fn distinct_positions(method: &MethodEntry) -> Vec<u64> {
+    let mut seen = HashSet::new();
+    let is_new = |position: &u64| {
+        let values = swept_values(method, *position);
+        seen.insert(values.iter().map(|(key, value)| format!("{key}={value};")).collect::<String>())
+    };
+    (0..grid_size(method).unwrap_or(0)).filter(is_new).collect()
+}
+
+/// The swept values at a position of the whole grid, in the order of their keys: those whose conditions hold. The last
+/// key varies fastest.
+fn swept_values(method: &MethodEntry, mut position: u64) -> Vec<(&String, &Value)> {
+    let mut values = Vec::new();
+    for (key, all) in method.sweep.iter().rev() {
+        let count = all.len() as u64;
+        values.push((key, &all[(position % count) as usize]));
         position /= count;
-        point.labels.push((key.clone(), value_label(value)));
-        point.parameters.insert(key.clone(), parameter_files::swept_value(value).clone());
     }
-    point.labels.reverse();
-    point
+    values.reverse();
+    if !method.sweep_when.is_empty() {
+        let point: BTreeMap<&str, &Value> = values.iter().map(|(key, value)| (key.as_str(), *value)).collect();
+        values.retain(|(key, _)| is_swept(&method.sweep_when, key, &point));
+    }
+    values
+}
+
+/// The point at a position of the whole grid.
+fn sweep_point(name: &str, method: &MethodEntry, position: u64) -> SweepPoint {
+    let (mut labels, mut parameters) = (Vec::new(), method.parameters.clone());
+    for (key, value) in swept_values(method, position) {
+        labels.push((key.clone(), value_label(value)));
+        parameters.insert(key.clone(), parameter_files::swept_value(value).clone());
+    }
+    let named: Vec<String> = labels.iter().map(|(key, label)| format!("{key}={label}")).collect();
+    let name = if named.is_empty() { name.to_owned() } else { format!("{name}{{{}}}", named.join(",")) };
+    SweepPoint { name, labels, parameters: parameters.into_iter().collect() }
 }
 
 /// The replicates of each point; 0 without replicates.
@@ -239,6 +285,36 @@ mod tests {
         let replicated = format!("{grid}[method.m.sweep_draw]\npoints = 2\n[method.m.replicates]\ndraw = [0, 1]\n");
         assert_eq!(configurations(&job(&replicated)).len(), 4);
         assert_eq!(swept_names(&job(&replicated)).len(), 4);
+    }
+
+    #[test]
+    fn values_are_left_out_where_their_condition_does_not_hold() {
+        let table = "[method.m]\nkind = \"one_step\"\n[method.m.sweep]\nk = [5, 20]\nreader = [\"none\", \"spans\"]\n\
+             weight = [0.1, 0.5, 0.9]\n[method.m.sweep_when]\nweight = { reader = [\"spans\"] }\n";
+        let all = configurations(&job(table));
+        let names: Vec<&str> = all.iter().map(|c| c.name.as_str()).collect();
+        let of_k = |k: u32| {
+            let with = |weight: &str| format!("m{{k={k},reader=spans,weight={weight}}}");
+            [format!("m{{k={k},reader=none}}"), with("0.1"), with("0.5"), with("0.9")]
+        };
+        assert_eq!(names, [of_k(5), of_k(20)].concat());
+        assert_eq!(all[0].parameters, serde_json::json!({"k": 5, "reader": "none"}));
+        assert_eq!(swept_names(&job(table))["m{k=5,reader=none}"].values.len(), 2);
+        // A draw is of the points, and not of the grid, in which the first one stands three times.
+        let drawn = configurations(&job(&format!("{table}[method.m.sweep_draw]\npoints = 8\n")));
+        assert_eq!(drawn, all);
+    }
+
+    #[test]
+    fn stopped_points_are_no_configurations() {
+        let mut job = job("[method.m]\nkind = \"one_step\"\n[method.m.sweep]\nk = [1, 2, 3]\n");
+        let stopped = serde_json::json!({"race": {"rungs": []}, "stopped": [{"configuration": "m{k=2}", "stopped":
+            {"questions": 2, "mean": 0.0, "stderr": null, "n": 2, "cut": 0.5, "difference": -0.5,
+             "difference_stderr": 0.1}}]});
+        job.method.get_mut("m").unwrap().raced = Some(serde_json::from_value(stopped).unwrap());
+        let names: Vec<_> = configurations(&job).into_iter().map(|c| c.name).collect();
+        assert_eq!(names, ["m{k=1}", "m{k=3}"]);
+        assert_eq!(swept_names(&job).len(), 2);
     }
 
     #[test]

@@ -15,13 +15,13 @@
 //! few, so that a race keeps its price: over few questions hardly any two candidates can be told apart, and a test of
 //! significance alone would stop nobody.
 
-use crate::choices::selection::{RaceRecord, RungRecord, StoppedCandidate};
 use crate::job::race::RaceSettings;
+use crate::job::race_record::{RaceRecord, RungRecord, StoppedCandidate};
 use std::collections::VecDeque;
 
 /// A race under way.
 #[derive(Clone, Debug)]
-pub(super) struct CandidateRace {
+pub(crate) struct CandidateRace {
     settings: RaceSettings,
     /// Questions of the rungs to come.
     rungs: VecDeque<u64>,
@@ -34,20 +34,20 @@ pub(super) struct CandidateRace {
 
 /// The figures of a candidate in a rung.
 #[derive(Clone, Debug)]
-pub(super) struct RungFigures {
+pub(crate) struct RungFigures {
     /// The measure over the rung's questions.
-    pub(super) mean: Option<f64>,
+    pub(crate) mean: Option<f64>,
     /// Its standard error.
-    pub(super) stderr: Option<f64>,
+    pub(crate) stderr: Option<f64>,
     /// Number of questions with a defined measure.
-    pub(super) n: u64,
+    pub(crate) n: u64,
     /// The measure of each question.
-    pub(super) values: Vec<Option<f64>>,
+    pub(crate) values: Vec<Option<f64>>,
 }
 
 impl CandidateRace {
     /// A race of so many candidates over a sample.
-    pub(super) fn new(settings: &RaceSettings, candidates: usize, sample: u64) -> Self {
+    pub(crate) fn new(settings: &RaceSettings, candidates: usize, sample: u64) -> Self {
         Self {
             rungs: settings.rung_questions(sample).into(),
             settings: settings.clone(),
@@ -58,22 +58,22 @@ impl CandidateRace {
     }
 
     /// Numbers of the candidates that stand, in order.
-    pub(super) fn standing(&self) -> &[usize] {
+    pub(crate) fn standing(&self) -> &[usize] {
         &self.standing
     }
 
     /// Questions of the next rung; `None` when the whole sample comes next.
-    pub(super) fn next_rung(&self) -> Option<u64> {
+    pub(crate) fn next_rung(&self) -> Option<u64> {
         self.rungs.front().copied().filter(|_| self.settings.kept_by_rank(self.standing.len()) < self.standing.len())
     }
 
     /// The rungs decided so far.
-    pub(super) fn record(&self) -> &RaceRecord {
+    pub(crate) fn record(&self) -> &RaceRecord {
         &self.record
     }
 
     /// The stopped candidates: the last rung's first, and of a rung the best first.
-    pub(super) fn stopped(&self) -> impl Iterator<Item = &(usize, StoppedCandidate)> {
+    pub(crate) fn stopped(&self) -> impl Iterator<Item = &(usize, StoppedCandidate)> {
         self.stopped.iter().rev()
     }
 
@@ -81,7 +81,7 @@ impl CandidateRace {
     ///
     /// # Panics
     /// If no rung is to come.
-    pub(super) fn decide_rung(&mut self, figures: &[RungFigures]) -> &RungRecord {
+    pub(crate) fn decide_rung(&mut self, figures: &[RungFigures]) -> &RungRecord {
         let questions = self.rungs.pop_front().expect("a rung to decide; this is a bug");
         assert_eq!(figures.len(), self.standing.len(), "figures of the standing candidates; this is a bug");
         let order = ranked_order(figures);

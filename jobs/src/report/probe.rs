@@ -6,7 +6,6 @@
 
 use crate::error::JobError;
 use crate::job::file::Job;
-use crate::job::sample::SampleSettings;
 use crate::run::evaluation::evaluate_outcomes;
 use crate::run::open::OpenRun;
 use crate::spending::cap::NANOS;
@@ -87,27 +86,13 @@ fn student_95(degrees: f64) -> f64 {
     terms.iter().zip(1..).fold(z, |sum, (term, power)| sum + term / degrees.powi(power))
 }
 
-/// The job of a probe with `questions` questions, and whether they are drawn at random: a job's own draw is drawn from
-/// again, other parts of a dataset begin with their first questions.
+/// The job of a probe with `questions` questions, and whether they are drawn at random ([`DatasetEntry::take_part`]).
+///
+/// [`DatasetEntry::take_part`]: crate::job::file::DatasetEntry
 pub fn probe_job(job: &Job, questions: u64) -> (Job, bool) {
     let mut probe = job.clone();
     probe.name = format!("{}-probe", job.name);
-    let dataset = &mut probe.dataset;
-    let drawn = match (dataset.draw, dataset.limit) {
-        (None, None) => {
-            dataset.draw = Some(SampleSettings { questions, seed: 0, rest: false });
-            true
-        }
-        // The questions of a smaller draw are those of lowest rank among the larger one's.
-        (Some(draw), None) if !draw.rest => {
-            dataset.draw = Some(SampleSettings { questions: questions.min(draw.questions), ..draw });
-            true
-        }
-        (_, limit) => {
-            dataset.limit = Some(limit.map_or(questions, |limit| limit.min(questions)));
-            false
-        }
-    };
+    let drawn = probe.dataset.take_part(questions, 0);
     (probe, drawn)
 }
 
@@ -171,6 +156,7 @@ pub fn read_probe(run: &OpenRun, questions: u64, drawn: bool) -> Result<ProbedCo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::sample::SampleSettings;
 
     #[test]
     fn quantiles_are_those_of_the_tables() {

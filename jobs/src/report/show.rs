@@ -203,6 +203,18 @@ pub fn figures_document(run: &OpenRun, shown: &RunFigures) -> Value {
     if !rankings.is_empty() {
         document["rankings"] = json!(rankings);
     }
+    // Only runs whose sweeps have raced have it.
+    let methods = run.resolved.job.method.iter();
+    let races: Vec<Value> = methods
+        .filter_map(|(method, entry)| {
+            let (race, raced) = (entry.race.as_ref()?, entry.raced.as_ref()?);
+            Some(json!({"method": method, "measure": race.measure, "rungs": raced.race.rungs,
+                        "stopped": raced.stopped}))
+        })
+        .collect();
+    if !races.is_empty() {
+        document["races"] = json!(races);
+    }
     document
 }
 

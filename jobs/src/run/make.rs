@@ -16,7 +16,7 @@ use crate::prepare::corpora;
 use crate::prepare::opening::{ConfiguredJob, OpenedJob};
 use crate::prepare::questions::{self, PreparationSummary};
 use hopeval_datasets::Format;
-use hopeval_results::tables::{QuestionRow, TableWriter, write_table};
+use hopeval_results::tables::{ErrorRow, QuestionRow, TableWriter, write_table};
 use hopeval_results::{FileCheck, layout};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -68,6 +68,33 @@ pub fn make_run(
     let order = MakingOrder { run, created_ms, job: job.clone(), quarantine, judged: None };
     order.store(&places.store)?;
     input.write_run(&order, places, check, report)
+}
+
+/// The size and the names of a run that could be made.
+#[derive(Clone, Debug)]
+pub(crate) struct CheckedRun {
+    /// Number of questions.
+    pub(crate) questions: u64,
+    /// Names of measures.
+    pub(crate) measures: Vec<String>,
+}
+
+/// Checks that a run of `job` can be made, and makes none. Wrong rows go to the file `quarantine`, if it is given.
+///
+/// # Errors
+/// As [`make_run`].
+pub(crate) fn check_run(
+    job: &Job,
+    places: &Places,
+    quarantine: Option<&Path>,
+    check: NameCheck<'_>,
+    report: ProgressReporter<'_>,
+) -> Result<CheckedRun, JobError> {
+    let RunInput { opened, mut configured, evaluator, .. } = RunInput::open(job, places, quarantine.is_some(), report)?;
+    let (prepared, names, _) =
+        prepare_checked(&opened, &mut configured, &evaluator, quarantine, report, &mut |_| Ok(()))?;
+    check(&names).map_err(JobError::Names)?;
+    Ok(CheckedRun { questions: prepared.questions, measures: names.measures })
 }
 
 /// Makes the ordered run.
@@ -148,6 +175,26 @@ fn write_questions(
 ) -> Result<(PreparationSummary, BTreeMap<String, FileCheck>), JobError> {
     let (run, quarantine) = (&order.run, order.quarantine.as_deref());
     let mut writer = TableWriter::<QuestionRow>::new(&places.store, &layout::questions_table(run))?;
+    // Until the writer is finished, nothing of the run is in the store.
+    let (prepared, names, errors) =
+        prepare_checked(opened, configured, evaluator, quarantine, report, &mut |row| Ok(writer.push(row)?))?;
+    check(&names).map_err(JobError::Names)?;
+    let written = writer.finish()?;
+    let set_aside = write_table(&places.store, &layout::final_table(run, "errors"), errors)?;
+    let checks = [written, set_aside].into_iter().map(|file| (file.path.clone(), file.file_check()));
+    Ok((prepared, checks.collect()))
+}
+
+/// Prepares the questions of a run, and refuses those that it cannot have. Returns the names in its figures and the
+/// rows set aside, too.
+fn prepare_checked(
+    opened: &OpenedJob,
+    configured: &mut ConfiguredJob,
+    evaluator: &OutcomeEvaluator,
+    quarantine: Option<&Path>,
+    report: ProgressReporter<'_>,
+    write: &mut dyn FnMut(QuestionRow) -> Result<(), JobError>,
+) -> Result<(PreparationSummary, RunNames, Vec<ErrorRow>), JobError> {
     let needs_candidates = configured.needs_candidates;
     let (overlap, rankings) = (&mut configured.overlap, &mut configured.rankings);
     let mut gold = GoldCounts::default();
@@ -159,17 +206,14 @@ fn write_questions(
             overlap.see_row(&row);
             gold.count_row(&row, evaluator);
             rankings.fill_row(opened.corpus(), &mut row)?;
-            Ok(writer.push(row)?)
+            write(row)
         })?;
     prepared.rankings = rankings.counts()?;
     overlap.refuse_overlap()?;
     gold.refuse_unmeasurable(&opened.job, &prepared, evaluator)?;
-    // Strata are known once all questions are read. Until the writer is finished, nothing of the run is in the store.
-    check(&names_in_figures(opened, configured, &prepared)?).map_err(JobError::Names)?;
-    let written = writer.finish()?;
-    let set_aside = write_table(&places.store, &layout::final_table(run, "errors"), errors)?;
-    let checks = [written, set_aside].into_iter().map(|file| (file.path.clone(), file.file_check()));
-    Ok((prepared, checks.collect()))
+    // Strata are known once all questions are read.
+    let names = names_in_figures(opened, configured, &prepared)?;
+    Ok((prepared, names, errors))
 }
 
 /// Questions by their gold.

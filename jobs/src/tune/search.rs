@@ -4,30 +4,31 @@
 //! of the candidates that stand over a part of the sample.
 
 use super::infill;
-use super::race::{CandidateRace, RungFigures};
 use crate::cache::ProgressReporter;
 use crate::choices;
 use crate::choices::overlap::{OverlapCheck, SampledQuestion};
-use crate::choices::selection::{RankedCandidate, RungRecord, Selection};
+use crate::choices::selection::{RankedCandidate, Selection};
 use crate::error::JobError;
 use crate::job::file::{Job, MethodEntry};
 use crate::job::infill::InfillSettings;
+use crate::job::named_services::keep_named_services;
 use crate::job::race::RaceSettings;
+use crate::job::race_record::RungRecord;
 use crate::job::sweep::Configuration;
 use crate::job::tune::{SearchSettings, TuneSettings};
 use crate::places::Places;
 use crate::prepare::corpora::dataset_spec;
 use crate::prepare::draw::SamplePositions;
 use crate::prepare::opening::OpenedJob;
-use crate::prepare::questions::ALL;
-use crate::report::{compare, show};
+use crate::race::decision::CandidateRace;
+use crate::race::figures::{measure_rows, rung_figures};
 use crate::run::open::OpenRun;
 use crate::services::catalogue::Catalogue;
 use hopeval_datasets::{Questions, RowPolicy};
 use hopeval_results::Store;
 use hopeval_results::tables::{MeasureRow, questions as question_table};
 use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// A search, prepared or under way.
 pub struct ParameterSearch {
@@ -135,46 +136,23 @@ impl ParameterSearch {
     /// # Errors
     /// The run is not finished, or its measure is undefined; the store; another search has taken the name.
     pub fn take_run(&mut self, run: &OpenRun) -> Result<SearchResult, JobError> {
-        let rows = self.measure_rows(run)?;
+        let names: Vec<String> =
+            self.standing().into_iter().map(|number| candidate_name(&self.select.name, number)).collect();
         match &mut self.race {
             Some(race) if race.next_rung().is_some() => {
-                let mut values = compare::question_values(run, &self.measure)?;
-                let figures = |row: &MeasureRow| RungFigures {
-                    mean: row.value,
-                    stderr: row.stderr,
-                    n: row.n,
-                    values: values.remove(&row.configuration).expect("values of each candidate; this is a bug"),
-                };
-                let figures: Vec<RungFigures> = rows.iter().map(figures).collect();
+                let figures = rung_figures(run, &self.measure, &names)?;
                 Ok(SearchResult::Rung(race.decide_rung(&figures).clone()))
             }
-            _ => Ok(SearchResult::Chosen(Box::new(self.commit(run, &rows)?))),
+            _ => {
+                let rows = measure_rows(run, &self.measure, &names)?;
+                Ok(SearchResult::Chosen(Box::new(self.commit(run, &rows)?)))
+            }
         }
     }
 
     /// Numbers of the candidates that stand, in order: all of them without a race.
     fn standing(&self) -> Vec<usize> {
         self.race.as_ref().map_or_else(|| (0..self.candidates.len()).collect(), |race| race.standing().to_vec())
-    }
-
-    /// The rows of the measure over all questions of a finished run, one for each candidate that stands, in order.
-    fn measure_rows(&self, run: &OpenRun) -> Result<Vec<MeasureRow>, JobError> {
-        let unfit = |reason: String| JobError::Unfit { run: run.id().to_owned(), reason };
-        let shown = show::read_figures(run)?;
-        if !shown.finished {
-            return Err(unfit("it is not finished, so nothing is chosen from it".to_owned()));
-        }
-        let wanted = |row: &MeasureRow| row.stratum == ALL && row.measure == self.measure;
-        let mut rows: BTreeMap<String, MeasureRow> =
-            shown.measures.into_iter().filter(wanted).map(|row| (row.configuration.clone(), row)).collect();
-        if rows.values().all(|row| row.value.is_none()) {
-            return Err(unfit(format!("`{}` is not defined for any of its questions", self.measure)));
-        }
-        let row_of = |number: usize| {
-            let name = candidate_name(&self.select.name, number);
-            rows.remove(&name).ok_or_else(|| unfit(format!("it has no configuration `{name}`")))
-        };
-        self.standing().into_iter().map(row_of).collect()
     }
 
     /// Commits the choice from the run over the whole sample, with its rows of the measure.
@@ -374,22 +352,6 @@ fn later_temperatures(tune: &TuneSettings, step: usize) -> Vec<f64> {
     found.dedup();
     found.retain(|temperature| temperature.is_finite() && *temperature > 0.0);
     found
-}
-
-/// Leaves out services without any configuration, so that their models and indexes are not needed.
-fn keep_named_services(job: &mut Job) {
-    let mut named: BTreeSet<String> = BTreeSet::new();
-    for value in job.method.values().flat_map(|entry| entry.parameters.values()) {
-        named.extend(value.as_str().map(ToOwned::to_owned));
-    }
-    let needed: Vec<String> = job
-        .service
-        .iter()
-        .filter(|(name, _)| named.contains(*name))
-        .filter_map(|(_, service)| service.settings().needed_service().map(ToOwned::to_owned))
-        .collect();
-    named.extend(needed);
-    job.service.retain(|name, _| named.contains(name));
 }
 
 /// Opens the service for the generation of candidates.

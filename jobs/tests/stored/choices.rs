@@ -3,6 +3,7 @@
 use crate::golden;
 use hopeval_jobs::choices::overlap::SampledQuestion;
 use hopeval_jobs::choices::selection::{RankedCandidate, Selection};
+use hopeval_jobs::job::race_record::{RaceRecord, RungRecord, StoppedCandidate};
 use hopeval_results::{FileRemedy, Store, layout, seal};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -35,6 +36,43 @@ pub(crate) fn selection() -> Selection {
         ],
         race: None,
     }
+}
+
+/// The end of a candidate in a race.
+pub(crate) fn stopped_candidate() -> StoppedCandidate {
+    StoppedCandidate {
+        questions: 16,
+        mean: Some(0.25),
+        stderr: Some(0.125),
+        n: 16,
+        cut: 0.5,
+        difference: -0.25,
+        difference_stderr: 0.1 + 0.2,
+    }
+}
+
+/// A rung of a race.
+pub(crate) fn rung() -> RungRecord {
+    RungRecord { questions: 16, candidates: 2, ranked: 1, spared: 0, stopped: 1, cut: Some(0.5) }
+}
+
+/// The same as a race, which stopped the second one.
+fn raced_selection() -> Selection {
+    let mut raced = selection();
+    raced.candidates[1].stopped = Some(stopped_candidate());
+    Selection { race: Some(RaceRecord { rungs: vec![rung()] }), ..raced }
+}
+
+#[test]
+fn raced_selections_are_those_of_the_golden_file() {
+    let store = Store::open("memory:").unwrap();
+    let raced = raced_selection();
+    raced.commit(&store).unwrap();
+    let bytes = store.get(&layout::selection_record("length")).unwrap();
+    let document = seal::remove_seal(&store, &layout::selection_record("length"), &bytes, FileRemedy::Tune).unwrap();
+    let text = String::from_utf8(document.json).unwrap();
+    golden::check("selection-raced", [text.as_str(), &raced.digest()]);
+    assert_eq!(Selection::load(&store, "length").unwrap(), raced);
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! Pins the stored form of jobs in the run's record, whole records of runs, and the digests of jobs.
 
-use super::choices::selection;
+use super::choices::{rung, selection, stopped_candidate};
 use super::tiny::{METHOD, Tiny};
 use crate::golden;
 use hopeval_datasets::Format;
 use hopeval_jobs::Job;
+use hopeval_jobs::job::race_record::{RaceRecord, RacedSweep, StoppedPoint};
 use hopeval_jobs::job::sweep::build_methods;
 use hopeval_jobs::places::Places;
 use hopeval_jobs::run::make::make_run;
@@ -159,6 +160,22 @@ fn jobs_are_those_of_the_golden_file() {
     let stored = |name: &str| serde_json::from_value::<Format>(name.into()).unwrap();
     let formats = FORMATS.map(|name| serde_json::to_string(&stored(name)).unwrap());
     golden::check("jobs", jobs.map(line).into_iter().chain(profiles).chain(formats));
+}
+
+/// A sweep with every setting, and the decisions of its race.
+#[test]
+fn a_raced_job_is_that_of_the_golden_file() {
+    let tiny = Tiny::new();
+    let mut job = tiny.job(
+        "[service.sparse]\nkind = \"bm25\"\n[method.one]\nkind = \"iterative_title\"\nretriever = \"sparse\"\n\
+         [method.one.sweep]\nhops = [1, 2]\nwidth = [1, 2, 3]\n[method.one.sweep_when]\nwidth = { hops = [2] }\n\
+         [method.one.sweep_draw]\npoints = 3\nseed = 1\n\
+         [method.one.race]\nmeasure = \"mrr\"\nseed = 2\nfirst = 2\nfactor = 2\nleast = 1\nmargin = 0.5\n",
+    );
+    let stopped = StoppedPoint { configuration: "one{hops=1}".to_owned(), stopped: stopped_candidate() };
+    let method = job.method.get_mut("one").unwrap();
+    method.raced = Some(RacedSweep { race: RaceRecord { rungs: vec![rung()] }, stopped: vec![stopped] });
+    golden::check("jobs-raced", [tiny.portable(&serde_json::to_string(&job).unwrap())]);
 }
 
 /// The record of a run but for its id and the time of its making.

@@ -5,6 +5,7 @@ use crate::cli::tables::differences;
 use crate::cli::tables::formats::document_tables;
 use crate::cli::tables::incurred::incurred_table;
 use crate::cli::tables::measures::{MeasureChoice, measure_tables};
+use crate::cli::tables::raced::raced_tables;
 use crate::cli::tables::replicates::{self, is_wanted};
 use crate::cli::tables::view::TableView;
 use crate::print;
@@ -186,6 +187,7 @@ impl OutputArguments {
             return Ok(());
         }
         print::line(measure_tables(run, shown, &choice)?.trim_end());
+        raced_tables(run).iter().for_each(|table| print::line(table));
         for stratum in choice.strata() {
             if let Some(table) = replicates::replicate_table(shown, &self.measures, stratum) {
                 print::line(&table);

@@ -5,7 +5,8 @@ use super::page::ReportPage;
 use super::page_table::PageTable;
 use super::quality::estimate;
 use super::runs::{RankedGroup, ReportedSide};
-use crate::cli::tables::SHORT_MARK;
+use crate::cli::tables::{SHORT_MARK, UNKNOWN};
+use hopeval_jobs::job::race_record::{RacedSweep, StoppedPoint};
 use hopeval_plots::{CurvePoint, HeatCell, HeatMap, NamedCurve, PlotTitles, curve_plot, heat_map};
 use std::collections::BTreeMap;
 
@@ -18,6 +19,8 @@ const MOST_NAMES: usize = 4;
 /// The points of a method's sweep.
 struct MethodSweep<'a> {
     name: String,
+    /// The decisions of its race, if it has one.
+    raced: Option<&'a RacedSweep>,
     /// The parameters with the labels of their values, in the job's order.
     parameters: Vec<(String, Vec<String>)>,
     points: Vec<SweepPoint<'a>>,
@@ -25,7 +28,7 @@ struct MethodSweep<'a> {
 
 /// A configuration of a sweep.
 struct SweepPoint<'a> {
-    /// The labels of its values, in the order of the sweep's parameters.
+    /// The labels of its values, in the order of the sweep's parameters; a dash where one is left out.
     labels: Vec<String>,
     side: ReportedSide<'a>,
 }
@@ -35,6 +38,7 @@ pub(super) fn sweep_section(page: &mut ReportPage, groups: &[RankedGroup<'_>]) -
     let mut content = HtmlPiece::default();
     for group in groups {
         for sweep in method_sweeps(group) {
+            content.push(sweep.race());
             for measure in group.headline_measures() {
                 let best_points = sweep.best_points(&measure);
                 let Some(best) = best_points.first() else { continue };
@@ -63,24 +67,38 @@ pub(super) fn sweep_section(page: &mut ReportPage, groups: &[RankedGroup<'_>]) -
 /// The sweeps of a group with at least two points.
 fn method_sweeps<'a>(group: &RankedGroup<'a>) -> Vec<MethodSweep<'a>> {
     let mut sweeps: BTreeMap<String, MethodSweep<'a>> = BTreeMap::new();
-    for side in &group.sides {
-        let Some(swept) = side.swept() else { continue };
+    let swept_sides = || group.sides.iter().filter_map(|side| Some((side, side.swept()?)));
+    for (side, swept) in swept_sides() {
         let letter = side.run.letter.map_or(String::new(), |letter| format!("{letter}:"));
         let name = format!("{letter}{}", swept.method);
-        let sweep = sweeps.entry(name.clone()).or_insert_with(|| MethodSweep {
-            name,
-            parameters: swept.values.iter().map(|(parameter, _)| (parameter.clone(), Vec::new())).collect(),
-            points: Vec::new(),
-        });
-        for ((_, labels), (_, label)) in sweep.parameters.iter_mut().zip(&swept.values) {
+        let raced = side.run.open.resolved.job.method.get(&swept.method).and_then(|method| method.raced.as_ref());
+        let new = || MethodSweep { name: name.clone(), raced, parameters: Vec::new(), points: Vec::new() };
+        let sweep = sweeps.entry(name.clone()).or_insert_with(new);
+        for (parameter, label) in &swept.values {
+            let at = sweep.parameters.iter().position(|(known, _)| known == parameter).unwrap_or_else(|| {
+                sweep.parameters.push((parameter.clone(), Vec::new()));
+                sweep.parameters.len() - 1
+            });
+            let labels = &mut sweep.parameters[at].1;
             if !labels.contains(label) {
                 labels.push(label.clone());
             }
         }
-        let labels = swept.values.iter().map(|(_, label)| label.clone()).collect();
-        sweep.points.push(SweepPoint { labels, side: *side });
+        sweep.points.push(SweepPoint { labels: Vec::new(), side: *side });
     }
-    sweeps.into_values().filter(|sweep| sweep.points.len() > 1).collect()
+    for sweep in sweeps.values_mut() {
+        // Points have the parameters whose conditions hold, so the first one need not have all.
+        sweep.parameters.sort_by(|(a, _), (b, _)| a.cmp(b));
+        for point in &mut sweep.points {
+            let values = point.side.swept().map_or(&[][..], |swept| &swept.values);
+            let label = |(parameter, _): &(String, Vec<String>)| {
+                let value = values.iter().find(|(name, _)| name == parameter);
+                value.map_or_else(|| UNKNOWN.to_owned(), |(_, label)| label.clone())
+            };
+            point.labels = sweep.parameters.iter().map(label).collect();
+        }
+    }
+    sweeps.into_values().filter(|sweep| sweep.points.len() > 1 || sweep.raced.is_some()).collect()
 }
 
 /// The figure of a cell in the table behind a heat map.
@@ -93,6 +111,27 @@ fn heat_figure(cell: Option<HeatCell>) -> HtmlPiece {
 }
 
 impl<'a> MethodSweep<'a> {
+    /// The points that the sweep's race stopped.
+    fn race(&self) -> HtmlPiece {
+        let Some(raced) = self.raced else { return HtmlPiece::default() };
+        let mut table = PageTable::new(&format!("race-{}", self.name), &["stopped point", "questions", "mean", "cut"]);
+        table.columns.extend(["paired difference", "standard error"].map(ToOwned::to_owned));
+        for StoppedPoint { configuration, stopped } in &raced.stopped {
+            let shares = [stopped.mean, Some(stopped.cut), Some(stopped.difference), Some(stopped.difference_stderr)];
+            let names = [HtmlPiece::text(configuration), HtmlPiece::text(&stopped.questions.to_string())];
+            table.push(names.into_iter().chain(shares.map(HtmlPiece::share)));
+        }
+        let rungs: Vec<String> = raced.race.rungs.iter().map(|rung| rung.questions.to_string()).collect();
+        let said = format!(
+            "A race stopped {} points of {} after rungs of {} questions. Their figures are of these questions, and \
+             stand in no other table and in no plot.",
+            raced.stopped.len(),
+            self.name,
+            rungs.join(", ")
+        );
+        [HtmlPiece::note(&said), table.to_html()].into_iter().collect()
+    }
+
     /// The points with the highest value, those measured to the cut-off of the measure first, then in the job's order.
     fn best_points(&self, measure: &str) -> Vec<&SweepPoint<'a>> {
         let value = |point: &&SweepPoint<'_>| point.side.value("all", measure);

@@ -1,8 +1,9 @@
 //! The committed selection of a search, with its best candidates. Of a race it has all candidates, and its rungs.
 
+use super::raced::{rung_text, stopped_text};
 use super::{UNKNOWN, estimate_text, markdown_table};
 use crate::cli::tune::FinishedSearch;
-use hopeval_jobs::choices::selection::{RankedCandidate, RungRecord, Selection, StoppedCandidate};
+use hopeval_jobs::choices::selection::{RankedCandidate, Selection};
 use hopeval_jobs::tune::search::CommittedSelection;
 use serde_json::Value;
 
@@ -19,19 +20,6 @@ pub(crate) fn selection_table(finished: &FinishedSearch, object: &str) -> String
     let when = if *new { "committed" } else { "was committed before" };
     let table = candidate_table(selection, shown);
     format!("{}\n\n{table}\n{more}\n{when}: {object}\n", search_heading(finished))
-}
-
-/// A rung of a race in one line.
-pub(crate) fn rung_text(number: usize, rung: &RungRecord) -> String {
-    let cut = rung.cut.map_or_else(|| UNKNOWN.to_owned(), |cut| format!("{cut:.4}"));
-    let spared = match rung.spared {
-        0 => String::new(),
-        spared => format!(", and {spared} close behind it go on, too"),
-    };
-    format!(
-        "rung {number}: {} candidates over {} questions, {} stopped; the cut is rank {} with {cut}{spared}",
-        rung.candidates, rung.questions, rung.stopped, rung.ranked
-    )
 }
 
 fn search_heading(finished: &FinishedSearch) -> String {
@@ -82,16 +70,6 @@ fn rank_cells(rank: usize, candidate: &RankedCandidate) -> Vec<String> {
         return vec![UNKNOWN.to_owned(); 3];
     }
     vec![rank.to_string(), estimate_text(candidate.score, candidate.stderr), candidate.n.to_string()]
-}
-
-/// The end of a candidate in a race: its figure, the one that went on last, and the paired difference of the two.
-fn stopped_text(stopped: &StoppedCandidate) -> String {
-    let StoppedCandidate { questions, mean, cut, difference, difference_stderr, .. } = stopped;
-    let mean = mean.map_or_else(|| UNKNOWN.to_owned(), |mean| format!("{mean:.4}"));
-    format!(
-        "stopped after {questions} questions: mean {mean}, cut {cut:.4}, \
-         paired difference {difference:.4} ± {difference_stderr:.4}"
-    )
 }
 
 /// A value on one line of a table.

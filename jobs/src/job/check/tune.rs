@@ -70,9 +70,11 @@ fn check_search(select: &SearchSettings, tune: &TuneSettings, job: &Job) -> Resu
     ensure(method.sweep.is_empty() && method.replicates.is_empty(), || {
         BadValue::new("method", &select.method, "a method without [sweep] and [replicates]")
     })?;
-    ensure(!["kind", "sweep", "sweep_draw", "replicates", "control"].contains(&select.parameter.as_str()), || {
-        BadValue::new("parameter", &select.parameter, "a parameter of the method")
-    })?;
+    ensure(
+        !["kind", "sweep", "sweep_draw", "sweep_when", "race", "raced", "replicates", "control"]
+            .contains(&select.parameter.as_str()),
+        || BadValue::new("parameter", &select.parameter, "a parameter of the method"),
+    )?;
     check_candidates(select)?;
     if let Some(generate) = &select.generate {
         check_infill(generate, job).map_err(|bad| bad.within_table("generate"))?;
@@ -101,10 +103,15 @@ fn check_race(race: &RaceSettings, select: &SearchSettings, tune: &TuneSettings)
     ensure((2..tune.sample).contains(&first), || {
         BadValue::new("first", first.to_string(), "at least 2 and fewer than `tune.sample`; 16 or more if left out")
     })?;
+    let known = if select.generate.is_some() { u64::MAX } else { select.candidates.len() as u64 };
+    check_rule(race, known)
+}
+
+/// Checks the rule of a race of so many candidates.
+pub(super) fn check_rule(race: &RaceSettings, candidates: u64) -> Result<(), BadValue> {
     ensure(race.factor >= 2, || BadValue::new("factor", race.factor.to_string(), "at least 2"))?;
     let allowed = "at least 1 and fewer than the candidates, since otherwise nobody can be stopped";
-    let known = if select.generate.is_some() { u64::MAX } else { select.candidates.len() as u64 };
-    ensure((1..known).contains(&race.least), || BadValue::new("least", race.least.to_string(), allowed))?;
+    ensure((1..candidates).contains(&race.least), || BadValue::new("least", race.least.to_string(), allowed))?;
     ensure(race.margin.is_finite() && race.margin >= 0.0, || {
         BadValue::new("margin", race.margin.to_string(), "a number of standard errors from 0 on")
     })
@@ -128,8 +135,12 @@ fn check_best_few(race: &RaceSettings, select: &SearchSettings, job: &Job) -> Re
 
 /// Checks that the job computes a search's measure.
 fn check_measure(select: &SearchSettings, tune: &TuneSettings, job: &Job) -> Result<(), BadValue> {
-    let measure = tune.measure_of(select);
     let format = tune.format.or(job.dataset.format).unwrap_or(Format::World);
+    check_measure_name(tune.measure_of(select), format, job)
+}
+
+/// Checks that a job over questions of a format computes the measure.
+pub(super) fn check_measure_name(measure: &str, format: Format, job: &Job) -> Result<(), BadValue> {
     // Impossible settings of measures are refused when the run is made.
     let Ok(measures) = MeasureSet::new(&job.measures, profile_of(format)) else { return Ok(()) };
     ensure(measures.names().iter().any(|name| name == measure), || {
@@ -191,9 +202,10 @@ mod tests {
         }
     }
 
-    /// The keys of a sweep with 2^54 points.
-    fn wide_grid() -> String {
-        (0..54).map(|key| format!("key{key} = [1, 2]\n")).collect()
+    /// A sweep of two values each of so many keys.
+    fn wide_grid(keys: usize) -> String {
+        let keys: String = (0..keys).map(|key| format!("key{key} = [1, 2]\n")).collect();
+        format!("[method.m.sweep]\n{keys}")
     }
 
     #[test]
@@ -219,6 +231,8 @@ mod tests {
         };
         let race = |rest: &str| select(&format!("candidates = [1, 2, 3, 4, 5]\n[tune.select.race]\n{rest}"));
         let drawn = |rest: &str| format!("[method.m.sweep]\nhops = [1, 2]\n[method.m.sweep_draw]\n{rest}");
+        let grid = |rest: &str| format!("[method.m.sweep]\nhops = [1, 2, 3]\ntemperature = [1.0, 2.0]\n{rest}");
+        let swept_race = |rest: &str| grid(&format!("[method.m.race]\nmeasure = \"recall_all@2\"\n{rest}"));
         for (rest, expected) in [
             ("[tune]\nsample = 0\n".to_owned(), "`tune.sample` = 0; allowed: at least 1"),
             (select("candidates = []\n"), "`tune.select[0].candidates` = []; allowed: at least one value"),
@@ -251,12 +265,38 @@ mod tests {
             ),
             (drawn("points = 0\n"), "`method.m.sweep_draw.points` = 0 of 2"),
             (
-                drawn("points = 2\n").replace("hops = [1, 2]\n", &wide_grid()),
+                wide_grid(54) + "[method.m.sweep_draw]\npoints = 2\n",
                 "`method.m.sweep` = more than 2^53 points; allowed: at most 2^53 points",
             ),
             (drawn("points = 1\nrate = 2\n"), "unknown field `rate`, expected `points` or `seed`"),
             ("[method.m.sweep_draw]\npoints = 1\n".to_owned(), "`method.m.sweep_draw` = a draw without [sweep]"),
             ("[run]\ntemperatures = [0.0]\n".to_owned(), "`run.temperatures` = 0"),
+            (
+                grid("[method.m.sweep_when]\nhops = { temperature = [3.0] }\n"),
+                "`method.m.sweep_when.hops.temperature` = 3.0; allowed: values of that parameter in [sweep]",
+            ),
+            (
+                grid("[method.m.sweep_when]\nhops = { temperature = [1.0] }\n[method.m.sweep_draw]\npoints = 6\n"),
+                "`method.m.sweep_draw.points` = 6 of 4",
+            ),
+            (
+                wide_grid(17) + "[method.m.sweep_when]\nkey1 = { key2 = [1] }\n",
+                "`method.m.sweep` = 131072 points; allowed: at most 100000 points of a grid with [sweep_when]",
+            ),
+            (swept_race("").replace("measure = \"recall_all@2\"\n", ""), "missing field `measure`"),
+            (swept_race("").replace("recall_all@2", "recall_all@3"), "`method.m.race.measure` = recall_all@3"),
+            (swept_race("first = 1\n"), "`method.m.race.first` = 1; allowed: at least 2"),
+            (swept_race("least = 6\n"), "`method.m.race.least` = 6; allowed: at least 1 and fewer than the cand"),
+            (swept_race("rate = 1\n"), "unknown field `rate`"),
+            (
+                swept_race("[method.m.replicates]\nscore = [\"mean\", \"mean\"]\n"),
+                "`method.m.race` = a race of replicates; allowed: a race of a sweep without [replicates]",
+            ),
+            ("[method.m.race]\nmeasure = \"em\"\n".to_owned(), "`method.m.race` = a race without [sweep]"),
+            (
+                grid("[method.m.raced]\nstopped = []\nrace = { rungs = [] }\n"),
+                "`method.m.raced` = decisions; allowed: nothing: a run writes its decisions there",
+            ),
         ] {
             let message = message(&rest);
             assert!(message.contains(expected), "{rest}: {message}");

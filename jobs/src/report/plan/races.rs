@@ -1,4 +1,4 @@
-//! Plans the races of a job's searches: what they evaluate, and how much of the models' work they can save.
+//! Plans the races of a job's searches and sweeps: what they evaluate, and how much of the models' work they can save.
 //!
 //! A race saves a stopped candidate's own requests. Requests that it shares with a candidate that goes on are asked all
 //! the same, and answered once. So the candidates are driven over a few questions of the sample, each by itself and all
@@ -8,7 +8,10 @@ use super::{JobPlan, JobPlanner, guessing_services};
 use crate::cache::ProgressReporter;
 use crate::error::JobError;
 use crate::job::file::Job;
+use crate::job::named_services::keep_named_services;
 use crate::job::race::RaceSettings;
+use crate::job::sweep::{configurations, method_configurations};
+use crate::job::sweep_race::SweepRace;
 use crate::places::Places;
 use crate::prepare::opening::{ConfiguredJob, OpenedJob};
 use crate::prepare::questions;
@@ -26,7 +29,7 @@ const SAMPLE: u64 = 8;
 /// The size of a race.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RacePlan {
-    /// The selection's name.
+    /// The name of the selection; of the method for the race of a sweep.
     pub name: String,
     /// Questions of the sample.
     pub questions: u64,
@@ -85,13 +88,46 @@ pub fn plan_races(
         let stages = race_stages(race, select.candidates.len(), tune.sample);
         plan.outcome_share = work_share(&stages, |candidates| candidates as f64);
         match named_candidates_job(job, step, &places.store) {
-            Ok(searched) => plan.sharing = count_sharing(searched, &stages, places, lenient, report)?,
+            Ok(searched) => plan.sharing = count_sharing(searched, 0, &stages, places, lenient, report)?,
             Err(JobError::NoSelection { name, .. }) => plan.waits_for = Some(name),
             Err(error) => return Err(error),
         }
         plans.push(plan);
     }
     Ok(plans)
+}
+
+/// Plans the races of a job's sweeps over so many evaluated questions, in the order of their methods. With `lenient`,
+/// wrong rows are skipped.
+///
+/// # Errors
+/// As a run of the job before its first question.
+pub fn plan_sweep_races(
+    job: &Job,
+    questions: u64,
+    places: &Places,
+    lenient: bool,
+    report: ProgressReporter<'_>,
+) -> Result<Vec<RacePlan>, JobError> {
+    let racing = job.method.iter().filter_map(|(name, method)| Some((name, method.race.as_ref()?)));
+    let plan = |(name, race): (&String, &SweepRace)| {
+        let points = method_configurations(job, name).len();
+        let stages = race_stages(&race.rule(), points, questions);
+        let mut alone = job.clone();
+        alone.method.retain(|method, _| method == name);
+        alone.judge.clear();
+        keep_named_services(&mut alone);
+        Ok(RacePlan {
+            name: name.clone(),
+            questions,
+            rungs: race.rule().rung_questions(questions),
+            candidates: points as u64,
+            outcome_share: work_share(&stages, |candidates| candidates as f64),
+            sharing: count_sharing(alone, race.seed, &stages, places, lenient, report)?,
+            ..RacePlan::default()
+        })
+    };
+    racing.map(plan).collect()
 }
 
 /// The stages of a race in which nobody is spared: the questions that each adds, and the candidates that it evaluates.
@@ -117,20 +153,21 @@ fn work_share(stages: &[(u64, usize)], work: impl Fn(usize) -> f64) -> f64 {
     if whole > 0.0 { raced / whole } else { 1.0 }
 }
 
-/// Drives the candidates of a search over a few questions. `None` if there are fewer than two, or they ask no model.
+/// Drives the candidates of a search, or the points of a sweep, over a few questions, which the seed draws. `None` if
+/// there are fewer than two, or they ask no model.
 fn count_sharing(
     mut searched: Job,
+    seed: u64,
     stages: &[(u64, usize)],
     places: &Places,
     lenient: bool,
     report: ProgressReporter<'_>,
 ) -> Result<Option<RequestSharing>, JobError> {
-    if searched.method.len() < 2 {
+    if configurations(&searched).len() < 2 {
         return Ok(None);
     }
-    if let Some(draw) = &mut searched.dataset.draw {
-        draw.questions = draw.questions.min(SAMPLE);
-    }
+    let questions: u64 = stages.iter().map(|(questions, _)| questions).sum();
+    searched.dataset.take_part(questions.min(SAMPLE), seed);
     let opened = OpenedJob::open(&searched, &places.cache, places.threads, lenient, report)?;
     let ConfiguredJob { methods, mut rankings, needs_candidates, indexes, .. } =
         ConfiguredJob::new(&opened, places, report)?;
