@@ -58,6 +58,42 @@ fn drawn_points_have_the_figures_of_the_grid() {
     assert_eq!(listed, 5, "{shown}");
 }
 
+/// A service with a sweep gives what a service for each pair of values gives.
+#[test]
+fn a_swept_service_is_one_service_for_each_point() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = temporary.path();
+    let head = &JOB[..JOB.find("[service.bm25]").unwrap()];
+    let job = |name: &str, rest: &str| {
+        let path = dir.join(format!("{name}.toml"));
+        std::fs::write(&path, format!("{head}{rest}")).unwrap();
+        let arguments = ["run", path.to_str().unwrap(), "--store", "store", "--cache", "cache", "--json"];
+        document(&mut hopeval(dir, &arguments))
+    };
+    let method = |name: &str, retriever: &str| {
+        format!("[method.{name}]\nkind = \"one_step\"\nretriever = \"{retriever}\"\nk = 20\n")
+    };
+    let (mut single, mut pairs) = (String::new(), Vec::new());
+    for (number, (b, k1)) in [(0.0, 0.5), (0.0, 2.0), (1.0, 0.5), (1.0, 2.0)].into_iter().enumerate() {
+        single += &format!("[service.s{number}]\nkind = \"bm25\"\nk1 = {k1:?}\nb = {b:?}\n");
+        single += &method(&format!("m{number}"), &format!("s{number}"));
+        pairs.push((format!("m{number}"), format!("found{{retriever=bm25{{b={b:?},k1={k1:?}}}}}")));
+    }
+    let single = rows(&job("single", &single));
+    let swept_service = "[service.bm25]\nkind = \"bm25\"\n[service.bm25.sweep]\nk1 = [0.5, 2.0]\nb = [0.0, 1.0]\n";
+    let document = job("swept", &format!("{swept_service}{}", method("found", "bm25")));
+    let swept = rows(&document);
+    let values = |rows: &[Value]| rows.iter().map(|row| row["value"].clone()).collect::<Vec<_>>();
+    for (one, point) in &pairs {
+        assert_eq!(values(&single[one]), values(&swept[point]), "{point}");
+    }
+    assert!(swept.len() == 4 && values(&single["m0"]) != values(&single["m3"]), "the values matter");
+    // The other job has asked the same: nothing is computed, and each service has its own row of costs.
+    let costs = document["cost"].as_array().unwrap().iter().filter(|row| row["configuration"].is_null());
+    let computed: Vec<&Value> = costs.map(|row| &row["computed"]).collect();
+    assert!(computed.len() == 4 && computed.iter().all(|computed| **computed == 0), "{computed:?}");
+}
+
 #[test]
 fn a_conditional_parameter_is_left_out_where_its_condition_does_not_hold() {
     let temporary = tempfile::tempdir().unwrap();

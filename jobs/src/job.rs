@@ -18,6 +18,7 @@
 //! | `check`, `preflight` | refuse bad values, methods and services before anything is built |
 //! | [`sweep`], [`sweep_draw`], [`sweep_conditions`] | the configurations of a job's sweeps; drawn, conditional |
 //! | [`sweep_race`], [`race_record`] | sweeps that stop weak points early; the stored decisions of races |
+//! | `service_sweep` | services with several values of a key: one service for each |
 //! | `named_services` | leaves out services that no method names |
 //! | [`scoring`] | the profile for scoring a dataset's answers |
 //! | [`references`] | values to be filled in from the store or a sample |
@@ -42,6 +43,7 @@ pub mod references;
 pub mod sample;
 pub mod scoring;
 mod search_job;
+mod service_sweep;
 pub mod sweep;
 pub mod sweep_conditions;
 pub mod sweep_draw;

@@ -3,7 +3,9 @@
 use super::file::Job;
 use super::judging_job::JudgeFile;
 use super::sample::SampleSettings;
+use super::service_sweep::{expand_services, has_swept_service};
 use super::{check, overrides, parameter_files, preflight};
+use crate::bad_value::BadValue;
 use crate::error::JobError;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -54,8 +56,10 @@ impl Job {
         }
         sets.iter().try_for_each(|set| overrides::apply_override(&mut document, set))?;
         overrides::resolve_services(&mut document, sets);
-        // Without overrides the text itself is read, so that errors have lines.
-        let read: Result<JudgeFile, _> = if sets.is_empty() { toml::from_str(&text) } else { document.try_into() };
+        // Without overrides and sweeps of services the text itself is read, so that errors have lines.
+        let as_written = sets.is_empty() && !has_swept_service(&document);
+        expand_services(&mut document).map_err(|bad| wrong_value(bad, path))?;
+        let read: Result<JudgeFile, _> = if as_written { toml::from_str(&text) } else { document.try_into() };
         let mut job = read.map_err(syntax)?.into_job();
         let base = folder_of(path);
         job.resolve_paths(&base);
@@ -105,6 +109,12 @@ fn folder_of(path: &Path) -> PathBuf {
     absolute.parent().map_or_else(PathBuf::new, Path::to_path_buf)
 }
 
+/// The error of a value in the file `path`.
+fn wrong_value(bad: BadValue, path: &Path) -> JobError {
+    let BadValue { key, found, allowed } = bad;
+    JobError::Value { path: path.into(), key, found, allowed }
+}
+
 /// Reads a job from its text, without checking the values.
 fn parse_document(text: &str, path: &Path, sets: &[String]) -> Result<Job, JobError> {
     let syntax = |source: toml::de::Error| JobError::Syntax {
@@ -112,12 +122,13 @@ fn parse_document(text: &str, path: &Path, sets: &[String]) -> Result<Job, JobEr
         message: source.to_string().trim_end().to_owned(),
     };
     let mut document: toml::Table = text.parse().map_err(syntax)?;
-    // Without overrides the text itself is read, so that errors have lines.
-    if sets.is_empty() {
+    // Without overrides and sweeps of services the text itself is read, so that errors have lines.
+    if sets.is_empty() && !has_swept_service(&document) {
         return toml::from_str(text).map_err(syntax);
     }
     sets.iter().try_for_each(|set| overrides::apply_override(&mut document, set))?;
     overrides::resolve_services(&mut document, sets);
+    expand_services(&mut document).map_err(|bad| wrong_value(bad, path))?;
     document.try_into().map_err(|error: toml::de::Error| match toml::from_str::<Job>(text) {
         // The file itself is wrong, and its error has the place.
         Err(in_file) if in_file.message() == error.message() => syntax(in_file),
