@@ -135,3 +135,62 @@ fn corpora_are_built_by_a_mapping() {
     assert_eq!(wrong.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("NAME=PATH"));
 }
+
+/// `init` prints a job that runs as it is: for a known format, for guessed fields, and with a corpus beside it.
+#[test]
+fn init_prints_a_job_that_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+    write(
+        "own.jsonl",
+        "{\"qid\": 1, \"query\": \"Where was the designer of the Corran Bridge born?\", \"golds\": [\"Arlen\"], \
+         \"pages\": [\"Corran Bridge\", \"Ada Marsh\"], \"by\": \"me\"}\n{\"qid\": 2, \"query\": \"Which river is in \
+         Arlen?\", \"golds\": [\"Teel\"], \"pages\": [\"Arlen\"]}\n",
+    );
+    write(
+        "passages.tsv",
+        "key\tpage\tbody\np1\tCorran Bridge\tThe Corran Bridge was designed by Ada Marsh.\np2\tAda Marsh\tAda Marsh \
+         came from Arlen.\np3\tArlen\tArlen lies on the Teel.\n",
+    );
+    write(
+        "given.json",
+        "[{\"_id\": \"a\", \"question\": \"Who designed the bridge?\", \"answer\": \"Ada\", \"supporting_facts\": \
+         [[\"Bridge\", 0]], \"context\": [[\"Bridge\", [\"Ada designed the bridge.\"]], [\"Ferry\", [\"A ferry.\"]]]}]",
+    );
+    let init = |name: &str, arguments: &[&str]| {
+        let output = run(&mut hopeval(dir.path(), &[&["init"], arguments].concat()));
+        let notes = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{notes}");
+        write(name, std::str::from_utf8(&output.stdout).unwrap());
+        (String::from_utf8(output.stdout).unwrap(), notes)
+    };
+    let recall = |job: &str, measure: &str| {
+        let document = document(&mut hopeval(dir.path(), &["run", job, "--json"]));
+        let of_bm25 = crate::harness::measure(&document, "bm25", "all", measure);
+        (document["questions"].as_u64().unwrap(), of_bm25["value"].as_f64().unwrap())
+    };
+    let (job, notes) = init("own.toml", &["own.jsonl", "--corpus", "passages.tsv"]);
+    let fields = "[dataset.fields]\nquestion = \"query\"\nid = \"qid\"\nanswers = \"golds\"\ngold_titles = \"pages\"\n";
+    assert!(job.contains(fields), "{job}");
+    assert!(job.contains("fields = { text = \"body\", id = \"key\", title = \"page\" }"), "{job}");
+    assert!(notes.contains("fields not read: by") && notes.contains("are guessed from their names"), "{notes}");
+    // No word of the first question is in the passage on Ada Marsh.
+    assert_eq!(recall("own.toml", "recall_all@10"), (2, 0.5));
+    let (job, notes) = init("given.toml", &["given.json"]);
+    assert!(
+        job.contains("format = \"hotpotqa\"") && job.contains("source = \"contexts\"") && notes.is_empty(),
+        "{job}"
+    );
+    assert_eq!(recall("given.toml", "recall_all@2"), (1, 1.0));
+
+    // Without passages the job has a place for them; a file without a question is no dataset.
+    let (_, notes) = init("bare.toml", &["own.jsonl"]);
+    assert!(notes.contains("the job needs a corpus: `--corpus FILE`"), "{notes}");
+    let output = run(&mut hopeval(dir.path(), &["init", "passages.tsv"]));
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(
+        message.contains("passages.tsv: none of its fields can be the question: it has key, page, body"),
+        "{message}"
+    );
+}

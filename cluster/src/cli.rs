@@ -11,6 +11,7 @@ mod export;
 mod gc;
 mod gold;
 mod index;
+mod init;
 mod judge;
 mod lm;
 mod ls;
@@ -70,6 +71,8 @@ pub(crate) struct CommandLine {
 enum HopevalCommand {
     /// Runs a job: builds what is missing, evaluates every configuration, writes the tables.
     Run(run::RunArguments),
+    /// Looks at a dataset's file and prints a job for it.
+    Init(init::InitArguments),
     /// Goes on with a run that was interrupted, with any number of workers and processes.
     Resume(resume::ResumeArguments),
     /// Judges the answers of a finished run by models, in a run of its own: accuracies, and agreement with others.
@@ -221,6 +224,7 @@ pub(crate) fn run(arguments: CommandLine) -> Result<u8> {
         HopevalCommand::TrainData(arguments) => train_data::train_data(places, arguments),
         HopevalCommand::Train(training) => train::train(&training, arguments.places.threads()),
         HopevalCommand::Lm(command) => lm::lm(*command, arguments.places.threads()),
+        HopevalCommand::Init(arguments) => init::init(&arguments),
         HopevalCommand::Methods(arguments) => methods::methods(&arguments),
         HopevalCommand::Model(command) => model::model(command),
         HopevalCommand::Prompts(command) => prompts::prompts(&command),

@@ -110,6 +110,22 @@ pub enum FormatError {
         /// The fields of the first row.
         fields: String,
     },
+    /// No field of a file has a usual name of the field that every row needs.
+    #[error(
+        "{}: none of its fields can be the {wanted}: it has {fields}; allowed: fields of texts with a usual name, such \
+         as {usual}, or a mapping that names the field",
+        path.display()
+    )]
+    Unguessed {
+        /// The file.
+        path: PathBuf,
+        /// The needed field.
+        wanted: &'static str,
+        /// The fields of the first rows.
+        fields: String,
+        /// Usual names of the needed field.
+        usual: String,
+    },
     /// A dataset without files.
     #[error("a dataset needs at least one file; allowed: a list of files, or a BEIR folder")]
     NoFiles,

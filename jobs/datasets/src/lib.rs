@@ -42,7 +42,9 @@ pub use error::{RecordPosition, RowError};
 pub use format::{FormatError, detect_format};
 pub use formats::Format;
 pub use gold::GoldMatch;
-pub use mapping::{FieldMapping, FieldPath, PassageMapping};
+pub use mapping::{
+    FieldMapping, FieldPath, GuessedPassages, GuessedQuestions, PassageMapping, guess_passages, guess_questions,
+};
 pub use parquet_file::catches_panics;
 pub use passage::{LinkRecord, PassageRecord};
 pub use passages::{PassageFormat, PassageFormatError, PassageSpec, Passages, detect_passages};

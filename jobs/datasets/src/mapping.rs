@@ -3,11 +3,13 @@
 //! A path is a name, or several with dots between them for fields within fields: `meta.hops`. A list on the way gives
 //! the fields of all its items: `passages.title` is a list of titles. A field whose own name has dots is found first.
 
+mod guess;
 mod passages;
 mod path;
 mod questions;
 mod values;
 
+pub use guess::{GuessedPassages, GuessedQuestions, guess_passages, guess_questions};
 pub(crate) use passages::MappedPassages;
 pub use passages::PassageMapping;
 pub use path::FieldPath;
