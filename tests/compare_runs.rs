@@ -78,6 +78,9 @@ fn two_runs_differ_as_two_configurations_of_one() {
     let (first, second) = (run_job(dir, "", &[]), run_job(dir, "", &["--workers", "2"]));
     let sides = [&format!("{first}:bm25"), &format!("{second}:other")];
     let found = pairs(dir, &sides.map(String::as_str));
+    // Configurations are numbered by their names: bm25, given, other, promptrank.
+    let numbered = [&format!("{first}:#1"), &format!("{second}:3")];
+    assert_eq!(pairs(dir, &numbered.map(String::as_str)), found);
     let [pair] = &found[..] else { panic!("{found:?}") };
     let show = ["show", &first, "--store", "store", "--against", "bm25", "--json"];
     let shown = document(&mut hopeval(dir, &show));

@@ -1,7 +1,8 @@
-//! The pages for users: every command of `ops/docs/tutorial.md` and `ops/docs/own-data.md` succeeds, and prints the
-//! lines that the page shows below it.
+//! The pages for users: every command of the tutorial, the cookbook and the page on data of one's own succeeds, and
+//! prints the lines that the page shows below it.
 
 use crate::harness::HOPEVAL;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
@@ -33,6 +34,32 @@ fn the_tutorial_does_what_it_says() {
 #[test]
 fn own_data_is_read_as_its_page_says() {
     follow("own-data.md", 9, 20);
+}
+
+#[test]
+fn the_cookbook_does_what_it_says() {
+    follow("cookbook.md", 15, 12);
+}
+
+/// The site has every page, under the heading that the page has.
+#[test]
+fn every_page_is_in_the_summary() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ops/docs");
+    let summary = std::fs::read_to_string(folder.join("SUMMARY.md")).unwrap();
+    let entry = |line: &str| {
+        let (title, file) = line.strip_prefix("- [")?.split_once("](")?;
+        Some((file.strip_suffix(')')?.to_owned(), title.to_owned()))
+    };
+    let listed: BTreeMap<String, String> = summary.lines().filter_map(entry).collect();
+    let mut pages = BTreeMap::new();
+    for file in std::fs::read_dir(&folder).unwrap().flatten() {
+        let name = file.file_name().into_string().unwrap();
+        if name.ends_with(".md") && name != "SUMMARY.md" {
+            let text = std::fs::read_to_string(file.path()).unwrap();
+            pages.insert(name, text.lines().find_map(|line| line.strip_prefix("# ")).unwrap().to_owned());
+        }
+    }
+    assert_eq!(listed, pages);
 }
 
 /// Runs the commands of a page. It must have so many commands and shown lines at least, or it was not read.

@@ -12,8 +12,9 @@ use serde_json::json;
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArguments {
-    /// Two or more finished runs, each as RUN or RUN:CONFIGURATION; the others are compared with the first. Without a
-    /// configuration, those that both runs have are compared by name.
+    /// Two or more finished runs, each as RUN or RUN:CONFIGURATION, which is named or numbered as in the table of a
+    /// sweep; the others are compared with the first. Without a configuration, those that both runs have are compared
+    /// by name.
     #[arg(required = true, num_args = 2.., value_name = "RUN[:CONFIGURATION]")]
     sides: Vec<String>,
     /// Compares this measure instead of the headline ones; may be repeated.

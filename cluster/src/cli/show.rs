@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use hopeval_cluster::exit;
 use hopeval_corpus::PassageId;
+use hopeval_jobs::job::sweep::numbered_position;
 use hopeval_jobs::report::question_list::{QuestionChoice, list_questions};
 use hopeval_jobs::report::show as showing;
 use hopeval_jobs::run::open::{OpenRun, missing_corpus};
@@ -75,8 +76,7 @@ impl ListArguments {
     fn choice(&self, run: &OpenRun) -> Option<QuestionChoice> {
         let names = run.configuration_names();
         let named = |text: &String| {
-            let number = text.strip_prefix('#').unwrap_or(text).parse::<usize>().ok();
-            let numbered = number.and_then(|number| names.get(number.checked_sub(1)?));
+            let numbered = numbered_position(text).and_then(|position| names.get(position));
             if names.contains(text) { text.clone() } else { numbered.unwrap_or(text).clone() }
         };
         let pair = |worse: &Option<String>, better: &Option<String>| {

@@ -41,6 +41,11 @@ impl Configuration {
     }
 }
 
+/// The position of the configuration that a text numbers in a run's tables, from 0: `3` or `#3` is 2.
+pub fn numbered_position(text: &str) -> Option<usize> {
+    text.strip_prefix('#').unwrap_or(text).parse::<usize>().ok()?.checked_sub(1)
+}
+
 /// The names of a method's configurations, in the order of its sweep.
 pub(crate) fn method_configurations(job: &Job, method: &str) -> Vec<String> {
     let entry = job.method.get(method);

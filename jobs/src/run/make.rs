@@ -10,7 +10,7 @@ use crate::cache::ProgressReporter;
 use crate::clock::now_ms;
 use crate::error::JobError;
 use crate::job::file::Job;
-use crate::job::sweep::Configuration;
+use crate::job::sweep::{self, Configuration};
 use crate::places::Places;
 use crate::prepare::corpora;
 use crate::prepare::opening::{ConfiguredJob, OpenedJob};
@@ -38,10 +38,7 @@ pub struct RunNames {
 impl RunNames {
     /// The configuration of this name, or of this number in the run's tables: `3` or `#3`.
     pub fn find_configuration(&self, text: &str) -> Option<&str> {
-        let by_number = || {
-            let number: usize = text.strip_prefix('#').unwrap_or(text).parse().ok()?;
-            self.numbered.get(number.checked_sub(1)?)
-        };
+        let by_number = || self.numbered.get(sweep::numbered_position(text)?);
         self.configurations.iter().find(|name| *name == text).or_else(by_number).map(String::as_str)
     }
 }

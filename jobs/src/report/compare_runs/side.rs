@@ -1,6 +1,7 @@
 //! One side of a comparison between runs: a configuration of a finished run, read from the run's own folder.
 
 use crate::error::JobError;
+use crate::job::sweep::numbered_position;
 use crate::run::settings::ResolvedSettings;
 use hopeval_results::log::FinalRecord;
 use hopeval_results::tables::{ConfigurationRow, MeasureRow, Row, RunRow, ScoreRow, TableReader, read_final};
@@ -93,8 +94,11 @@ impl ComparedRun {
         self.configurations.iter().map(|row| row.configuration.as_str()).collect()
     }
 
+    /// The configuration of this name, or of this number in the run's tables.
     fn find_configuration(self: &Rc<Self>, name: &str) -> Result<ComparedSide, JobError> {
-        let found = self.configurations.iter().find(|row| row.configuration == name).cloned();
+        let of_name = |name: &str| self.configurations.iter().find(|row| row.configuration == name);
+        let of_number = || of_name(&self.settings.configurations.get(numbered_position(name)?)?.name);
+        let found = of_name(name).or_else(of_number).cloned();
         let missing =
             || format!("it has no configuration `{name}`; its configurations are {}", self.names().join(", "));
         let configuration = found.ok_or_else(|| unfit(&self.id, missing()))?;
