@@ -73,6 +73,12 @@ pub(super) fn count(value: &JsonValue<'_>) -> FieldResult<u32> {
             let wrong = || FieldError::new(value.describe(), "a whole number from 0");
             text.trim().parse().map_err(|_| wrong())
         }
+        // A column of counts with gaps is one of floating-point numbers where pandas has written it.
+        JsonValue::Number(number) => {
+            let whole =
+                number.as_f64().filter(|count| count.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(count));
+            whole.map_or_else(|| value.index(), |count| Ok(count as u32))
+        }
         value => value.index(),
     }
 }
