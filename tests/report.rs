@@ -178,6 +178,24 @@ fn measures_are_those_of_the_table() {
     assert!(figures > 200, "{figures}");
 }
 
+/// The means over replicates are those of the two rows, with the deviation of two figures.
+#[test]
+fn replicates_are_those_of_the_table() {
+    let table = SAMPLE.table("replicates");
+    assert_eq!((table.rows.len(), table.rows[0][0].text.as_str(), table.rows[0][1].text.as_str()), (1, "random", "2"));
+    let mut figures = 0;
+    for (column, measure) in table.columns.iter().enumerate().skip(2) {
+        let [one, two] = ["random#1", "random#2"].map(|name| SAMPLE.measure(name, measure).value);
+        let Some((one, two)) = one.zip(two) else { continue };
+        let numbers = &table.rows[0][column].numbers;
+        let expected = [f64::midpoint(one, two), (one - two).abs() / 2.0_f64.sqrt()];
+        assert!(numbers.iter().zip(expected).all(|(found, wanted)| (found - wanted).abs() < 1e-12), "{measure}");
+        assert!(numbers.len() == 2 || (numbers.len() == 4 && (numbers[2]..=numbers[3]).contains(&numbers[0])));
+        figures += 1;
+    }
+    assert!(figures > 5, "{figures}");
+}
+
 #[test]
 fn strata_curves_and_sweeps_are_those_of_the_table() {
     let stored = SAMPLE.rows::<MeasureRow>("measures");

@@ -5,6 +5,8 @@ use super::page::ReportPage;
 use super::page_table::PageTable;
 use super::runs::{RankedGroup, ReportedRun, ReportedSide};
 use crate::cli::tables::SHORT_MARK;
+use hopeval_jobs::prepare::questions::ALL;
+use hopeval_jobs::report::replicates::ReplicateSpread;
 use hopeval_plots::{CurvePoint, NamedCurve, PlotTitles, curve_plot};
 
 /// The section with all measures over all questions.
@@ -22,7 +24,66 @@ pub(super) fn measures_section(runs: &[ReportedRun], groups: &[RankedGroup<'_>])
         content.push(HtmlPiece::element("h3", &[], &group.title));
         content.push(measures_table(group).to_html());
     }
+    for run in runs.iter().filter(|run| !run.figures.replicates.is_empty()) {
+        let letter = run.letter.map_or(String::new(), |letter| format!("{letter}: "));
+        content.push(HtmlPiece::element("h3", &[], &format!("{letter}over replicates")));
+        content.push(HtmlPiece::note(
+            "The mean over replicates, the standard deviation between their figures, and the 95 % interval of the mean \
+             over questions.",
+        ));
+        content.push(replicates_table(run).to_html());
+    }
     content
+}
+
+/// The means over the replicates of a run's configurations.
+fn replicates_table(run: &ReportedRun) -> PageTable {
+    let spreads = || run.figures.replicates.iter().filter(|spread| spread.stratum == ALL);
+    let mut measures: Vec<&str> = Vec::new();
+    let mut configurations: Vec<(&str, u64)> = Vec::new();
+    for spread in spreads() {
+        if !measures.contains(&spread.measure.as_str()) {
+            measures.push(&spread.measure);
+        }
+        if configurations.iter().all(|(name, _)| *name != spread.configuration) {
+            configurations.push((&spread.configuration, spread.replicates));
+        }
+    }
+    let letter = run.letter.map_or(String::new(), |letter| format!("-{letter}"));
+    let mut table = PageTable::new(&format!("replicates{letter}"), &["configuration", "replicates"]);
+    table.columns.extend(measures.iter().map(|measure| (*measure).to_owned()));
+    for (name, count) in configurations {
+        let spread = |measure: &&str| {
+            let found = spreads().find(|spread| spread.configuration == name && spread.measure == **measure);
+            found.map_or_else(HtmlPiece::unknown, spread_figure)
+        };
+        let head = [HtmlPiece::text(name), HtmlPiece::count(count)];
+        table.push(head.into_iter().chain(measures.iter().map(spread)));
+    }
+    table
+}
+
+/// A mean over replicates with its deviation and its interval. A star marks a figure that is not measured to its
+/// cut-off.
+fn spread_figure(spread: &ReplicateSpread) -> HtmlPiece {
+    let mut cell = HtmlPiece::share(Some(spread.mean));
+    if spread.ranked.is_some() {
+        cell.push(HtmlPiece::text(SHORT_MARK));
+    }
+    if let Some(deviation) = spread.deviation {
+        let pieces = [HtmlPiece::text(" ("), HtmlPiece::share(Some(deviation)), HtmlPiece::text(")")];
+        pieces.into_iter().for_each(|piece| cell.push(piece));
+    }
+    push_interval(&mut cell, spread.low.zip(spread.high));
+    cell
+}
+
+/// Adds an interval, if it is known.
+fn push_interval(cell: &mut HtmlPiece, interval: Option<(f64, f64)>) {
+    let Some((low, high)) = interval else { return };
+    let (low, high) = (HtmlPiece::share(Some(low)), HtmlPiece::share(Some(high)));
+    let pieces = [HtmlPiece::text(" ["), low, HtmlPiece::text(", "), high, HtmlPiece::text("]")];
+    pieces.into_iter().for_each(|piece| cell.push(piece));
 }
 
 fn measures_table(group: &RankedGroup<'_>) -> PageTable {
@@ -55,16 +116,7 @@ pub(super) fn estimate(side: &ReportedSide<'_>, stratum: &str, measure: &str) ->
     if row.ranked.is_some() {
         cell.push(HtmlPiece::text(SHORT_MARK));
     }
-    if let Some((low, high)) = row.low.zip(row.high) {
-        let pieces = [
-            HtmlPiece::text(" ["),
-            HtmlPiece::share(Some(low)),
-            HtmlPiece::text(", "),
-            HtmlPiece::share(Some(high)),
-            HtmlPiece::text("]"),
-        ];
-        pieces.into_iter().for_each(|piece| cell.push(piece));
-    }
+    push_interval(&mut cell, row.low.zip(row.high));
     cell
 }
 
