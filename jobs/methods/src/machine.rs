@@ -236,6 +236,15 @@ pub trait Method: Send + Sync {
     /// Rises with every change of a transition or of a prompt.
     fn version(&self) -> u32;
 
+    /// Refuses parameters that make no sense in a new job, though the method can be built with them. A stored run that
+    /// has them opens: earlier versions took them.
+    ///
+    /// # Errors
+    /// [`MethodError::Value`] for such a parameter.
+    fn check_new(&self) -> Result<(), MethodError> {
+        Ok(())
+    }
+
     /// The source of its passages.
     fn context_mode(&self) -> ContextMode;
 

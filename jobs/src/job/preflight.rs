@@ -70,6 +70,11 @@ fn check_configurations(job: &Job, configurations: Vec<Configuration>) -> Result
             Err(JobError::Method { source, .. }) if depends_on(&source, &open) => continue,
             Err(error) => return Err(error),
         };
+        if let Some(source) = methods.iter().find_map(|method| method.check_new().err())
+            && !depends_on(&source, &open)
+        {
+            return Err(JobError::Method { configuration: whole.name, source });
+        }
         for used in methods.iter().flat_map(|method| method.service_uses()) {
             let fit = fitting_services(job, used.kind);
             if !job.service.contains_key(&*used.service.0) && !fit.contains(&&*used.service.0) {

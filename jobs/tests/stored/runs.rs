@@ -6,7 +6,7 @@ use crate::golden;
 use hopeval_datasets::Format;
 use hopeval_jobs::Job;
 use hopeval_jobs::job::race_record::{RaceRecord, RacedSweep, StoppedPoint};
-use hopeval_jobs::job::sweep::build_methods;
+use hopeval_jobs::job::sweep::{build_methods, configurations};
 use hopeval_jobs::places::Places;
 use hopeval_jobs::run::make::make_run;
 use hopeval_jobs::run::making::find_resumable;
@@ -221,6 +221,18 @@ fn records_of_runs_are_those_of_the_golden_files() {
         assert_eq!(serde_json::to_value(&read).unwrap(), record.settings, "{name}");
         assert_eq!(OpenRun::open(&places, &record.run, &|_, _| ()).unwrap().id(), record.run);
     }
+}
+
+/// A parameter without effect is refused in a new job, and was none before: runs that have it open.
+#[test]
+fn stored_runs_keep_parameters_that_new_jobs_may_not_have() {
+    let job = "name = \"t\"\n[dataset.world]\nquestions = 5\npassages = 400\n[service.r]\nkind = \"tfidf\"\n[service.lm]\n\
+        kind = \"lm\"\nmodel = \"hopeval:scorer\"\n[method.m]\nkind = \"promptrank\"\nretriever = \"r\"\nscorer = \"lm\"\n";
+    let refused = Job::parse(&format!("{job}lambda = 0.3\n"), "job.toml".as_ref(), &[]).unwrap_err().to_string();
+    assert!(refused.contains("job.toml"), "{refused}");
+    let mut stored = configurations(&Job::parse(job, "job.toml".as_ref(), &[]).unwrap());
+    stored[0].parameters["lambda"] = serde_json::json!(0.3);
+    assert_eq!(build_methods(&stored, &MethodSetting::of_corpus(400)).unwrap().len(), 1);
 }
 
 /// The same jobs, made when a ranking without a `k` had ten passages: a record has its own length.

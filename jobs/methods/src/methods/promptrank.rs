@@ -143,6 +143,10 @@ impl Method for PromptRank {
         2
     }
 
+    fn check_new(&self) -> Result<(), MethodError> {
+        self.0.parameters.check_new()
+    }
+
     fn context_mode(&self) -> ContextMode {
         ContextMode::Open
     }

@@ -343,14 +343,15 @@ impl PromptRankParameters {
         if !(0.0..=1.0).contains(&self.lambda) {
             return Err(bad_value("lambda", self.lambda, "must be a number from 0 to 1"));
         }
-        if self.reader.is_none() {
-            self.check_without_reader()?;
-        }
         self.demonstrations.check()
     }
 
-    /// Refuses values of parameters of reading: the points of a sweep over one would be equal. `as` sets others.
-    fn check_without_reader(&self) -> Result<(), MethodError> {
+    /// Refuses values of parameters of reading without a reader: the points of a sweep over one would be equal. `as`
+    /// sets others.
+    pub(super) fn check_new(&self) -> Result<(), MethodError> {
+        if self.reader.is_some() {
+            return Ok(());
+        }
         let unused = [
             ("lambda", self.lambda.to_string(), self.lambda != default_lambda()),
             ("read_paths", self.read_paths.to_string(), self.read_paths != default_read_paths()),
@@ -428,11 +429,13 @@ mod tests {
     #[test]
     fn parameters_of_reading_need_a_reader() {
         for parameter in [json!({"lambda": 0.5}), json!({"read_paths": 3})] {
-            let error = parameters(parameter.clone()).check().unwrap_err().to_string();
+            let given = parameters(parameter.clone());
+            let error = given.check_new().unwrap_err().to_string();
+            given.check().unwrap();
             assert!(error.ends_with("has no effect without a `reader`: name one, or leave this out"), "{error}");
             let mut read = parameter;
             read["reader"] = json!("r");
-            parameters(read).check().unwrap();
+            parameters(read).check_new().unwrap();
         }
     }
 
