@@ -52,6 +52,7 @@ mod report;
 mod reproduce;
 mod retrieval;
 mod s3;
+mod score;
 mod secrets;
 mod simulate_llm;
 mod simulated_cuda;
