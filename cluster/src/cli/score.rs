@@ -43,7 +43,7 @@ pub(crate) struct ScoreArguments {
     /// Other predictions of the same questions: adds paired differences from them, with intervals and p values.
     #[arg(long, value_name = "FILE")]
     against: Option<PathBuf>,
-    /// The format of the predictions that are no script's: trec, jsonl, csv or json; told from their beginning when left
+    /// The format of predictions that are no script's: trec, jsonl, csv or json; told from their beginning when left
     /// out.
     #[arg(long)]
     format: Option<RankingsFormat>,

@@ -13,7 +13,7 @@ mod names;
 mod rows;
 
 pub use names::exported_name;
-pub(crate) use rows::BroughtRows;
+pub(crate) use rows::{BroughtRows, wrong_row};
 
 use self::names::PassageNames;
 use super::brought::{BroughtRow, RankingsCounts};
@@ -23,7 +23,7 @@ use crate::error::JobError;
 use crate::job::rankings::{CONTENTS, FILE, KIND};
 use crate::job::sweep::Configuration;
 use hopeval_corpus::Corpus;
-use hopeval_datasets::{DatasetError, RankingsFile, RankingsFormat, RankingsRow, RowError};
+use hopeval_datasets::{RankingsFile, RankingsFormat, RankingsRow};
 use hopeval_results::tables::QuestionRow;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -156,10 +156,6 @@ impl BroughtFile {
         let file = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         Ok(RankingsCounts { file, digest: found, rows, used })
     }
-}
-
-pub(crate) fn wrong_row(error: RowError) -> JobError {
-    JobError::Dataset(DatasetError::Row(error))
 }
 
 /// The brought rows of a question, by the digest of their file.

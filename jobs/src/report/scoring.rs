@@ -259,8 +259,8 @@ impl OpenedFile {
 
     /// A row's ranking in numbers: a gold passage has its position, any other a number behind those of gold.
     fn ranked_passages(&self, names: &GoldNames, row: &RankingsRow) -> Result<Vec<u32>, JobError> {
-        const ALLOWED: &str = "names that one passage has: ids, or titles that no other passage of the question has; a job with \
-             kind = \"rankings\" looks names up in its corpus";
+        const ALLOWED: &str = "names that one passage has: ids, or titles that no other passage of the question has; \
+                               a job with kind = \"rankings\" looks names up in its corpus";
         let mut ranked = Vec::with_capacity(row.ranked.len());
         for (index, entry) in row.ranked.iter().enumerate() {
             let wrong =

@@ -83,7 +83,8 @@ impl ConfigurableMethod for Rankings {
                 name: "file",
                 values: "path of a file",
                 default: None,
-                documentation: "A TREC run; JSON Lines or CSV of id, answer, ranked, supporting and cost; or a JSON object of answers by id.",
+                documentation: "A TREC run; JSON Lines or CSV of id, answer, ranked, supporting and cost; or a JSON \
+                                object of answers by id.",
             },
             ParameterInfo {
                 name: "format",

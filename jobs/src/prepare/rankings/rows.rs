@@ -1,9 +1,8 @@
 //! Finds the rows of questions in a file of rankings.
 
 use super::names::exported_name;
-use super::wrong_row;
 use crate::error::JobError;
-use hopeval_datasets::{RankingsFile, RankingsRow};
+use hopeval_datasets::{DatasetError, RankingsFile, RankingsRow, RowError};
 use std::collections::BTreeSet;
 
 /// A file of rankings whose rows are taken by the ids of questions.
@@ -57,4 +56,9 @@ impl BroughtRows {
         }
         Ok(self.used.len() as u64)
     }
+}
+
+/// The error of a wrong row.
+pub(crate) fn wrong_row(error: RowError) -> JobError {
+    JobError::Dataset(DatasetError::Row(error))
 }
