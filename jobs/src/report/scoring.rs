@@ -106,8 +106,8 @@ pub fn score_files(files: ScoringFiles) -> Result<ScoredFiles, JobError> {
     let (mut buffers, mut values) = (MeasureBuffers::default(), Vec::new());
     let mut gold_example = None;
     gold.visit_questions(&mut |question, is_judged| {
-        let names = question.gold.iter().filter_map(|gold| gold.id.as_ref().or(gold.title.as_ref()));
-        gold_example = gold_example.take().or_else(|| names.cloned().next());
+        let mut names = question.gold.iter().filter_map(|gold| gold.id.as_ref().or(gold.title.as_ref()));
+        gold_example = gold_example.take().or_else(|| names.next().cloned());
         let names = GoldNames::of_question(question, rule);
         for file in &mut opened {
             file.score_question(question, &names, &set, &mut buffers, &mut values)?;

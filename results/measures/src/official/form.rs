@@ -7,8 +7,8 @@ pub fn has_official_form(beginning: &[u8]) -> bool {
     match text.first() {
         Some(b'[') => true,
         Some(b'{') => {
-            let parts = ["answer", "sp", "evidence"].into_iter();
-            parts.map(|part| has_member(text, part, b"{")).any(|has| has) || has_member(text, "predicted_answer", b"")
+            ["answer", "sp", "evidence"].into_iter().any(|part| has_member(text, part, b"{"))
+                || has_member(text, "predicted_answer", b"")
         }
         _ => false,
     }
