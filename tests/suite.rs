@@ -42,6 +42,7 @@ mod kill;
 mod listings;
 mod lm_commands;
 mod models;
+mod notes;
 mod offline;
 mod own_data;
 mod paper_jobs;

@@ -235,6 +235,9 @@ pub(crate) fn run_heading(run: &OpenRun, shown: &RunFigures, stratum: &str) -> S
     if let Some(note) = unfinished_note(shown) {
         text.push_str(&format!("\n{note}"));
     }
+    if let Some(note) = &shown.note {
+        text.push_str(&format!("\nnote: {note}"));
+    }
     text.push('\n');
     text
 }
