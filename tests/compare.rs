@@ -187,9 +187,15 @@ fn tables_say_what_they_show() {
     assert!(
         nothing.contains("nothing: of no other configuration") && nothing.contains("left out: bm25, random, tfidf")
     );
+    assert!(text.contains("higher is better: + is better than `bm25`, - is worse"), "{text}");
+    assert!(!text.contains("context mode: ") && !text.contains("over replicates"), "differences alone: {text}");
+    let mrr = succeed(&mut hopeval(SAMPLE.dir(), &[&show[..], &["--measure", "mrr"]].concat()));
+    assert!(mrr.contains("| configuration | n  | mrr "), "{mrr}");
+    let spread =
+        succeed(&mut hopeval(SAMPLE.dir(), &["show", "latest", "--store", "store", "--stratum", "type=bridge"]));
     assert!(
-        text.contains("over replicates, stratum type=bridge: mean (standard deviation between them) [95 % interval"),
-        "{text}"
+        spread.contains("over replicates, stratum type=bridge: mean (standard deviation between them) [95 % interval"),
+        "{spread}"
     );
 }
 

@@ -18,6 +18,7 @@ mod ls;
 mod man;
 mod methods;
 mod model;
+mod note;
 mod options;
 mod plan;
 mod prompts;
@@ -100,6 +101,8 @@ enum HopevalCommand {
     Requests(requests::RequestsArguments),
     /// Lists the runs of the store.
     Ls(ls::LsArguments),
+    /// Keeps a note on a run, which `ls` and `show` print; without a text, prints it.
+    Note(note::NoteArguments),
     /// Removes runs: says what would be removed, and does it with --yes.
     Rm(rm::RmArguments),
     /// Removes what no run needs of the journal and of this machine's cache: says what, and does it with --yes.
@@ -212,6 +215,7 @@ pub(crate) fn run(arguments: CommandLine) -> Result<u8> {
         HopevalCommand::Export(export) => export::export(places, export),
         HopevalCommand::Requests(requests) => requests::requests(places, requests),
         HopevalCommand::Ls(ls) => ls::list_runs(places, ls),
+        HopevalCommand::Note(note) => note::note(places, &note),
         HopevalCommand::Rm(rm) => rm::remove_runs(places, rm),
         HopevalCommand::Gc(gc) => gc::collect_garbage(places, gc),
         HopevalCommand::Store(command) => store::store(places, command),

@@ -3,7 +3,7 @@
 use hopeval_device::DeviceError;
 use hopeval_lm::LmError;
 use hopeval_methods::{Failure, FailureKind};
-use hopeval_results::{FileRemedy, JournalError, LogError, RunError, Store, StoreError, TableError};
+use hopeval_results::{FileRemedy, JournalError, LogError, NoteError, RunError, Store, StoreError, TableError};
 use std::path::PathBuf;
 
 /// Errors of loading, preparing, running and finishing a job.
@@ -281,6 +281,9 @@ pub enum JobError {
     /// The run's record.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// A note on a run.
+    #[error(transparent)]
+    Note(#[from] NoteError),
     /// A table.
     #[error(transparent)]
     Table(#[from] TableError),
@@ -573,6 +576,7 @@ impl JobError {
             Self::Log(error) => hopeval_results::store_error(error),
             Self::Journal(error) => hopeval_results::store_error(error),
             Self::Run(error) => hopeval_results::store_error(error),
+            Self::Note(error) => hopeval_results::store_error(error),
             Self::Table(error) => hopeval_results::store_error(error),
             _ => None,
         }

@@ -19,5 +19,6 @@ pub mod question_list;
 pub mod replicates;
 pub mod reproduce;
 pub mod requests;
+pub mod scoring;
 pub mod show;
 pub mod tables;

@@ -5,6 +5,7 @@
 //!   journal/{created_ms:013}-{run}-{generation:06}-{worker:04}-{seq:06}_{merge:06}.seg       several of them, merged
 //!   runs/{run}/run.json
 //!   runs/{run}/making.json                                    the job, while the run is being made
+//!   runs/{run}/note.json                                      a person's note; the last one holds
 //!   runs/{run}/log/{seq:020}.json
 //!   runs/{run}/questions.parquet
 //!   runs/{run}/gold/{edit:06}.jsonl
@@ -40,6 +41,11 @@ pub fn run_record(run: &str) -> String {
 /// The order to make a run: there until its record is.
 pub fn making_order(run: &str) -> String {
     format!("{RUNS}/{run}/making.json")
+}
+
+/// A person's note on a run.
+pub fn run_note(run: &str) -> String {
+    format!("{RUNS}/{run}/note.json")
 }
 
 /// The folder of a run's commit log.

@@ -9,7 +9,7 @@ use clap::Args;
 use hopeval_cluster::exit;
 use hopeval_jobs::run::settings::ResolvedSettings;
 use hopeval_results::log::finished_generations;
-use hopeval_results::{Log, RunRecord, Store, layout, parallel};
+use hopeval_results::{Log, RunNote, RunRecord, Store, layout, parallel};
 use serde_json::{Value, json};
 
 #[derive(Debug, Args)]
@@ -32,6 +32,8 @@ struct ListedRun {
     size: Option<RunSize>,
     /// The run whose answers it judges.
     judged: Option<String>,
+    /// A person's note.
+    note: Option<String>,
 }
 
 /// The extent of a run.
@@ -50,7 +52,24 @@ impl ListedRun {
     fn read_all(store: &Store) -> Result<Vec<Self>> {
         let folders = store.list_folders(layout::RUNS)?;
         let together: Vec<&[String]> = folders.chunks(TOGETHER).collect();
-        Ok(parallel::map(&together, |runs| Self::read_runs(store, runs)).concat())
+        let mut listed = parallel::map(&together, |runs| Self::read_runs(store, runs)).concat();
+        for runs in listed.chunks_mut(TOGETHER) {
+            Self::read_notes(store, runs)?;
+        }
+        Ok(listed)
+    }
+
+    /// Adds the runs' notes. One that cannot be read is told, and does not hide its run.
+    fn read_notes(store: &Store, listed: &mut [Self]) -> Result<()> {
+        let names: Vec<String> = listed.iter().map(|run| run.run.clone()).collect();
+        for (run, note) in listed.iter_mut().zip(RunNote::load_many(store, &names)?) {
+            match note {
+                Some(Ok(note)) => run.note = Some(note.text),
+                Some(Err(error)) => print::note(&format!("warning: {:#}", Error::from(error))),
+                None => {}
+            }
+        }
+        Ok(())
     }
 
     /// Those of `runs` that have a record.
@@ -103,21 +122,23 @@ impl ListedRun {
     }
 
     fn document(&self) -> Value {
-        let Self { run, job, state, outcomes, expected, generations, size, judged } = self;
+        let Self { run, job, state, outcomes, expected, generations, size, judged, note } = self;
         json!({
             "run": run, "job": job, "state": state, "outcomes": outcomes, "expected": expected,
-            "generations": generations, "judged": judged,
+            "generations": generations, "judged": judged, "note": note,
             "dataset": size.as_ref().map(|size| &size.dataset),
             "questions": size.as_ref().map(|size| size.questions),
             "configurations": size.as_ref().map(|size| size.configurations),
         })
     }
 
-    fn row(self) -> Vec<String> {
+    /// The cells of its row; the note is the last one where `noted`.
+    fn row(self, noted: bool) -> Vec<String> {
         let outcomes = format!("{} of {}", self.outcomes, self.expected);
         let job = self.judged.map_or(self.job.clone(), |judged| format!("{}, judges {judged}", self.job));
         let of_size = |text: &dyn Fn(&RunSize) -> String| self.size.as_ref().map_or(UNKNOWN.to_owned(), text);
-        vec![
+        let note = noted.then(|| self.note.unwrap_or_else(|| UNKNOWN.to_owned()));
+        let cells = vec![
             self.run,
             job,
             self.state.to_owned(),
@@ -125,7 +146,8 @@ impl ListedRun {
             of_size(&|size| size.dataset.clone()),
             of_size(&|size| size.questions.to_string()),
             of_size(&|size| size.configurations.to_string()),
-        ]
+        ];
+        cells.into_iter().chain(note).collect()
     }
 }
 
@@ -143,8 +165,12 @@ pub(crate) fn list_runs(places: &PlaceArguments, arguments: LsArguments) -> Resu
         print::line(&json!({"runs": runs, "journal": journal}).to_string());
         return Ok(exit::DONE);
     }
-    let header = ["run", "job", "state", "outcomes", "dataset", "questions", "configurations"];
-    let rows = runs.into_iter().map(ListedRun::row);
+    let mut header = vec!["run", "job", "state", "outcomes", "dataset", "questions", "configurations"];
+    let has_notes = runs.iter().any(|run| run.note.is_some());
+    if has_notes {
+        header.push("note");
+    }
+    let rows = runs.into_iter().map(|run| run.row(has_notes));
     print::line(&FigureTable { names: 2, ..FigureTable::new(&header, rows) }.to_text());
     print::line(&format!("journal: {segments} segments, {entries} entries, {bytes} bytes"));
     Ok(exit::DONE)

@@ -34,6 +34,9 @@ pub(crate) struct ShowArguments {
     /// Of this configuration; of all when left out.
     #[arg(long, requires = "questions")]
     configuration: Option<String>,
+    /// Shows requests and answers as they are in the journal, whole, with all logits and log-probabilities.
+    #[arg(long, requires = "questions", conflicts_with = "json")]
+    raw: bool,
     #[command(flatten)]
     list: ListArguments,
 }
@@ -153,7 +156,11 @@ fn print_transcripts(run: &OpenRun, arguments: &ShowArguments) -> Result<()> {
             if arguments.output.json {
                 print::line(&serde_json::to_string(&showing::transcript_document(run, &transcript)?)?);
             } else {
-                print::line(transcript.display(&title).to_string().trim_end());
+                let text = match arguments.raw {
+                    true => transcript.display_raw(&title).to_string(),
+                    false => transcript.display(&title).to_string(),
+                };
+                print::line(text.trim_end());
                 let values = transcript_values(run, position as u32, &question, &transcript);
                 print::line(&values_text(&question, &values));
                 print::line("");

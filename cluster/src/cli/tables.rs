@@ -17,6 +17,7 @@ pub(super) mod races;
 pub(super) mod replicates;
 pub(super) mod reproduced;
 pub(super) mod requests;
+pub(super) mod scored;
 pub(super) mod selection;
 pub(super) mod view;
 

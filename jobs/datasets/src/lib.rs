@@ -41,6 +41,7 @@ pub use dataset_error::DatasetError;
 pub use error::{RecordPosition, RowError};
 pub use format::{FormatError, detect_format};
 pub use formats::Format;
+pub use formats::beir::read_judged_questions;
 pub use gold::GoldMatch;
 pub use mapping::{
     FieldMapping, FieldPath, GuessedPassages, GuessedQuestions, PassageMapping, guess_passages, guess_questions,
@@ -50,5 +51,7 @@ pub use passage::{LinkRecord, PassageRecord};
 pub use passages::{PassageFormat, PassageFormatError, PassageSpec, Passages, detect_passages};
 pub use question::{GoldPassage, Question, SubQuestion};
 pub use questions::{DatasetSpec, QuarantinedRow, Questions, RowPolicy};
-pub use rankings::{RankedName, RankingsFacts, RankingsFile, RankingsFormat, RankingsRow, RowCost};
+pub use rankings::{
+    RankedName, RankingsFacts, RankingsFile, RankingsFormat, RankingsRow, RowCost, UnknownRankingsFormat,
+};
 pub use scoring::ScoringScript;

@@ -1,4 +1,4 @@
-//! Reads the rankings and answers that another system made: a TREC run, JSON Lines or CSV.
+//! Reads the rankings and answers that another system made: a TREC run, JSON Lines, CSV, or one JSON object of answers.
 //!
 //! ```text
 //!   file --open: every row read once, for its form--> places of the rows, by id --row(id)--> RankingsRow
@@ -8,14 +8,17 @@
 //! whatever the length of its ranking. The second time a row is read by its id, in any order. Passages have their names
 //! of the file; nothing here knows a corpus. Files are not compressed, since rows are read by their places.
 
+mod answers;
 mod json_lines;
 mod table;
 mod trec;
 
 use std::collections::HashMap;
+use std::fmt;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
@@ -38,6 +41,58 @@ pub enum RankingsFormat {
     Jsonl,
     /// CSV (RFC 4180) with the same names in its first line.
     Csv,
+    /// One JSON object with the answer of each question: `{"id": "answer", …}`.
+    Json,
+}
+
+impl RankingsFormat {
+    /// Every format.
+    pub const ALL: [Self; 4] = [Self::Trec, Self::Jsonl, Self::Csv, Self::Json];
+
+    /// The name in jobs and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Trec => "trec",
+            Self::Jsonl => "jsonl",
+            Self::Csv => "csv",
+            Self::Json => "json",
+        }
+    }
+
+    /// The first line of a file, as an example.
+    pub const fn example(self) -> &'static str {
+        match self {
+            Self::Trec => "QUESTION Q0 PASSAGE 1 12.5 RUN",
+            Self::Jsonl => {
+                r#"{"id": "QUESTION", "answer": "TEXT", "ranked": ["PASSAGE", …], "supporting": [["PASSAGE", 0], …]}"#
+            }
+            Self::Csv => "id,answer,ranked",
+            Self::Json => r#"{"QUESTION": "ANSWER", …}"#,
+        }
+    }
+}
+
+impl fmt::Display for RankingsFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for RankingsFormat {
+    type Err = UnknownRankingsFormat;
+
+    fn from_str(name: &str) -> Result<Self, UnknownRankingsFormat> {
+        let found = Self::ALL.into_iter().find(|format| format.name() == name);
+        found.ok_or_else(|| UnknownRankingsFormat { name: name.to_owned() })
+    }
+}
+
+/// A name of no format of rankings.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown format `{name}`; allowed: {}", RankingsFormat::ALL.map(RankingsFormat::name).join(", "))]
+pub struct UnknownRankingsFormat {
+    /// The given name.
+    pub name: String,
 }
 
 /// One question of such a file.
@@ -165,7 +220,7 @@ impl RankingsFile {
         let beginning = input.fill_buf().map_err(cannot_open)?;
         let compression = Compression::of_magic(beginning);
         if compression != Compression::None {
-            let allowed = "a TREC run, JSON Lines or CSV that is not compressed";
+            let allowed = "a TREC run, JSON Lines, CSV or a JSON object of answers that is not compressed";
             return Err(InputError::Foreign { path: path.into(), found: compression.to_string(), allowed }.into());
         }
         let format = format.unwrap_or_else(|| detect_format(beginning));
@@ -175,6 +230,7 @@ impl RankingsFile {
             RankingsFormat::Trec => file.scan_trec()?,
             RankingsFormat::Jsonl => file.scan_lines()?,
             RankingsFormat::Csv => file.scan_table()?,
+            RankingsFormat::Json => file.scan_answers()?,
         }
         file.check_facts()?;
         Ok(file)
@@ -243,10 +299,11 @@ impl RankingsFile {
         self.read_record(bytes, *position).map_err(|error| error.in_row(&self.path, *position))
     }
 
-    /// Reads a row of JSON Lines or CSV.
+    /// Reads a row of JSON Lines, CSV or an object of answers.
     fn read_record(&self, bytes: &[u8], position: RecordPosition) -> FieldResult<RankingsRow> {
         match self.format {
             RankingsFormat::Csv => table::read_row(&self.columns, bytes, position),
+            RankingsFormat::Json => answers::read_row(bytes, position),
             _ => json_lines::read_row(bytes, position),
         }
     }
@@ -329,7 +386,22 @@ impl RankingsFile {
         Ok(())
     }
 
-    /// Checks a row of JSON Lines or CSV, and keeps its place.
+    fn scan_answers(&mut self) -> Result<(), DatasetError> {
+        let mut text = Vec::new();
+        let unreadable = |source| InputError::Read { path: self.path.clone(), bytes: 0, line: 1, source };
+        self.input.read_to_end(&mut text).map_err(unreadable)?;
+        if without_mark(&text).trim_ascii().is_empty() {
+            return Ok(());
+        }
+        let places = answers::find_entries(&text);
+        for place in places.map_err(|(position, error)| error.in_row(&self.path, position))? {
+            let begin = place.offset as usize;
+            self.keep_record(&text[begin..begin + place.bytes as usize], place)?;
+        }
+        Ok(())
+    }
+
+    /// Checks a row of JSON Lines, CSV or an object of answers, and keeps its place.
     fn keep_record(&mut self, bytes: &[u8], place: BytePlace) -> Result<(), DatasetError> {
         let read = self.read_record(bytes, place.position);
         let row = read.map_err(|error| error.in_row(&self.path, place.position))?;
@@ -380,12 +452,12 @@ impl RankingsFile {
     }
 }
 
-/// The format of a file that begins so: JSON Lines if it begins with a brace, CSV if its first line names a column
-/// `id`, otherwise a TREC run.
+/// The format of a file that begins so: JSON Lines or an object of answers if it begins with a brace, CSV if its first
+/// line names a column `id`, otherwise a TREC run.
 fn detect_format(beginning: &[u8]) -> RankingsFormat {
     let beginning = without_mark(beginning).trim_ascii_start();
     if beginning.first() == Some(&b'{') {
-        return RankingsFormat::Jsonl;
+        return if answers::is_object_of_answers(beginning) { RankingsFormat::Json } else { RankingsFormat::Jsonl };
     }
     let first = beginning.split(|&byte| byte == b'\n').next().unwrap_or_default();
     match table::names_id(first) {

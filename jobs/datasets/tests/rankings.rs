@@ -188,7 +188,7 @@ fn malformed_trec_runs_are_refused() {
     files.push((b"q Q0 \xff 1 2 r\n".to_vec(), utf8("document")));
     files.push((b"q Q0 a\xff 1 2 r\n".to_vec(), utf8("document")));
     files.push((b"\xff Q0 a 1 2 r\n".to_vec(), utf8("qid")));
-    let plain = "a TREC run, JSON Lines or CSV that is not compressed";
+    let plain = "a TREC run, JSON Lines, CSV or a JSON object of answers that is not compressed";
     files.push((b"\x1f\x8b\x08\x00".to_vec(), format!("f: starts with gzip; allowed: {plain}")));
     let files: Vec<(&[u8], &str)> = files.iter().map(|(text, expected)| (text.as_slice(), expected.as_str())).collect();
     refused(RankingsFormat::Trec, &files);

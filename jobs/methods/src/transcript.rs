@@ -3,6 +3,9 @@
 //! Machines are deterministic, so a transcript need not be stored: [`Transcript::replay`] drives the machine again with
 //! the journalled responses.
 
+mod words;
+
+use self::words::TranscriptWords;
 use crate::machine::{MachineStep, Method, Question};
 use crate::outcome::{Outcome, OutcomeStatus};
 use crate::request::{PassageId, Request};
@@ -86,9 +89,15 @@ impl Transcript {
         work
     }
 
-    /// The transcript for people, with the passages' titles.
+    /// The transcript for people, with the passages' titles: in words which passages a model scored, and what it said.
     pub fn display<'a>(&'a self, title: &'a dyn Fn(PassageId) -> String) -> impl Display + 'a {
-        TranscriptDisplay { transcript: self, title }
+        TranscriptDisplay { transcript: self, title, is_raw: false }
+    }
+
+    /// The same with each request and each answer as it is in the journal: whole, with all logits and
+    /// log-probabilities.
+    pub fn display_raw<'a>(&'a self, title: &'a dyn Fn(PassageId) -> String) -> impl Display + 'a {
+        TranscriptDisplay { transcript: self, title, is_raw: true }
     }
 }
 
@@ -100,6 +109,8 @@ const PASSAGES: usize = 10;
 struct TranscriptDisplay<'a> {
     transcript: &'a Transcript,
     title: &'a dyn Fn(PassageId) -> String,
+    /// Whether requests and answers stand in their notation, and are not cut.
+    is_raw: bool,
 }
 
 impl Display for TranscriptDisplay<'_> {
@@ -111,8 +122,9 @@ impl Display for TranscriptDisplay<'_> {
         for (number, round) in (1..).zip(rounds) {
             writeln!(f, "\nround {number}")?;
             for (request, response) in round.requests.iter().zip(&round.responses) {
-                writeln!(f, "  {}", cut_line(&request.to_string(), LINE))?;
-                self.write_response(f, response)?;
+                let words = self.words().and_then(|words| words.request(request));
+                writeln!(f, "  {}", self.line(&words.unwrap_or_else(|| request.to_string())))?;
+                self.write_response(f, request, response)?;
             }
         }
         writeln!(f)?;
@@ -121,14 +133,24 @@ impl Display for TranscriptDisplay<'_> {
 }
 
 impl TranscriptDisplay<'_> {
+    /// The words of requests and answers; `None` in a raw transcript.
+    fn words(&self) -> Option<TranscriptWords<'_>> {
+        (!self.is_raw).then_some(TranscriptWords { title: self.title })
+    }
+
+    /// A line, cut unless the transcript is raw.
+    fn line(&self, line: &str) -> String {
+        if self.is_raw { line.to_owned() } else { cut_line(line, LINE) }
+    }
+
     /// Writes a response, indented under its request.
-    fn write_response(&self, f: &mut Formatter<'_>, response: &Response) -> std::fmt::Result {
+    fn write_response(&self, f: &mut Formatter<'_>, request: &Request, response: &Response) -> std::fmt::Result {
         let scores = |index: usize| match &response.result {
             Ok(Answer::Retrieve(hits)) => hits.get(index).map(|hit| hit.score),
             _ => None,
         };
         match &response.result {
-            Err(failure) => writeln!(f, "    {}", cut_line(&failure.to_string(), LINE))?,
+            Err(failure) => writeln!(f, "    {}", self.line(&failure.to_string()))?,
             Ok(answer @ (Answer::Retrieve(_) | Answer::Passages(_) | Answer::Links(_))) => {
                 let passages = answer.passages();
                 if passages.is_empty() {
@@ -136,7 +158,12 @@ impl TranscriptDisplay<'_> {
                 }
                 self.write_passages(f, passages.iter().enumerate().map(|(index, &id)| (id, scores(index))))?;
             }
-            Ok(answer) => writeln!(f, "    {}", cut_line(&answer.to_string(), LINE))?,
+            Ok(answer) => {
+                let words = self.words().and_then(|words| words.answer(request, answer));
+                for line in words.unwrap_or_else(|| vec![answer.to_string()]) {
+                    writeln!(f, "    {}", self.line(&line))?;
+                }
+            }
         }
         if let Some(report) = &response.prompt {
             write!(f, "    prompt of {} tokens", report.tokens)?;
@@ -152,7 +179,7 @@ impl TranscriptDisplay<'_> {
             writeln!(f, "    {}", response.work)?;
         }
         if let Some(facts) = &response.facts {
-            writeln!(f, "    {}", cut_line(&facts.to_string(), LINE))?;
+            writeln!(f, "    {}", self.line(&facts.to_string()))?;
         }
         Ok(())
     }

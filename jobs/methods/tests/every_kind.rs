@@ -4,8 +4,8 @@
 
 use hopeval_methods::testing::{EveryKind, ScriptedServices};
 use hopeval_methods::{
-    FailureKind, Machine, MachineStep, Method, OutcomeStatus, OverflowRule, PassageId, Question, Request, RequestKind,
-    RequestPayload, Response, Transcript,
+    Answer, FailureKind, Machine, MachineStep, Method, OutcomeStatus, OverflowRule, PassageId, Question, Request,
+    RequestKind, RequestPayload, Response, Transcript,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -176,6 +176,18 @@ fn transcripts_show_requests_answers_titles_and_work() {
     assert!(shown.contains("work prompt="));
     assert!(shown.contains(&format!("answer: {}", transcript.outcome.answer.as_ref().unwrap())));
     assert!(shown.lines().all(|line| line.chars().count() < 200));
+    // Scores stand in words; a raw transcript has each request and each answer whole, as it is in the journal.
+    assert!(shown.contains("log-probability ") && !shown.contains("logits="), "{shown}");
+    let raw = transcript.display_raw(&|passage| services.passage_text(passage).title).to_string();
+    assert!(raw.contains("scores logits=") && !raw.contains("log-probability "), "{raw}");
+    for round in &transcript.rounds {
+        for (request, response) in round.requests.iter().zip(&round.responses) {
+            assert!(raw.contains(&format!("  {request}\n")), "{request}: {raw}");
+            if let Ok(answer @ (Answer::Score(_) | Answer::Label(_) | Answer::Rerank(_))) = &response.result {
+                assert!(raw.contains(&format!("    {answer}\n")), "{answer}: {raw}");
+            }
+        }
+    }
 }
 
 #[test]

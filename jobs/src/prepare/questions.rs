@@ -265,9 +265,18 @@ fn gold_digest(answers: &[String], gold: &[Vec<u32>], details: &QuestionDetails)
 
 /// The strata of a question, `all` first.
 pub fn row_strata(row: &QuestionRow) -> Vec<String> {
-    let kind = row.kind.iter().map(|kind| format!("type={kind}"));
-    let hops = row.hops.iter().map(|hops| format!("hops={hops}"));
-    let own = row.strata.iter().map(|(name, value)| format!("{name}={value}"));
+    strata_names(row.kind.as_deref(), row.hops, row.strata.iter().map(|(name, value)| (name, value)))
+}
+
+/// The names of the strata of a question with this type, these hops and further strata, `all` first.
+pub(crate) fn strata_names<'a>(
+    kind: Option<&str>,
+    hops: Option<u32>,
+    others: impl Iterator<Item = (&'a String, &'a String)>,
+) -> Vec<String> {
+    let kind = kind.map(|kind| format!("type={kind}"));
+    let hops = hops.map(|hops| format!("hops={hops}"));
+    let own = others.map(|(name, value)| format!("{name}={value}"));
     std::iter::once(ALL.to_owned()).chain(kind).chain(hops).chain(own).collect()
 }
 

@@ -10,8 +10,10 @@
 //! goes on without it.
 
 mod names;
+mod rows;
 
 pub use names::exported_name;
+pub(crate) use rows::{BroughtRows, wrong_row};
 
 use self::names::PassageNames;
 use super::brought::{BroughtRow, RankingsCounts};
@@ -21,7 +23,7 @@ use crate::error::JobError;
 use crate::job::rankings::{CONTENTS, FILE, KIND};
 use crate::job::sweep::Configuration;
 use hopeval_corpus::Corpus;
-use hopeval_datasets::{DatasetError, RankingsFile, RankingsFormat, RankingsRow, RowError};
+use hopeval_datasets::{RankingsFile, RankingsFormat, RankingsRow};
 use hopeval_results::tables::QuestionRow;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,13 +37,9 @@ pub struct JobRankings {
 
 /// A file of rankings that is brought in.
 struct BroughtFile {
-    file: RankingsFile,
+    rows: BroughtRows,
     digest: String,
     names: PassageNames,
-    /// The used rows, by the file's id of their question.
-    used: BTreeSet<String>,
-    /// The first question.
-    first: Option<String>,
 }
 
 impl JobRankings {
@@ -88,8 +86,7 @@ impl JobRankings {
         });
         // Equal files have equal rows.
         if self.files.iter().all(|known| known.digest != digest) {
-            let names = PassageNames::default();
-            self.files.push(BroughtFile { file, digest, names, used: BTreeSet::new(), first: None });
+            self.files.push(BroughtFile { rows: BroughtRows::new(file), digest, names: PassageNames::default() });
         }
         Ok(contents)
     }
@@ -121,20 +118,9 @@ impl JobRankings {
 }
 
 impl BroughtFile {
-    /// The row of the question `id`, under this name or the one that hopeval exports it by.
     fn find_row(&mut self, corpus: &Corpus, id: &str) -> Result<Option<BroughtRow>, JobError> {
-        self.first.get_or_insert_with(|| id.to_owned());
-        let mut row = self.file.row(id)?;
-        if row.is_none() {
-            let name = exported_name(id);
-            row = if name == id { None } else { self.file.row(&name)? };
-        }
-        let Some(row) = row else { return Ok(None) };
-        if !self.used.insert(row.id.clone()) {
-            let found = format!("`{}`, which names question `{id}` and another one", row.id);
-            return Err(wrong_row(self.file.id_error(row.position, found, "the ids of single questions")));
-        }
-        self.resolve_row(corpus, row).map(Some)
+        let row = self.rows.find_row(id)?;
+        row.map(|row| self.resolve_row(corpus, row)).transpose()
     }
 
     fn resolve_row(&mut self, corpus: &Corpus, row: RankingsRow) -> Result<BroughtRow, JobError> {
@@ -142,17 +128,17 @@ impl BroughtFile {
         let mut ranked = Vec::with_capacity(row.ranked.len());
         let mut seen = BTreeSet::new();
         for (index, entry) in row.ranked.iter().enumerate() {
-            let wrong = |found: String| wrong_row(self.file.ranked_error(&row, index, found, ALLOWED));
+            let wrong = |found: String| wrong_row(self.rows.file().ranked_error(&row, index, found, ALLOWED));
             let passage = self.names.find_passage(corpus, &entry.name).map_err(wrong)?;
             if !seen.insert(passage) {
                 let found = format!("`{}`, a passage that has another name before", entry.name);
-                return Err(wrong_row(self.file.ranked_error(&row, index, found, "each passage once")));
+                return Err(wrong_row(self.rows.file().ranked_error(&row, index, found, "each passage once")));
             }
             ranked.push(passage.0);
         }
         let mut supporting = Vec::with_capacity(row.supporting.len());
         for (index, (name, sentence)) in row.supporting.iter().enumerate() {
-            let wrong = |found: String| wrong_row(self.file.supporting_error(&row, index, found, ALLOWED));
+            let wrong = |found: String| wrong_row(self.rows.file().supporting_error(&row, index, found, ALLOWED));
             supporting.push((self.names.find_passage(corpus, name).map_err(wrong)?.0, *sentence));
         }
         let scores = row.ranked.iter().filter_map(|entry| entry.score).collect();
@@ -160,25 +146,16 @@ impl BroughtFile {
     }
 
     fn counts(&self) -> Result<RankingsCounts, JobError> {
-        let facts = self.file.facts();
-        if self.used.is_empty() {
-            let first = self.first.as_deref().unwrap_or_default();
-            let found = format!("`{}`, and no row is of an evaluated question, such as `{first}`", facts.first);
-            return Err(wrong_row(self.file.id_error(facts.position, found, "ids of the dataset's questions")));
-        }
-        let path = self.file.path();
+        let used = self.rows.count_used()?;
+        let (path, rows) = (self.rows.file().path(), self.rows.file().facts().rows);
         let found = digest_path(path)?;
         if found != self.digest {
             let what = "a file of rankings, which was written to while it was read,";
             return Err(JobError::Differs { what, found, expected: self.digest.clone() });
         }
         let file = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        Ok(RankingsCounts { file, digest: found, rows: facts.rows, used: self.used.len() as u64 })
+        Ok(RankingsCounts { file, digest: found, rows, used })
     }
-}
-
-fn wrong_row(error: RowError) -> JobError {
-    JobError::Dataset(DatasetError::Row(error))
 }
 
 /// The brought rows of a question, by the digest of their file.

@@ -19,7 +19,7 @@ use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
 
 /// The difference of two configurations in a measure, paired by question.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Comparison {
     /// The configuration's name, without the replicate's number.
     pub configuration: String,
@@ -53,6 +53,25 @@ pub struct Comparison {
     /// The most passages that an outcome of one of the two ranks, the smaller number, where the measure's cut-off is
     /// beyond: that one is not measured to the cut-off.
     pub ranked: Option<u32>,
+}
+
+impl Comparison {
+    /// The same with the figures of the differences of all questions with a value of both, out of `questions` of the
+    /// stratum. The adjusted p value is made once all comparisons of its family are known.
+    pub(crate) fn with_differences(self, differences: &[f64], questions: usize) -> Self {
+        let told = PairedDifference::of(differences);
+        Self {
+            n: differences.len() as u64,
+            share: differences.len() as f64 / questions.max(1) as f64,
+            difference: told.map(|told| told.mean),
+            low: told.map(|told| told.low),
+            high: told.map(|told| told.high),
+            p: told.map(|told| told.p.value()),
+            p_kind: told.map(|told| told.p.kind()),
+            p_t: told.and_then(|told| told.t_test),
+            ..self
+        }
+    }
 }
 
 /// The results of [`compare_configurations`].
@@ -100,24 +119,16 @@ pub fn compare_configurations(
         .par_iter()
         .map(|&(group, measure)| {
             let differences = values.paired_differences((group, base), measure, &within);
-            let told = PairedDifference::of(&differences);
-            Comparison {
+            let named = Comparison {
                 configuration: groups.names[group].to_owned(),
                 control: configurations[groups.first[group]].control.clone(),
                 against: against.to_owned(),
                 stratum: stratum.to_owned(),
                 measure: measures[measure].to_owned(),
-                n: differences.len() as u64,
-                share: differences.len() as f64 / questions.max(1) as f64,
-                difference: told.map(|told| told.mean),
-                low: told.map(|told| told.low),
-                high: told.map(|told| told.high),
-                p: told.map(|told| told.p.value()),
-                p_kind: told.map(|told| told.p.kind()),
-                p_t: told.and_then(|told| told.t_test),
-                p_holm: None,
                 ranked: short(group, measure).into_iter().chain(short(base, measure)).min(),
-            }
+                ..Comparison::default()
+            };
+            named.with_differences(&differences, questions)
         })
         .collect();
     adjust_p_values(&mut differences);
@@ -126,7 +137,7 @@ pub fn compare_configurations(
 }
 
 /// Fills in the adjusted p values: a family is a measure, with controls apart.
-fn adjust_p_values(differences: &mut [Comparison]) {
+pub(crate) fn adjust_p_values(differences: &mut [Comparison]) {
     adjust_families(
         differences.iter_mut(),
         |found| (found.measure.clone(), found.control.is_some()),

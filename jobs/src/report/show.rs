@@ -14,13 +14,15 @@ use hopeval_measures::aggregate::ValueRange;
 use hopeval_methods::Answer;
 use hopeval_methods::transcript::Transcript;
 use hopeval_results::tables::{CostRow, MeasureRow, read_final};
-use hopeval_results::{Log, layout};
+use hopeval_results::{Log, RunNote, layout};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// The present figures of a run.
 #[derive(Clone, Debug)]
 pub struct RunFigures {
+    /// A person's note on the run.
+    pub note: Option<String>,
     /// Whether its tables are final.
     pub finished: bool,
     /// Outcomes included in the figures.
@@ -47,6 +49,7 @@ const LIVE_DIGITS: f64 = 1e9;
 /// The log, a table or the live table cannot be read.
 pub fn read_figures(run: &OpenRun) -> Result<RunFigures, JobError> {
     let store = &run.places.store;
+    let note = RunNote::load(store, run.id())?.map(|note| note.text);
     let log = Log::open(store, run.id())?;
     let state = log.state();
     let expected = run.resolved.outcome_count();
@@ -56,6 +59,7 @@ pub fn read_figures(run: &OpenRun) -> Result<RunFigures, JobError> {
         let mut replicates = replicate_spreads(&run.resolved.configurations, &measures);
         compare::fill_intervals(run, &log, &mut replicates)?;
         return Ok(RunFigures {
+            note,
             finished: true,
             outcomes: state.total_outcomes(),
             expected,
@@ -78,6 +82,7 @@ pub fn read_figures(run: &OpenRun) -> Result<RunFigures, JobError> {
     let costs = live_costs(run, &log)?;
     let replicates = replicate_spreads(&run.resolved.configurations, &measures);
     Ok(RunFigures {
+        note,
         finished: false,
         outcomes: live.outcomes,
         expected,
@@ -194,6 +199,10 @@ pub fn figures_document(run: &OpenRun, shown: &RunFigures) -> Value {
         "replicates": shown.replicates,
         "cost": cost,
     });
+    // Only runs with a note have it.
+    if let Some(note) = &shown.note {
+        document["note"] = json!(note);
+    }
     // Only runs that leave such questions out have it.
     if run.resolved.prepared.without_gold > 0 {
         document["without_gold"] = json!(run.resolved.prepared.without_gold);

@@ -10,6 +10,7 @@
 //! MuSiQue's to three; here the reader rounds. Without an alias file 2Wiki's answers are only those of the question. A
 //! gold file may be a JSON array or JSON Lines, with any name.
 
+mod form;
 mod hotpotqa;
 mod input;
 mod musique;
@@ -19,6 +20,7 @@ mod two_wiki;
 use std::fmt;
 use std::io::Read;
 
+pub use form::has_official_form;
 pub use pairs::{EmF1, PairScore, PairScorer, score_pairs};
 
 use crate::answer::Profile;

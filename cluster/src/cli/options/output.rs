@@ -4,7 +4,7 @@ use crate::cli::tables::agreement::agreement_table;
 use crate::cli::tables::differences;
 use crate::cli::tables::formats::document_tables;
 use crate::cli::tables::incurred::incurred_table;
-use crate::cli::tables::measures::{MeasureChoice, measure_tables};
+use crate::cli::tables::measures::{MeasureChoice, measure_tables, run_heading};
 use crate::cli::tables::raced::raced_tables;
 use crate::cli::tables::replicates::{self, is_wanted};
 use crate::cli::tables::view::TableView;
@@ -40,7 +40,7 @@ pub(crate) struct OutputArguments {
     #[arg(long, value_name = "FILE")]
     marks: Option<PathBuf>,
     /// Shows how every configuration differs from this one, paired by question; replicates count as one configuration.
-    /// It is named, or numbered as in the table of a sweep.
+    /// It is named, or numbered as in the table of a sweep. `show` has the differences alone then.
     #[arg(long, value_name = "CONFIGURATION")]
     against: Option<String>,
 }
@@ -98,10 +98,15 @@ impl OutputArguments {
 
     /// Prints a run's figures.
     pub(crate) fn print_figures(&self, run: &OpenRun) -> Result<()> {
-        self.print_view(run, &TableView::default())
+        let figures = self.read_figures(run, &TableView::default())?;
+        match self.json {
+            true => print::line(&serde_json::to_string(&figures.document(run)?)?),
+            false => self.print_tables(run, &figures, &TableView::default())?,
+        }
+        Ok(())
     }
 
-    /// Prints a view of a run's figures.
+    /// Prints a view of a run's figures; with `--against` the differences alone.
     pub(crate) fn print_view(&self, run: &OpenRun, view: &TableView) -> Result<()> {
         if let Some(sort) = &view.sort
             && !run.names().measures.contains(sort)
@@ -111,9 +116,19 @@ impl OutputArguments {
         let figures = self.read_figures(run, view)?;
         match self.json {
             true => print::line(&serde_json::to_string(&figures.document(run)?)?),
+            false if self.against.is_some() && view.format.is_none() => self.print_differences(run, &figures, view),
             false => self.print_tables(run, &figures, view)?,
         }
         Ok(())
+    }
+
+    /// Prints the run's heading and the differences from the configuration of `--against`.
+    fn print_differences(&self, run: &OpenRun, figures: &PrintedFigures, view: &TableView) {
+        let strata = self.choice(view).strata().join(", ");
+        print::line(print::wrapped(&run_heading(run, &figures.shown, &strata)).trim_end());
+        for found in &figures.compared {
+            print::line(&differences::difference_tables(found, run.evaluator.measure_set()));
+        }
     }
 
     /// Prints the figures of a run and those of the judges of its answers: with `--json` one document, with the judges'
@@ -194,7 +209,7 @@ impl OutputArguments {
             }
         }
         for found in compared {
-            print::line(&differences::difference_tables(found));
+            print::line(&differences::difference_tables(found, run.evaluator.measure_set()));
         }
         if let Some(agreement) = agreement {
             print::line(&agreement_table(agreement));

@@ -2,7 +2,8 @@
 //!
 //! The last two tables have the columns of PromptRank's table A2 (Khalifa et al. 2023, appendix D.1) and of
 //! EfficientRAG's table 4 (Zhuang et al. 2024, section 5.2). Both time one query at a time, so their times come from
-//! runs of the mode `latency` alone. Figures unknown or not measured in this mode are dashes.
+//! runs of the mode `latency` alone. Figures unknown or not measured in this mode are dashes; columns and tables that
+//! would be dashes alone are left out.
 
 use super::UNKNOWN;
 use super::fitted::FigureTable;
@@ -48,8 +49,11 @@ pub(crate) fn cost_tables(accounting: &RunCosts) -> String {
         "run {run}: {job}\n{questions} questions, {passages} passages, mode {}, workers: {workers}\n",
         mode.name()
     ));
-    let mut section = |heading: &str, table: String| {
-        text.push_str(&format!("\n{}\n\n{table}\n", print::wrapped(heading)));
+    // Columns, and tables, of which nothing is known are left out.
+    let mut section = |heading: &str, table: FigureTable| {
+        if let Some(table) = table.known() {
+            text.push_str(&format!("\n{}\n\n{}\n", print::wrapped(heading), table.to_text()));
+        }
     };
     section("calls, means over a configuration's n questions", calls_table(configurations));
     section("tokens and operations of a question, as if nothing were shared", work_table(configurations));
@@ -78,7 +82,7 @@ pub(crate) fn cost_tables(accounting: &RunCosts) -> String {
     text
 }
 
-fn calls_table(accounts: &[ConfigurationCosts]) -> String {
+fn calls_table(accounts: &[ConfigurationCosts]) -> FigureTable {
     let asked = |kind: &RequestKind| accounts.iter().any(|account| account.calls_of(*kind) > 0.0);
     let kinds: Vec<RequestKind> = RequestKind::ALL.into_iter().filter(asked).collect();
     let mut header = vec!["configuration", "n", "coverage", "iterations", "rounds"];
@@ -91,10 +95,10 @@ fn calls_table(accounts: &[ConfigurationCosts]) -> String {
         cells.extend([known_figure(account.passages_retrieved, 2), known_figure(account.passages_kept, 2)]);
         cells
     });
-    FigureTable::new(&header, rows).to_text()
+    FigureTable::new(&header, rows)
 }
 
-fn work_table(accounts: &[ConfigurationCosts]) -> String {
+fn work_table(accounts: &[ConfigurationCosts]) -> FigureTable {
     let rows = accounts.iter().map(|account| {
         let needed = &account.attributed;
         let tokens = [needed.prompt_tokens, needed.completion_tokens, needed.scored_tokens];
@@ -108,10 +112,10 @@ fn work_table(accounts: &[ConfigurationCosts]) -> String {
     });
     let header =
         ["configuration", "prompt tokens", "completion tokens", "scored tokens", "operations", "requests cut to fit"];
-    FigureTable::new(&header, rows).to_text()
+    FigureTable::new(&header, rows)
 }
 
-fn cost_table(accounts: &[ConfigurationCosts]) -> String {
+fn cost_table(accounts: &[ConfigurationCosts]) -> FigureTable {
     let mut header = vec![
         "configuration",
         "parameters",
@@ -144,10 +148,10 @@ fn cost_table(accounts: &[ConfigurationCosts]) -> String {
         }
         cells
     });
-    FigureTable::new(&header, rows).to_text()
+    FigureTable::new(&header, rows)
 }
 
-fn latency_table(accounts: &[ConfigurationCosts]) -> String {
+fn latency_table(accounts: &[ConfigurationCosts]) -> FigureTable {
     let rows = accounts.iter().flat_map(|account| {
         let times =
             |latency: &LatencySummary| [("service", latency.service), ("queue", latency.queue), ("wall", latency.wall)];
@@ -159,11 +163,10 @@ fn latency_table(accounts: &[ConfigurationCosts]) -> String {
         })
     });
     FigureTable { names: 3, ..FigureTable::new(&["configuration", "n", "time", "mean", "p50", "p90", "p99"], rows) }
-        .to_text()
 }
 
 /// Calls of endpoints by service, kind and step; `None` if there are none.
-fn endpoint_table(accounts: &[ConfigurationCosts]) -> Option<String> {
+fn endpoint_table(accounts: &[ConfigurationCosts]) -> Option<FigureTable> {
     let called = || accounts.iter().flat_map(|account| account.calls.iter().map(move |calls| (account, calls)));
     let called = || called().filter(|(_, calls)| calls.attempts.is_some());
     called().next()?;
@@ -190,11 +193,11 @@ fn endpoint_table(accounts: &[ConfigurationCosts]) -> Option<String> {
         "reasoning",
         "money",
     ];
-    Some(FigureTable::new(&header, rows).to_text())
+    Some(FigureTable::new(&header, rows))
 }
 
 /// The costs in files of rankings; `None` if no outcomes were brought in.
-fn brought_table(accounts: &[ConfigurationCosts]) -> Option<String> {
+fn brought_table(accounts: &[ConfigurationCosts]) -> Option<FigureTable> {
     let brought = || accounts.iter().filter_map(|account| Some((account, account.brought.as_ref()?)));
     brought().next()?;
     let rows = brought().map(|(account, costs)| {
@@ -207,18 +210,18 @@ fn brought_table(accounts: &[ConfigurationCosts]) -> Option<String> {
         cells
     });
     let header = ["configuration", "n", "calls", "prompt tokens", "completion tokens", "seconds", "money"];
-    Some(FigureTable::new(&header, rows).to_text())
+    Some(FigureTable::new(&header, rows))
 }
 
-fn table_a2(accounts: &[ConfigurationCosts]) -> String {
+fn table_a2(accounts: &[ConfigurationCosts]) -> FigureTable {
     let rows = accounts.iter().map(|account| {
         let time = account.isolated.map(|alone| alone.wall_s);
         vec![configuration_name(account), parameter_count(account.parameters), known_figure(time, 4)]
     });
-    FigureTable::new(&["system", "#params", "avg. query time (s)"], rows).to_text()
+    FigureTable::new(&["system", "#params", "avg. query time (s)"], rows)
 }
 
-fn table_4(accounts: &[ConfigurationCosts]) -> String {
+fn table_4(accounts: &[ConfigurationCosts]) -> FigureTable {
     let rows = accounts.iter().map(|account| {
         let alone = account.isolated;
         let busy = alone.and_then(|alone| alone.device_use).map(|share| 100.0 * share);
@@ -230,5 +233,5 @@ fn table_4(accounts: &[ConfigurationCosts]) -> String {
             known_figure(busy, 2),
         ]
     });
-    FigureTable::new(&["method", "# LLM calls", "# iterations", "latency (s)", "device use (%)"], rows).to_text()
+    FigureTable::new(&["method", "# LLM calls", "# iterations", "latency (s)", "device use (%)"], rows)
 }

@@ -1,6 +1,6 @@
 //! A table that fits the terminal: its first columns, and a line that names the others.
 
-use super::markdown_table;
+use super::{UNKNOWN, markdown_table};
 use crate::print;
 
 /// The fewest characters of a name that is cut.
@@ -28,6 +28,20 @@ impl FigureTable {
     pub(crate) fn push_column(&mut self, title: &str, cells: Vec<String>) {
         self.header.push(title.to_owned());
         self.rows.iter_mut().zip(cells).for_each(|(row, cell)| row.push(cell));
+    }
+
+    /// The table without the columns of figures that are unknown in every row; `None` without any figure.
+    pub(crate) fn known(mut self) -> Option<Self> {
+        let is_known = |column: usize| column < self.names || self.rows.iter().any(|row| row[column] != UNKNOWN);
+        let kept: Vec<usize> = (0..self.header.len()).filter(|&column| is_known(column)).collect();
+        if self.rows.is_empty() || kept.len() <= self.names {
+            return None;
+        }
+        self.header = kept.iter().map(|&column| self.header[column].clone()).collect();
+        for row in &mut self.rows {
+            *row = kept.iter().map(|&column| row[column].clone()).collect();
+        }
+        Some(self)
     }
 
     /// The table as Markdown, as wide as the terminal allows.
@@ -113,6 +127,16 @@ mod tests {
         let cut = table().within(Some(34));
         assert!(cut.contains("…"), "{cut}");
         assert_eq!(widest(&cut.lines().take(4).collect::<Vec<_>>().join("\n")), 34, "{cut}");
+    }
+
+    #[test]
+    fn columns_without_a_figure_are_left_out() {
+        let row = |name: &str, em: &str| vec![name.to_owned(), em.to_owned(), UNKNOWN.to_owned()];
+        let table = FigureTable::new(&["configuration", "em", "f1"], [row("a", UNKNOWN), row("b", "0.5000")]);
+        let known = table.known().unwrap();
+        assert_eq!((known.header, known.rows[1].len()), (vec!["configuration".to_owned(), "em".to_owned()], 2));
+        assert!(FigureTable::new(&["configuration", "em", "f1"], [row("a", UNKNOWN)]).known().is_none());
+        assert!(FigureTable::new(&["configuration", "em"], []).known().is_none());
     }
 
     #[test]

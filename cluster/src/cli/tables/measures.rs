@@ -62,14 +62,21 @@ pub(crate) fn measure_tables(run: &OpenRun, shown: &RunFigures, choice: &Measure
             text.push_str(&format!("{note}\n"));
         }
     }
-    let figures = || parts.iter().flat_map(|part| &part.rows).flat_map(|row| row.figures.iter().flatten());
-    if figures().any(|figure| shown_interval(figure, choice.intervals).is_some()) {
+    let figures = parts.iter().flat_map(|part| &part.rows).flat_map(|row| row.figures.iter().flatten().copied());
+    text.push_str(&figure_notes(&figures.collect::<Vec<_>>(), choice.intervals));
+    Ok(text)
+}
+
+/// The notes beneath tables with these figures.
+pub(crate) fn figure_notes(figures: &[&MeasureRow], intervals: bool) -> String {
+    let mut text = String::new();
+    if figures.iter().any(|figure| shown_interval(figure, intervals).is_some()) {
         text.push_str("\n[low, high]: 95 % interval\n");
     }
-    if figures().any(|figure| figure.value.is_some() && figure.ranked.is_some()) {
+    if figures.iter().any(|figure| figure.value.is_some() && figure.ranked.is_some()) {
         text.push_str(&format!("\n{}\n", print::wrapped(SHORT_NOTE)));
     }
-    Ok(text)
+    text
 }
 
 /// The line above a part.
@@ -181,7 +188,7 @@ fn shown_interval(row: &MeasureRow, wanted: bool) -> Option<(f64, f64)> {
 }
 
 /// A figure with its interval or its standard error, marked if it is not measured to its cut-off.
-fn figure_text(row: &MeasureRow, interval_wanted: bool) -> String {
+pub(crate) fn figure_text(row: &MeasureRow, interval_wanted: bool) -> String {
     let figure = match row.value.zip(shown_interval(row, interval_wanted)) {
         Some((value, (low, high))) => format!("{value:.4} [{low:.4}, {high:.4}]"),
         None => estimate_text(row.value, row.stderr),
@@ -227,6 +234,9 @@ pub(crate) fn run_heading(run: &OpenRun, shown: &RunFigures, stratum: &str) -> S
     }
     if let Some(note) = unfinished_note(shown) {
         text.push_str(&format!("\n{note}"));
+    }
+    if let Some(note) = &shown.note {
+        text.push_str(&format!("\nnote: {note}"));
     }
     text.push('\n');
     text

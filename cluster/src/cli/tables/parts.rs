@@ -1,13 +1,13 @@
 //! The shown figures of a run in parts: one for each stratum and context mode, and controls apart. Figures of different
 //! modes are never ranked together.
 
+use super::differences::has_better;
 use super::measures::MeasureChoice;
 use super::view::{NamedConfiguration, filtered};
 use anyhow::{Result, bail};
 use hopeval_jobs::job::sweep::{SweptName, swept_names};
 use hopeval_jobs::report::show::RunFigures;
 use hopeval_jobs::run::open::OpenRun;
-use hopeval_measures::aggregate::ValueRange;
 use hopeval_results::tables::MeasureRow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -79,11 +79,9 @@ impl<'a> FigurePart<'a> {
     /// The best value of each column; `None` for a measure that has no better and worse.
     pub(crate) fn best_values(&self, run: &OpenRun) -> Vec<Option<f64>> {
         let set = run.evaluator.measure_set();
-        let is_share = |measure: &str| {
-            set.names().iter().zip(set.ranges()).any(|(name, range)| name == measure && range == ValueRange::Share)
-        };
         let best = |column: usize| {
-            let rows = self.rows.iter().filter_map(move |row| row.figures[column]).filter(|row| is_share(&row.measure));
+            let rows =
+                self.rows.iter().filter_map(move |row| row.figures[column]).filter(|row| has_better(set, &row.measure));
             rows.filter_map(|row| row.value).max_by(f64::total_cmp)
         };
         (0..self.columns.names().len()).map(best).collect()

@@ -101,6 +101,24 @@ fn qrels_in(folder: &Path) -> Result<PathBuf, DatasetError> {
     }
 }
 
+/// The questions of a file of judgements alone, without texts, in the order of their first judgements.
+///
+/// # Errors
+/// The file cannot be read; a wrong row.
+pub fn read_judged_questions(path: &Path) -> Result<Vec<Question>, DatasetError> {
+    let mut qrels = Qrels::read(path, &mut |error, _| Err(error.into()))?;
+    let mut ids: Vec<(RecordPosition, String)> =
+        qrels.judged.iter().map(|(id, judged)| (judged.position, id.clone())).collect();
+    ids.sort();
+    let mut questions = Vec::with_capacity(ids.len());
+    for (_, id) in ids {
+        let mut question = Question { id, ..Question::default() };
+        qrels.add_gold(&mut question);
+        questions.push(question);
+    }
+    Ok(questions)
+}
+
 /// A split's judgements.
 pub(crate) struct Qrels {
     path: PathBuf,

@@ -45,6 +45,7 @@ enum FileFormat {
     Trec,
     Jsonl,
     Csv,
+    Json,
 }
 
 /// Facts about the file, as the host found them when it read it.
@@ -82,11 +83,12 @@ impl ConfigurableMethod for Rankings {
                 name: "file",
                 values: "path of a file",
                 default: None,
-                documentation: "A TREC run, or JSON Lines or CSV of id, answer, ranked, supporting and cost.",
+                documentation: "A TREC run; JSON Lines or CSV of id, answer, ranked, supporting and cost; or a JSON \
+                                object of answers by id.",
             },
             ParameterInfo {
                 name: "format",
-                values: "\"trec\", \"jsonl\" or \"csv\"",
+                values: "\"trec\", \"jsonl\", \"csv\" or \"json\"",
                 default: Some("null"),
                 documentation: "The file's format; told from its beginning when left out.",
             },
