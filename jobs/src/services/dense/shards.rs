@@ -16,7 +16,8 @@
 
 use super::embedding::EmbeddedQuery;
 use super::query::{PartResult, QueryInlet, VectorQuery};
-use super::{DenseService, index_refusal, query_response};
+use super::retriever::{VectorRetriever, vector_retrievers};
+use super::{index_refusal, query_response};
 use crate::error::JobError;
 use crate::fault::RunFault;
 use crate::services::service::Services;
@@ -52,7 +53,7 @@ impl ShardedSearch {
     /// # Errors
     /// A thread cannot be started.
     pub fn open(services: &Services, worker: usize, workers: usize) -> Result<Option<Self>, JobError> {
-        if workers == 1 || DenseService::dense_services(services).next().is_none() {
+        if workers == 1 || vector_retrievers(services).next().is_none() {
             return Ok(None);
         }
         let (inlet, queries) = scatter::query_channel();
@@ -72,10 +73,10 @@ impl IndexShards {
     /// Part `worker` of `workers` of each index, each with its own search thread.
     fn open(services: &Services, worker: usize, workers: usize) -> Result<Self, JobError> {
         let mut queues = BTreeMap::new();
-        for (name, dense) in DenseService::dense_services(services) {
+        for (name, dense) in vector_retrievers(services) {
             let (sender, receiver) = channel();
             start_thread(&format!("shard {name}"), move || {
-                search_part(&IndexPart { dense: &dense, part: worker as u32, parts: workers as u32 }, &receiver);
+                search_part(&IndexPart { dense: &*dense, part: worker as u32, parts: workers as u32 }, &receiver);
             })?;
             queues.insert(name, sender);
         }
@@ -108,7 +109,7 @@ impl QueryShard for IndexShards {
 
 /// One worker's part of one index.
 struct IndexPart<'a> {
-    dense: &'a DenseService,
+    dense: &'a dyn VectorRetriever,
     part: u32,
     parts: u32,
 }
@@ -154,7 +155,7 @@ fn search_part(part: &IndexPart<'_>, receiver: &Receiver<Vec<QueuedQuery>>) {
 /// The service thread of a dense index with several workers: embeds waiting queries, and lets all workers rank.
 pub(super) fn serve_sharded(
     thread: &ServiceThread,
-    dense: &DenseService,
+    dense: &dyn VectorRetriever,
     tasks: &Receiver<ServiceTask>,
     inlet: &QueryInlet,
 ) {

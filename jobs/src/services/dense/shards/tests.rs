@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cache::Cache;
-use crate::services::dense::DenseSettings;
+use crate::services::dense::{DenseService, DenseSettings};
 use crate::services::lm::{LmService, LmSettings};
 use hopeval_index::{DenseIndex, DenseParameters, DenseWriter, VectorDtype};
 use hopeval_operators::scatter::{query_channel, scatter};
