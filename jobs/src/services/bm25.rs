@@ -27,8 +27,7 @@ pub fn open_bm25(
     report: ProgressReporter<'_>,
 ) -> Result<Bm25Index, JobError> {
     let (cache, threads, opened) = (&places.cache, places.threads, &Services::new());
-    let (mode, fragments, questions) =
-        (TimingMode::default(), &FragmentTexts::default(), &DatasetQuestions::default());
+    let (mode, fragments, questions) = (TimingMode::default(), &FragmentTexts::default(), &DatasetQuestions::default());
     let opening = OpeningContext { name, corpus, cache, threads, mode, report, opened, fragments, questions };
     Ok(open_index(parameters, &opening)?.0)
 }

@@ -4,8 +4,8 @@ use hopeval_corpus::Corpus;
 use hopeval_jobs::Job;
 use hopeval_jobs::cache::Cache;
 use hopeval_jobs::places::Places;
-use hopeval_jobs::services::dataset_questions::DatasetQuestions;
 use hopeval_jobs::services::catalogue::Catalogue;
+use hopeval_jobs::services::dataset_questions::DatasetQuestions;
 use hopeval_results::Store;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -74,7 +74,9 @@ impl Tiny {
     /// The services of a job, open except for missing indexes.
     pub(crate) fn catalogue(&self, job: &Job) -> Catalogue {
         let (corpus, cache) = (self.corpus(job), self.cache());
-        let catalogue = Catalogue::open(corpus, &job.service, &cache, 1, job.run.mode, &DatasetQuestions::default(), &|_, _| ()).unwrap();
+        let catalogue =
+            Catalogue::open(corpus, &job.service, &cache, 1, job.run.mode, &DatasetQuestions::default(), &|_, _| ())
+                .unwrap();
         catalogue.probe(&|_, _| ()).unwrap();
         catalogue
     }

@@ -34,12 +34,7 @@ impl NameLines {
 
     /// The next name, for the next row of the file `vectors` of `rows` rows. Behind its last row (`more` is false)
     /// there must be no name.
-    pub(super) fn next_name(
-        &mut self,
-        more: bool,
-        vectors: &Path,
-        rows: u64,
-    ) -> Result<Option<RowName>, VectorError> {
+    pub(super) fn next_name(&mut self, more: bool, vectors: &Path, rows: u64) -> Result<Option<RowName>, VectorError> {
         let name = self.next_line()?;
         match (&name, more) {
             (Some(_), true) | (None, false) => Ok(name),

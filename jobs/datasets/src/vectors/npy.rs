@@ -199,10 +199,7 @@ mod tests {
     fn headings_of_numpy_are_read() {
         let heading = |numbers, shape: &[u64]| Ok(ArrayHeading { numbers, shape: shape.to_vec() });
         for (text, expected) in [
-            (
-                "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }      \n",
-                heading(NumberType::F32, &[3, 4]),
-            ),
+            ("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }      \n", heading(NumberType::F32, &[3, 4])),
             ("{\"shape\": (3L, 4L), \"fortran_order\":False,'descr':'<f2'}", heading(NumberType::F16, &[3, 4])),
             ("{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }", heading(NumberType::F64, &[3])),
             ("{'descr': '<f8', 'fortran_order': False, 'shape': (), }", heading(NumberType::F64, &[])),

@@ -29,7 +29,12 @@ impl ParquetVectors {
             if !columns.contains(&column) {
                 let columns = columns.iter().map(|column| quoted(column)).collect::<Vec<_>>().join(", ");
                 let found = format!("no such column, but {columns}");
-                return Err(file_error(path, column, found, "a column of this name, or the name of another in the job"));
+                return Err(file_error(
+                    path,
+                    column,
+                    found,
+                    "a column of this name, or the name of another in the job",
+                ));
             }
         }
         let (vector_column, name_column) = (vector_column.to_owned(), name_column.to_owned());

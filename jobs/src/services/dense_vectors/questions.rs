@@ -1,7 +1,7 @@
 //! The vectors of questions, by their texts: queries are texts.
 //!
-//! Rows are named by the dataset's ids, by texts, or stand in the dataset's order. Equal texts are one query; if the
-//! dataset has a text under several ids, the first row counts.
+//! Rows are named by the dataset's ids, by texts, or stand in the dataset's order. Equal texts are one query. If the
+//! dataset has a text under several ids, the first row counts; a text that names two rows must have one vector.
 
 use super::settings::{DenseVectorsSettings, RowNaming};
 use crate::error::JobError;
@@ -65,15 +65,18 @@ impl QuestionVectors {
                 Some(text) if by_text => Some(text.as_str()),
                 Some(id) => texts.get(id.as_str()).copied(),
             };
+            settings.scale(&mut vector);
             if let Some(name) = &name
                 && !seen.insert(name.clone())
+                // A text that is embedded twice is no mistake.
+                && !(by_text && read.vector(name) == Some(&vector[..]))
             {
-                return Err(wrong(file.name_error(position, format!("{name:?} once more"), "each question once")));
+                let allowed = if by_text { "one vector of each text" } else { "each question once" };
+                return Err(wrong(file.name_error(position, format!("{name:?} once more"), allowed)));
             }
             rows += 1;
             // Rows of other questions are not needed.
             let Some(text) = text.filter(|text| !read.places.contains_key(*text)) else { continue };
-            settings.scale(&mut vector);
             read.places.insert(text.to_owned(), read.numbers.len());
             read.numbers.extend_from_slice(&vector);
         }

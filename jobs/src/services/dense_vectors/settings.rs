@@ -156,8 +156,12 @@ impl VectorFileSettings {
         ensure(!self.file.as_os_str().is_empty(), || {
             BadValue::new(format!("{key}.file"), "empty", "a .npy, .safetensors or Parquet file")
         })?;
-        let names =
-            [("ids", self.ids.is_some()), ("texts", self.texts.is_some()), ("id", self.id.is_some()), ("text", self.text.is_some())];
+        let names = [
+            ("ids", self.ids.is_some()),
+            ("texts", self.texts.is_some()),
+            ("id", self.id.is_some()),
+            ("text", self.text.is_some()),
+        ];
         let named: Vec<&str> = names.into_iter().filter(|(_, set)| *set).map(|(name, _)| name).collect();
         ensure(named.len() <= 1, || {
             let found = format!("a table with `{}`", named.join("` and `"));
@@ -172,7 +176,11 @@ impl DenseVectorsSettings {
         self.passages.check_values("passages")?;
         self.questions.check_values("questions")?;
         ensure(self.passages.naming() == RowNaming::Ids, || {
-            BadValue::new("passages", "a table with `text` or `texts`", "`id` or `ids`: passages are known by their ids")
+            BadValue::new(
+                "passages",
+                "a table with `text` or `texts`",
+                "`id` or `ids`: passages are known by their ids",
+            )
         })
     }
 
@@ -191,6 +199,6 @@ impl DenseVectorsSettings {
         if self.metric == VectorMetric::Cosine && length == 0.0 {
             return Some(("a vector of zeros".to_owned(), "with `metric = \"cosine\"`, numbers that are not all 0"));
         }
-        (length > LONGEST).then(|| (format!("a vector of length {length:e}"), "lengths up to 1e18"))
+        (length > LONGEST).then(|| (format!("a vector of length {length:.3e}"), "lengths up to 1e18"))
     }
 }
