@@ -247,8 +247,8 @@ impl FileKind {
                     Compression::None => format!("`{}`", head.escape_ascii()),
                     compression => format!("a {compression} stream"),
                 };
-                let allowed = "a .npy file (`\\x93NUMPY`), a .safetensors file (eight bytes and `{`), or a Parquet file \
-                               (`PAR1`), none of them compressed as a whole";
+                let allowed = "a .npy file (`\\x93NUMPY`), a .safetensors file (eight bytes and `{`), or a Parquet \
+                               file (`PAR1`), none of them compressed as a whole";
                 Err(InputError::Foreign { path: path.to_owned(), found, allowed }.into())
             }
         }

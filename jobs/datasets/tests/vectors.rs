@@ -84,6 +84,11 @@ fn tensors_of(dtype: &str, shape: &[u64], data: &[u8]) -> Vec<u8> {
     tensors(&json!({ "v": { "dtype": dtype, "shape": shape, "data_offsets": [0, data.len()] } }), data)
 }
 
+/// What a heading says of a tensor.
+fn entry(dtype: &str, shape: &[u64], from: u64, to: u64) -> serde_json::Value {
+    json!({ "dtype": dtype, "shape": shape, "data_offsets": [from, to] })
+}
+
 fn f32_bytes() -> Vec<u8> {
     ROWS.iter().flatten().flat_map(|number| number.to_le_bytes()).collect()
 }
@@ -274,7 +279,6 @@ fn malformed_safetensors_files_have_one_error_each() {
     let single = f32_bytes();
     let good = tensors_of("F32", &[3, 4], &single);
     let of = |entries: serde_json::Value| tensors(&entries, &single);
-    let entry = |dtype: &str, shape: &[u64], from: u64, to: u64| json!({"dtype": dtype, "shape": shape, "data_offsets": [from, to]});
     let length = |length: u64| [&length.to_le_bytes()[..], b"{\"v\": 1}"].concat();
     let two = json!({"v": entry("F32", &[1, 4], 0, 16), "w": entry("F32", &[2, 4], 16, 48)});
     let cases: Vec<(&str, Vec<u8>, &str)> = vec![

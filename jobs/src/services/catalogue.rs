@@ -91,8 +91,8 @@ fn ability_names(abilities: &[ServiceAbility]) -> String {
 }
 
 impl Catalogue {
-    /// Opens the services of a job over `corpus`, with the `questions` of its dataset. Missing word indexes are built. Models are opened by
-    /// [`Catalogue::probe`] or by their first request; showing a run needs no model.
+    /// Opens the services of a job over `corpus`, with the `questions` of its dataset. Missing word indexes are built.
+    /// Models are opened by [`Catalogue::probe`] or by their first request; showing a run needs no model.
     ///
     /// # Errors
     /// A full disk, a corrupt or foreign index.

@@ -15,6 +15,7 @@ pub mod build;
 pub(super) mod embedding;
 pub mod query;
 pub(super) mod retriever;
+pub(super) mod serve;
 mod settings;
 pub mod shards;
 
@@ -29,18 +30,17 @@ use super::service::{
     Availability, IndexState, OpeningContext, OtherSettings, Service, ServiceSettings, Services, SettingsError,
     downcast_service, refuse_kind,
 };
-use super::sparse::ranking_response;
 use super::thread::{ServiceTask, ServiceThread};
 use super::usage::UsageCounters;
 use crate::bad_value::{BadValue, ensure};
 use crate::cache::{Cache, ProgressReporter};
 use crate::error::JobError;
 use hopeval_corpus::{Corpus, PassageId};
-use hopeval_index::{DenseIndex, DenseParameters, DenseWriter, Hit, IndexError, SearchScratch};
+use hopeval_index::{DenseIndex, DenseParameters, DenseWriter, SearchScratch};
 use hopeval_lm::engine::Completion;
 use hopeval_lm::request as engine;
 use hopeval_methods::request::EmbedRole;
-use hopeval_methods::{AnswerWork, Failure, FailureKind, PromptReport, Request, RequestKind, RequestPayload, Response};
+use hopeval_methods::{Failure, FailureKind, Request, RequestKind, RequestPayload, Response};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -236,7 +236,7 @@ impl Service for DenseService {
     }
 
     fn serve(&self, thread: &ServiceThread, tasks: &Receiver<ServiceTask>) {
-        retriever::serve_queries(self, thread, tasks);
+        serve::serve_queries(self, thread, tasks);
     }
 
     fn answer(&self, corpus: &Corpus, request: &Request) -> Response {
@@ -258,20 +258,6 @@ impl Service for DenseService {
 /// The failure of a passage or a query if the encoder or the index cannot be opened.
 fn unavailable_failure(error: &JobError) -> Failure {
     Failure { kind: FailureKind::Unavailable, message: error.to_string() }
-}
-
-/// The failure of a query refused by the index.
-fn index_refusal(error: &IndexError) -> Failure {
-    Failure { kind: FailureKind::ParseFailure, message: error.to_string() }
-}
-
-/// The response to a query; `work` is that of embedding it.
-fn query_response(work: AnswerWork, report: Option<PromptReport>, found: Result<Vec<Hit>, Failure>) -> Response {
-    let response = match found {
-        Ok(hits) => ranking_response(hits, work),
-        Err(failure) => Response { work, ..Response::failure(failure.kind, failure.message) },
-    };
-    Response { prompt: report, ..response }
 }
 
 /// Bytes of a file, or `None` if it is missing.

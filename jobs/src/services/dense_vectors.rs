@@ -1,8 +1,8 @@
 //! `kind = "dense_vectors"`: dense retrieval with vectors that the user's own encoder made, from files.
 //!
 //! ```text
-//!   file of passages'  vectors --checked, each at its passage--> index in the cache        once ([`passages`])
-//!   file of questions' vectors --checked, by the questions' texts--> memory                in each process ([`questions`])
+//!   file of passages'  vectors --checked, each at its passage--> index in the cache     once ([`passages`])
+//!   file of questions' vectors --checked, by the questions' texts--> memory             each process ([`questions`])
 //!   query --its text--> vector --> products with the mapped index --> ranking
 //! ```
 //!
@@ -22,6 +22,7 @@ use super::corpus;
 use super::dataset_questions::DatasetQuestions;
 use super::dense::embedding::EmbeddedQuery;
 use super::dense::retriever::{self, VectorRetriever};
+use super::dense::serve;
 use super::service::{
     Availability, IndexState, OpeningContext, OtherSettings, Service, ServiceSettings, SettingsError, refuse_kind,
 };
@@ -184,7 +185,7 @@ impl Service for DenseVectorsService {
     }
 
     fn serve(&self, thread: &ServiceThread, tasks: &Receiver<ServiceTask>) {
-        retriever::serve_queries(self, thread, tasks);
+        serve::serve_queries(self, thread, tasks);
     }
 
     fn answer(&self, corpus: &Corpus, request: &Request) -> Response {

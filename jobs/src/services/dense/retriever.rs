@@ -1,21 +1,14 @@
-//! Retrievers with an index of vectors, wherever the vectors come from: how they answer a batch, and how a run finds
-//! them.
+//! Retrievers with an index of vectors, wherever the vectors come from: how they answer a batch.
 
 use super::embedding::{EmbeddedQuery, unavailable_responses};
-use super::{DenseService, index_refusal, query_response, shards};
 use crate::error::JobError;
 use crate::services::corpus;
-use crate::services::dense_vectors::DenseVectorsService;
-use crate::services::service::{Services, downcast_service};
 use crate::services::sparse::ranking_response;
-use crate::services::thread::{ServiceTask, ServiceThread};
 use crate::services::usage::UsageCounters;
 use hopeval_corpus::Corpus;
-use hopeval_index::{DenseIndex, Hit, SearchScratch};
+use hopeval_index::{DenseIndex, Hit, IndexError, SearchScratch};
 use hopeval_methods::request::RetrievePayload;
-use hopeval_methods::{AnswerWork, FailureKind, Request, Response};
-use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use hopeval_methods::{AnswerWork, Failure, FailureKind, PromptReport, Request, Response};
 
 /// A service that ranks passages by the products of their vectors with that of a query.
 pub(in crate::services) trait VectorRetriever: Send + Sync {
@@ -67,32 +60,6 @@ pub(in crate::services) trait VectorRetriever: Send + Sync {
     }
 }
 
-/// The retrievers with vectors among the services of a process, by name.
-pub(super) fn vector_retrievers(services: &Services) -> impl Iterator<Item = (Arc<str>, Arc<dyn VectorRetriever>)> {
-    services.iter().filter_map(|(name, service)| {
-        let retriever: Arc<dyn VectorRetriever> = match downcast_service::<DenseService>(service) {
-            Some(dense) => dense,
-            None => downcast_service::<DenseVectorsService>(service)?,
-        };
-        Some((Arc::clone(name), retriever))
-    })
-}
-
-/// Serves one worker of a run: alone, or with the parts of all workers.
-pub(in crate::services) fn serve_queries(
-    retriever: &dyn VectorRetriever,
-    thread: &ServiceThread,
-    tasks: &Receiver<ServiceTask>,
-) {
-    if let Some(inlet) = &thread.inlet {
-        return shards::serve_sharded(thread, retriever, tasks, inlet);
-    }
-    let (mut scratch, usage) = (SearchScratch::default(), thread.usage.get(&thread.name));
-    thread.serve_batches(tasks, |requests| {
-        retriever.retrieve_batch(&thread.corpus, requests, &mut scratch, usage, thread.worker)
-    });
-}
-
 /// A ranking for plans without an index or without the query's vector: passages chosen by a hash of the query.
 pub(in crate::services) fn invented_ranking(corpus: &Corpus, asked: &RetrievePayload, work: AnswerWork) -> Response {
     let within = asked.within.as_ref().map(|within| corpus::index_restriction(corpus, within).ids);
@@ -103,4 +70,22 @@ pub(in crate::services) fn invented_ranking(corpus: &Corpus, asked: &RetrievePay
     let passage = |at| within.as_ref().map_or(at as u32, |ids: &Vec<u32>| ids[at]);
     let hits = (0..among.min(asked.k as usize)).map(|n| Hit { id: passage(place(n)), score: 0.0 });
     ranking_response(hits.collect(), work)
+}
+
+/// The failure of a query refused by the index.
+pub(super) fn index_refusal(error: &IndexError) -> Failure {
+    Failure { kind: FailureKind::ParseFailure, message: error.to_string() }
+}
+
+/// The response to a query; `work` is that of embedding it.
+pub(super) fn query_response(
+    work: AnswerWork,
+    report: Option<PromptReport>,
+    found: Result<Vec<Hit>, Failure>,
+) -> Response {
+    let response = match found {
+        Ok(hits) => ranking_response(hits, work),
+        Err(failure) => Response { work, ..Response::failure(failure.kind, failure.message) },
+    };
+    Response { prompt: report, ..response }
 }
