@@ -226,7 +226,7 @@ fn malformed_npy_files_have_one_error_each() {
         ("cut magic", good[..9].to_vec(), "found 9 bytes; allowed: a whole heading"),
         ("huge heading", huge, "found a heading of 65535 bytes"),
         ("longer heading", long, "found a heading of 4294967295 bytes"),
-        ("flipped heading", flipped(11), "the key \"$escr\""),
+        ("flipped heading", flipped(12), "the key \"$escr\""),
         ("no text", flipped_to(&good, 20, 0xff), "a heading that is not text"),
         ("big-endian", npy_of(">f4", "(3, 4)", &f32_bytes()), "field `descr`: found \">f4\"; allowed: '<f2', '<f4'"),
         ("integers", npy_of("<i4", "(3, 4)", &f32_bytes()), "field `descr`: found \"<i4\""),

@@ -304,6 +304,7 @@ mod tests {
                 Effect::Answers,
                 &["encoder = \"other\"", "dtype = \"f16\"", "fields = \"text\"", "between = \": \""],
             ),
+            ..ServiceKind::default()
         });
     }
 }

@@ -103,6 +103,8 @@ impl DenseVectorsService {
         let Self { name, settings, .. } = self;
         let failed = |source| JobError::Index { name: name.clone(), source };
         let file = PassageFile { name, settings, corpus };
+        // To hash a pipe would wait for its writer.
+        file.open()?;
         let parameters = file.index_parameters()?;
         let path = self.folder.join(format!("{}.idx", DenseIndex::key(corpus.digest(), &parameters)));
         if !path.is_file() {

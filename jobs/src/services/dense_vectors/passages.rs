@@ -23,6 +23,14 @@ pub(super) struct PassageFile<'a> {
 }
 
 impl PassageFile<'_> {
+    /// Opens the file, and checks its heading.
+    ///
+    /// # Errors
+    /// No such file, or one of another kind.
+    pub(super) fn open(&self) -> Result<VectorFile, JobError> {
+        VectorFile::open(&self.settings.passages.spec()).map_err(|error| self.error(error))
+    }
+
     /// The parameters of the index: in place of an encoder the bytes of the files, and what they are read by.
     ///
     /// # Errors
@@ -49,7 +57,7 @@ impl PassageFile<'_> {
     ) -> Result<(), JobError> {
         let stage = format!("index {}", self.name);
         let failed = |source| JobError::Index { name: self.name.to_owned(), source };
-        let mut file = VectorFile::open(&self.settings.passages.spec()).map_err(|error| self.error(error))?;
+        let mut file = self.open()?;
         let passages = self.corpus.len();
         if !file.has_names() && file.row_count() != passages as u64 {
             let found = format!("{} rows without ids", file.row_count());

@@ -150,7 +150,7 @@ fn scores_are_products_of_the_files_vectors() {
     // Plans rank something for queries that they invent, and run the others.
     let ask = |query: &str| Request::new(&"own".into(), RetrievePayload::new(query, 3));
     let planned = own.service.estimate(&own.corpus, &ask("what a plan invents"));
-    assert_eq!(planned.hits().map(<[_]>::len), Ok(3));
+    assert_eq!(planned.hits().map(|hits| hits.len()), Ok(3));
     assert_eq!(own.service.estimate(&own.corpus, &ask("cities")), own.service.answer(&own.corpus, &ask("cities")));
 }
 
