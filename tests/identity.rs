@@ -131,6 +131,8 @@ fn every_method_has_every_kind_of_this_build() {
     let methods: BTreeSet<String> = hopeval_methods::method_kinds().iter().map(|info| info.kind.to_owned()).collect();
     assert_eq!(kinds("method"), methods);
 
-    let services = hopeval_jobs::services::KINDS.iter().map(|kind| (*kind).to_owned());
+    // Files of vectors fit one corpus: `dense_vectors.rs` spreads and kills runs over them.
+    let services = hopeval_jobs::services::KINDS.iter().filter(|kind| **kind != "dense_vectors");
+    let services = services.map(|kind| (*kind).to_owned());
     assert_eq!(kinds("service"), services.collect::<BTreeSet<_>>());
 }

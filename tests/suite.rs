@@ -31,6 +31,7 @@ mod compare_runs;
 mod costs;
 mod cut_offs;
 mod damage;
+mod dense_vectors;
 mod drain;
 mod endpoint;
 mod given;

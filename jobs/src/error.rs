@@ -200,6 +200,15 @@ pub enum JobError {
         /// The allowed values.
         allowed: String,
     },
+    /// A file of vectors cannot be used.
+    #[error("[service.{name}]: vectors")]
+    Vectors {
+        /// The service.
+        name: String,
+        /// The file, the row and the allowed values.
+        #[source]
+        source: hopeval_datasets::VectorError,
+    },
     /// One of hopeval's own models cannot be unpacked.
     #[error("[service.{name}]")]
     Unpack {

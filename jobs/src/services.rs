@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`service`] | the traits of every kind: its settings, and the opened service |
 //! | [`corpus`] | look-ups in the mapped corpus of every job; passages as text |
+//! | [`dataset_questions`] | the questions of the dataset, for services that know them by their ids |
 //! | [`fragments`] | the texts that requests name by their digests |
 //! | the kinds | one file each, listed in the table at the end of this file |
 //! | `engine_prompt` | prompts in the engine's types |
@@ -26,6 +27,7 @@ pub mod catalogue;
 #[cfg(test)]
 mod conformance;
 pub mod corpus;
+pub mod dataset_questions;
 pub mod dispatcher;
 mod engine_prompt;
 pub mod fragments;
@@ -100,6 +102,8 @@ services! {
     shuffled_links => ShuffledLinks(shuffled_links::ShuffledLinksSettings),
     /// Exact inner products of vectors from a language model; made and searched by all workers together.
     dense => Dense(dense::DenseSettings),
+    /// The same with vectors of the user's own, from files.
+    dense_vectors => DenseVectors(dense_vectors::DenseVectorsSettings),
     /// A language model. Its abilities depend on its checkpoint.
     lm => Lm(lm::LmSettings),
     /// A language model behind a server with OpenAI's HTTP interface.

@@ -1,4 +1,5 @@
 //! Readers of questions and passages: every dataset becomes one question model, every corpus source one passage record.
+//! Readers of what other systems made of them: rankings and vectors.
 //!
 //! ```text
 //!  file -> input (gzip, zstd, bzip2) -> records (array, lines, …) -> rows -> value -> formats::* -> Question
@@ -10,7 +11,8 @@
 //! Nothing prints.
 //!
 //! * [`Questions`] reads a dataset's questions, [`Passages`] a corpus's passages. [`check_dataset`] reports a file's
-//!   content. [`RankingsFile`] reads what another system found for the questions.
+//!   content. [`RankingsFile`] reads what another system found for the questions, [`VectorFile`] what an encoder made
+//!   of texts.
 //! * A wrong row is a [`RowError`] with file, line, record, field and the allowed values. [`RowPolicy`] decides whether
 //!   it stops the reading or is set aside.
 
@@ -35,6 +37,7 @@ mod rows;
 mod scoring;
 mod table;
 mod value;
+mod vectors;
 
 pub use check::{CheckReport, CountSpread, check_dataset};
 pub use dataset_error::DatasetError;
@@ -55,3 +58,4 @@ pub use rankings::{
     RankedName, RankingsFacts, RankingsFile, RankingsFormat, RankingsRow, RowCost, UnknownRankingsFormat,
 };
 pub use scoring::ScoringScript;
+pub use vectors::{NameFile, VectorError, VectorFile, VectorRow, VectorSpec};

@@ -112,6 +112,17 @@ impl ParquetRows {
         self.rows
     }
 
+    /// Rows of the file, by its footer.
+    pub(crate) fn row_count(&self) -> u64 {
+        u64::try_from(self.metadata.file_metadata().num_rows()).unwrap_or(0)
+    }
+
+    /// The names of the columns, in their order.
+    pub(crate) fn column_names(&self) -> Vec<&str> {
+        let schema = self.metadata.file_metadata().schema_descr().root_schema();
+        schema.get_fields().iter().map(|field| field.name()).collect()
+    }
+
     /// Uncompressed bytes of the row groups that were begun.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes

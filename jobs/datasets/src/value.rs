@@ -102,7 +102,8 @@ impl<'a> JsonValue<'a> {
         }
     }
 
-    fn type_error(&self, allowed: &str) -> FieldError {
+    /// The error of this value where something else is allowed.
+    pub(crate) fn type_error(&self, allowed: &str) -> FieldError {
         FieldError::new(self.describe(), allowed)
     }
 

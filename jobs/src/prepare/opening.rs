@@ -17,6 +17,7 @@ use crate::places::Places;
 use crate::prepare::corpora::dataset_spec;
 use crate::prepare::rankings::JobRankings;
 use crate::services::catalogue::Catalogue;
+use crate::services::dataset_questions::DatasetQuestions;
 use crate::services::service::IndexState;
 use hopeval_corpus::Corpus;
 use hopeval_methods::{ContextMode, Method, MethodSetting, registry};
@@ -56,7 +57,8 @@ impl OpenedJob {
             complete_measures(&mut job.measures, format);
         }
         let (corpus, corpus_key) = cache.find_corpus(&job, set_aside, report)?;
-        let catalogue = Catalogue::open(corpus, &job.service, cache, threads, job.run.mode, report)?;
+        let questions = DatasetQuestions::new(dataset_spec(&job.dataset, None));
+        let catalogue = Catalogue::open(corpus, &job.service, cache, threads, job.run.mode, &questions, report)?;
         Ok(Self { job, corpus_key, catalogue })
     }
 

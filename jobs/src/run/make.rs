@@ -203,6 +203,7 @@ fn prepare_checked(
             overlap.see_row(&row);
             gold.count_row(&row, evaluator);
             rankings.fill_row(opened.corpus(), &mut row)?;
+            opened.catalogue.check_question(&row.id, &row.text)?;
             write(row)
         })?;
     prepared.rankings = rankings.counts()?;

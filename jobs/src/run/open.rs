@@ -12,7 +12,9 @@ use crate::job::file::Job;
 use crate::job::paths::CONTEXTS;
 use crate::job::sweep;
 use crate::places::Places;
+use crate::prepare::corpora::dataset_spec;
 use crate::services::catalogue::Catalogue;
+use crate::services::dataset_questions::DatasetQuestions;
 use crate::spending::cap::SpendingCap;
 use hopeval_corpus::Corpus;
 use hopeval_methods::{Method, MethodSetting, ServiceUse};
@@ -260,8 +262,9 @@ fn open_configurations(
             expected: resolved.corpus_digest.clone(),
         });
     }
-    let Job { service, run, .. } = &resolved.job;
-    let catalogue = Catalogue::open(corpus, service, &places.cache, places.threads, run.mode, report)?;
+    let Job { dataset, service, run, .. } = &resolved.job;
+    let questions = DatasetQuestions::new(dataset_spec(dataset, None));
+    let catalogue = Catalogue::open(corpus, service, &places.cache, places.threads, run.mode, &questions, report)?;
     let methods = build_methods(resolved)?;
     Ok(Arc::new(RunConfigurations::with_temperatures(methods, Arc::new(catalogue), &run.temperatures)))
 }

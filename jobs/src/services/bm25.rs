@@ -1,5 +1,6 @@
 //! `kind = "bm25"`: BM25 over the corpus. Its settings are the parameters of the index.
 
+use super::dataset_questions::DatasetQuestions;
 use super::fragments::FragmentTexts;
 use super::service::{OpeningContext, Services};
 use super::sparse::{open_index, word_service};
@@ -26,8 +27,8 @@ pub fn open_bm25(
     report: ProgressReporter<'_>,
 ) -> Result<Bm25Index, JobError> {
     let (cache, threads, opened) = (&places.cache, places.threads, &Services::new());
-    let (mode, fragments) = (TimingMode::default(), &FragmentTexts::default());
-    let opening = OpeningContext { name, corpus, cache, threads, mode, report, opened, fragments };
+    let (mode, fragments, questions) = (TimingMode::default(), &FragmentTexts::default(), &DatasetQuestions::default());
+    let opening = OpeningContext { name, corpus, cache, threads, mode, report, opened, fragments, questions };
     Ok(open_index(parameters, &opening)?.0)
 }
 

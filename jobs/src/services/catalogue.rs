@@ -2,6 +2,7 @@
 
 use super::ServiceEntry;
 use super::corpus::{CORPUS, CorpusLookup};
+use super::dataset_questions::DatasetQuestions;
 use super::dense::build::{self, IndexBuild};
 use super::fragments::FragmentTexts;
 use super::service::{Availability, IndexState, OpeningContext, Service, ServiceSettings, Services, WaitingBatch};
@@ -90,8 +91,8 @@ fn ability_names(abilities: &[ServiceAbility]) -> String {
 }
 
 impl Catalogue {
-    /// Opens the services of a job over `corpus`. Missing word indexes are built. Models are opened by
-    /// [`Catalogue::probe`] or by their first request; showing a run needs no model.
+    /// Opens the services of a job over `corpus`, with the `questions` of its dataset. Missing word indexes are built.
+    /// Models are opened by [`Catalogue::probe`] or by their first request; showing a run needs no model.
     ///
     /// # Errors
     /// A full disk, a corrupt or foreign index.
@@ -101,6 +102,7 @@ impl Catalogue {
         cache: &Cache,
         threads: usize,
         mode: TimingMode,
+        questions: &DatasetQuestions,
         report: ProgressReporter<'_>,
     ) -> Result<Self, JobError> {
         let info = |kind, settings: &dyn ServiceSettings| ServiceInfo {
@@ -116,7 +118,7 @@ impl Catalogue {
         for (name, entry) in in_order(entries) {
             let settings = entry.settings();
             let (corpus, opened, fragments) = (&corpus, &services, &fragments);
-            let opening = OpeningContext { name, corpus, cache, threads, mode, report, opened, fragments };
+            let opening = OpeningContext { name, corpus, cache, threads, mode, report, opened, fragments, questions };
             let service = settings.open(&opening)?;
             services.insert(name.into(), service);
             infos.insert(name.into(), info(entry.kind(), settings));
@@ -153,6 +155,14 @@ impl Catalogue {
             }
         }
         Ok(found)
+    }
+
+    /// Checks that all services can answer for a question that is evaluated: [`Service::check_question`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check_question(&self, id: &str, text: &str) -> Result<(), JobError> {
+        self.services.values().try_for_each(|service| service.check_question(id, text))
     }
 
     /// Opens everything: after [`Catalogue::probe`] it makes missing dense indexes, with one worker, and opens them.

@@ -8,6 +8,7 @@
 
 use super::ServiceEntry;
 use super::catalogue::Catalogue;
+use super::dataset_questions::DatasetQuestions;
 use super::key::request_key;
 use super::served::{RecordedResponse, ServedResponse};
 use super::thread::{ServiceTask, ServiceThread};
@@ -17,6 +18,7 @@ use crate::fault::RunFault;
 use crate::mode::TimingMode;
 use crate::write_backlog::WriteBacklog;
 use hopeval_corpus::{Corpus, CorpusBuilder, CorpusSettings, NewLink, NewPassage};
+use hopeval_datasets::DatasetSpec;
 use hopeval_methods::{Request, RequestKind, RequestPayload, Response};
 use hopeval_operators::gate::Gate;
 use hopeval_operators::serve::{BackendAnswer, Submission};
@@ -38,6 +40,8 @@ pub(crate) struct ServiceKind {
     pub(crate) needs: String,
     /// Other texts of `needs`, with the effect of their difference.
     pub(crate) other_needs: Vec<(String, Effect)>,
+    /// The dataset of its questions, for a kind that reads it.
+    pub(crate) questions: PathBuf,
     /// Requests it must answer.
     pub(crate) asks: Vec<RequestPayload>,
     /// Every setting, as `key = VALUE` with a value other than in `table`, and the setting's effect.
@@ -191,7 +195,8 @@ fn open(kind: &ServiceKind, setting: &str, corpus: &Arc<Corpus>, dir: &Path) -> 
     let others = |name: &str| entries.get(name).map(ServiceEntry::settings);
     entries[UNDER_TEST].settings().check(&others).unwrap_or_else(|error| panic!("{}: {error:?}", kind.kind));
     let cache = Cache::new(dir.join("cache"));
-    let catalogue = Catalogue::open(Arc::clone(corpus), &entries, &cache, 1, TimingMode::default(), &|_, _| ());
+    let (mode, questions) = (TimingMode::default(), DatasetQuestions::new(DatasetSpec::file(&kind.questions)));
+    let catalogue = Catalogue::open(Arc::clone(corpus), &entries, &cache, 1, mode, &questions, &|_, _| ());
     let catalogue = catalogue.unwrap_or_else(|error| panic!("{}: {error}", kind.kind));
     catalogue.open_all(&|_, _| ()).unwrap_or_else(|error| panic!("{} with {setting}: {error}", kind.kind));
     catalogue

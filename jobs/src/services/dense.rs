@@ -12,14 +12,17 @@
 //! or a caller outside a run, multiplies with all rows, here.
 
 pub mod build;
-mod embedding;
+pub(super) mod embedding;
 pub mod query;
+pub(super) mod retriever;
+pub(super) mod serve;
 mod settings;
 pub mod shards;
 
 pub use settings::{DenseFields, DenseSettings};
 
-use self::embedding::{EmbeddedQuery, unavailable_responses};
+use self::embedding::EmbeddedQuery;
+use self::retriever::VectorRetriever;
 use super::corpus;
 use super::lm::LmService;
 use super::lm::model::Model;
@@ -27,18 +30,17 @@ use super::service::{
     Availability, IndexState, OpeningContext, OtherSettings, Service, ServiceSettings, Services, SettingsError,
     downcast_service, refuse_kind,
 };
-use super::sparse::ranking_response;
 use super::thread::{ServiceTask, ServiceThread};
 use super::usage::UsageCounters;
 use crate::bad_value::{BadValue, ensure};
 use crate::cache::{Cache, ProgressReporter};
 use crate::error::JobError;
 use hopeval_corpus::{Corpus, PassageId};
-use hopeval_index::{DenseIndex, DenseParameters, DenseWriter, Hit, IndexError, SearchScratch};
+use hopeval_index::{DenseIndex, DenseParameters, DenseWriter, SearchScratch};
 use hopeval_lm::engine::Completion;
 use hopeval_lm::request as engine;
 use hopeval_methods::request::EmbedRole;
-use hopeval_methods::{AnswerWork, Failure, FailureKind, PromptReport, Request, RequestKind, RequestPayload, Response};
+use hopeval_methods::{Failure, FailureKind, Request, RequestKind, RequestPayload, Response};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -108,26 +110,10 @@ impl DenseService {
         })
     }
 
-    /// Opens encoder and index. Both must exist.
-    ///
-    /// # Errors
-    /// An encoder that cannot be opened or does not embed; a missing or corrupt index.
-    fn open_or_get_index(&self, corpus: &Corpus) -> Result<&DenseIndex, JobError> {
-        let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(index) = self.index.get() {
-            return Ok(index);
-        }
-        let failed = |source| JobError::Index { name: self.name.clone(), source };
-        let (parameters, path) = self.index_place(corpus, self.model()?);
-        let index = DenseIndex::open(&path, corpus.digest(), &parameters).map_err(failed)?;
-        self.cache.verify_once(&path, || index.verify()).map_err(failed)?;
-        Ok(self.index.get_or_init(|| index))
-    }
-
     /// The index's state for a run. Opens the encoder and an existing index; makes nothing.
     ///
     /// # Errors
-    /// As [`DenseService::open_or_get_index`], except for a missing index; an unreadable folder.
+    /// As [`VectorRetriever::open_or_get_index`], except for a missing index; an unreadable folder.
     fn index_state(&self, corpus: &Corpus) -> Result<IndexState, JobError> {
         let model = self.model()?;
         let (_, path) = self.index_place(corpus, model);
@@ -206,51 +192,27 @@ impl DenseService {
             Ok((embedding, _)) => super::lm::estimate::request_work(&embedding),
             Err(failure) => return Response::failure(failure.kind, failure.message),
         };
-        let within = asked.within.as_ref().map(|within| corpus::index_restriction(corpus, within).ids);
-        let among = within.as_ref().map_or(corpus.len(), Vec::len);
-        let drawn = blake3::hash(asked.query.as_bytes());
-        let first = drawn.as_bytes().iter().fold(0, |sum, &byte| (sum * 256 + usize::from(byte)) % among.max(1));
-        let place = |n| (first + n) % among;
-        let passage = |at| within.as_ref().map_or(at as u32, |ids: &Vec<u32>| ids[at]);
-        let hits = (0..among.min(asked.k as usize)).map(|n| Hit { id: passage(place(n)), score: 0.0 });
-        ranking_response(hits.collect(), work)
+        retriever::invented_ranking(corpus, asked, work)
+    }
+}
+
+impl VectorRetriever for DenseService {
+    fn open_or_get_index(&self, corpus: &Corpus) -> Result<&DenseIndex, JobError> {
+        let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(index) = self.index.get() {
+            return Ok(index);
+        }
+        let failed = |source| JobError::Index { name: self.name.clone(), source };
+        let (parameters, path) = self.index_place(corpus, self.model()?);
+        let index = DenseIndex::open(&path, corpus.digest(), &parameters).map_err(failed)?;
+        self.cache.verify_once(&path, || index.verify()).map_err(failed)?;
+        Ok(self.index.get_or_init(|| index))
     }
 
-    /// The index, if it is open.
     fn index_if_open(&self) -> Option<&DenseIndex> {
         self.index.get()
     }
 
-    /// Answers a batch, in its order: embeds its queries together, then searches with all of them. The responses
-    /// contain the encoder's work. Its time and energy go to `usage`, and its device time in microseconds is returned.
-    /// The device of `worker` embeds.
-    fn retrieve_batch(
-        &self,
-        corpus: &Corpus,
-        requests: &[&Request],
-        scratch: &mut SearchScratch,
-        usage: Option<&UsageCounters>,
-        worker: usize,
-    ) -> (Vec<Response>, u64) {
-        let index = match self.open_or_get_index(corpus) {
-            Ok(index) => index,
-            // The index is opened before the dataflow is built.
-            Err(error) => return (unavailable_responses(requests, &error), 0),
-        };
-        let (embedded, device_us) = self.embed_queries(corpus, requests, usage, worker);
-        let queries: Vec<_> = embedded.iter().flatten().map(EmbeddedQuery::as_dense_query).collect();
-        let mut found = index.search(&queries, scratch).into_iter();
-        let answered = embedded.iter().map(|embedded| match embedded {
-            Err(response) => Response::clone(response),
-            Ok(EmbeddedQuery { work, report, .. }) => match found.next() {
-                Some(found) => query_response(*work, report.clone(), found.map_err(|error| index_refusal(&error))),
-                None => Response::failure(FailureKind::Dropped, "the index gave no answer"),
-            },
-        });
-        (answered.collect(), device_us)
-    }
-
-    /// Embeds the queries of a batch: [`embedding::embed_queries`].
     fn embed_queries(
         &self,
         corpus: &Corpus,
@@ -274,13 +236,7 @@ impl Service for DenseService {
     }
 
     fn serve(&self, thread: &ServiceThread, tasks: &Receiver<ServiceTask>) {
-        if let Some(inlet) = &thread.inlet {
-            return shards::serve_sharded(thread, self, tasks, inlet);
-        }
-        let (mut scratch, usage) = (SearchScratch::default(), thread.usage.get(&thread.name));
-        thread.serve_batches(tasks, |requests| {
-            self.retrieve_batch(&thread.corpus, requests, &mut scratch, usage, thread.worker)
-        });
+        serve::serve_queries(self, thread, tasks);
     }
 
     fn answer(&self, corpus: &Corpus, request: &Request) -> Response {
@@ -302,20 +258,6 @@ impl Service for DenseService {
 /// The failure of a passage or a query if the encoder or the index cannot be opened.
 fn unavailable_failure(error: &JobError) -> Failure {
     Failure { kind: FailureKind::Unavailable, message: error.to_string() }
-}
-
-/// The failure of a query refused by the index.
-fn index_refusal(error: &IndexError) -> Failure {
-    Failure { kind: FailureKind::ParseFailure, message: error.to_string() }
-}
-
-/// The response to a query; `work` is that of embedding it.
-fn query_response(work: AnswerWork, report: Option<PromptReport>, found: Result<Vec<Hit>, Failure>) -> Response {
-    let response = match found {
-        Ok(hits) => ranking_response(hits, work),
-        Err(failure) => Response { work, ..Response::failure(failure.kind, failure.message) },
-    };
-    Response { prompt: report, ..response }
 }
 
 /// Bytes of a file, or `None` if it is missing.
@@ -362,6 +304,7 @@ mod tests {
                 Effect::Answers,
                 &["encoder = \"other\"", "dtype = \"f16\"", "fields = \"text\"", "between = \": \""],
             ),
+            ..ServiceKind::default()
         });
     }
 }

@@ -13,7 +13,7 @@
 //! ([`Service::open_on_devices`]). Only the engine's own thread waits for the engine: the reply closure answers the
 //! ticket.
 
-mod embed;
+pub(super) mod embed;
 mod entailment;
 pub(super) mod estimate;
 mod generate;

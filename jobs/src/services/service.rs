@@ -12,6 +12,7 @@
 //!
 //! `services/conformance.rs` tests the rules for every kind; each kind's tests call it.
 
+use super::dataset_questions::DatasetQuestions;
 use super::fragments::FragmentTexts;
 use super::thread::{ServiceTask, ServiceThread};
 use crate::bad_value::BadValue;
@@ -151,6 +152,8 @@ pub struct OpeningContext<'a> {
     pub opened: &'a Services,
     /// The texts of prompts' fragments, complete before the first request.
     pub fragments: &'a FragmentTexts,
+    /// The questions of the job's dataset.
+    pub questions: &'a DatasetQuestions,
 }
 
 /// Answers the requests of one `[service.NAME]` over one corpus, for all workers of a process.
@@ -160,11 +163,20 @@ pub struct OpeningContext<'a> {
 /// * [`Service::estimate`] gives an answer of the same kind.
 /// * The fingerprint of [`Service::probe`] differs whenever an answer can.
 pub trait Service: Any + Send + Sync {
-    /// Opens the model and an existing index, and returns the facts about the service. Makes nothing.
+    /// Opens the model and an existing index, and returns the facts about the service. Makes nothing, except an index
+    /// of files of vectors.
     ///
     /// # Errors
-    /// A missing or unusable model, a missing device, a corrupt index.
+    /// A missing or unusable model, a missing device, a corrupt index, wrong files of vectors.
     fn probe(&self, corpus: &Corpus, report: ProgressReporter<'_>) -> Result<Availability, JobError>;
+
+    /// Checks, before a run is made, that the service can answer for a question that is evaluated.
+    ///
+    /// # Errors
+    /// It cannot.
+    fn check_question(&self, _id: &str, _text: &str) -> Result<(), JobError> {
+        Ok(())
+    }
 
     /// Opens an index made after [`Service::probe`].
     ///

@@ -13,6 +13,7 @@ use hopeval_jobs::run::open::OpenRun;
 use hopeval_jobs::run::transcript::transcript;
 use hopeval_jobs::services::ServiceEntry;
 use hopeval_jobs::services::catalogue::Catalogue;
+use hopeval_jobs::services::dataset_questions::DatasetQuestions;
 use hopeval_results::tables::{CostRow, FinalOutcomeRow, read_table};
 use hopeval_results::{Store, layout};
 use std::collections::BTreeMap;
@@ -94,7 +95,16 @@ impl Bench {
             }
         }
         let corpus = Arc::clone(&run.configurations().unwrap().catalogue.corpus);
-        Catalogue::open(corpus, &job.service, &run.places.cache, 1, job.run.mode, &|_, _| ()).unwrap()
+        Catalogue::open(
+            corpus,
+            &job.service,
+            &run.places.cache,
+            1,
+            job.run.mode,
+            &DatasetQuestions::default(),
+            &|_, _| (),
+        )
+        .unwrap()
     }
 
     /// The job's services.

@@ -183,6 +183,52 @@ fn keys_of_dense_indexes_are_those_of_the_golden_file() {
     );
 }
 
+/// Settings of a service with vectors from files: the default, and each setting changed.
+const VECTORS: [(&str, &str, &str); 7] = [
+    ("\"p.npy\"", "\"q.npy\"", ""),
+    ("{ file = \"p.npy\", ids = \"ids.txt\" }", "\"q.npy\"", ""),
+    ("{ file = \"p.safetensors\", tensor = \"v\" }", "\"q.npy\"", ""),
+    ("\"p.npy\"", "{ file = \"q.npy\", texts = \"texts.txt\" }", ""),
+    ("\"p.npy\"", "\"q.npy\"", "metric = \"cosine\""),
+    ("\"p.npy\"", "\"q.npy\"", "dtype = \"f16\""),
+    ("\"p.npy\"", "\"q.npy\"", "metric = \"inner_product\"\ndtype = \"f32\""),
+];
+
+/// Writes files of four vectors for the four passages and the four questions.
+fn write_vectors(tiny: &Tiny) {
+    let data: Vec<u8> = (1_u8..=8).flat_map(|number| f32::from(number).to_le_bytes()).collect();
+    let array = b"{'descr': '<f4', 'fortran_order': False, 'shape': (4, 2), }";
+    let array = [&b"\x93NUMPY\x01\x00"[..], &(array.len() as u16).to_le_bytes(), array, &data].concat();
+    let tensor = br#"{"v":{"dtype":"F32","shape":[4,2],"data_offsets":[0,32]}}"#;
+    let tensor = [&(tensor.len() as u64).to_le_bytes()[..], tensor, &data].concat();
+    tiny.write("p.npy", &array);
+    tiny.write("q.npy", &array);
+    tiny.write("p.safetensors", &tensor);
+    tiny.write("ids.txt", b"d\nc\nb\na\n");
+    tiny.write("texts.txt", b"Who?\nWhen?\nWhere?\nWhy?\n");
+}
+
+#[test]
+fn services_with_vectors_from_files_are_those_of_the_golden_file() {
+    let tiny = Tiny::new();
+    write_vectors(&tiny);
+    let name = |n: usize| format!("s{n:02}");
+    let services = VECTORS.iter().enumerate().map(|(n, (passages, questions, more))| {
+        table(&name(n), "dense_vectors", &format!("passages = {passages}\nquestions = {questions}\n{more}"))
+    });
+    let job = tiny.job(&(services.collect::<String>() + METHOD));
+    let catalogue = tiny.catalogue(&job);
+    let (fingerprints, files) = (catalogue.fingerprints(), catalogue.probe(&|_, _| ()).unwrap());
+    let mut lines = Vec::new();
+    for (n, (passages, questions, more)) in VECTORS.iter().enumerate() {
+        lines.push(format!("{passages}, {questions}, {}", label(more)));
+        lines.push(format!("  {}", fingerprints[&name(n)]));
+        // A probe reports each index file once, under its first service.
+        lines.extend(files.get(&name(n)).map(|index| format!("  {}", index.path.file_name().unwrap().display())));
+    }
+    golden::check("dense-vectors", lines);
+}
+
 #[test]
 fn keys_of_corpora_are_those_of_the_golden_file() {
     let tiny = Tiny::new();

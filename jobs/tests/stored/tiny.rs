@@ -4,7 +4,9 @@ use hopeval_corpus::Corpus;
 use hopeval_jobs::Job;
 use hopeval_jobs::cache::Cache;
 use hopeval_jobs::places::Places;
+use hopeval_jobs::prepare::corpora::dataset_spec;
 use hopeval_jobs::services::catalogue::Catalogue;
+use hopeval_jobs::services::dataset_questions::DatasetQuestions;
 use hopeval_results::Store;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -49,6 +51,11 @@ impl Tiny {
         folder
     }
 
+    /// Writes a file beside the job.
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) {
+        std::fs::write(self.dir.path().join(name), bytes).unwrap();
+    }
+
     /// A job over the files, with further settings.
     pub(crate) fn job(&self, more: &str) -> Job {
         let text = format!(
@@ -73,7 +80,8 @@ impl Tiny {
     /// The services of a job, open except for missing indexes.
     pub(crate) fn catalogue(&self, job: &Job) -> Catalogue {
         let (corpus, cache) = (self.corpus(job), self.cache());
-        let catalogue = Catalogue::open(corpus, &job.service, &cache, 1, job.run.mode, &|_, _| ()).unwrap();
+        let questions = DatasetQuestions::new(dataset_spec(&job.dataset, None));
+        let catalogue = Catalogue::open(corpus, &job.service, &cache, 1, job.run.mode, &questions, &|_, _| ()).unwrap();
         catalogue.probe(&|_, _| ()).unwrap();
         catalogue
     }

@@ -14,13 +14,14 @@ use hopeval_methods::request::{EmbedRole, RetrievePayload};
 use hopeval_methods::{AnswerWork, FailureKind, PromptReport, Request, RequestPayload, Response};
 
 /// A query with its vector.
-pub(super) struct EmbeddedQuery {
-    pub(super) vector: Vec<f32>,
-    pub(super) work: AnswerWork,
-    pub(super) report: Option<PromptReport>,
-    pub(super) k: usize,
+pub(in crate::services) struct EmbeddedQuery {
+    pub(in crate::services) vector: Vec<f32>,
+    /// The work of embedding it.
+    pub(in crate::services) work: AnswerWork,
+    pub(in crate::services) report: Option<PromptReport>,
+    pub(in crate::services) k: usize,
     /// Searches only these passages; all if `None`.
-    pub(super) within: Option<Vec<u32>>,
+    pub(in crate::services) within: Option<Vec<u32>>,
 }
 
 impl EmbeddedQuery {

@@ -14,19 +14,18 @@
 //! workers. Scores do not depend on the part and rankings are a total order, so the answer has the same bits as a
 //! search of the whole index. If one part cannot be searched, the query fails: half a ranking is useless.
 
-use super::embedding::EmbeddedQuery;
+use super::DenseService;
 use super::query::{PartResult, QueryInlet, VectorQuery};
-use super::{DenseService, index_refusal, query_response};
+use super::retriever::{VectorRetriever, index_refusal};
 use crate::error::JobError;
-use crate::fault::RunFault;
-use crate::services::service::Services;
-use crate::services::thread::{ServiceTask, ServiceThread, queue_time_us, take_batch, task_answer};
-use crate::services::timing::{AnswerTiming, elapsed_us, share_evenly};
-use crate::services::usage::ServiceCounters;
+use crate::services::dense_vectors::DenseVectorsService;
+use crate::services::service::{Services, downcast_service};
+use crate::services::thread::take_batch;
+use crate::services::timing::{elapsed_us, share_evenly};
 use crate::thread_start::start_thread;
 use hopeval_index::{DenseQuery, Hit, SearchScratch};
-use hopeval_methods::{AnswerWork, Failure, FailureKind, PromptReport, Request, ServiceName};
-use hopeval_operators::scatter::{self, QueryEnd, QueryShard};
+use hopeval_methods::{Failure, FailureKind, ServiceName};
+use hopeval_operators::scatter::{self, QueryShard};
 use hopeval_operators::ticket::Ticket;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,12 +51,23 @@ impl ShardedSearch {
     /// # Errors
     /// A thread cannot be started.
     pub fn open(services: &Services, worker: usize, workers: usize) -> Result<Option<Self>, JobError> {
-        if workers == 1 || DenseService::dense_services(services).next().is_none() {
+        if workers == 1 || vector_retrievers(services).next().is_none() {
             return Ok(None);
         }
         let (inlet, queries) = scatter::query_channel();
         Ok(Some(Self { inlet, queries, shards: IndexShards::open(services, worker, workers)? }))
     }
+}
+
+/// The retrievers with vectors among the services of a process, by name.
+fn vector_retrievers(services: &Services) -> impl Iterator<Item = (Arc<str>, Arc<dyn VectorRetriever>)> {
+    services.iter().filter_map(|(name, service)| {
+        let retriever: Arc<dyn VectorRetriever> = match downcast_service::<DenseService>(service) {
+            Some(dense) => dense,
+            None => downcast_service::<DenseVectorsService>(service)?,
+        };
+        Some((Arc::clone(name), retriever))
+    })
 }
 
 /// A query with the ticket for its part's ranking.
@@ -72,10 +82,10 @@ impl IndexShards {
     /// Part `worker` of `workers` of each index, each with its own search thread.
     fn open(services: &Services, worker: usize, workers: usize) -> Result<Self, JobError> {
         let mut queues = BTreeMap::new();
-        for (name, dense) in DenseService::dense_services(services) {
+        for (name, dense) in vector_retrievers(services) {
             let (sender, receiver) = channel();
             start_thread(&format!("shard {name}"), move || {
-                search_part(&IndexPart { dense: &dense, part: worker as u32, parts: workers as u32 }, &receiver);
+                search_part(&IndexPart { dense: &*dense, part: worker as u32, parts: workers as u32 }, &receiver);
             })?;
             queues.insert(name, sender);
         }
@@ -108,7 +118,7 @@ impl QueryShard for IndexShards {
 
 /// One worker's part of one index.
 struct IndexPart<'a> {
-    dense: &'a DenseService,
+    dense: &'a dyn VectorRetriever,
     part: u32,
     parts: u32,
 }
@@ -149,92 +159,4 @@ fn search_part(part: &IndexPart<'_>, receiver: &Receiver<Vec<QueuedQuery>>) {
         let found = rankings.into_iter().zip(shares).map(|(ranking, service_us)| PartResult { ranking, service_us });
         Ticket::answer_all(batch.into_iter().map(|(_, ticket)| ticket).zip(found));
     }
-}
-
-/// The service thread of a dense index with several workers: embeds waiting queries, and lets all workers rank.
-pub(super) fn serve_sharded(
-    thread: &ServiceThread,
-    dense: &DenseService,
-    tasks: &Receiver<ServiceTask>,
-    inlet: &QueryInlet,
-) {
-    while let Some(tasks) = thread.begin_batch(tasks) {
-        let begun = Instant::now();
-        let requests: Vec<&Request> = tasks.iter().map(|(submission, _)| &submission.request).collect();
-        let (embedded, device_us) =
-            dense.embed_queries(&thread.corpus, &requests, thread.usage.get(&thread.name), thread.worker);
-        let device_us = device_us / tasks.len() as u64;
-        let shares = share_evenly(elapsed_us(begun), tasks.len());
-        let (mut asked, mut settled) = (Vec::new(), Vec::new());
-        for ((task, embedded), embedding_us) in tasks.into_iter().zip(embedded).zip(shares) {
-            let (name, usage) = (Arc::clone(&thread.name), Arc::clone(&thread.usage));
-            let fault = thread.fault.clone();
-            let under_way =
-                |work, report, k| PendingQuery { task, name, usage, fault, work, report, k, embedding_us, device_us };
-            match embedded {
-                Ok(EmbeddedQuery { vector, work, report, k, within }) => {
-                    let service = ServiceName(Arc::clone(&thread.name));
-                    let under_way = under_way(work, report, k);
-                    let end: QueryEnd<PartResult> = Box::new(move |found| under_way.merge_and_answer(found));
-                    asked.push((VectorQuery { service, vector, k, within }, end));
-                }
-                Err(refused) => settled.push((under_way(refused.work, None, 0), refused)),
-            }
-        }
-        inlet.ask_all(asked);
-        for (refused, response) in settled {
-            refused.answer_query(*response, SearchTime::default());
-        }
-    }
-}
-
-/// A query of this worker during the search by all workers.
-struct PendingQuery {
-    task: ServiceTask,
-    name: Arc<str>,
-    usage: ServiceCounters,
-    fault: RunFault,
-    work: AnswerWork,
-    report: Option<PromptReport>,
-    k: usize,
-    /// Its shares of the encoder's batch.
-    embedding_us: u64,
-    device_us: u64,
-}
-
-/// A query's time in the search threads, in microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct SearchTime {
-    /// The sum over all threads: the cost of the search.
-    sum_us: u64,
-    /// The time of the slowest thread: they search in parallel.
-    longest_us: u64,
-}
-
-impl PendingQuery {
-    /// Merges the results of all parts and answers the query.
-    fn merge_and_answer(mut self, found: Vec<PartResult>) {
-        let times = || found.iter().map(|found| found.service_us);
-        let search_time = SearchTime { sum_us: times().sum(), longest_us: times().max().unwrap_or(0) };
-        let response = query_response(self.work, self.report.take(), merge_rankings(found, self.k));
-        self.answer_query(response, search_time);
-    }
-
-    fn answer_query(self, response: hopeval_methods::Response, search_time: SearchTime) {
-        let Self { task, name, usage, fault, embedding_us, device_us, .. } = self;
-        if let Some(usage) = usage.get(&name) {
-            // The device's time was added with its batch.
-            usage.count_response(&response, embedding_us + search_time.sum_us, 0);
-        }
-        let service_us = embedding_us + search_time.longest_us;
-        let timing = AnswerTiming { queue_us: queue_time_us(&task, service_us), service_us, device_us };
-        let (ticket, answer) = task_answer(task, response, timing, &fault);
-        ticket.answer(answer);
-    }
-}
-
-/// The best hits of all parts, or the failure of the first failed part.
-fn merge_rankings(found: Vec<PartResult>, k: usize) -> Result<Vec<Hit>, Failure> {
-    let rankings: Vec<Vec<Hit>> = found.into_iter().map(|found| found.ranking).collect::<Result<_, _>>()?;
-    Ok(Hit::merge(rankings.iter().map(Vec::as_slice), k))
 }

@@ -65,7 +65,7 @@ impl Model {
 }
 
 /// Divides by the Euclidean length, at least 1e-12 as in PyTorch's `normalize`. Sums in `f64`, in order.
-fn normalise(vector: &mut [f32]) {
+pub(in crate::services) fn normalise(vector: &mut [f32]) {
     let length = vector.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt().max(1e-12);
     vector.iter_mut().for_each(|x| *x = (f64::from(*x) / length) as f32);
 }

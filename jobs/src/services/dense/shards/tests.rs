@@ -3,9 +3,10 @@
 use super::*;
 use crate::cache::Cache;
 use crate::services::dense::DenseSettings;
+use crate::services::dense::serve::merge_rankings;
 use crate::services::lm::{LmService, LmSettings};
 use hopeval_index::{DenseIndex, DenseParameters, DenseWriter, VectorDtype};
-use hopeval_operators::scatter::{query_channel, scatter};
+use hopeval_operators::scatter::{QueryEnd, query_channel, scatter};
 use serde_json::json;
 use std::path::Path;
 use std::time::Duration;
