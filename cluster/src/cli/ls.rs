@@ -1,10 +1,13 @@
 //! `ls`: the runs of a store, and its journal.
 
+mod best;
+
 use super::options::PlaceArguments;
 use super::tables::UNKNOWN;
 use super::tables::fitted::FigureTable;
 use crate::print;
-use anyhow::{Error, Result};
+use anyhow::{Error, Result, bail};
+use best::BestFigure;
 use clap::Args;
 use hopeval_cluster::exit;
 use hopeval_jobs::run::settings::ResolvedSettings;
@@ -14,6 +17,9 @@ use serde_json::{Value, json};
 
 #[derive(Debug, Args)]
 pub(crate) struct LsArguments {
+    /// Shows the seconds that each finished run took, and its best configuration by this measure: recall_all@10.
+    #[arg(long, value_name = "MEASURE")]
+    best: Option<String>,
     /// Prints one JSON document.
     #[arg(long)]
     json: bool,
@@ -34,6 +40,8 @@ struct ListedRun {
     judged: Option<String>,
     /// A person's note.
     note: Option<String>,
+    /// Its best figure, if that is asked for and it is finished.
+    best: Option<BestFigure>,
 }
 
 /// The extent of a run.
@@ -122,7 +130,7 @@ impl ListedRun {
     }
 
     fn document(&self) -> Value {
-        let Self { run, job, state, outcomes, expected, generations, size, judged, note } = self;
+        let Self { run, job, state, outcomes, expected, generations, size, judged, note, best: _ } = self;
         json!({
             "run": run, "job": job, "state": state, "outcomes": outcomes, "expected": expected,
             "generations": generations, "judged": judged, "note": note,
@@ -132,45 +140,72 @@ impl ListedRun {
         })
     }
 
-    /// The cells of its row; the note is the last one where `noted`.
-    fn row(self, noted: bool) -> Vec<String> {
+    /// Adds the best figures of finished runs. One that cannot be read is told, and does not hide its run.
+    fn read_best(store: &Store, listed: &mut [Self], measure: &str) {
+        let names: Vec<String> = listed.iter().map(|run| run.run.clone()).collect();
+        let found = parallel::map(&names, |run| BestFigure::read(store, run, measure));
+        for (run, best) in listed.iter_mut().zip(found).filter(|(run, _)| run.state == "finished") {
+            match best {
+                Ok(best) => run.best = best,
+                Err(error) => print::note(&format!("warning: {error:#}")),
+            }
+        }
+    }
+
+    /// The cells of its row; with `best` those of its best figure, and the note is the last one where `noted`.
+    fn row(self, best: bool, noted: bool) -> Vec<String> {
         let outcomes = format!("{} of {}", self.outcomes, self.expected);
         let job = self.judged.map_or(self.job.clone(), |judged| format!("{}, judges {judged}", self.job));
         let of_size = |text: &dyn Fn(&RunSize) -> String| self.size.as_ref().map_or(UNKNOWN.to_owned(), text);
         let note = noted.then(|| self.note.unwrap_or_else(|| UNKNOWN.to_owned()));
-        let cells = vec![
-            self.run,
-            job,
-            self.state.to_owned(),
+        let best = best.then(|| BestFigure::cells(self.best.as_ref())).into_iter().flatten();
+        let names = [self.run, job, self.state.to_owned()];
+        let cells = [
             outcomes,
             of_size(&|size| size.dataset.clone()),
             of_size(&|size| size.questions.to_string()),
             of_size(&|size| size.configurations.to_string()),
         ];
-        cells.into_iter().chain(note).collect()
+        names.into_iter().chain(best).chain(cells).chain(note).collect()
     }
 }
 
 pub(crate) fn list_runs(places: &PlaceArguments, arguments: LsArguments) -> Result<u8> {
     let store = places.open_existing()?.store;
-    let runs = ListedRun::read_all(&store)?;
+    let mut runs = ListedRun::read_all(&store)?;
+    if let Some(measure) = &arguments.best {
+        ListedRun::read_best(&store, &mut runs, measure);
+        if runs.iter().any(|run| run.state == "finished")
+            && !runs.iter().any(|run| run.best.as_ref().is_some_and(BestFigure::is_known))
+        {
+            bail!("--best: no finished run has a figure of `{measure}`; `hopeval show RUN` shows the measures of one");
+        }
+    }
     let journal = hopeval_results::journal::journal_summary(&store)?;
     let (segments, entries, bytes) = (journal.segments, journal.entries, journal.bytes);
     for error in &journal.damaged {
         print::note(&format!("warning: {error}; its answers are computed again"));
     }
     if arguments.json {
-        let runs: Vec<Value> = runs.iter().map(ListedRun::document).collect();
+        let mut documents: Vec<Value> = runs.iter().map(ListedRun::document).collect();
+        if let Some(measure) = &arguments.best {
+            for (document, run) in documents.iter_mut().zip(&runs) {
+                document["best"] = json!(run.best.as_ref().map(|best| best.document(measure)));
+            }
+        }
         let journal = json!({"segments": segments, "entries": entries, "bytes": bytes, "damaged": journal.damaged});
-        print::line(&json!({"runs": runs, "journal": journal}).to_string());
+        print::line(&json!({"runs": documents, "journal": journal}).to_string());
         return Ok(exit::DONE);
     }
-    let mut header = vec!["run", "job", "state", "outcomes", "dataset", "questions", "configurations"];
+    let mut header = vec!["run", "job", "state"];
+    let best = arguments.best.as_ref().map(|measure| format!("best {measure}"));
+    header.extend(best.iter().flat_map(|best| ["seconds", best.as_str()]));
+    header.extend(["outcomes", "dataset", "questions", "configurations"]);
     let has_notes = runs.iter().any(|run| run.note.is_some());
     if has_notes {
         header.push("note");
     }
-    let rows = runs.into_iter().map(|run| run.row(has_notes));
+    let rows = runs.into_iter().map(|run| run.row(best.is_some(), has_notes));
     print::line(&FigureTable { names: 2, ..FigureTable::new(&header, rows) }.to_text());
     print::line(&format!("journal: {segments} segments, {entries} entries, {bytes} bytes"));
     Ok(exit::DONE)
