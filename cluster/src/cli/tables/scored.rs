@@ -29,15 +29,14 @@ pub(crate) fn scored_text(
     }
     if choice.strata.is_empty() {
         for (kind, strata) in kinds(scored) {
-            match strata.len() {
-                ..=1 => {}
-                ..=MOST_STRATA => {
-                    text.push_str(&format!("\nby {kind}\n\n{}\n", tables.table(&strata, true, &mut shown)));
-                }
-                count => text.push_str(&print::wrapped(&format!(
+            let count = strata.len();
+            if count > MOST_STRATA {
+                text.push_str(&print::wrapped(&format!(
                     "\nby {kind}: {count} strata, such as {}, which `--stratum {}` shows\n",
                     strata[0], strata[0]
-                ))),
+                )));
+            } else if count > 1 {
+                text.push_str(&format!("\nby {kind}\n\n{}\n", tables.table(&strata, true, &mut shown)));
             }
         }
     }
