@@ -111,7 +111,7 @@ fn rows_of(path: &Path, text: impl Fn(&Value) -> String) -> Vec<(String, String)
 
 fn bring(dir: &Path) -> Brought {
     models(dir, &["bert"]);
-    succeed(&mut hopeval(dir, &["world", "--questions", "40", "--passages", "300", "--seed", "7", "--out", "world"]));
+    succeed(&mut hopeval(dir, &["world", "--questions", "40", "--passages", "400", "--seed", "7", "--out", "world"]));
     let passage = |row: &Value| format!("{} {}", row["title"].as_str().unwrap(), row["text"].as_str().unwrap());
     let passages = rows_of(&dir.join("world/corpus.jsonl"), passage);
     let questions = rows_of(&dir.join("world/questions.jsonl"), |row| row["text"].as_str().unwrap().to_owned());
