@@ -96,30 +96,49 @@ fn write_tensor(path: &Path, name: &str, rows: &[(String, Vec<f32>)]) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// A world of two-hop questions, its texts, and their vectors.
+/// Questions and passages with their vectors. Their texts are short: no encoder cuts them.
 struct Brought {
     passages: Vec<(String, Vec<f32>)>,
     questions: Vec<(String, Vec<f32>)>,
     texts: Vec<String>,
 }
 
-fn rows_of(path: &Path, text: impl Fn(&Value) -> String) -> Vec<(String, String)> {
-    let lines = std::fs::read_to_string(path).unwrap();
-    let rows = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    rows.map(|row| (row["id"].as_str().unwrap().to_owned(), text(&row))).collect()
+const QUESTIONS: usize = 60;
+
+/// The title and the text of a passage: a film, its maker, the maker's town.
+fn passage(n: usize) -> (String, String) {
+    match (n % 3, n / 3) {
+        (0, film) => (format!("Film {film}"), format!("Film {film} was made by Person {film}.")),
+        (1, person) => (format!("Person {person}"), format!("Person {person} was born in Town {person}.")),
+        (_, town) => (format!("Town {town}"), format!("Town {town} lies by a river.")),
+    }
 }
 
+/// Writes the dataset and the corpus, and embeds them.
 fn bring(dir: &Path) -> Brought {
     models(dir, &["bert"]);
-    succeed(&mut hopeval(dir, &["world", "--questions", "40", "--passages", "300", "--seed", "7", "--out", "world"]));
-    let passage = |row: &Value| format!("{} {}", row["title"].as_str().unwrap(), row["text"].as_str().unwrap());
-    let passages = rows_of(&dir.join("world/corpus.jsonl"), passage);
-    let questions = rows_of(&dir.join("world/questions.jsonl"), |row| row["text"].as_str().unwrap().to_owned());
-    let texts = questions.iter().map(|(_, text)| text.clone()).collect();
+    std::fs::create_dir(dir.join("world")).unwrap();
+    let (mut corpus, mut passages) = (Vec::new(), Vec::new());
+    for n in 0..3 * QUESTIONS {
+        let (id, (title, text)) = (format!("p{n}"), passage(n));
+        corpus.push(json!({ "id": id, "title": title, "text": text }).to_string());
+        passages.push((id, format!("{title} {text}")));
+    }
+    let gold = |n: usize| json!({ "id": format!("p{n}"), "title": passage(n).0 });
+    let (mut rows, mut asked) = (Vec::new(), Vec::new());
+    for n in 0..QUESTIONS {
+        let (id, text) = (format!("q{n}"), format!("Where was the maker of Film {n} born?"));
+        let gold = [gold(3 * n), gold(3 * n + 1)];
+        let answers = [format!("Town {n}")];
+        rows.push(json!({ "id": id, "text": text, "answers": answers, "gold": gold }).to_string());
+        asked.push((id, text));
+    }
+    std::fs::write(dir.join("world/corpus.jsonl"), lines(corpus.into_iter())).unwrap();
+    std::fs::write(dir.join("world/questions.jsonl"), lines(rows.into_iter())).unwrap();
     Brought {
         passages: embedded(dir, "passages.in", &passages),
-        questions: embedded(dir, "questions.in", &questions),
-        texts,
+        questions: embedded(dir, "questions.in", &asked),
+        texts: asked.into_iter().map(|(_, text)| text).collect(),
     }
 }
 
@@ -152,7 +171,7 @@ fn an_encoders_vectors_from_files_have_its_rankings_and_scores() {
     let found = document(&mut run_job(dir, "plain", &[JOB, &plain, BROUGHT].concat(), &["--workers", "1"]));
     for (own, brought) in [("own", "brought"), ("own_hops", "brought_hops")] {
         let expected = rankings(dir, "plain", run_of(&found), own);
-        assert!(expected.len() == 40 && expected.iter().all(|(_, ids, _)| ids.len() > 2), "{expected:?}");
+        assert!(expected.len() == QUESTIONS && expected.iter().all(|(_, ids, _)| ids.len() > 2), "{expected:?}");
         assert!(rankings(dir, "plain", run_of(&found), brought) == expected, "{own}: every bit is the same");
     }
 
@@ -194,28 +213,23 @@ fn vectors_that_do_not_fit_end_the_command_before_a_run_is_made() {
     let dir = dir.path();
     let Brought { passages, questions, texts } = bring(dir);
     write_npy(&dir.join("passages.npy"), &passages);
-    // Questions of a world may have equal texts, and these are one query.
-    let last = &texts[39];
-    let first = texts.iter().position(|text| text == last).unwrap();
-    let kept = (0..39).filter(|&n| texts[n] != *last);
-    write_npy(&dir.join("questions.npy"), &kept.clone().map(|n| questions[n].clone()).collect::<Vec<_>>());
-    let count = kept.clone().count();
-    std::fs::write(dir.join("texts.txt"), lines(kept.map(|n| texts[n].clone()))).unwrap();
+    write_npy(&dir.join("questions.npy"), &questions[..59]);
+    std::fs::write(dir.join("texts.txt"), lines(texts[..59].iter().cloned())).unwrap();
     std::fs::write(dir.join("ids.txt"), lines(passages.iter().map(|(id, _)| id.replace('1', "one")))).unwrap();
     let mut broken = passages.clone();
     broken[7].1[3] = f32::NAN;
     write_npy(&dir.join("broken.npy"), &broken);
     let head = without_encoder();
     let last =
-        format!("questions.npy: found no vector of question `{}` ({last:?}); allowed: a vect", questions[first].0);
-    let fewer = format!("questions.npy: found {count} rows without ids; allowed: 40, one");
+        "questions.npy: found no vector of question `q59` (\"Where was the maker of Film 59 born?\"); allowed: a";
+    let fewer = "questions.npy: found 59 rows without ids; allowed: 60, one";
     let by_text = "{ file = \"questions.npy\", texts = \"texts.txt\" }";
     for (store, passages, questions, says) in [
         ("absent", "\"none.npy\"", by_text, "none.npy"),
-        ("count", "\"passages.npy\"", "\"questions.npy\"", &fewer),
+        ("count", "\"passages.npy\"", "\"questions.npy\"", fewer),
         ("number", "\"broken.npy\"", by_text, "broken.npy: record 8: field `[3]`: found NaN; allowed: finite numbers"),
         ("unknown", "{ file = \"passages.npy\", ids = \"ids.txt\" }", by_text, "ids.txt:2: record 2: found"),
-        ("missing", "\"passages.npy\"", by_text, &last),
+        ("missing", "\"passages.npy\"", by_text, last),
     ] {
         let ended = run(&mut run_job(dir, store, &[&head, &service(passages, questions, ""), BROUGHT].concat(), &[]));
         let said = String::from_utf8_lossy(&ended.stderr);

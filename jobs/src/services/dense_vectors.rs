@@ -133,12 +133,12 @@ impl DenseVectorsService {
     }
 }
 
-/// The message of a query without a vector.
+/// The message of a query without a vector. It is kept with the outcome, so it has no place of this machine.
 fn missing_vector(file: &Path, query: &str) -> String {
+    let file = file.file_name().unwrap_or_default().display();
     format!(
-        "{} has no vector of the query {query:?}; a query that is no question of the dataset needs one by its text \
-         (`text` or `texts`)",
-        file.display()
+        "{file} has no vector of the query {query:?}; a query that is no question of the dataset needs one by its text \
+         (`text` or `texts`)"
     )
 }
 

@@ -216,7 +216,8 @@ fn services_with_vectors_from_files_are_those_of_the_golden_file() {
     let services = VECTORS.iter().enumerate().map(|(n, (passages, questions, more))| {
         table(&name(n), "dense_vectors", &format!("passages = {passages}\nquestions = {questions}\n{more}"))
     });
-    let job = tiny.job(&(services.collect::<String>() + METHOD));
+    let services: String = services.collect();
+    let job = tiny.job(&format!("duplicates = \"keep_all\"\n{services}{METHOD}"));
     let catalogue = tiny.catalogue(&job);
     let (fingerprints, files) = (catalogue.fingerprints(), catalogue.probe(&|_, _| ()).unwrap());
     let mut lines = Vec::new();

@@ -22,8 +22,9 @@ fn npy(rows: &[[f32; 2]]) -> Vec<u8> {
 const PASSAGES: [[f32; 2]; 8] =
     [[7.0, 1.0], [6.0, -1.0], [5.0, 0.5], [4.0, 9.0], [3.0, 0.0], [2.0, 2.0], [1.0, -3.0], [0.5, 0.25]];
 
-const QUESTIONS: &str =
-    "{\"id\": \"q1\", \"question\": \"bridges of Ghent\"}\n{\"id\": \"q2\", \"question\": \"cities\"}\n";
+const QUESTIONS: &str = r#"{"id": "q1", "text": "bridges of Ghent", "answers": [], "gold": []}
+{"id": "q2", "text": "cities", "answers": [], "gold": []}
+"#;
 
 /// A folder with files for a corpus of eight passages and a dataset of two questions.
 fn files() -> tempfile::TempDir {
