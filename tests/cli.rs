@@ -322,7 +322,7 @@ incurred by this run
     assert_eq!(table(&listed, "run")[1], [id.as_str(), "tiny", "finished", "12 of 12", "hotpotqa", "6", "2"]);
     let listed = document(&mut hopeval(dir.path(), &["ls", "--json"]));
     let row = json!({
-        "run": id, "job": "tiny", "dataset": "hotpotqa", "questions": 6, "configurations": 2, "judged": null,
+        "run": id, "job": "tiny", "dataset": "hotpotqa", "questions": 6, "configurations": 2, "judged": null, "note": null,
         "state": "finished", "outcomes": 12, "expected": 12, "generations": 1,
     });
     assert_eq!(listed["runs"], json!([row]));
@@ -330,7 +330,7 @@ incurred by this run
 
     // The best configuration by a measure; of equal ones the first.
     let shown = document(&mut hopeval(dir.path(), &["show", "--json"]));
-    let recall = |name: &str| crate::harness::measure(&shown, name, "all", "recall_all@5")["value"].as_f64().unwrap();
+    let recall = |name: &str| measure(&shown, name, "all", "recall_all@5")["value"].as_f64().unwrap();
     let listed = document(&mut hopeval(dir.path(), &["ls", "--best", "recall_all@5", "--json"]));
     let best = &listed["runs"][0]["best"];
     let expected = if recall("oracle") > recall("bm25") { "oracle" } else { "bm25" };
@@ -338,7 +338,7 @@ incurred by this run
     assert!(best["seconds"].as_f64().is_some_and(|seconds| seconds > 0.0 && seconds < 3600.0), "{best}");
     let listed = succeed(&mut hopeval(dir.path(), &["ls", "--best", "recall_all@5", "--wide"]));
     assert_eq!(table(&listed, "run")[0][..5], ["run", "job", "state", "seconds", "best recall_all@5"]);
-    let output = crate::harness::run(&mut hopeval(dir.path(), &["ls", "--best", "recal"]));
+    let output = run(&mut hopeval(dir.path(), &["ls", "--best", "recal"]));
     assert_eq!(output.status.code(), Some(2));
 }
 

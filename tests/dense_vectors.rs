@@ -252,9 +252,13 @@ fn vectors_that_do_not_fit_end_the_command_before_a_run_is_made() {
     let found: Value = serde_json::from_slice(&ended.stdout).unwrap();
     let store = Store::open(dir.join("rewritten").to_str().unwrap()).unwrap();
     let rows: Vec<FinalOutcomeRow> = read_table(&store, &layout::final_table(run_of(&found), "outcomes")).unwrap();
+    let mut refused = 0;
     for row in rows {
         let failed = row.message.as_ref().is_some_and(|message| message.contains("questions.npy has no vector of the"));
-        assert_eq!(failed, row.configuration == "rewritten", "{row:?}");
+        // A question whose passages have no links has no second query.
+        assert!(row.configuration == "rewritten" || !failed, "{row:?}");
         assert_eq!(row.status, if failed { "refused" } else { "ok" });
+        refused += u32::from(failed);
     }
+    assert!(refused > 30, "{refused} of 60");
 }

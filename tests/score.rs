@@ -190,7 +190,7 @@ fn errors_show_the_wanted_form() {
         ("official.json", &["--profile", "hotpotqa", "--against", "base.jsonl"], "--against does not go with official"),
         ("official.json", &[], "--profile says whose"),
         ("theirs.jsonl", &["--measure", "bleu"], "no measure `bleu`; there are em, f1"),
-        ("theirs.jsonl", &["--stratum", "type=x"], "no stratum `type=x`; there are all, type=bridge"),
+        ("theirs.jsonl", &["--stratum", "type=x"], "no stratum `type=x`; there are all, hops=2, type=bridge"),
         (
             "theirs.jsonl",
             &["--set", "recal_at=[2]"],
