@@ -329,3 +329,23 @@ fn edited_questions_keep_their_rows() {
     assert_eq!((recall["value"].as_f64(), recall["coverage"].as_f64()), (Some(1.0), Some(1.0)));
     assert_eq!(measure(&found, "theirs", "all", "em")["value"], 0.0, "the edit counts");
 }
+
+/// A TREC run has white space between its fields, so a title has `_` there.
+#[test]
+fn titles_stand_for_documents_with_underscores() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+    write("q.jsonl", "{\"id\": \"q1\", \"question\": \"Who?\", \"gold_titles\": [\"Corran Bridge\"]}\n");
+    write(
+        "p.jsonl",
+        "{\"title\": \"Ada Marsh\", \"text\": \"Ada.\"}\n{\"title\": \"Corran Bridge\", \"text\": \"A bridge.\"}\n",
+    );
+    write("a.trec", "q1 Q0 Ada_Marsh 1 2 r\nq1 Q0 Corran_Bridge 2 1 r\n");
+    write(
+        "job.toml",
+        "name = \"titles\"\n[dataset]\nformat = \"fields\"\nquestions = \"q.jsonl\"\ngold = \"title\"\n[corpus]\n\
+         source = \"p.jsonl\"\n[method.theirs]\nkind = \"rankings\"\nfile = \"a.trec\"\n",
+    );
+    let found = document(&mut hopeval(dir.path(), &["run", "job.toml", "--json"]));
+    assert_eq!(measure(&found, "theirs", "all", "mrr")["value"], 0.5);
+}

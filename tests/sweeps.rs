@@ -126,5 +126,8 @@ fn a_conditional_parameter_is_left_out_where_its_condition_does_not_hold() {
     let output = run(&mut hopeval(dir, &["run", path.to_str().unwrap(), "--store", "store"]));
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{message}");
-    assert!(message.contains("`method.found.sweep_when.query.hops` = 4; allowed: values of"), "{message}");
+    assert!(
+        message.contains("`method.found.sweep_when.query.hops` = 4, and [sweep] has 1, 2, 3; allowed: values of"),
+        "{message}"
+    );
 }

@@ -58,7 +58,6 @@ macro_rules! services {
         /// Its JSON is stored in the records of runs, and hashed into the fingerprints of retrievers.
         #[derive(Clone, Debug, Serialize, Deserialize)]
         #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-        #[expect(clippy::large_enum_variant, reason = "a job has a handful of services")]
         pub enum ServiceEntry {
             $($(#[$documentation])* $Variant($Settings),)*
         }

@@ -58,7 +58,15 @@ impl FoundQuestions {
             return Ok(Self { format: None, fields: guessed.fields, report: guessed.report });
         };
         let spec = DatasetSpec { format: Some(format), limit: Some(ROWS), ..DatasetSpec::file(path) };
-        Ok(Self { format: Some(format), fields: Vec::new(), report: check_dataset(&spec)? })
+        let report = check_dataset(&spec)?;
+        // A question and an answer alone pass for Natural Questions. Such a file may have more, which that lacks.
+        let lacks_more = report.gold.max == 0 && report.candidates.max == 0 && !report.unread.is_empty();
+        if let Some(guessed) = lacks_more.then(|| guess_questions(path).ok()).flatten()
+            && (guessed.report.gold.max > 0 || guessed.report.candidates.max > 0)
+        {
+            return Ok(Self { format: None, fields: guessed.fields, report: guessed.report });
+        }
+        Ok(Self { format: Some(format), fields: Vec::new(), report })
     }
 
     /// Remarks on what a run of these questions would lack.
@@ -128,17 +136,22 @@ impl FoundCorpus {
 /// The job, with a comment on what was found.
 fn job_text(path: &Path, questions: &FoundQuestions, corpus: &FoundCorpus) -> String {
     let report = &questions.report;
-    let name = path.file_stem().map_or_else(|| "job".into(), |stem| stem.to_string_lossy());
+    let name = path.file_name().map_or_else(|| "job".into(), |name| name.to_string_lossy());
+    let name = name.split('.').find(|part| !part.is_empty()).unwrap_or("job");
     let format = questions.format.unwrap_or(Format::Fields);
     let counts =
         [("answers", report.answers), ("gold passages", report.gold), ("passages of its own", report.candidates)];
     let counts = counts.map(|(what, spread)| format!("# {what} of a question: {} to {}\n", spread.min, spread.max));
     let mut text = format!("# The first {} rows, read as {}:\n{}", report.rows, format.name(), counts.concat());
-    text += &format!("name = {}\n\n[dataset]\n", quoted(&name));
+    text += &format!("name = {}\n\n[dataset]\n", quoted(name));
     if questions.format.is_some() {
         text += &format!("format = {}\n", quoted(format.name()));
     }
     text += &format!("questions = {}\n", quoted(&path.display().to_string()));
+    // IIRC's gold has titles and no ids.
+    if questions.format == Some(Format::Iirc) {
+        text += "gold = \"title\"\n";
+    }
     if !questions.fields.is_empty() {
         text += &format!("\n[dataset.fields]\n{}\n", pairs(&questions.fields).join("\n"));
     }
@@ -148,7 +161,8 @@ fn job_text(path: &Path, questions: &FoundQuestions, corpus: &FoundCorpus) -> St
         text += &format!("[method.{retriever}]\nkind = \"one_step\"\nretriever = \"{retriever}\"\n\n");
     }
     text += "[measures]\n";
-    text += if report.gold.max > 0 { "recall_at = [2, 5, 10]\n" } else { "answer_hit_at = [2, 5, 10]\n" };
+    let has_answers_alone = report.answers.max > 0 && report.gold.max == 0;
+    text += if has_answers_alone { "answer_hit_at = [2, 5, 10]\n" } else { "recall_at = [2, 5, 10]\n" };
     text
 }
 

@@ -130,7 +130,9 @@ impl EvaluationSession<'_> {
             print::note(&format!("  {failure}"));
         }
         let outcomes = store.full_name(&layout::final_table(run, "outcomes"));
-        print::note(&format!("hint: `status` and `message` in {outcomes} say more"));
+        print::note(&format!(
+            "hint: `status` and `message` in {outcomes} say more; `run.allowed_failed` is the share that may fail"
+        ));
         Ok(exit::FAILED_QUESTIONS)
     }
 }

@@ -73,7 +73,7 @@ pub struct VectorFile {
 }
 
 enum SourceRows {
-    Tensor(TensorRows, Option<NameLines>),
+    Tensor(Box<TensorRows>, Option<NameLines>),
     Parquet(Box<ParquetVectors>),
 }
 
@@ -117,7 +117,7 @@ impl VectorFile {
                     _ => safetensors::open(path, spec.tensor.as_deref())?,
                 };
                 let names = spec.names.as_ref().map(|names| NameLines::open(&names.path)).transpose()?;
-                SourceRows::Tensor(tensor, names)
+                SourceRows::Tensor(Box::new(tensor), names)
             }
         };
         let name_field = if matches!(rows, SourceRows::Parquet(_)) { name_column.clone() } else { String::new() };

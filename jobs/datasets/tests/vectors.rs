@@ -37,8 +37,11 @@ fn named(file: &Path, names: &Path) -> VectorSpec {
     VectorSpec { names: Some(NameFile { path: names.to_owned(), setting: "ids" }), ..spec(file) }
 }
 
+/// The name of a row, if it has one, and its numbers.
+type NamedRow = (Option<String>, Vec<f32>);
+
 /// All rows, or the error with its causes.
-fn read(spec: &VectorSpec) -> Result<Vec<(Option<String>, Vec<f32>)>, String> {
+fn read(spec: &VectorSpec) -> Result<Vec<NamedRow>, String> {
     let chain = |error: &dyn std::error::Error| {
         let causes = std::iter::successors(error.source(), |error| error.source());
         causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

@@ -37,6 +37,28 @@ pub(super) fn apply_override(document: &mut toml::Table, set: &str) -> Result<()
     Ok(())
 }
 
+/// Refuses an override of a method, a judge or a service that the job does not have.
+///
+/// # Errors
+/// [`JobError::Override`] names those that it has.
+pub(super) fn refuse_unknown_tables(document: &toml::Table, sets: &[String]) -> Result<(), JobError> {
+    for set in sets {
+        let mut names = set.split('=').next().unwrap_or_default().trim().split('.');
+        let (Some(kind @ ("method" | "judge" | "service")), Some(name)) = (names.next(), names.next()) else {
+            continue;
+        };
+        let tables = document.get(kind).and_then(toml::Value::as_table);
+        let is_known = |table: &toml::Value| table.get("kind").is_some();
+        if tables.and_then(|tables| tables.get(name)).is_some_and(|table| !is_known(table)) {
+            let known = tables.into_iter().flatten().filter(|(_, table)| is_known(table));
+            let known: Vec<&str> = known.map(|(name, _)| name.as_str()).collect();
+            let message = format!("the job has no {kind} `{name}`; it has {}", known.join(", "));
+            return Err(JobError::Override { sets: set.clone(), message });
+        }
+    }
+    Ok(())
+}
+
 /// Resolves the overridden settings of services as their kinds do, but against the working directory. It runs after all
 /// overrides, because one of them may set the kind.
 pub(super) fn resolve_services(document: &mut toml::Table, sets: &[String]) {
@@ -84,6 +106,20 @@ fn against_working_directory(value: toml::Value) -> toml::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_override_of_what_the_job_has_not_names_what_it_has() {
+        let mut document: toml::Table =
+            "[method.bm25]\nkind = \"one_step\"\n[method.tfidf]\nkind = \"one_step\"".parse().unwrap();
+        let sets = ["method.bm26.k=5".to_owned()];
+        apply_override(&mut document, &sets[0]).unwrap();
+        let message = refuse_unknown_tables(&document, &sets).unwrap_err().to_string();
+        assert!(message.contains("the job has no method `bm26`; it has bm25, tfidf"), "{message}");
+        // A table of its own is new.
+        let sets = ["method.new.kind=one_step".to_owned(), "method.new.k=5".to_owned()];
+        sets.iter().try_for_each(|set| apply_override(&mut document, set)).unwrap();
+        refuse_unknown_tables(&document, &sets).unwrap();
+    }
 
     #[test]
     fn model_of_an_override_is_a_folder_of_the_working_directory() {

@@ -127,6 +127,7 @@ fn parse_document(text: &str, path: &Path, sets: &[String]) -> Result<Job, JobEr
         return toml::from_str(text).map_err(syntax);
     }
     sets.iter().try_for_each(|set| overrides::apply_override(&mut document, set))?;
+    overrides::refuse_unknown_tables(&document, sets)?;
     overrides::resolve_services(&mut document, sets);
     expand_services(&mut document).map_err(|bad| wrong_value(bad, path))?;
     document.try_into().map_err(|error: toml::de::Error| match toml::from_str::<Job>(text) {

@@ -30,17 +30,22 @@ pub(super) fn is_swept(conditions: &SweepConditions, parameter: &str, point: &BT
 pub(super) fn check_conditions(conditions: &SweepConditions, sweep: &SweepValues) -> Result<(), BadValue> {
     for (parameter, condition) in conditions {
         let table = format!("sweep_when.{parameter}");
+        let swept = || sweep.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
         ensure(sweep.contains_key(parameter), || {
-            BadValue::new(&table, "a condition of what is not swept", "conditions of parameters in [sweep]")
+            let found = format!("a condition of what is not swept: [sweep] has {}", swept());
+            BadValue::new(&table, found, "conditions of parameters in [sweep]")
         })?;
         for (other, allowed) in condition {
             let key = format!("{table}.{other}");
             let Some(values) = sweep.get(other) else {
-                return Err(BadValue::new(key, "a condition on what is not swept", "parameters in [sweep]"));
+                let found = format!("a condition on what is not swept: [sweep] has {}", swept());
+                return Err(BadValue::new(key, found, "parameters in [sweep]"));
             };
             ensure(!allowed.is_empty(), || BadValue::new(&key, "[]", "at least one value"))?;
             if let Some(unknown) = allowed.iter().find(|value| !values.contains(value)) {
-                return Err(BadValue::new(key, unknown.to_string(), "values of that parameter in [sweep]"));
+                let values: Vec<String> = values.iter().map(Value::to_string).collect();
+                let found = format!("{unknown}, and [sweep] has {}", values.join(", "));
+                return Err(BadValue::new(key, found, "values of that parameter in [sweep]"));
             }
         }
         ensure(!depends_on(conditions, parameter, parameter, &mut BTreeSet::new()), || {

@@ -37,7 +37,7 @@ pub(crate) struct MeshArguments {
     #[arg(long, default_value_t = 60.0)]
     pub(crate) mesh_deadline: f64,
     /// Serves Prometheus metrics at this address, e.g. 127.0.0.1:9464.
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = metrics_address)]
     pub(crate) metrics: Option<SocketAddr>,
 }
 
@@ -158,4 +158,9 @@ pub(crate) fn mesh_token() -> Result<Option<String>> {
 /// The error of an address that cannot be served, in the words of the command line.
 pub(crate) fn metrics_error(error: MetricsError) -> anyhow::Error {
     anyhow!("--metrics: {:#}\nhint: give a free port; another program may hold this one", anyhow::Error::new(error))
+}
+
+/// The address of `--metrics`.
+fn metrics_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "allowed: an IP address and a port, such as 127.0.0.1:9464".to_owned())
 }

@@ -45,6 +45,9 @@ pub(crate) fn rung_text(number: usize, rung: &RungRecord) -> String {
 pub(super) fn stopped_text(stopped: &StoppedCandidate) -> String {
     let StoppedCandidate { questions, mean, cut, difference, difference_stderr, .. } = stopped;
     let mean = mean.map_or_else(|| UNKNOWN.to_owned(), |mean| format!("{mean:.4}"));
+    if *difference == 0.0 && *difference_stderr == 0.0 {
+        return format!("stopped after {questions} questions: mean {mean}, on each of them that of the cut");
+    }
     format!(
         "stopped after {questions} questions: mean {mean}, cut {cut:.4}, \
          paired difference {difference:.4} ± {difference_stderr:.4}"

@@ -13,6 +13,7 @@ use crate::format::FormatError;
 use crate::passages::{PassageSpec, Passages};
 use crate::questions::{DatasetSpec, RowPolicy};
 use crate::rows::RowReader;
+use crate::value::JsonValue;
 
 /// Rows that a guess is tried on.
 const ROWS_TRIED: u64 = 200;
@@ -31,6 +32,8 @@ const QUESTION_NAMES: [(&str, &[&str]); 11] = [
             "gold_answers",
             "answer_text",
             "golds",
+            "ground_truth",
+            "solution",
             "target",
             "targets",
             "label",
@@ -42,9 +45,36 @@ const QUESTION_NAMES: [(&str, &[&str]); 11] = [
         ],
     ),
     ("contexts", &["contexts", "context", "ctxs", "paragraphs", "passages", "documents", "candidates"]),
-    ("gold", &["gold_passages", "positives", "positive_ctxs", "positive_passages", "relevant_docs", "evidence"]),
-    ("gold_ids", &["gold_ids", "positive_ids", "relevant_ids", "gold_doc_ids", "doc_ids", "relevant"]),
-    ("gold_titles", &["gold_titles", "supporting_titles", "titles", "pages"]),
+    (
+        "gold_ids",
+        &[
+            "gold_ids",
+            "positive_ids",
+            "relevant_ids",
+            "gold_doc_ids",
+            "doc_ids",
+            "relevant",
+            "gold_passages.id",
+            "positives.id",
+            "supporting.id",
+            "evidence.id",
+        ],
+    ),
+    (
+        "gold_titles",
+        &[
+            "gold_titles",
+            "supporting_titles",
+            "evidence_pages",
+            "titles",
+            "pages",
+            "gold_passages.title",
+            "positives.title",
+            "supporting.title",
+            "evidence.title",
+        ],
+    ),
+    ("gold", &["gold_passages", "positives", "positive_ctxs", "positive_passages", "relevant_docs"]),
     ("supporting_facts", &["supporting_facts"]),
     ("type", &["type", "question_type", "kind", "category"]),
     ("level", &["level", "difficulty"]),
@@ -118,13 +148,15 @@ pub fn guess_passages(path: &Path) -> Result<GuessedPassages, DatasetError> {
     if fields.is_empty() {
         return Err(unguessed(path, &PASSAGE_NAMES, &names));
     }
-    let unread = names.into_iter().filter(|name| fields.iter().all(|(_, mapped)| mapped != name)).collect();
+    let is_unread = |name: &String| !name.contains('.') && fields.iter().all(|(_, mapped)| mapped != name);
+    let unread = names.into_iter().filter(is_unread).collect();
     Ok(GuessedPassages { fields, unread })
 }
 
 /// The error of a file without a field that can be the first one of `usual`.
 fn unguessed(path: &Path, usual: &[(&'static str, &[&str])], names: &[String]) -> DatasetError {
     let (wanted, usual) = usual[0];
+    let names: Vec<&str> = names.iter().map(String::as_str).filter(|name| !name.contains('.')).collect();
     let fields = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     FormatError::Unguessed { path: path.to_owned(), wanted, fields, usual: usual.join(", ") }.into()
 }
@@ -162,16 +194,30 @@ fn plain(name: &str) -> String {
     name.trim().to_lowercase().replace(['-', ' '], "_")
 }
 
-/// The names of the fields of a file's first rows, in their order.
+/// The names of the fields of a file's first rows, in their order; of fields within them as paths.
 fn field_names(path: &Path) -> Result<Vec<String>, DatasetError> {
     let mut rows = RowReader::open_named(path)?;
     let (mut names, mut seen) = (Vec::new(), BTreeSet::new());
     for _ in 0..ROWS_TRIED {
         let Some(row) = rows.next()? else { break };
-        let found = row.read(|row| Ok(row.field_names().map(str::to_owned).collect::<Vec<_>>()));
+        let found = row.read(|row| Ok(paths_of(row)));
         names.extend(found.unwrap_or_default().into_iter().filter(|name| seen.insert(name.clone())));
     }
     Ok(names)
+}
+
+/// The names of a row's fields, and the paths of the fields within them, also within the first item of a list.
+fn paths_of(row: &JsonValue<'_>) -> Vec<String> {
+    let mut paths = Vec::new();
+    for name in row.field_names() {
+        paths.push(name.to_owned());
+        let inner = match row.get(name) {
+            Some(JsonValue::List(items)) => items.first(),
+            inner => inner,
+        };
+        paths.extend(inner.into_iter().flat_map(JsonValue::field_names).map(|field| format!("{name}.{field}")));
+    }
+    paths
 }
 
 #[cfg(test)]
@@ -198,6 +244,21 @@ mod tests {
         let expected = [("question", "query"), ("id", "QID"), ("answers", "golds"), ("gold_ids", "gold-ids")];
         assert_eq!(pairs(&guessed.fields), [&expected[..], &[("hops", "hops")]].concat());
         assert_eq!((guessed.report.questions, guessed.report.unread.keys().next().unwrap().as_str()), (2, "x"));
+    }
+
+    #[test]
+    fn gold_within_lists_is_told_by_ids_or_titles() {
+        let mapped = |gold: &str| {
+            let row = format!("{{\"question\": \"Who?\", \"answer\": \"Ada\", \"supporting\": [{gold}]}}\n");
+            let guessed = guess_questions(file(".jsonl", &row).path()).unwrap();
+            let fields: Vec<String> = guessed.fields.iter().map(|(name, path)| format!("{name}={path}")).collect();
+            (fields[2..].join(" "), guessed.report.gold.max)
+        };
+        assert_eq!(mapped("{\"title\": \"T\"}, {\"title\": \"U\"}"), ("gold_titles=supporting.title".to_owned(), 2));
+        assert_eq!(
+            mapped("{\"id\": \"p1\", \"title\": \"T\"}"),
+            ("gold_ids=supporting.id gold_titles=supporting.title".to_owned(), 1)
+        );
     }
 
     #[test]

@@ -273,7 +273,7 @@ mod tests {
             ("[run]\ntemperatures = [0.0]\n".to_owned(), "`run.temperatures` = 0"),
             (
                 grid("[method.m.sweep_when]\nhops = { temperature = [3.0] }\n"),
-                "`method.m.sweep_when.hops.temperature` = 3.0; allowed: values of that parameter in [sweep]",
+                "`method.m.sweep_when.hops.temperature` = 3.0, and [sweep] has 1.0, 2.0; allowed: values of that",
             ),
             (
                 grid("[method.m.sweep_when]\nhops = { temperature = [1.0] }\n[method.m.sweep_draw]\npoints = 6\n"),

@@ -16,17 +16,24 @@ pub(super) struct PassageNames {
 }
 
 impl PassageNames {
-    /// The passage with this id; else with this name in exports; else the only one with this title. The error is the
-    /// text of what was found.
+    /// The passage with this id; else with this name in exports; else the only one with this title, which may have `_`
+    /// for white space, as a TREC run needs it. The error is the text of what was found.
     pub(super) fn find_passage(&mut self, corpus: &Corpus, name: &str) -> Result<PassageId, String> {
         if let Some(passage) = corpus.by_external_id(name) {
             return Ok(passage);
         }
         let exported = self.exported.get_or_insert_with(|| exported_names(corpus));
-        match (exported.get(name), corpus.by_title(name)) {
+        let titled = match corpus.by_title(name) {
+            [] if name.contains('_') => corpus.by_title(&name.replace('_', " ")),
+            titled => titled,
+        };
+        match (exported.get(name), titled) {
             (Some(Some(passage)), _) | (None, [passage]) => Ok(*passage),
             (Some(None), _) => Err(format!("`{name}`, a name of several passages")),
-            (None, []) => Err(format!("`{name}`, which is no passage")),
+            (None, []) => {
+                let first = corpus.passages().next().map_or("", |passage| corpus.id(passage));
+                Err(format!("`{name}`, which is no passage; the first one of the corpus is `{first}`"))
+            }
             (None, several) => Err(format!("`{name}`, the title of {} passages", several.len())),
         }
     }
