@@ -62,7 +62,7 @@ pub(crate) struct ScoreArguments {
     /// Shows 95 % intervals in place of standard errors.
     #[arg(long)]
     interval: bool,
-    /// Sets a key of a job's [measures], e.g. recall_at=[1,5]; may be repeated.
+    /// Sets a key of a job's `[measures]`, e.g. `recall_at=[1,5]`; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
     /// 2WikiMultihopQA's id_aliases.json, with a prediction file of its script.

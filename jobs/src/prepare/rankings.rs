@@ -124,7 +124,8 @@ impl BroughtFile {
     }
 
     fn resolve_row(&mut self, corpus: &Corpus, row: RankingsRow) -> Result<BroughtRow, JobError> {
-        const ALLOWED: &str = "passages of the corpus, by their ids, names in `hopeval export`, or unique titles, with `_` for spaces if need be";
+        const ALLOWED: &str = "passages of the corpus, by their ids, names in `hopeval export`, or unique \
+                               titles, with `_` for spaces if need be";
         let mut ranked = Vec::with_capacity(row.ranked.len());
         let mut seen = BTreeSet::new();
         for (index, entry) in row.ranked.iter().enumerate() {

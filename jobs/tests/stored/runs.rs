@@ -226,8 +226,9 @@ fn records_of_runs_are_those_of_the_golden_files() {
 /// A parameter without effect is refused in a new job, and was none before: runs that have it open.
 #[test]
 fn stored_runs_keep_parameters_that_new_jobs_may_not_have() {
-    let job = "name = \"t\"\n[dataset.world]\nquestions = 5\npassages = 400\n[service.r]\nkind = \"tfidf\"\n[service.lm]\n\
-        kind = \"lm\"\nmodel = \"hopeval:scorer\"\n[method.m]\nkind = \"promptrank\"\nretriever = \"r\"\nscorer = \"lm\"\n";
+    let job = "name = \"t\"\n[dataset.world]\nquestions = 5\npassages = 400\n[service.r]\nkind = \"tfidf\"\n\
+        [service.lm]\nkind = \"lm\"\nmodel = \"hopeval:scorer\"\n[method.m]\nkind = \"promptrank\"\nretriever = \"r\"\n\
+        scorer = \"lm\"\n";
     let refused = Job::parse(&format!("{job}lambda = 0.3\n"), "job.toml".as_ref(), &[]).unwrap_err().to_string();
     assert!(refused.contains("job.toml"), "{refused}");
     let mut stored = configurations(&Job::parse(job, "job.toml".as_ref(), &[]).unwrap());
