@@ -61,8 +61,10 @@ impl FoundQuestions {
         let report = check_dataset(&spec)?;
         // A question and an answer alone pass for Natural Questions. Such a file may have more, which that lacks.
         let lacks_more = report.gold.max == 0 && report.candidates.max == 0 && !report.unread.is_empty();
-        if let Some(guessed) = lacks_more.then(|| guess_questions(path).ok()).flatten()
-            && (guessed.report.gold.max > 0 || guessed.report.candidates.max > 0)
+        if let Some(guessed) = (lacks_more || report.bad_rows > 0).then(|| guess_questions(path).ok()).flatten()
+            && (guessed.report.gold.max > 0
+                || guessed.report.candidates.max > 0
+                || guessed.report.bad_rows < report.bad_rows)
         {
             return Ok(Self { format: None, fields: guessed.fields, report: guessed.report });
         }

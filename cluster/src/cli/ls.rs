@@ -52,6 +52,9 @@ struct RunSize {
     configurations: usize,
 }
 
+/// Measures of which neither direction is better.
+const COUNTS: [&str; 1] = ["chunks"];
+
 /// Runs read together.
 const TOGETHER: usize = 512;
 
@@ -157,7 +160,7 @@ impl ListedRun {
         let outcomes = format!("{} of {}", self.outcomes, self.expected);
         let job = self.judged.map_or(self.job.clone(), |judged| format!("{}, judges {judged}", self.job));
         let of_size = |text: &dyn Fn(&RunSize) -> String| self.size.as_ref().map_or(UNKNOWN.to_owned(), text);
-        let note = noted.then(|| self.note.unwrap_or_else(|| UNKNOWN.to_owned()));
+        let note = noted.then(|| self.note.map_or_else(|| UNKNOWN.to_owned(), |note| note.replace('|', "\\|")));
         let best = best.then(|| BestFigure::cells(self.best.as_ref())).into_iter().flatten();
         let names = [self.run, job, self.state.to_owned()];
         let cells = [
@@ -174,6 +177,9 @@ pub(crate) fn list_runs(places: &PlaceArguments, arguments: LsArguments) -> Resu
     let store = places.open_existing()?.store;
     let mut runs = ListedRun::read_all(&store)?;
     if let Some(measure) = &arguments.best {
+        if COUNTS.contains(&measure.as_str()) {
+            bail!("--best: `{measure}` is a count, of which neither direction is better");
+        }
         ListedRun::read_best(&store, &mut runs, measure);
         if runs.iter().any(|run| run.state == "finished")
             && !runs.iter().any(|run| run.best.as_ref().is_some_and(BestFigure::is_known))

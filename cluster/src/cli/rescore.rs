@@ -10,7 +10,7 @@ use hopeval_cluster::exit;
 use hopeval_jobs::report::measure_means;
 use hopeval_jobs::report::replicates::replicate_spreads;
 use hopeval_jobs::report::show as showing;
-use hopeval_results::{Log, RunNote};
+use hopeval_results::Log;
 
 #[derive(Debug, Args)]
 pub(crate) struct RescoreArguments {
@@ -34,7 +34,7 @@ pub(crate) fn rescore(places: &PlaceArguments, arguments: RescoreArguments) -> R
     let state = log.state();
     let figures = measure_means::mean_measures(&run, &log)?;
     let shown = showing::RunFigures {
-        note: RunNote::load(&run.places.store, run.id())?.map(|note| note.text),
+        note: showing::readable_note(&run.places.store, run.id()),
         finished: state.finished.is_some(),
         outcomes: state.total_outcomes(),
         expected: run.resolved.outcome_count(),

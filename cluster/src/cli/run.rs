@@ -56,7 +56,12 @@ pub(crate) fn run(places: &PlaceArguments, arguments: RunArguments) -> Result<u8
     if arguments.mesh.leads() {
         opened.store.check_conditions()?;
     }
-    let check = |names: &RunNames| arguments.output.check_names(names);
+    let racing: Vec<&str> =
+        job.method.iter().filter(|(_, method)| method.race.is_some()).map(|(name, _)| name.as_str()).collect();
+    let check = |names: &RunNames| {
+        arguments.output.check_races(&racing)?;
+        arguments.output.check_names(names)
+    };
     let quarantine = arguments.quarantine.as_deref();
     let sequence = RunSequence::new(places, &opened, &arguments.mesh, &interrupts, quarantine);
     let job = match race_sweeps(&job, &sequence, &check)? {

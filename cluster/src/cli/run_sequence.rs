@@ -87,6 +87,9 @@ impl<'a> RunSequence<'a> {
                 "hint: nothing was chosen from a run with so many failures; `run.allowed_failed` says how many may be",
             );
         }
+        if code == exit::RESUMABLE {
+            print::note("hint: that run is one of several; the same command as before goes on with all of them");
+        }
         if code != exit::DONE {
             return Ok(Err(code));
         }

@@ -130,6 +130,13 @@ fn parse_document(text: &str, path: &Path, sets: &[String]) -> Result<Job, JobEr
     overrides::refuse_unknown_tables(&document, sets)?;
     overrides::resolve_services(&mut document, sets);
     expand_services(&mut document).map_err(|bad| wrong_value(bad, path))?;
+    if sets.is_empty() {
+        // The rewritten document has no lines.
+        return document.try_into().map_err(|error: toml::de::Error| {
+            let message = error.to_string().trim_end().replace('\n', "; ");
+            JobError::Syntax { path: path.into(), message }
+        });
+    }
     document.try_into().map_err(|error: toml::de::Error| match toml::from_str::<Job>(text) {
         // The file itself is wrong, and its error has the place.
         Err(in_file) if in_file.message() == error.message() => syntax(in_file),

@@ -7,7 +7,7 @@
 
 use super::file::{Job, MethodEntry};
 use super::parameter_files;
-use super::sweep_conditions::is_swept;
+use super::sweep_conditions::left_out;
 use crate::error::JobError;
 use hopeval_methods::{ContextMode, Method, MethodSetting, registry};
 use serde::{Deserialize, Serialize};
@@ -188,7 +188,8 @@ fn swept_values(method: &MethodEntry, mut position: u64) -> Vec<(&String, &Value
     values.reverse();
     if !method.sweep_when.is_empty() {
         let point: BTreeMap<&str, &Value> = values.iter().map(|(key, value)| (key.as_str(), *value)).collect();
-        values.retain(|(key, _)| is_swept(&method.sweep_when, key, &point));
+        let left_out = left_out(&method.sweep_when, &point);
+        values.retain(|(key, _)| !left_out.contains(key.as_str()));
     }
     values
 }

@@ -14,13 +14,25 @@ pub type SweepConditions = BTreeMap<String, BTreeMap<String, Vec<Value>>>;
 /// The values of a sweep's parameters.
 pub(crate) type SweepValues = BTreeMap<String, Vec<Value>>;
 
-/// Whether a parameter is swept in a point with these values.
-pub(super) fn is_swept(conditions: &SweepConditions, parameter: &str, point: &BTreeMap<&str, &Value>) -> bool {
-    conditions.get(parameter).is_none_or(|condition| {
-        condition.iter().all(|(other, allowed)| {
-            point.get(other.as_str()).is_some_and(|value| allowed.contains(value)) && is_swept(conditions, other, point)
-        })
-    })
+/// The parameters that are left out of a point with these values.
+pub(super) fn left_out<'a>(conditions: &'a SweepConditions, point: &BTreeMap<&str, &Value>) -> BTreeSet<&'a str> {
+    let mut left_out: BTreeSet<&str> = BTreeSet::new();
+    // What is left out may leave out more. Each round but the last leaves out at least one.
+    loop {
+        let known = left_out.len();
+        for (parameter, condition) in conditions {
+            let holds = condition.iter().all(|(other, allowed)| {
+                !left_out.contains(other.as_str())
+                    && point.get(other.as_str()).is_some_and(|value| allowed.contains(value))
+            });
+            if !holds {
+                left_out.insert(parameter);
+            }
+        }
+        if left_out.len() == known {
+            return left_out;
+        }
+    }
 }
 
 /// Checks the conditions of a sweep.
@@ -79,7 +91,7 @@ mod tests {
         let conditions = conditions(json!({"c": {"b": [1, 2]}, "b": {"a": ["x"]}}));
         let is_swept = |a: &str, b: u64| {
             let (a, b) = (json!(a), json!(b));
-            is_swept(&conditions, "c", &BTreeMap::from([("a", &a), ("b", &b)]))
+            !left_out(&conditions, &BTreeMap::from([("a", &a), ("b", &b)])).contains("c")
         };
         assert!(is_swept("x", 1) && is_swept("x", 2));
         assert!(!is_swept("x", 3), "another value");

@@ -7,7 +7,7 @@
 use crate::error::JobError;
 use crate::job::sample::SampleSettings;
 use hopeval_datasets::{DatasetSpec, Questions, RowPolicy};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// The positions of a [`SampleSettings`]'s questions in a dataset.
 #[derive(Clone, Debug)]
@@ -43,6 +43,27 @@ impl SampleSettings {
         let positions = line.into_iter().take(self.questions as usize).map(|(_, position)| position).collect();
         Ok(SamplePositions { positions, rest: self.rest })
     }
+}
+
+/// The sizes of draws by `seed` that have so many of the `wanted` questions: the first one has 1 of them, the next one 2.
+/// With `lenient`, wrong rows are skipped, as in a run with a quarantine.
+///
+/// # Errors
+/// An unreadable file; a wrong row.
+pub(crate) fn draws_with(
+    spec: &DatasetSpec,
+    seed: u64,
+    lenient: bool,
+    wanted: &HashSet<String>,
+) -> Result<Vec<u64>, JobError> {
+    let policy = if lenient { RowPolicy::Quarantine(Box::new(|_| ())) } else { RowPolicy::Strict };
+    let mut line = Vec::new();
+    for question in Questions::open(spec, policy)? {
+        let id = question?.id;
+        line.push((sample_rank(seed, &id), line.len() as u64, wanted.contains(&id)));
+    }
+    line.sort_unstable();
+    Ok((1..).zip(line).filter(|(_, (.., is_wanted))| *is_wanted).map(|(size, _)| size).collect())
 }
 
 /// A question's rank in the random order of a seed.
@@ -91,6 +112,20 @@ mod tests {
         let mut again = drawn(&ids, draw);
         again.reverse();
         assert_eq!(again, sample);
+    }
+
+    #[test]
+    fn a_draw_can_be_so_large_that_it_has_so_many_of_some_questions() {
+        let ids: Vec<String> = (0..50).map(|n| format!("q{n}")).collect();
+        let wanted: HashSet<String> = ids.iter().step_by(5).cloned().collect();
+        let file = file(&ids);
+        let spec = DatasetSpec { format: Some(hopeval_datasets::Format::FlashRag), ..DatasetSpec::file(file.path()) };
+        let sizes = draws_with(&spec, 3, false, &wanted).unwrap();
+        assert_eq!(sizes.len(), 10);
+        for (count, questions) in (1..).zip(sizes) {
+            let sample = drawn(&ids, SampleSettings { questions, seed: 3, rest: false });
+            assert_eq!(sample.iter().filter(|id| wanted.contains(*id)).count(), count);
+        }
     }
 
     #[test]

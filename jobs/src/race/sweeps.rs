@@ -9,9 +9,11 @@ use crate::job::named_services::keep_named_services;
 use crate::job::race_record::{RacedSweep, RungRecord, StoppedPoint};
 use crate::job::sweep;
 use crate::places::Places;
+use crate::prepare::corpora::dataset_spec;
+use crate::prepare::draw::draws_with;
 use crate::run::make::{self, NameCheck};
 use crate::run::open::OpenRun;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::path::Path;
 
 /// The races of a job's sweeps, under way.
@@ -28,10 +30,33 @@ pub struct SweepRaces {
 struct PointRace {
     method: String,
     measure: String,
+    /// The sizes of draws that have 1, 2 and more of the evaluated questions: others of the dataset may be left out.
+    /// Empty where rungs have the first questions.
+    draws: Vec<u64>,
     seed: u64,
     /// The points, by their configurations.
     points: Vec<String>,
     race: CandidateRace,
+}
+
+/// The sizes of draws that have 1, 2 and more of the evaluated questions; none where a part of the dataset begins with
+/// its first questions, of which the limit counts those that are evaluated.
+fn draw_sizes(
+    job: &Job,
+    seed: u64,
+    places: &Places,
+    lenient: bool,
+    evaluated: &HashSet<String>,
+    report: ProgressReporter<'_>,
+) -> Result<Vec<u64>, JobError> {
+    let mut part = job.dataset.clone();
+    if !part.take_part(1, seed) {
+        return Ok(Vec::new());
+    }
+    let seed = part.draw.map_or(seed, |draw| draw.seed);
+    let mut whole = job.clone();
+    places.cache.prepare_world(&mut whole, report)?;
+    draws_with(&dataset_spec(&whole.dataset, None), seed, lenient, evaluated)
 }
 
 impl SweepRaces {
@@ -62,13 +87,14 @@ impl SweepRaces {
                 )));
             }
             let points = sweep::method_configurations(job, name);
-            let decision = CandidateRace::new(&race.rule(), points.len(), planned.questions);
+            let decision = CandidateRace::new(&race.rule(), points.len(), planned.questions.len() as u64);
             if decision.next_rung().is_none() {
                 without_rung.push(name.clone());
                 continue;
             }
+            let draws = draw_sizes(job, race.seed, places, quarantine.is_some(), &planned.questions, report)?;
             let (method, measure, seed) = (name.clone(), race.measure.clone(), race.seed);
-            races.push_back(PointRace { method, measure, seed, points, race: decision });
+            races.push_back(PointRace { method, measure, draws, seed, points, race: decision });
         }
         Ok(Some(Self { job: job.clone(), races, without_rung }))
     }
@@ -80,13 +106,14 @@ impl SweepRaces {
 
     /// The job of the next rung; `None` when all races are decided.
     pub fn next_rung(&self) -> Option<Job> {
-        let PointRace { method, seed, race, .. } = self.races.front()?;
+        let PointRace { method, draws, seed, race, .. } = self.races.front()?;
         let questions = race.next_rung()?;
+        let drawn = draws.get(questions as usize - 1).copied().unwrap_or(questions);
         let mut job = self.job.clone();
         job.name = format!("{}: {method}, rung {}", job.name, race.record().rungs.len() + 1);
         job.method.retain(|name, _| name == method);
         job.judge.clear();
-        job.dataset.take_part(questions, *seed);
+        job.dataset.take_part(drawn, *seed);
         keep_named_services(&mut job);
         Some(job)
     }

@@ -266,6 +266,15 @@ impl OpenedFile {
             let wrong =
                 |found: String, allowed: &str| wrong_row(self.rows.file().ranked_error(row, index, found, allowed));
             match names.meaning(&entry.name) {
+                // Several given passages may have the title that makes a passage gold: the first one counts.
+                NameMeaning::Gold(position)
+                    if ranked
+                        .iter()
+                        .zip(&row.ranked)
+                        .any(|(known, earlier)| *known == position && names.differ(&earlier.name, &entry.name)) =>
+                {
+                    ranked.push(names.count() + index as u32);
+                }
                 NameMeaning::Gold(position) if ranked.contains(&position) => {
                     let found = format!("`{}`, a passage that has another name before", entry.name);
                     return Err(wrong(found, "each passage once"));

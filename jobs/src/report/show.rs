@@ -14,7 +14,7 @@ use hopeval_measures::aggregate::ValueRange;
 use hopeval_methods::Answer;
 use hopeval_methods::transcript::Transcript;
 use hopeval_results::tables::{CostRow, MeasureRow, read_final};
-use hopeval_results::{Log, RunNote, layout};
+use hopeval_results::{Log, RunNote, Store, layout};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -43,13 +43,23 @@ pub struct RunFigures {
 /// rounded to multiples of it.
 const LIVE_DIGITS: f64 = 1e9;
 
+/// The run's note. One that cannot be read is told, and hides no figure.
+pub fn readable_note(store: &Store, run: &str) -> Option<String> {
+    RunNote::load(store, run)
+        .unwrap_or_else(|error| {
+            tracing::warn!(%error, "the run's note is left out; `hopeval note RUN \"\"` removes it");
+            None
+        })
+        .map(|note| note.text)
+}
+
 /// Reads the present figures of `run`.
 ///
 /// # Errors
 /// The log, a table or the live table cannot be read.
 pub fn read_figures(run: &OpenRun) -> Result<RunFigures, JobError> {
     let store = &run.places.store;
-    let note = RunNote::load(store, run.id())?.map(|note| note.text);
+    let note = readable_note(store, run.id());
     let log = Log::open(store, run.id())?;
     let state = log.state();
     let expected = run.resolved.outcome_count();

@@ -18,7 +18,7 @@ use crate::prepare::questions::{self, PreparationSummary};
 use hopeval_datasets::Format;
 use hopeval_results::tables::{ErrorRow, QuestionRow, TableWriter, write_table};
 use hopeval_results::{FileCheck, layout};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -70,8 +70,8 @@ pub fn make_run(
 /// The size and the names of a run that could be made.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckedRun {
-    /// Number of questions.
-    pub(crate) questions: u64,
+    /// The ids of its questions.
+    pub(crate) questions: HashSet<String>,
     /// Names of measures.
     pub(crate) measures: Vec<String>,
 }
@@ -88,10 +88,13 @@ pub(crate) fn check_run(
     report: ProgressReporter<'_>,
 ) -> Result<CheckedRun, JobError> {
     let RunInput { opened, mut configured, evaluator, .. } = RunInput::open(job, places, quarantine.is_some(), report)?;
-    let (prepared, names, _) =
-        prepare_checked(&opened, &mut configured, &evaluator, quarantine, report, &mut |_| Ok(()))?;
+    let mut questions = HashSet::new();
+    let (_, names, _) = prepare_checked(&opened, &mut configured, &evaluator, quarantine, report, &mut |row| {
+        questions.insert(row.id);
+        Ok(())
+    })?;
     check(&names).map_err(JobError::Names)?;
-    Ok(CheckedRun { questions: prepared.questions, measures: names.measures })
+    Ok(CheckedRun { questions, measures: names.measures })
 }
 
 /// Makes the ordered run.

@@ -11,6 +11,7 @@ use crate::cli::tables::view::TableView;
 use crate::print;
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
+use hopeval_jobs::job::sweep::numbered_position;
 use hopeval_jobs::report::agreement::{AgreementReport, HumanMarks, judge_agreement};
 use hopeval_jobs::report::compare::{Comparison, ComparisonResults, compare_configurations};
 use hopeval_jobs::report::show;
@@ -79,6 +80,19 @@ impl OutputArguments {
         Ok(())
     }
 
+    /// Refuses a point of a racing method, which the race may stop, and a number, which means another configuration once
+    /// points are stopped.
+    pub(crate) fn check_races(&self, racing: &[&str]) -> Result<(), String> {
+        let Some(against) = self.against.as_deref().filter(|_| !racing.is_empty()) else { return Ok(()) };
+        let is_point = racing.iter().any(|name| against.strip_prefix(name).is_some_and(|rest| rest.starts_with('{')));
+        if is_point || numbered_position(against).is_some() {
+            return Err(format!(
+                "--against: `{against}` is known when the race is over; `hopeval show --against {against}` compares then"
+            ));
+        }
+        Ok(())
+    }
+
     /// As [`OutputArguments::check_names`], for a run that is made.
     pub(crate) fn check_run(&self, run: &OpenRun) -> Result<()> {
         self.check_names(&run.names()).map_err(|error| anyhow!(error))
@@ -113,6 +127,9 @@ impl OutputArguments {
         {
             bail!("--sort: no measure `{sort}`; the run has {}", run.names().measures.join(", "));
         }
+        if self.against.is_some() && view.format.is_none() && view.is_chosen() {
+            bail!("--against: --sort, --top and --filter are for tables of figures; with --format they go together");
+        }
         let figures = self.read_figures(run, view)?;
         match self.json {
             true => print::line(&serde_json::to_string(&figures.document(run)?)?),
@@ -128,6 +145,9 @@ impl OutputArguments {
         print::line(print::wrapped(&run_heading(run, &figures.shown, &strata)).trim_end());
         for found in &figures.compared {
             print::line(&differences::difference_tables(found, run.evaluator.measure_set()));
+        }
+        if let Some(agreement) = &figures.agreement {
+            print::line(&agreement_table(agreement));
         }
     }
 

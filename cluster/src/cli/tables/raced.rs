@@ -2,7 +2,7 @@
 
 use super::UNKNOWN;
 use super::fitted::FigureTable;
-use hopeval_jobs::job::race_record::{RungRecord, StoppedCandidate};
+use hopeval_jobs::job::race_record::{RungRecord, StoppedCandidate, StoppedPoint};
 use hopeval_jobs::run::open::OpenRun;
 
 /// The decided races of a run, in the order of their methods; nothing for a run without a race.
@@ -20,9 +20,15 @@ pub(crate) fn raced_tables(run: &OpenRun) -> Vec<String> {
             for (number, rung) in (1..).zip(&raced.race.rungs) {
                 text.push_str(&format!("\n{}", rung_text(number, rung)));
             }
-            let rows =
-                raced.stopped.iter().map(|point| vec![point.configuration.clone(), stopped_text(&point.stopped)]);
-            let table = FigureTable { names: 2, ..FigureTable::new(&["configuration", "race"], rows) }.to_text();
+            let share = |share: f64| format!("{share:.4}");
+            let rows = raced.stopped.iter().map(|StoppedPoint { configuration, stopped }| {
+                let StoppedCandidate { questions, mean, cut, difference, difference_stderr, .. } = stopped;
+                let mean = mean.map_or_else(|| UNKNOWN.to_owned(), share);
+                let difference = format!("{difference:.4} ± {difference_stderr:.4}");
+                vec![configuration.clone(), questions.to_string(), mean, share(*cut), difference]
+            });
+            let header = ["stopped", "after questions", "mean", "cut", "paired difference"];
+            let table = FigureTable { names: 1, ..FigureTable::new(&header, rows) }.to_text();
             format!("{text}\n\n{table}")
         })
         .collect()

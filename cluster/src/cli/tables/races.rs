@@ -11,6 +11,9 @@ pub(crate) fn race_text(race: &RacePlan) -> String {
     let rungs: Vec<String> = race.rungs.iter().map(u64::to_string).collect();
     let known =
         if race.generates { format!("{candidates} named candidates") } else { format!("{candidates} candidates") };
+    if race.rungs.is_empty() && !race.generates {
+        return format!("race `{name}`: {known} over {questions} questions, too few for a rung: nothing is stopped");
+    }
     let head = format!("race `{name}`: {known} over {questions} questions, in rungs of {}", rungs.join(", "));
     let more = if race.generates { "; more candidates are generated first, and are not counted here" } else { "" };
     let share = format!("{:.0} % of all outcomes, and more where candidates are spared", 100.0 * race.outcome_share);

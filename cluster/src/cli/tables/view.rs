@@ -29,6 +29,13 @@ pub(crate) struct TableView {
     pub(crate) format: Option<TableFormat>,
 }
 
+impl TableView {
+    /// Whether rows are sorted, cut or filtered.
+    pub(crate) fn is_chosen(&self) -> bool {
+        self.sort.is_some() || self.top.is_some() || !self.filters.is_empty()
+    }
+}
+
 /// The formats of a table for a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TableFormat {

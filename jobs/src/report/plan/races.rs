@@ -80,7 +80,7 @@ pub fn plan_races(
         let mut plan = RacePlan {
             name: select.name.clone(),
             questions: tune.sample,
-            rungs: race.rung_questions(tune.sample),
+            rungs: coming_rungs(race, select.candidates.len(), tune.sample),
             candidates: select.candidates.len() as u64,
             generates: select.generate.is_some(),
             ..RacePlan::default()
@@ -120,7 +120,7 @@ pub fn plan_sweep_races(
         Ok(RacePlan {
             name: name.clone(),
             questions,
-            rungs: race.rule().rung_questions(questions),
+            rungs: coming_rungs(&race.rule(), points, questions),
             candidates: points as u64,
             outcome_share: work_share(&stages, |candidates| candidates as f64),
             sharing: count_sharing(alone, race.seed, &stages, places, lenient, report)?,
@@ -135,12 +135,23 @@ pub fn plan_sweep_races(
 fn race_stages(race: &RaceSettings, candidates: usize, sample: u64) -> Vec<(u64, usize)> {
     let (mut standing, mut asked) = (candidates, 0);
     let mut stages = Vec::new();
-    for questions in race.rung_questions(sample) {
+    for questions in coming_rungs(race, candidates, sample) {
         stages.push((questions - asked, standing));
         (standing, asked) = (race.kept_by_rank(standing), questions);
     }
     stages.push((sample - asked, standing));
     stages
+}
+
+/// Questions of the rungs that follow as long as candidates can be stopped.
+fn coming_rungs(race: &RaceSettings, candidates: usize, sample: u64) -> Vec<u64> {
+    let mut standing = candidates;
+    let stops = |_: &u64| {
+        let before = standing;
+        standing = race.kept_by_rank(before);
+        standing < before
+    };
+    race.rung_questions(sample).into_iter().take_while(stops).collect()
 }
 
 /// The share of the stages in the work of all candidates over all questions, by the work of so many candidates over one

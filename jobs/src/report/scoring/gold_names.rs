@@ -69,6 +69,13 @@ impl GoldNames {
         names
     }
 
+    /// Whether two names are the ids of different given passages: where titles make gold, several passages are the same
+    /// gold one.
+    pub(super) fn differ(&self, name: &str, other: &str) -> bool {
+        let is_id = |name: &str| self.titles_of.contains_key(name);
+        name != other && is_id(name) && is_id(other)
+    }
+
     fn add_id(&mut self, id: Option<&str>, position: u32) {
         for name in id.iter().flat_map(|id| [(*id).to_owned(), exported_name(id)]) {
             let known = self.ids.entry(name).or_insert(Some(position));

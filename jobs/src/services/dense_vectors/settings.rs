@@ -195,9 +195,14 @@ impl DenseVectorsSettings {
     pub(super) fn vector_defect(&self, vector: &[f32]) -> Option<(String, &'static str)> {
         // The index's own bound: sums of products in single precision never overflow.
         const LONGEST: f64 = 1e18;
+        const SHORTEST: f64 = 1e-12;
         let length = vector.iter().map(|&number| f64::from(number) * f64::from(number)).sum::<f64>().sqrt();
-        if self.metric == VectorMetric::Cosine && length == 0.0 {
-            return Some(("a vector of zeros".to_owned(), "with `metric = \"cosine\"`, numbers that are not all 0"));
+        // Lengths are divided by, in single precision, and by no smaller number.
+        if self.metric == VectorMetric::Cosine && length < SHORTEST {
+            return Some((
+                format!("a vector of length {length:e}"),
+                "with `metric = \"cosine\"`, a length of at least 1e-12",
+            ));
         }
         (length > LONGEST).then(|| (format!("a vector of length {length:.3e}"), "lengths up to 1e18"))
     }
