@@ -189,3 +189,37 @@ fn a_plan_says_what_a_race_saves() {
     let output = harness::run(&mut command(dir, "run", &raced, "few", &["--measure", "recal"]));
     assert_eq!((output.status.code(), runs(dir, "few").len()), (Some(2), 1));
 }
+
+/// Rungs have questions that are evaluated, as many as they say, also where most rows are left out.
+#[test]
+fn rungs_have_evaluated_questions_alone() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = temporary.path();
+    let question = |n: u32| format!("{{\"id\": \"q{n}\", \"question\": \"Word{n}?\", \"gold_titles\": [\"T{n}\"]}}\n");
+    let passage = |n: u32| format!("{{\"title\": \"T{n}\", \"text\": \"Word{n} stands here.\"}}\n");
+    std::fs::write(dir.join("q.jsonl"), (0..90).map(question).collect::<String>()).unwrap();
+    // Of every third question the gold is in the corpus.
+    std::fs::write(dir.join("p.jsonl"), (0..90).step_by(3).map(passage).collect::<String>()).unwrap();
+    let job = "name = \"sparse\"\n[dataset]\nformat = \"fields\"\nquestions = \"q.jsonl\"\ngold = \"title\"\n\
+        missing_gold = \"leave_out\"\n[corpus]\nsource = \"p.jsonl\"\n[service.s]\nkind = \"bm25\"\n[service.s.sweep]\n\
+        k1 = [0.5, 1.0, 1.5, 2.0]\n[method.m]\nkind = \"one_step\"\nretriever = \"s\"\n[method.m.race]\n\
+        measure = \"mrr\"\nfirst = 4\nfactor = 2\nleast = 1\nmargin = 0.0\n";
+    std::fs::write(dir.join("job.toml"), job).unwrap();
+    let found = document(&mut hopeval(dir, &["run", "job.toml", "--store", "sparse", "--json"]));
+    assert_eq!(found["questions"], 30);
+    let rungs = found["races"][0]["rungs"].as_array().unwrap();
+    assert_eq!(rungs.iter().map(|rung| rung["questions"].as_u64().unwrap()).collect::<Vec<_>>(), [4, 8]);
+    for (run, questions) in runs(dir, "sparse").iter().zip([4, 8, 30]) {
+        let shown = document(&mut hopeval(dir, &["show", run, "--store", "sparse", "--json"]));
+        assert_eq!(shown["questions"], questions, "{run}");
+    }
+
+    // The points and the numbers of a race are known when it is over.
+    for against in ["m{retriever=s{k1=0.5}}", "2"] {
+        let output = harness::run(&mut hopeval(dir, &["run", "job.toml", "--store", "other", "--against", against]));
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(message.contains("is known when the race is over"), "{message}");
+        assert!(!dir.join("other/runs").exists());
+    }
+}
