@@ -45,8 +45,8 @@ impl SampleSettings {
     }
 }
 
-/// The sizes of draws by `seed` that have so many of the `wanted` questions: the first one has 1 of them, the next one 2.
-/// With `lenient`, wrong rows are skipped, as in a run with a quarantine.
+/// The sizes of draws by `seed` that have so many of the `wanted` questions: the first one has 1 of them, the next one
+/// 2. With `lenient`, wrong rows are skipped, as in a run with a quarantine.
 ///
 /// # Errors
 /// An unreadable file; a wrong row.

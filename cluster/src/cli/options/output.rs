@@ -80,14 +80,15 @@ impl OutputArguments {
         Ok(())
     }
 
-    /// Refuses a point of a racing method, which the race may stop, and a number, which means another configuration once
-    /// points are stopped.
+    /// Refuses a point of a racing method, which the race may stop, and a number, which means another configuration
+    /// once points are stopped.
     pub(crate) fn check_races(&self, racing: &[&str]) -> Result<(), String> {
         let Some(against) = self.against.as_deref().filter(|_| !racing.is_empty()) else { return Ok(()) };
         let is_point = racing.iter().any(|name| against.strip_prefix(name).is_some_and(|rest| rest.starts_with('{')));
         if is_point || numbered_position(against).is_some() {
             return Err(format!(
-                "--against: `{against}` is known when the race is over; `hopeval show --against {against}` compares then"
+                "--against: `{against}` is known when the race is over; `hopeval show --against {against}` compares \
+                 then"
             ));
         }
         Ok(())
