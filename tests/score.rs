@@ -184,6 +184,11 @@ fn errors_show_the_wanted_form() {
         let said = refused(at, &arguments(file, more));
         assert!(said.contains(found) && forms.iter().all(|form| said.contains(form)), "{file}: {said}");
     }
+    // Gold without answers, and predictions without rankings: nothing is measured, and no table is printed.
+    write("bare.jsonl", "{\"question\": \"Who?\", \"id\": \"q0\", \"type\": \"x\"}\n");
+    write("some.json", "{\"q0\": \"Town 0\"}");
+    let said = refused(at, &["score", "--gold", "bare.jsonl", "--gold-format", "fields", "--predictions", "some.json"]);
+    assert!(said.contains("no measure has a value for any question"), "{said}");
     write("others.jsonl", "{\"id\": \"x\", \"answer\": \"y\"}\n");
     for (file, more, found) in [
         ("others.jsonl", &[][..], "no row is of an evaluated question, such as `q0`"),

@@ -205,7 +205,7 @@ fn a_plan_says_where_a_race_saves_nothing() {
         printed.contains("race `wording`: 6 candidates over 16 questions, in rungs of 4, 8: 54 % of all outcomes"),
         "{printed}"
     );
-    assert!(printed.contains("race `temperature`: 4 candidates over 16 questions, in rungs of 4, 8: it saves nothing"));
+    assert!(printed.contains("race `temperature`: 4 candidates over 16 questions, in rungs of 4: it saves nothing"));
 
     // Before the searches, the races alone are planned.
     let chosen = "scorer = \"scorer\"\ninstructions = { selection = \"wording\" }\n";

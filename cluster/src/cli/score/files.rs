@@ -65,6 +65,12 @@ pub(super) fn score(arguments: &ScoreArguments, predictions: &Path) -> Result<u8
     };
     check_names(&scored, &choice)?;
     let rows = scored.measures();
+    if rows.iter().all(|row| row.n == 0) {
+        bail!(
+            "no measure has a value for any question: the gold has neither answers nor passages that the predictions \
+             give; `hopeval data check` shows what is read of the gold, and --gold-format and --field say what it is"
+        );
+    }
     for name in &choice.measures {
         if !rows.iter().any(|row| row.n > 0 && row.measure == *name) {
             print::note(&format!("`{name}` has no value: the gold or the predictions lack what it measures"));

@@ -160,7 +160,8 @@ fn strata_of_kind<'a>(run: &'a OpenRun, kind: &str) -> Result<Vec<&'a str>> {
     if found.is_empty() {
         let kinds: BTreeSet<&str> = strata.iter().filter_map(|name| Some(name.split_once('=')?.0)).collect();
         let kinds: Vec<&str> = kinds.into_iter().collect();
-        bail!("--by {kind}: the run has no strata of this kind; there are {}", kinds.join(", "));
+        let kinds = if kinds.is_empty() { "none".to_owned() } else { kinds.join(", ") };
+        bail!("--by {kind}: the run has no strata of this kind; there are {kinds}");
     }
     Ok(found)
 }
