@@ -243,7 +243,7 @@ fn files_that_do_not_fit_have_one_error_each() {
             BY_ID.to_owned(),
             questions_file("zero.npy"),
             "metric = \"cosine\"",
-            "zero.npy: record 2: found a vector of zeros",
+            "zero.npy: record 2: found a vector of length 0e0",
         ),
         (
             "question twice",
