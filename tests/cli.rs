@@ -322,7 +322,8 @@ incurred by this run
     assert_eq!(table(&listed, "run")[1], [id.as_str(), "tiny", "finished", "12 of 12", "hotpotqa", "6", "2"]);
     let listed = document(&mut hopeval(dir.path(), &["ls", "--json"]));
     let row = json!({
-        "run": id, "job": "tiny", "dataset": "hotpotqa", "questions": 6, "configurations": 2, "judged": null, "note": null,
+        "run": id, "job": "tiny", "dataset": "hotpotqa", "questions": 6, "configurations": 2, "judged": null,
+        "note": null,
         "state": "finished", "outcomes": 12, "expected": 12, "generations": 1,
     });
     assert_eq!(listed["runs"], json!([row]));

@@ -26,8 +26,8 @@ const OWN_OPTIONS: [&str; 9] =
 
 #[derive(Debug, Args)]
 pub(crate) struct ScoreArguments {
-    /// Whose rules score answers; those of the gold's format when left out. A prediction file of an official script
-    /// needs it: hotpotqa, 2wikimultihopqa or musique.
+    /// The profile whose rules score answers; that of the gold's format when left out. A prediction file of an official
+    /// script needs it: hotpotqa, 2wikimultihopqa or musique.
     #[arg(long)]
     profile: Option<Profile>,
     /// The predictions: a prediction file of an official script (gzip, zstd and bzip2 are understood), CSV, JSON Lines

@@ -66,7 +66,7 @@ pub struct NameFile {
 pub struct VectorFile {
     path: PathBuf,
     rows: SourceRows,
-    /// What a name is in an error's field.
+    /// The word for a name in an error's field.
     name_field: String,
     row: Vec<f32>,
     count: u64,
@@ -212,7 +212,7 @@ fn refuse(path: &Path, setting: &str, found: Option<&str>, of: &str) -> Result<(
     }
 }
 
-/// What a file of vectors is, by its first bytes.
+/// The kind of a file of vectors, by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FileKind {
     Npy,

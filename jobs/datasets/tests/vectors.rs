@@ -87,7 +87,7 @@ fn tensors_of(dtype: &str, shape: &[u64], data: &[u8]) -> Vec<u8> {
     tensors(&json!({ "v": { "dtype": dtype, "shape": shape, "data_offsets": [0, data.len()] } }), data)
 }
 
-/// What a heading says of a tensor.
+/// The entry of a tensor in a heading.
 fn entry(dtype: &str, shape: &[u64], from: u64, to: u64) -> serde_json::Value {
     json!({ "dtype": dtype, "shape": shape, "data_offsets": [from, to] })
 }

@@ -43,7 +43,7 @@ impl NumberType {
     }
 }
 
-/// Where a tensor stands in its file, by the file's heading.
+/// The place of a tensor in its file, by the file's heading.
 pub(super) struct TensorPlace {
     pub(super) numbers: NumberType,
     /// As the heading has it.

@@ -42,7 +42,7 @@ impl TranscriptWords<'_> {
         Some(format!("{} {}: {asked}{draw}{step}", request.ask.kind().name(), request.service))
     }
 
-    /// What the model said, a line each; `None` for answers that are texts already.
+    /// The model's words, a line each; `None` for answers that are texts already.
     pub(super) fn answer(&self, request: &Request, answer: &Answer) -> Option<Vec<String>> {
         match (&request.ask, answer) {
             (_, Answer::Score(scores)) => Some(score_lines(scores)),

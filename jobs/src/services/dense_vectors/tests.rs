@@ -80,13 +80,13 @@ fn dense_vectors_conforms() {
 }
 
 /// A service over files, in a folder with a cache of its own.
-struct Opened {
+struct OpenedService {
     service: DenseVectorsService,
     corpus: Arc<Corpus>,
     _cache: tempfile::TempDir,
 }
 
-fn open(dir: &Path, table: &str) -> Opened {
+fn open(dir: &Path, table: &str) -> OpenedService {
     let cache = tempfile::tempdir().expect("a folder");
     let settings: DenseVectorsSettings = toml::from_str(table).unwrap_or_else(|error| panic!("{table}: {error}"));
     assert!(settings.check_values().is_ok(), "{table}");
@@ -100,10 +100,10 @@ fn open(dir: &Path, table: &str) -> Opened {
         opened: OnceLock::new(),
         opening: Mutex::new(()),
     };
-    Opened { service, corpus: conformance::corpus(cache.path()), _cache: cache }
+    OpenedService { service, corpus: conformance::corpus(cache.path()), _cache: cache }
 }
 
-impl Opened {
+impl OpenedService {
     fn hits(&self, query: &str, k: u32) -> Result<Vec<Hit>, String> {
         let request = Request::new(&"own".into(), RetrievePayload::new(query, k));
         let response = self.service.answer(&self.corpus, &request);
