@@ -34,6 +34,7 @@ mod damage;
 mod dense_vectors;
 mod drain;
 mod endpoint;
+mod exports;
 mod given;
 mod gold;
 mod http_retriever;

@@ -342,6 +342,11 @@ pub fn file_job(dir: &Path, name: &str, format: &str, questions: &Path, corpus: 
     path
 }
 
+/// A JSON text.
+pub fn parse(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
 /// The document printed by a command with `--json`.
 pub fn document(command: &mut Command) -> serde_json::Value {
     let out = succeed(command);

@@ -70,3 +70,10 @@ pub(crate) fn write(dir: &Path) {
         std::fs::write(dir.join(name), text).expect("the dataset can be written");
     }
 }
+
+/// A new folder with the files of [`write`].
+pub(crate) fn job() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path());
+    dir
+}
