@@ -64,6 +64,7 @@ mod storage;
 mod sweep_race;
 mod sweeps;
 mod tables;
+mod taken_questions;
 mod train;
 mod train_data;
 mod tune;

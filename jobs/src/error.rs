@@ -154,6 +154,33 @@ pub enum JobError {
         /// The numbers of those that were left out or set aside, and by which settings; empty if the file has none.
         found: String,
     },
+    /// A file of question ids (`dataset.only`) cannot be used.
+    #[error("{}{}: {found}; allowed: {allowed}", path.display(), Line(*line))]
+    QuestionIds {
+        /// The file.
+        path: PathBuf,
+        /// The line, if known.
+        line: Option<u64>,
+        /// The mistake.
+        found: String,
+        /// The allowed contents.
+        allowed: &'static str,
+    },
+    /// The dataset or the corpus has another number of rows than the job says.
+    #[error(
+        "{}: `{key}` = {expected}, and there are {found}\nhint: the file is not whole, or not the job's",
+        path.display()
+    )]
+    Unexpected {
+        /// The first file.
+        path: PathBuf,
+        /// The key of the job.
+        key: &'static str,
+        /// Its value.
+        expected: u64,
+        /// The number of rows.
+        found: u64,
+    },
     /// No measure is defined for any question of any configuration: the tables would be empty.
     #[error("{}: no measure is defined for any question: {found}\nhint: {hint}", path.display())]
     Unmeasurable {

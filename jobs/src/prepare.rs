@@ -2,10 +2,12 @@
 
 pub mod brought;
 pub mod corpora;
-pub mod draw;
+pub(crate) mod draw;
 mod gold;
 pub mod opening;
 mod quarantine;
+pub(crate) mod question_filter;
+pub(crate) mod question_ids;
 pub mod questions;
 pub mod rankings;
 pub mod worlds;

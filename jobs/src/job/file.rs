@@ -19,6 +19,7 @@ use hopeval_datasets::{FieldMapping, Format, GoldMatch, PassageMapping};
 use hopeval_measures::Settings as MeasureSettings;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// A job: the contents of its file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -54,7 +55,7 @@ pub struct Job {
 }
 
 /// The questions of a job.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DatasetEntry {
     /// The files' format; recognised from the first file when left out.
@@ -70,6 +71,12 @@ pub struct DatasetEntry {
     pub world: Option<WorldEntry>,
     /// How gold passages are identified.
     pub gold: Option<GoldMatch>,
+    /// A file of ids: only these questions are evaluated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only: Option<PathBuf>,
+    /// The number of questions in the files; with another one there is no run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<u64>,
     /// Evaluates only the first questions, at most this number.
     pub limit: Option<u64>,
     /// Evaluates questions drawn at random, or all but those.
@@ -120,6 +127,9 @@ pub struct CorpusEntry {
     /// The source of links.
     #[serde(default)]
     pub links: LinkSource,
+    /// The number of its passages; with another one there is no run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<u64>,
 }
 
 /// A method or a judge with its parameters and its sweep.

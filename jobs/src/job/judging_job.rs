@@ -1,8 +1,6 @@
 //! The job of judges: over the outcomes of a run, in place of a dataset.
 
 use super::file::{CorpusEntry, DatasetEntry, Job, MethodEntry, RunSettings};
-use super::missing_gold::MissingGold;
-use super::paths::OneOrMany;
 use crate::services::ServiceEntry;
 use hopeval_measures::{Profile, Settings};
 use serde::Deserialize;
@@ -28,24 +26,10 @@ impl JudgeFile {
     /// A job without a dataset and without methods.
     pub(super) fn into_job(self) -> Job {
         let Self { name, title, service, judge, run } = self;
-        let (dataset, corpus) = (no_dataset(), CorpusEntry::default());
+        // The questions of a run of judges come from the judged run.
+        let (dataset, corpus) = (DatasetEntry::default(), CorpusEntry::default());
         let (method, measures) = (BTreeMap::new(), Settings::default());
         Job { name, title, dataset, corpus, service, method, judge, measures, tune: None, run }
-    }
-}
-
-/// No questions of files: those of a run of judges come from the judged run.
-fn no_dataset() -> DatasetEntry {
-    let questions = OneOrMany::default();
-    DatasetEntry {
-        format: None,
-        fields: None,
-        questions,
-        world: None,
-        gold: None,
-        limit: None,
-        draw: None,
-        missing_gold: MissingGold::default(),
     }
 }
 
@@ -60,7 +44,7 @@ impl Job {
         Job {
             name,
             title: self.title.clone().filter(|_| !is_same),
-            dataset: DatasetEntry { format: judged.dataset.format, ..no_dataset() },
+            dataset: DatasetEntry { format: judged.dataset.format, ..DatasetEntry::default() },
             corpus: CorpusEntry::default(),
             service,
             method: BTreeMap::new(),

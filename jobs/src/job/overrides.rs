@@ -89,7 +89,7 @@ fn names_paths(key: &str) -> bool {
         let parameter = key.strip_prefix("method.").and_then(|key| key.split_once('.'));
         parameter.is_some_and(|(_, parameter)| parameter == rankings::FILE)
     };
-    matches!(key, "dataset.questions" | "corpus.source" | "tune.questions") || names_rankings()
+    matches!(key, "dataset.questions" | "dataset.only" | "corpus.source" | "tune.questions") || names_rankings()
 }
 
 fn against_working_directory(value: toml::Value) -> toml::Value {

@@ -2,6 +2,7 @@
 
 use super::file::Job;
 use super::judging_job::JudgeFile;
+use super::paths::absolute;
 use super::sample::SampleSettings;
 use super::service_sweep::{expand_services, has_swept_service};
 use super::{check, overrides, parameter_files, preflight};
@@ -72,6 +73,9 @@ impl Job {
     /// Makes every path in it absolute.
     fn resolve_paths(&mut self, base: &Path) {
         self.dataset.questions.resolve(base);
+        if let Some(only) = &mut self.dataset.only {
+            *only = absolute(base, only);
+        }
         self.corpus.source.resolve(base);
         for service in self.service.values_mut() {
             service.settings_mut().resolve_paths(base);

@@ -44,6 +44,7 @@ impl OneOrMany {
     }
 }
 
-fn absolute(base: &Path, path: &Path) -> PathBuf {
+/// A path of a job, relative to its file.
+pub(crate) fn absolute(base: &Path, path: &Path) -> PathBuf {
     if path.is_absolute() { path.to_path_buf() } else { base.join(path) }
 }

@@ -17,9 +17,11 @@ impl TuneSettings {
             }
             sampled.dataset.questions = self.questions.clone();
             sampled.dataset.world = self.world.clone();
+            (sampled.dataset.only, sampled.dataset.expected) = (None, None);
         }
         if self.world.is_some() {
             sampled.corpus.source = OneOrMany::default();
+            sampled.corpus.expected = None;
         }
         sampled.dataset.limit = None;
         sampled.dataset.draw = Some(self.sample_settings());

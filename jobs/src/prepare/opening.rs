@@ -57,6 +57,7 @@ impl OpenedJob {
             complete_measures(&mut job.measures, format);
         }
         let (corpus, corpus_key) = cache.find_corpus(&job, set_aside, report)?;
+        check_passages(&job, &corpus)?;
         let questions = DatasetQuestions::new(dataset_spec(&job.dataset, None));
         let catalogue = Catalogue::open(corpus, &job.service, cache, threads, job.run.mode, &questions, report)?;
         Ok(Self { job, corpus_key, catalogue })
@@ -65,6 +66,18 @@ impl OpenedJob {
     /// Its corpus.
     pub fn corpus(&self) -> &Arc<Corpus> {
         &self.catalogue.corpus
+    }
+}
+
+/// Compares the number of passages with the job's.
+fn check_passages(job: &Job, corpus: &Corpus) -> Result<(), JobError> {
+    let found = corpus.len() as u64;
+    match job.corpus.expected {
+        Some(expected) if expected != found => {
+            let path = job.corpus.source.paths().first().cloned().unwrap_or_default();
+            Err(JobError::Unexpected { path, key: "corpus.expected", expected, found })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -7,9 +7,9 @@ use crate::error::JobError;
 use crate::job::file::{DatasetEntry, Job};
 use crate::prepare::brought::{BroughtRow, RankingsCounts};
 use crate::prepare::corpora::dataset_spec;
-use crate::prepare::draw::SamplePositions;
 use crate::prepare::gold::{gold_passages, leaves_out};
 use crate::prepare::quarantine::QuarantineFile;
+use crate::prepare::question_filter::QuestionFilter;
 use hopeval_corpus::Corpus;
 use hopeval_datasets::{Format, GoldMatch, GoldPassage, PassageRecord, Question, Questions, RowPolicy};
 use hopeval_methods::{Failure, FailureKind, GivenContext, Outcome, OutcomeStatus, PassageId};
@@ -110,7 +110,7 @@ pub struct PreparationSummary {
     pub format: Option<Format>,
     /// All strata, `all` first, then by name.
     pub strata: Vec<String>,
-    /// Questions left out because of a draw.
+    /// Questions left out because of a draw, or because `only` does not name them.
     #[serde(default, skip_serializing_if = "is_none")]
     pub left_out: u64,
     /// Questions left out because their gold is not in the corpus (`missing_gold`).
@@ -295,7 +295,7 @@ pub fn prepare_questions(
 ) -> Result<(PreparationSummary, Vec<ErrorRow>), JobError> {
     let quarantine = quarantine.map(QuarantineFile::open).transpose()?;
     let path = job.dataset.questions.paths().first().cloned().unwrap_or_default();
-    let mut questions = DrawnQuestions::open(&job.dataset, quarantine.as_ref())?;
+    let mut questions = TakenQuestions::open(&job.dataset, quarantine.as_ref())?;
     let format = questions.reader.format();
     let gold = job.gold_by(format);
     let mut resolver = QuestionResolver::new(corpus, gold, &path, candidates_needed);
@@ -324,6 +324,9 @@ pub fn prepare_questions(
         }
     }
     questions.reader.check_mapping()?;
+    if let Some(expected) = job.dataset.expected {
+        questions.check_count(expected, &path)?;
+    }
     if index == 0 {
         let set_aside = quarantine.map_or_else(|| Ok(Vec::new()), QuarantineFile::close)?.len() as u64;
         return Err(no_questions(path, questions.left_out, without_gold, set_aside));
@@ -348,7 +351,7 @@ pub fn prepare_questions(
 /// The error of a dataset without a question to ask, with the numbers of those that it had.
 fn no_questions(path: PathBuf, left_out: u64, without_gold: u64, set_aside: u64) -> JobError {
     let counts = [
-        (left_out, "outside the draw (`dataset.draw`)"),
+        (left_out, "outside the draw (`dataset.draw`, `dataset.only`)"),
         (without_gold, "left out by `dataset.missing_gold`, as the corpus lacks their gold"),
         (set_aside, "set aside as bad rows"),
     ];
@@ -358,34 +361,48 @@ fn no_questions(path: PathBuf, left_out: u64, without_gold: u64, set_aside: u64)
     JobError::NoQuestions { path, found }
 }
 
-/// The questions of a dataset's draw, or all questions without a draw.
-struct DrawnQuestions {
+/// The questions of a dataset that its job takes.
+struct TakenQuestions {
     reader: Questions,
-    draw: Option<SamplePositions>,
+    filter: QuestionFilter,
     /// Number of questions read so far, without the rows that the reader sets aside.
     read: u64,
-    /// Number of questions outside the draw.
+    /// Number of questions outside the draw, or that `only` does not name.
     left_out: u64,
 }
 
-impl DrawnQuestions {
+impl TakenQuestions {
     /// Reads `dataset`, without its limit. An unreadable row goes to `quarantine`; without one it is an error.
     fn open(dataset: &DatasetEntry, quarantine: Option<&QuarantineFile>) -> Result<Self, JobError> {
         let spec = dataset_spec(dataset, None);
-        let draw = dataset.draw.map(|draw| draw.draw_from(&spec, quarantine.is_some())).transpose()?;
+        let filter = QuestionFilter::of_dataset(dataset, quarantine.is_some())?;
         let policy = quarantine.map_or(RowPolicy::Strict, QuarantineFile::policy);
-        Ok(Self { reader: Questions::open(&spec, policy)?, draw, read: 0, left_out: 0 })
+        Ok(Self { reader: Questions::open(&spec, policy)?, filter, read: 0, left_out: 0 })
     }
 
     fn next(&mut self) -> Result<Option<Question>, JobError> {
         while let Some(question) = self.reader.next().transpose()? {
             let position = self.read;
             self.read += 1;
-            if self.draw.as_ref().is_none_or(|draw| draw.takes_position(position)) {
+            if self.filter.takes_question(position, &question.id) {
                 return Ok(Some(question));
             }
             self.left_out += 1;
         }
         Ok(None)
+    }
+
+    /// Reads what is left, and compares the number of all questions with the job's.
+    fn check_count(&mut self, expected: u64, path: &Path) -> Result<(), JobError> {
+        while self.reader.next().transpose()?.is_some() {
+            self.read += 1;
+        }
+        let found = self.read;
+        let path = path.to_path_buf();
+        if found == expected {
+            Ok(())
+        } else {
+            Err(JobError::Unexpected { path, key: "dataset.expected", expected, found })
+        }
     }
 }

@@ -9,8 +9,7 @@ use crate::job::named_services::keep_named_services;
 use crate::job::race_record::{RacedSweep, RungRecord, StoppedPoint};
 use crate::job::sweep;
 use crate::places::Places;
-use crate::prepare::corpora::dataset_spec;
-use crate::prepare::draw::draws_with;
+use crate::prepare::question_filter::draws_with;
 use crate::run::make::{self, NameCheck};
 use crate::run::open::OpenRun;
 use std::collections::{HashSet, VecDeque};
@@ -56,7 +55,7 @@ fn draw_sizes(
     let seed = part.draw.map_or(seed, |draw| draw.seed);
     let mut whole = job.clone();
     places.cache.prepare_world(&mut whole, report)?;
-    draws_with(&dataset_spec(&whole.dataset, None), seed, lenient, evaluated)
+    draws_with(&whole.dataset, seed, lenient, evaluated)
 }
 
 impl SweepRaces {

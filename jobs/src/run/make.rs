@@ -14,6 +14,7 @@ use crate::job::sweep::{self, Configuration};
 use crate::places::Places;
 use crate::prepare::corpora;
 use crate::prepare::opening::{ConfiguredJob, OpenedJob};
+use crate::prepare::question_ids::QuestionIds;
 use crate::prepare::questions::{self, PreparationSummary};
 use hopeval_datasets::Format;
 use hopeval_results::tables::{ErrorRow, QuestionRow, TableWriter, write_table};
@@ -156,11 +157,15 @@ impl RunInput {
     }
 }
 
-/// The digest of a job's files of questions.
+/// The digest of a job's files of questions, and of the ids that a file names of them.
 pub(crate) fn dataset_digest(job: &Job) -> Result<String, JobError> {
     let digests = job.dataset.questions.paths().iter().map(|path| corpora::digest_path(path));
     let digests = digests.collect::<Result<Vec<_>, _>>()?;
-    Ok(blake3::hash(digests.join(" ").as_bytes()).to_hex().to_string())
+    let mut all = digests.join(" ");
+    if let Some(only) = &job.dataset.only {
+        all.push_str(&format!(" only {}", QuestionIds::read(only)?.digest()));
+    }
+    Ok(blake3::hash(all.as_bytes()).to_hex().to_string())
 }
 
 /// Writes the tables of the questions and of the rows set aside. Returns their checks, too.

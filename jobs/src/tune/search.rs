@@ -18,8 +18,8 @@ use crate::job::sweep::Configuration;
 use crate::job::tune::{SearchSettings, TuneSettings};
 use crate::places::Places;
 use crate::prepare::corpora::dataset_spec;
-use crate::prepare::draw::SamplePositions;
 use crate::prepare::opening::OpenedJob;
+use crate::prepare::question_filter::QuestionFilter;
 use crate::race::decision::CandidateRace;
 use crate::race::figures::{measure_rows, rung_figures};
 use crate::run::open::OpenRun;
@@ -223,9 +223,7 @@ fn search_settings(tune: &TuneSettings, select: &SearchSettings, entry: &MethodE
 
 /// Refuses a sample that is too small for the draw, before the first rung of a race: it draws fewer questions.
 fn refuse_small(sampled: &Job, lenient: bool) -> Result<(), JobError> {
-    let spec = dataset_spec(&sampled.dataset, None);
-    sampled.dataset.draw.map(|draw| draw.draw_from(&spec, lenient)).transpose()?;
-    Ok(())
+    QuestionFilter::of_dataset(&sampled.dataset, lenient).map(drop)
 }
 
 /// Refuses a search if another search has committed a selection of the same name.
@@ -391,13 +389,13 @@ fn keep_apart(
 /// Calls `each` with id and text of each question of a job.
 fn each_question(job: &Job, lenient: bool, each: &mut dyn FnMut(&str, &str)) -> Result<(), JobError> {
     let spec = dataset_spec(&job.dataset, None);
-    let drawn: Option<SamplePositions> = job.dataset.draw.map(|draw| draw.draw_from(&spec, lenient)).transpose()?;
+    let filter = QuestionFilter::of_dataset(&job.dataset, lenient)?;
     let policy = if lenient { RowPolicy::Quarantine(Box::new(|_| ())) } else { RowPolicy::Strict };
     let questions = Questions::open(&spec, policy)?;
     let mut left = job.dataset.limit.unwrap_or(u64::MAX);
     for (position, question) in (0u64..).zip(questions) {
         let question = question?;
-        if drawn.as_ref().is_some_and(|drawn| !drawn.takes_position(position)) {
+        if !filter.takes_question(position, &question.id) {
             continue;
         }
         if left == 0 {
