@@ -47,8 +47,8 @@ pub mod transcript;
 pub use demonstration::{Demonstration, DemonstrationPassage, DemonstrationSet};
 pub use fragment::{Fragment, FragmentDigest};
 pub use machine::{
-    ContextMode, GivenContext, JudgeTarget, JudgingRule, Machine, MachineStep, Method, MethodError, MethodSetting,
-    PromptWording, Question, ServiceAbility, ServiceUse,
+    ChunkList, ContextMode, GivenContext, JudgeTarget, JudgingRule, Machine, MachineStep, Method, MethodError,
+    MethodSetting, PromptWording, Question, ServiceAbility, ServiceUse,
 };
 pub use outcome::{NamedSentence, Outcome, OutcomeNote, OutcomeStatus, PassagePath, RankedPassage, SupportingSentence};
 pub use prompt::{ChatRole, Content, LengthLimit, OverflowRule, PassageForm, Prompt, PromptPart};

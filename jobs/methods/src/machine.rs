@@ -36,6 +36,12 @@ pub struct Question {
     pub gold: Vec<Vec<PassageId>>,
     /// Gold answers. For controls.
     pub answers: Vec<String>,
+    /// Gold sub-questions with their answers, where the dataset has them. For methods that read gold, as `gold` is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub decomposition: Vec<(String, Option<String>)>,
+    /// Gold evidences (subject, relation, object), where the dataset has them. For methods that read gold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidences: Vec<[String; 3]>,
     /// A text that belongs to the question (IIRC's introductory paragraph), if the dataset has one.
     #[serde(default)]
     pub context: Option<GivenContext>,
@@ -190,6 +196,16 @@ impl ServiceAbility {
     }
 }
 
+/// The list of an outcome that has every passage as often as the method's retrievals found it: EfficientRAG's K is the
+/// mean number of its passages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChunkList {
+    /// [`crate::Outcome::ranked`]: one retrieval finds a passage once.
+    Ranking,
+    /// [`crate::Outcome::paths`]: one path for each retrieval.
+    Paths,
+}
+
 /// The wording of a configuration's prompts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptWording {
@@ -258,6 +274,11 @@ pub trait Method: Send + Sync {
     /// Whether its outcomes rank passages.
     fn gives_ranking(&self) -> bool {
         true
+    }
+
+    /// The list in its outcomes that has every passage as often as its retrievals found it; `None` if no list has that.
+    fn chunk_list(&self) -> Option<ChunkList> {
+        None
     }
 
     /// Whether its outcomes name supporting sentences.

@@ -243,6 +243,7 @@ impl OpenedFile {
             ranked: &ranked,
             ranking_expected: self.rankings,
             gold: &GoldGroups::of_ids(&gold),
+            chunks: None,
             predicted_facts: self.supporting.then_some(facts.as_slice()),
             gold_facts: &question.supporting_facts,
             predicted_evidences: None,

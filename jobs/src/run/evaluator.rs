@@ -9,7 +9,7 @@ use hopeval_measures::{
     AccuracyRule, FixedPoint, GoldGroups, JudgedAnswer, MeasureBuffers, MeasureSet, OutcomeWithGold, PassageText,
     score_answer,
 };
-use hopeval_methods::{JudgeTarget, JudgingRule, Method};
+use hopeval_methods::{ChunkList, JudgeTarget, JudgingRule, Method};
 use hopeval_operators::tally::TallyChange;
 use hopeval_results::tables::{OutcomeRow, QuestionRow};
 use serde::{Deserialize, Serialize};
@@ -31,6 +31,7 @@ pub struct TallyKey {
 struct OutcomeContents {
     answers: bool,
     ranking: bool,
+    chunks: Option<ChunkList>,
     supporting: bool,
     evidences: bool,
     form: bool,
@@ -103,6 +104,14 @@ fn kept_form(outcome: &OutcomeRow) -> bool {
     outcome.trace.as_ref().and_then(|trace| trace.format).unwrap_or(false)
 }
 
+/// The number of passages in an outcome's list of chunks, repeats included.
+fn count_chunks(list: ChunkList, outcome: &OutcomeRow) -> u64 {
+    match list {
+        ChunkList::Ranking => outcome.ranked.len() as u64,
+        ChunkList::Paths => outcome.paths.iter().map(|(passages, _)| passages.len() as u64).sum(),
+    }
+}
+
 impl OutcomeEvaluator {
     /// An evaluator for a run's measures, strata and configurations.
     ///
@@ -121,6 +130,7 @@ impl OutcomeEvaluator {
             .map(|method| OutcomeContents {
                 answers: method.gives_answers(),
                 ranking: method.gives_ranking(),
+                chunks: method.chunk_list(),
                 supporting: method.gives_support(),
                 evidences: method.gives_evidences(),
                 form: method.has_form(),
@@ -187,6 +197,7 @@ impl OutcomeEvaluator {
             ranked: &outcome.ranked,
             ranking_expected: contents.ranking,
             gold: &question.gold,
+            chunks: contents.chunks.map(|list| count_chunks(list, outcome)),
             predicted_facts: contents.supporting.then_some(facts.as_slice()),
             gold_facts: &question.facts,
             predicted_evidences: contents.evidences.then_some(outcome.evidences.as_slice()),

@@ -94,9 +94,12 @@ impl MachineQuestions {
             gold: row.gold.iter().map(|group| group.iter().map(|&id| Asked(id)).collect()).collect(),
             answers: row.answers.clone(),
             context: details.given_context(),
+            decomposition: details.decomposition.clone(),
+            evidences: details.evidences.clone(),
             prediction: None,
         };
-        let blind = Question { gold: Vec::new(), answers: Vec::new(), ..whole.clone() };
+        let (gold, answers, decomposition, evidences) = <_>::default();
+        let blind = Question { gold, answers, decomposition, evidences, ..whole.clone() };
         Self { whole, blind, predictions: details.predictions, brought: details.brought }
     }
 

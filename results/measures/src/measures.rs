@@ -154,6 +154,7 @@ measures! {
         fsm_joint = fsm_joint::FsmJoint,
         judged = judged::JudgedAnswers,
         bridge_answer_recall_at = bridge_answer_recall::BridgeAnswerRecall,
+        chunks_with_repeats = chunks_with_repeats::ChunksWithRepeats,
     }
 }
 
@@ -186,7 +187,7 @@ mod tests {
         let allowed = "unknown field `recal_at`, expected one of `profile`, `recall_at`, `precision_at`, `ndcg_at`, \
                        `mrr`, `mrr_at`, `map`, `answer_recall_at`, `answer_hit_at`, `budget_recall_at`, \
                        `chunk_recall`, `facts`, `migres`, `format`, `fsm_joint`, `judged`, \
-                       `bridge_answer_recall_at`";
+                       `bridge_answer_recall_at`, `chunks_with_repeats`";
         assert!(error.starts_with(allowed), "{error}");
     }
 

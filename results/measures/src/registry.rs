@@ -4,13 +4,15 @@
 //! A [`MeasureSet`] fixes names and order once. [`MeasureSet::evaluate_outcome`] then gives the values of every outcome
 //! in that order, `None` for undefined ones. Definedness depends on the question and the configuration, never on the
 //! outcome's success: a failed outcome scores 0 for every measure defined for a good one. The names of the exceptions
-//! say so: `em_answered` and `f1_answered` are means over answered questions, and `chunks` counts the retrieved chunks.
+//! say so: `em_answered` and `f1_answered` are means over answered questions, and `chunks` and `chunks_with_repeats`
+//! count the retrieved chunks.
 //!
 //! | names | defined when |
 //! | --- | --- |
 //! | `em`, `f1`, `precision`, `recall` (or `has_answer`, `accuracy`) | gold answers, and the configuration answers |
 //! | `em_answered`, `f1_answered` | as above, and this outcome is ok and has an answer |
 //! | `recall_frac@k` … `map`, `budget_recall@k`, `chunk_recall` | gold passages, and the configuration ranks |
+//! | `chunks_with_repeats` | the configuration tells its retrievals apart, and this outcome is ok |
 //! | `answer_recall@k` | the first gold answer is not yes or no; texts at hand; the configuration ranks |
 //! | `bridge_answer_recall@k` | as `answer_recall@k`, and the question's type is no comparison |
 //! | `answer_hit@k` | gold answers; texts at hand; the configuration ranks |
@@ -64,6 +66,9 @@ pub struct OutcomeWithGold<'a> {
     pub ranking_expected: bool,
     /// The question's gold passages.
     pub gold: &'a GoldGroups,
+    /// The number of passages that the method's retrievals found, each as often as it was found; `None` if the
+    /// configuration's outcomes do not have it.
+    pub chunks: Option<u64>,
     /// Predicted supporting facts; `None` if the configuration does not predict them (otherwise a failed outcome has an
     /// empty list).
     pub predicted_facts: Option<&'a [SupportingFact]>,
@@ -379,6 +384,7 @@ mod tests {
             ranked,
             ranking_expected: true,
             gold: &q.gold,
+            chunks: Some(3),
             predicted_facts: Some(&q.facts),
             gold_facts: &q.facts,
             predicted_evidences: Some(&[]),

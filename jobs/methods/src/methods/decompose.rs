@@ -39,7 +39,9 @@ mod parameters;
 mod questions;
 
 use crate::Fragment;
-use crate::machine::{ContextMode, Machine, Method, MethodError, MethodSetting, PromptWording, Question, ServiceUse};
+use crate::machine::{
+    ChunkList, ContextMode, Machine, Method, MethodError, MethodSetting, PromptWording, Question, ServiceUse,
+};
 use crate::passage_lines::PassageLines;
 use crate::registry::{ConfigurableMethod, MethodInfo, at_least_one};
 use crate::reply_prompt::{ReplyPrompt, parse_template};
@@ -164,6 +166,10 @@ impl Method for Decompose {
 
     fn context_mode(&self) -> ContextMode {
         ContextMode::Open
+    }
+
+    fn chunk_list(&self) -> Option<ChunkList> {
+        Some(ChunkList::Paths)
     }
 
     fn gives_answers(&self) -> bool {

@@ -37,10 +37,11 @@
 //!
 //! # Paper and code
 //! Defaults are the paper's behaviour. Differences in the authors' code and choices left open by the paper are
-//! parameters: `filter_query`, `label_query`, `empty_query` (the code retrieves with an empty query), `exclude_seen`
-//! and `stop_on_repeated_query` (the code does neither), `tags`, `pool`, `read_repeats`, `answer_json`, `attempts`,
-//! `temperature`. The code calls the filter once more after the last iteration and discards the result; that call is
-//! not made here.
+//! parameters: `filter_query`, `label_query`, `empty_query` (the code retrieves with an empty query),
+//! `exclude_seen` and `stop_on_repeated_query` (the code does neither), `tags`, `pool`, `read_repeats`,
+//! `answer_json`, `attempts`, `temperature`, `system`, `json`. `as = "code"` takes the code's `empty_query`,
+//! `read_repeats`, `answer_json`, `temperature`, `system` and `json`. The code calls the filter once more after the
+//! last iteration and discards the result; that call is not made here.
 //!
 //! # Failures
 //! A failed request of any kind ends in its failure: a question with a refused or too long answer request was not
@@ -51,7 +52,9 @@ mod iterate;
 mod parameters;
 mod reader;
 
-use crate::machine::{ContextMode, Machine, Method, MethodError, MethodSetting, PromptWording, Question, ServiceUse};
+use crate::machine::{
+    ChunkList, ContextMode, Machine, Method, MethodError, MethodSetting, PromptWording, Question, ServiceUse,
+};
 use crate::registry::{ConfigurableMethod, MethodInfo, at_least_one};
 use crate::request::RequestKind;
 use parameters::EfficientRagParameters;
@@ -86,6 +89,15 @@ impl ConfigurableMethod for EfficientRag {
 
     type Parameters = EfficientRagParameters;
 
+    const AS_CODE: &'static [(&'static str, &'static str)] = &[
+        ("empty_query", "\"retrieve\""),
+        ("read_repeats", "true"),
+        ("system", "\"You are a helpful assistant.\""),
+        ("temperature", "\"server\""),
+        ("answer_json", "\"braces\""),
+        ("json", "false"),
+    ];
+
     fn complete_parameters(parameters: &mut EfficientRagParameters) {
         // Only a generator is prompted.
         if parameters.generator.is_some() {
@@ -116,10 +128,7 @@ impl ConfigurableMethod for EfficientRag {
                 "must be left out where `reader` answers, or the other way round",
             ));
         }
-        // Devices divide logits by it in single precision.
-        if parameters.temperature != 0.0 && !(1e-3..=1e3).contains(&parameters.temperature) {
-            return Err(bad_value("temperature", parameters.temperature, "must be 0 (greedy) or from 0.001 to 1000"));
-        }
+        parameters.temperature.check(KIND)?;
         let prompt = split_prompt(parameters.prompt.as_deref().unwrap_or(reader::PROMPT))
             .ok_or_else(|| bad_value("prompt", "a text", "must have {knowledge} and {question}, each once"))?;
         Ok(Self { settings: Arc::new(EfficientRagSettings { parameters, prompt }) })
@@ -141,6 +150,10 @@ impl Method for EfficientRag {
 
     fn context_mode(&self) -> ContextMode {
         ContextMode::Open
+    }
+
+    fn chunk_list(&self) -> Option<ChunkList> {
+        Some(ChunkList::Paths)
     }
 
     fn gives_answers(&self) -> bool {

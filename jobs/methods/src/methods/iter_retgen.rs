@@ -30,7 +30,9 @@ mod machine;
 mod parameters;
 
 use crate::Fragment;
-use crate::machine::{ContextMode, Machine, Method, MethodError, MethodSetting, PromptWording, Question, ServiceUse};
+use crate::machine::{
+    ChunkList, ContextMode, Machine, Method, MethodError, MethodSetting, PromptWording, Question, ServiceUse,
+};
 use crate::passage_lines::PassageLines;
 use crate::registry::{ConfigurableMethod, MethodInfo, at_least_one};
 use crate::reply_prompt::{ReplyPrompt, parse_template};
@@ -141,6 +143,10 @@ impl Method for IterRetGen {
 
     fn context_mode(&self) -> ContextMode {
         ContextMode::Open
+    }
+
+    fn chunk_list(&self) -> Option<ChunkList> {
+        Some(ChunkList::Paths)
     }
 
     fn gives_answers(&self) -> bool {

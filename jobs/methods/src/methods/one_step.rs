@@ -11,7 +11,9 @@
 //! Asked | failure          | end   | that failure
 //! ```
 
-use crate::machine::{ContextMode, Machine, MachineStep, Method, MethodError, MethodSetting, Question, ServiceUse};
+use crate::machine::{
+    ChunkList, ContextMode, Machine, MachineStep, Method, MethodError, MethodSetting, Question, ServiceUse,
+};
 use crate::outcome::Outcome;
 use crate::ranking;
 use crate::registry::{ConfigurableMethod, MethodInfo, ParameterInfo, at_least_one};
@@ -80,6 +82,10 @@ impl Method for OneStep {
 
     fn context_mode(&self) -> ContextMode {
         ContextMode::Open
+    }
+
+    fn chunk_list(&self) -> Option<ChunkList> {
+        Some(ChunkList::Ranking)
     }
 
     fn gives_answers(&self) -> bool {

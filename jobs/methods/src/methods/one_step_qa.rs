@@ -34,7 +34,9 @@ mod read;
 
 use crate::few_shot::{self, FewShotForm, FewShotPrompt};
 use crate::fragment::Fragment;
-use crate::machine::{ContextMode, Machine, Method, MethodError, MethodSetting, PromptWording, Question, ServiceUse};
+use crate::machine::{
+    ChunkList, ContextMode, Machine, Method, MethodError, MethodSetting, PromptWording, Question, ServiceUse,
+};
 use crate::registry::{ConfigurableMethod, MethodInfo, at_least_one};
 use crate::request::{PassageId, RequestKind};
 use crate::title_scope::TitleScope;
@@ -118,6 +120,10 @@ impl Method for OneStepQa {
 
     fn context_mode(&self) -> ContextMode {
         self.settings.parameters.context
+    }
+
+    fn chunk_list(&self) -> Option<ChunkList> {
+        Some(ChunkList::Ranking)
     }
 
     fn gives_answers(&self) -> bool {

@@ -53,7 +53,8 @@ mod parameters;
 
 use crate::Fragment;
 use crate::machine::{
-    ContextMode, Machine, Method, MethodError, MethodSetting, PromptWording, Question, ServiceAbility, ServiceUse,
+    ChunkList, ContextMode, Machine, Method, MethodError, MethodSetting, PromptWording, Question, ServiceAbility,
+    ServiceUse,
 };
 use crate::passage_lines::PassageLines;
 use crate::registry::{ConfigurableMethod, MethodInfo, at_least_one};
@@ -200,6 +201,10 @@ impl Method for SelfAsk {
 
     fn context_mode(&self) -> ContextMode {
         ContextMode::Open
+    }
+
+    fn chunk_list(&self) -> Option<ChunkList> {
+        Some(ChunkList::Paths)
     }
 
     fn gives_answers(&self) -> bool {

@@ -134,6 +134,16 @@ impl Scenario {
                 self.question.gold = token_texts(tokens).map(slot).collect::<Result<_, NotationError>>()?;
             }
             "answers" => self.question.answers = token_texts(tokens).collect(),
+            "sub_question" => {
+                let text = tokens.next_text("a question")?;
+                self.question.decomposition.push((text, token_texts(tokens).next()));
+            }
+            "evidence" => {
+                let mut part = || tokens.next_text("subject, relation and object");
+                let triple = [part()?, part()?, part()?];
+                tokens.expect_end()?;
+                self.question.evidences.push(triple);
+            }
             "context" => {
                 let title = tokens.next_text("a title")?;
                 let text = tokens.next_text("a text")?;
@@ -149,7 +159,7 @@ impl Scenario {
             }
             other => {
                 const EXPECTED: &str = "`method`, `corpus`, `question`, `kind`, `candidates`, `gold`, `answers`, \
-                                        `context` or `prediction`";
+                                        `sub_question`, `evidence`, `context` or `prediction`";
                 return Err(NotationError { expected: EXPECTED, found: format!("`{other}`") }.into());
             }
         }

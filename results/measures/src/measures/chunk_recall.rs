@@ -7,7 +7,7 @@ use crate::registry::Column;
 
 /// EfficientRAG's chunk recall: the share of the golds that a chunk hits. Several chunks of one gold count once, so it
 /// is at most 1. (Version 1 counted the chunks.) It has no k; report it with the mean number of chunks. The paper's K
-/// counts repeats; they are in the paths of a configuration's outcomes.
+/// counts repeats: `chunks_with_repeats`.
 pub fn chunk_recall(chunks: &[u32], gold: &GoldGroups) -> Option<f64> {
     if gold.is_empty() {
         return None;

@@ -31,7 +31,8 @@ impl MeasureKey for Facts {
             | Profile::Dpr
             | Profile::TriviaQa
             | Profile::Drop
-            | Profile::StrategyQa => vec![],
+            | Profile::StrategyQa
+            | Profile::EfficientRag => vec![],
         };
         let columns = parts.into_iter().flat_map(|(part, prefix)| {
             FIELDS.iter().enumerate().map(move |(field, name)| {

@@ -5,6 +5,7 @@ use crate::prompt::PassageForm;
 use crate::registry::ParameterInfo;
 use crate::reply_prompt::JsonRule;
 use crate::request::{ServiceName, SpanText};
+use crate::sampling::TemperatureChoice;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -54,15 +55,19 @@ pub(crate) struct EfficientRagParameters {
     #[serde(default)]
     pub(super) span_text: SpanText,
     #[serde(default)]
+    pub(super) system: Option<String>,
+    #[serde(default)]
     pub(super) prompt: Option<String>,
     #[serde(default = "default_max_tokens")]
     pub(super) max_tokens: u32,
     #[serde(default)]
-    pub(super) temperature: f64,
+    pub(super) temperature: TemperatureChoice,
     #[serde(default = "default_attempts")]
     pub(super) attempts: u32,
     #[serde(default)]
     pub(super) answer_json: JsonRule,
+    #[serde(default = "default_json")]
+    pub(super) json: bool,
 }
 
 /// The query shown to a model.
@@ -131,6 +136,10 @@ fn default_max_tokens() -> u32 {
 
 fn default_attempts() -> u32 {
     3
+}
+
+fn default_json() -> bool {
+    true
 }
 
 impl EfficientRagParameters {
@@ -284,6 +293,12 @@ pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
                         them.",
     },
     ParameterInfo {
+        name: "system",
+        values: "text, or nothing for no system message",
+        default: Some("null"),
+        documentation: "The system's message to the generator; the code has one.",
+    },
+    ParameterInfo {
         name: "prompt",
         values: "text with {knowledge} and {question}, or nothing for the project's own",
         default: Some("null"),
@@ -297,7 +312,7 @@ pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
     },
     ParameterInfo {
         name: "temperature",
-        values: "number, 0 for greedy",
+        values: "number, 0 for greedy, or \"server\"",
         default: Some("0.0"),
         documentation: "The generator's; the code leaves it to the server.",
     },
@@ -312,5 +327,11 @@ pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
         values: "\"object\" or \"braces\"",
         default: Some("\"object\""),
         documentation: "Takes the first JSON object, or, as the code, what the first braces hold, nested ones cut.",
+    },
+    ParameterInfo {
+        name: "json",
+        values: "boolean",
+        default: Some("true"),
+        documentation: "Whether the generator is asked to promise JSON (`response_format`); the code does not.",
     },
 ];

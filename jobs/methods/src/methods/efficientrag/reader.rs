@@ -2,9 +2,9 @@
 
 use super::EfficientRagSettings;
 use super::parameters::EfficientRagParameters;
-use crate::prompt::{Content, LengthLimit, OverflowRule, Prompt, PromptPart};
+use crate::prompt::{ChatRole, Content, LengthLimit, OverflowRule, Prompt, PromptPart};
 use crate::reply_prompt;
-use crate::request::{GeneratePayload, PassageId, ReadPayload, Request, Sampling, TextFormat};
+use crate::request::{GeneratePayload, PassageId, ReadPayload, Request, TextFormat};
 use crate::response::{Failure, FailureKind, Generation, Response};
 
 /// The project's own wording of the paper's three-shot prompt (appendix B.3).
@@ -62,7 +62,7 @@ pub(super) fn answer_request(
 /// Whether another draw is allowed and may have another result.
 pub(super) fn asks_again(settings: &EfficientRagSettings, asked: u32) -> bool {
     let parameters = &settings.parameters;
-    parameters.generator.is_some() && parameters.temperature > 0.0 && asked + 1 < parameters.attempts
+    parameters.generator.is_some() && asked + 1 < parameters.temperature.most_draws(parameters.attempts)
 }
 
 fn read_payload(parameters: &EfficientRagParameters, question: &str, passages: &[PassageId]) -> ReadPayload {
@@ -85,7 +85,8 @@ fn read_payload(parameters: &EfficientRagParameters, question: &str, passages: &
 
 fn generate_payload(settings: &EfficientRagSettings, question: &str, passages: &[PassageId]) -> GeneratePayload {
     let parameters = &settings.parameters;
-    let mut parts = Vec::new();
+    let as_system = |text: &String| PromptPart { role: ChatRole::System, ..PromptPart::text(text) };
+    let mut parts: Vec<PromptPart> = parameters.system.iter().map(as_system).collect();
     let mut knowledge = Vec::new();
     for piece in &settings.prompt {
         match piece {
@@ -96,14 +97,12 @@ fn generate_payload(settings: &EfficientRagSettings, question: &str, passages: &
     }
     let prompt =
         Prompt { parts, budget: parameters.context_tokens, overflow: cut_last_first(knowledge), ..Prompt::default() };
-    let sampling =
-        if parameters.temperature > 0.0 { Sampling::sample(parameters.temperature, 1.0, 0) } else { Sampling::Greedy };
     GeneratePayload {
         prompt,
         max_tokens: parameters.max_tokens,
         stop: Vec::new(),
-        sampling,
-        format: TextFormat::Json,
+        sampling: parameters.temperature.sampling(),
+        format: TextFormat::json_if(parameters.json),
         logprobs: false,
     }
 }

@@ -15,6 +15,8 @@ pub(super) struct AnnotationMachine {
     settings: Arc<AnnotationSettings>,
     /// One gold passage for each slot, each once, in path order.
     passages: Vec<PassageId>,
+    /// Gold sub-questions or evidences, as the prompt has them; `None` where the dataset has neither.
+    evidence: Option<String>,
     /// Every gold passage.
     gold: BTreeSet<PassageId>,
     /// The known part of the annotation. The first hop's query is the question.
@@ -59,6 +61,20 @@ fn read_text<T>(
     Ok(read(&response.generation()?.text))
 }
 
+/// The question's gold steps as numbered lines: sub-questions with their answers (MuSiQue), else evidences (2Wiki).
+fn evidence_lines(question: &Question) -> Option<String> {
+    let step = |(question, answer): &(String, Option<String>)| match answer {
+        Some(answer) => format!("{question} {answer}"),
+        None => question.clone(),
+    };
+    let lines: Vec<String> = match &question.decomposition[..] {
+        [] => question.evidences.iter().map(|triple| triple.join(", ")).collect(),
+        steps => steps.iter().map(step).collect(),
+    };
+    let numbered: Vec<String> = (1..).zip(&lines).map(|(number, line)| format!("{number}. {line}")).collect();
+    (!numbered.is_empty()).then(|| numbered.join("\n"))
+}
+
 impl AnnotationMachine {
     pub(super) fn new(settings: Arc<AnnotationSettings>, question: &Question) -> Self {
         let mut passages = Vec::new();
@@ -70,12 +86,17 @@ impl AnnotationMachine {
         let gold = question.gold.iter().flatten().copied().collect();
         let first = AnnotatedHop { query: question.text.clone(), found: Vec::new() };
         let annotation = Annotation { steps: Vec::new(), hops: vec![first] };
-        Self { settings, passages, gold, annotation, state: AnnotationState::Start }
+        let evidence = evidence_lines(question);
+        Self { settings, passages, evidence, gold, annotation, state: AnnotationState::Start }
     }
 
     fn begin_annotation(&mut self) -> Result<MachineStep, Failure> {
         if self.passages.is_empty() {
             return Err(stage_failure(FailureKind::Refused, "passages", "the question has no gold passages"));
+        }
+        if self.evidence.is_none() && self.settings.templates.shows_evidence() {
+            let reason = "the question has neither gold sub-questions nor evidences, and the prompt has {evidence}";
+            return Err(stage_failure(FailureKind::Refused, "decomposition", reason));
         }
         Ok(self.decompose(0))
     }
@@ -83,7 +104,8 @@ impl AnnotationMachine {
     fn decompose(&mut self, asked: u32) -> MachineStep {
         self.state = AnnotationState::Decomposed(asked);
         let question = &self.annotation.hops[0].query;
-        MachineStep::Ask(vec![prompting::decomposition_request(&self.settings, asked, question, &self.passages)])
+        let (passages, evidence) = (&self.passages, self.evidence.as_deref());
+        MachineStep::Ask(vec![prompting::decomposition_request(&self.settings, asked, question, passages, evidence)])
     }
 
     fn decomposed(&mut self, asked: u32, responses: Vec<Response>) -> Result<MachineStep, Failure> {

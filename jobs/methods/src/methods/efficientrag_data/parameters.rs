@@ -89,7 +89,7 @@ pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
     },
     ParameterInfo {
         name: "decomposition_prompt",
-        values: "text with {documents} and {question}, or nothing for the project's own",
+        values: "text with {documents}, {question} and perhaps {evidence}, or nothing for the project's own",
         default: Some("null"),
         documentation: "Asks for JSON with the key \"decomposed_questions\".",
     },

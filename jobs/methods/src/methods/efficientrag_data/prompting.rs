@@ -11,6 +11,8 @@ const DECOMPOSITION: &str = include_str!("../../../prompts/efficientrag/decompos
 const LABELLING: &str = include_str!("../../../prompts/efficientrag/labelling.txt").trim_ascii_end();
 const FILTERING: &str = include_str!("../../../prompts/efficientrag/filtering.txt").trim_ascii_end();
 
+const EVIDENCE: &str = "{evidence}";
+
 /// The prompts of a configuration.
 pub(super) struct PromptTemplates {
     decomposition: PromptTemplate,
@@ -25,7 +27,8 @@ impl PromptTemplates {
         let own = [DECOMPOSITION, LABELLING, FILTERING];
         let texts = [0, 1, 2].map(|at| given[at].as_deref().unwrap_or(own[at]));
         let cut = |at: usize, fields: &[&'static str], parameter, allowed| {
-            PromptTemplate::cut_at_fields(texts[at], fields).ok_or_else(|| MethodError::Value {
+            let optional = if at == 0 { &[EVIDENCE][..] } else { &[] };
+            PromptTemplate::cut_at_fields(texts[at], fields, optional).ok_or_else(|| MethodError::Value {
                 kind: KIND,
                 parameter,
                 found: "a text".to_owned(),
@@ -39,7 +42,7 @@ impl PromptTemplates {
                 0,
                 &["{documents}", "{question}"],
                 "decomposition_prompt",
-                "must have {documents} and {question}, each once",
+                "must have {documents} and {question}, each once, and may have {evidence} once",
             )?,
             labelling: cut(
                 1,
@@ -57,6 +60,11 @@ impl PromptTemplates {
         })
     }
 
+    /// Whether the model sees the gold evidence of a question.
+    pub(super) fn shows_evidence(&self) -> bool {
+        self.decomposition.0.iter().any(|piece| matches!(piece, TemplatePiece::Field(EVIDENCE)))
+    }
+
     pub(super) fn wording(&self) -> PromptWording {
         self.wording.clone()
     }
@@ -71,12 +79,16 @@ enum TemplatePiece {
 }
 
 impl PromptTemplate {
-    /// Cuts a text; `None` if a field is missing or there twice.
-    fn cut_at_fields(text: &str, fields: &[&'static str]) -> Option<Self> {
+    /// Cuts a text; `None` if a field is missing or there twice. An `optional` one may be missing.
+    fn cut_at_fields(text: &str, fields: &[&'static str], optional: &[&'static str]) -> Option<Self> {
         let mut places = Vec::with_capacity(fields.len());
-        for &field in fields {
+        for &field in fields.iter().chain(optional) {
             let mut found = text.match_indices(field);
-            places.push((found.next()?.0, field));
+            match found.next() {
+                Some((at, _)) => places.push((at, field)),
+                None if optional.contains(&field) => continue,
+                None => return None,
+            }
             if found.next().is_some() {
                 return None;
             }
@@ -132,6 +144,7 @@ pub(super) fn decomposition_request(
     draw: u32,
     question: &str,
     passages: &[PassageId],
+    evidence: Option<&str>,
 ) -> Request {
     let documents = || {
         let numbered = passages.iter().enumerate().flat_map(|(at, &id)| {
@@ -142,6 +155,7 @@ pub(super) fn decomposition_request(
     };
     let parts = settings.templates.decomposition.fill_fields(|field| match field {
         "{documents}" => documents(),
+        EVIDENCE => vec![PromptPart::text(evidence.unwrap_or_default())],
         _ => vec![PromptPart::text(question)],
     });
     generate_request(settings, draw, parts)
@@ -184,12 +198,13 @@ mod tests {
     #[test]
     fn a_template_has_each_field_once() {
         let shown = |text: &str| {
-            let template = PromptTemplate::cut_at_fields(text, &["{a}", "{b}"])?;
+            let template = PromptTemplate::cut_at_fields(text, &["{a}", "{b}"], &["{c}"])?;
             let parts = template.fill_fields(|field| vec![PromptPart::text(format!("<{field}>"))]);
             Some(Prompt { parts, ..Prompt::default() })
         };
         let parts = |texts: &[&str]| texts.iter().map(|text| PromptPart::text(*text)).collect::<Vec<_>>();
         assert_eq!(shown("x{b}y{a}").map(|prompt| prompt.parts), Some(parts(&["x", "<{b}>", "y", "<{a}>"])));
-        assert!(shown("{a}").is_none() && shown("{a}{b}{a}").is_none());
+        assert_eq!(shown("{c}{b}{a}").map(|prompt| prompt.parts), Some(parts(&["<{c}>", "<{b}>", "<{a}>"])));
+        assert!(shown("{a}").is_none() && shown("{a}{b}{a}").is_none() && shown("{a}{b}{c}{c}").is_none());
     }
 }
