@@ -13,6 +13,7 @@
 
 pub mod build;
 pub(super) mod embedding;
+mod punctuation;
 pub mod query;
 pub(super) mod retriever;
 pub(super) mod serve;
@@ -143,6 +144,7 @@ impl DenseService {
     fn passage_request(&self, corpus: &Corpus, passage: PassageId) -> Result<(&Model, engine::Request), Failure> {
         let model = self.model().map_err(|error| unavailable_failure(&error))?;
         let text = corpus::passage_text(corpus, passage, &self.settings.passage_form());
+        let text = self.settings.punctuation.apply(&text);
         Ok((model, model.embedding_request(&text, EmbedRole::Passage)?.0))
     }
 
@@ -302,7 +304,13 @@ mod tests {
             ],
             settings: settings(
                 Effect::Answers,
-                &["encoder = \"other\"", "dtype = \"f16\"", "fields = \"text\"", "between = \": \""],
+                &[
+                    "encoder = \"other\"",
+                    "dtype = \"f16\"",
+                    "fields = \"text\"",
+                    "between = \": \"",
+                    "punctuation = \"ascii\"",
+                ],
             ),
             ..ServiceKind::default()
         });

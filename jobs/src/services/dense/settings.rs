@@ -1,5 +1,6 @@
 //! The settings of a dense index: its encoder, and the stored form of passages and vectors.
 
+use super::punctuation::PassagePunctuation;
 use hopeval_index::VectorDtype;
 use hopeval_methods::PassageForm;
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,9 @@ pub struct DenseSettings {
     /// The separator of title and text.
     #[serde(default = "space")]
     pub between: String,
+    /// The punctuation of what is embedded of a passage.
+    #[serde(default, skip_serializing_if = "PassagePunctuation::is_default")]
+    pub punctuation: PassagePunctuation,
 }
 
 /// The embedded fields of a passage.
@@ -52,6 +56,12 @@ impl DenseSettings {
 
     /// The written form as JSON: with corpus and encoder it determines the file.
     pub(super) fn form_json(&self) -> String {
-        serde_json::to_string(&self.passage_form()).expect("plain data can be written as JSON; this is a bug")
+        let written = |json: Result<String, _>| json.expect("plain data can be written as JSON; this is a bug");
+        let form = written(serde_json::to_string(&self.passage_form()));
+        match self.punctuation {
+            PassagePunctuation::AsWritten => form,
+            // Added only where it is set, so that other indexes keep their names.
+            other => form + &written(serde_json::to_string(&other)),
+        }
     }
 }
