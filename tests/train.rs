@@ -245,3 +245,101 @@ fn a_training_ends_with_the_process_that_started_it() {
         }
     }
 }
+
+/// The rows that EfficientRAG's authors released, read by the carried scripts: plain and compressed, and with mistakes.
+#[test]
+fn released_rows_are_read_as_they_are() {
+    let bench = Bench::new("", "");
+    for model in ["labeler", "filter"] {
+        std::fs::remove_file(bench.path(&format!("rows/{model}.parquet"))).unwrap();
+    }
+    refused(&mut bench.train("labeler", &[]), &["--rows rows: there is no labeler.parquet in this folder"]);
+    let labeler = r#"{"question": "Who?", "chunk_tokens": ["A", "b"], "labels": [true, false], "tag": "<FINISH>"}"#;
+    let filter =
+        r#"{"query_info_tokens": ["Query", ":", "Who", "Info", ":", "A"], "query_info_labels": [0, 0, 1, 0, 0, 1]}"#;
+    std::fs::write(bench.path("rows/labeler.jsonl"), format!("{labeler}\n\n{labeler}\n")).unwrap();
+    let file = std::fs::File::create(bench.path("rows/filter.jsonl.gz")).unwrap();
+    let mut file = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+    writeln!(file, "{filter}").unwrap();
+    file.finish().unwrap();
+    succeed(&mut bench.train("labeler", &[]));
+    succeed(&mut bench.train("filter", &[]));
+
+    let read = |name: &str, columns: &str| {
+        let script = format!(
+            "import sys, json, pathlib; sys.path.insert(0, 'carried'); import released\n\
+             found = released.file_of(pathlib.Path('rows/{name}.parquet'))\n\
+             print(found, json.dumps(released.read(found, {columns}.split())))"
+        );
+        let output = Command::new("python3").current_dir(bench.dir.path()).args(["-c", &script]).output();
+        output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned() + &said(&output))
+    };
+    const LABELER: &str = "'question chunk_tokens labels tag question_id'";
+    const FILTER: &str = "'query_info_tokens query_info_labels question_id'";
+    let rows = match read("labeler", LABELER) {
+        Ok(rows) => rows,
+        Err(error) => return eprintln!("SKIPPED: released_rows_are_read_as_they_are: python3: {error}"),
+    };
+    assert!(rows.starts_with("rows/labeler.jsonl [{"), "{rows}");
+    assert_eq!(rows.matches(r#""question_id": "Who?""#).count(), 2, "{rows}");
+    let rows = read("filter", FILTER).unwrap();
+    assert!(rows.contains(r#""question_id": "Query : Who""#), "{rows}");
+    for (row, says) in [
+        ("{", "rows/labeler.jsonl:2: not JSON"),
+        ("7", "rows/labeler.jsonl:2: int; allowed: an object"),
+        (r#"{"question": "Who?"}"#, "rows/labeler.jsonl:2: lacks chunk_tokens, labels, tag; it has question"),
+        (
+            &labeler.replace("[true, false]", "[true]"),
+            "2: chunk_tokens, labels: 2 words and 1 labels; allowed: as many",
+        ),
+        (
+            &labeler.replace("[true, false]", "[true, 2]"),
+            "2: chunk_tokens, labels: allowed: a list of words, and one of",
+        ),
+        (&labeler.replace("FINISH", "END"), "2: tag: '<END>'; allowed: <CONTINUE>, <FINISH>, <TERMINATE>"),
+    ] {
+        std::fs::write(bench.path("rows/labeler.jsonl"), format!("{labeler}\n{row}\n")).unwrap();
+        let error = read("labeler", LABELER).unwrap();
+        assert!(error.contains(says), "{row}: {error}");
+    }
+}
+
+/// What the hub lacks of a checkpoint is told before it is fetched. Its client is a stand-in here.
+#[test]
+fn a_checkpoint_that_lacks_something_is_not_fetched() {
+    let bench = Bench::new("", "");
+    succeed(&mut bench.train("labeler", &[]));
+    let stubs = bench.path("stubs");
+    std::fs::create_dir_all(stubs.join("huggingface_hub")).unwrap();
+    let hub = "class HfApi:\n    def list_repo_files(self, name):\n        return FILES[name]\n\
+               def snapshot_download(name, **_):\n    raise RuntimeError('it was asked for')\n\
+               FILES = {'m/bare': ['config.json', 'spm.model', 'pytorch_model.bin'], 'm/empty': ['README.md'],\n\
+               \x20        'm/whole': ['config.json', 'tokenizer.json', 'model-00001-of-00002.safetensors']}\n";
+    for (name, text) in [
+        ("huggingface_hub/__init__.py", hub),
+        ("huggingface_hub/constants.py", "import os\nHF_HUB_OFFLINE = os.environ.get('HF_HUB_OFFLINE') == '1'\n"),
+        ("torch.py", ""),
+        ("transformers.py", "AutoConfig = AutoModel = None\n"),
+    ] {
+        std::fs::write(stubs.join(name), text).unwrap();
+    }
+    let open = |name: &str, tokenizer: &str, offline: &str| {
+        let script = format!("import checkpoints; checkpoints.folder('{name}', tokenizer={tokenizer})");
+        let mut python = Command::new("python3");
+        python.current_dir(bench.dir.path()).args(["-c", &script]).env("HF_HUB_OFFLINE", offline);
+        python.env("PYTHONPATH", std::env::join_paths([&bench.path("carried"), &stubs]).unwrap());
+        python.output().map(|output| said(&output))
+    };
+    match open("m/bare", "True", "0") {
+        Ok(error) => {
+            assert!(error.contains("m/bare: the hub has no tokenizer.json of it") && !error.contains("asked for"));
+            assert!(error.contains("hf download m/bare") && error.contains("hopeval model import DIR"), "{error}");
+        }
+        Err(error) => return eprintln!("SKIPPED: a_checkpoint_that_lacks_something_is_not_fetched: python3: {error}"),
+    }
+    let error = open("m/empty", "False", "0").unwrap();
+    assert!(error.contains("no config.json and no weights") && error.contains("it has: README.md"), "{error}");
+    for (name, tokenizer, offline) in [("m/bare", "False", "0"), ("m/whole", "True", "0"), ("m/bare", "True", "1")] {
+        assert!(open(name, tokenizer, offline).unwrap().contains("it was asked for"), "{name}");
+    }
+}

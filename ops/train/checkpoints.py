@@ -11,7 +11,8 @@ import re
 from pathlib import Path
 
 import torch
-from huggingface_hub import snapshot_download
+from huggingface_hub import HfApi, snapshot_download
+from huggingface_hub.constants import HF_HUB_OFFLINE
 from transformers import AutoConfig, AutoModel
 
 NAME = re.compile(r"[\w.-]+/[\w.-]+")
@@ -45,23 +46,44 @@ def settle(parser, options, default, kinds):
             parser.error(f"--preset {options.preset} needs --base: a folder, or ORG/NAME on the hub")
         options.base = default
     if options.base is not None:
-        options.base = folder(options.base)
+        options.base = folder(options.base, tokenizer=options.preset != "small" and options.tokenizer is None)
         kind = json.loads((options.base / "config.json").read_text()).get("model_type")
         if kind not in kinds:
             raise SystemExit(f"{options.base / 'config.json'}: model_type is {kind!r}; allowed are: {', '.join(kinds)}")
 
 
-def folder(name):
-    """The folder of a checkpoint: `name` itself, or what the hub has under it."""
+def folder(name, tokenizer=False):
+    """The folder of a checkpoint: `name` itself, or what the hub has under it. With `tokenizer` a tokenizer.json must be there."""
     path = Path(name)
     if not path.is_dir():
         # A name on the hub looks like a folder in a folder; where the outer one is there, a folder is meant.
         if not NAME.fullmatch(str(name)) or path.parent.is_dir():
             raise SystemExit(f"{name}: no such folder")
+        if not HF_HUB_OFFLINE:
+            refuse_lacking(str(name), tokenizer)
         path = fetched(str(name))
     if not (path / "config.json").is_file():
         raise SystemExit(f"{path}: not a model's folder: it has no config.json")
     return path
+
+
+def refuse_lacking(name, tokenizer):
+    """Refuses a checkpoint that lacks what a training needs, before gigabytes of it are fetched."""
+    try:
+        files = HfApi().list_repo_files(name)
+    except Exception:
+        return  # The hub says why when it is asked for the files, and what is in the cache already needs no hub.
+    weights = [file for file in files if re.fullmatch(r"(model|pytorch_model).*\.(safetensors|bin)", file)]
+    wanted = {"config.json": "config.json" in files, "weights (model*.safetensors or pytorch_model*.bin)": bool(weights)}
+    lacks = [what for what, there in wanted.items() if not there]
+    if lacks:
+        raise SystemExit(f"{name}: the hub has no {' and no '.join(lacks)} of it, so nothing was fetched; it has: {', '.join(files)}")
+    if tokenizer and "tokenizer.json" not in files:
+        hint = (
+            f"hint: `hf download {name} --local-dir DIR` fetches it, `hopeval model import DIR --out BASE` makes the file of its "
+            "spm.model, spiece.model or vocab.txt; then --base BASE"
+        )
+        raise SystemExit(f"{name}: the hub has no tokenizer.json of it, which the training needs, so nothing was fetched\n{hint}")
 
 
 def fetched(name):

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
+import released
 from retrieval import Bm25, TfIdf, rank_links
 from worlds import World, words
 
@@ -320,7 +321,9 @@ def write(rows, name, out):
 
 
 def read(path, *columns):
-    """Rows of a Parquet file as dictionaries; a column that is missing is named."""
+    """Rows of a Parquet file as dictionaries, or of released rows in its place; a column that is missing is named."""
+    if not path.is_file() and (instead := released.file_of(path)):
+        return released.read(instead, columns)
     table = parquet.read_table(path)
     missing = [c for c in columns if c not in table.column_names]
     if missing:

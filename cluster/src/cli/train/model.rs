@@ -38,6 +38,16 @@ impl TrainableModel {
         format!("{}.parquet", self.name())
     }
 
+    /// The files that the authors' released rows may be in, instead.
+    fn released_rows(self) -> Vec<String> {
+        match self {
+            Self::Labeler | Self::Filter => {
+                ["jsonl", "jsonl.gz"].map(|ending| format!("{}.{ending}", self.name())).to_vec()
+            }
+            Self::Scorer | Self::Reader | Self::Encoder => Vec::new(),
+        }
+    }
+
     /// The commands that make the rows, for messages.
     fn made_by(self) -> &'static str {
         match self {
@@ -58,7 +68,8 @@ impl TrainableModel {
         if !folder.is_dir() {
             bail!("--rows {shown}: there is no such folder, and {rows} is needed in it\nhint: {}", self.made_by());
         }
-        if !folder.join(&rows).is_file() {
+        let there = [rows.clone()].into_iter().chain(self.released_rows());
+        if !there.into_iter().any(|name| folder.join(name).is_file()) {
             bail!("--rows {shown}: there is no {rows} in this folder\nhint: {}", self.made_by());
         }
         Ok(())

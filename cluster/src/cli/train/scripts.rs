@@ -13,7 +13,7 @@ macro_rules! carried {
 }
 
 /// Each file's name and text.
-const FILES: [(&str, &str); 15] = carried![
+const FILES: [(&str, &str); 16] = carried![
     "checkpoints.py",
     "encoder.py",
     "encoders.py",
@@ -23,6 +23,7 @@ const FILES: [(&str, &str); 15] = carried![
     "labeler.py",
     "measure.py",
     "reader.py",
+    "released.py",
     "renaming.py",
     "retrieval.py",
     "rows.py",
