@@ -120,6 +120,7 @@ fn differences_are_told_where_all_conditions_match() {
         row("D", 40.0, "21", "400", "tfidf,recall_all@2") + ",-,-,-,",
         row("E", 40.0, "20", "400", "t5_xl,recall_all@2") + ",none,scorer=other,-,",
         row("F", 40.0, "", "", "tfidf,recall_all@3") + ",,,,",
+        row("G", 40.0, "20", "400", "tfidf,recall_all@2 by efficientrag") + ",-,-,-,",
     ];
     write_published(dir, &rows);
     let options = ["--published", "published.csv", "--list", "list.toml"];
@@ -139,6 +140,7 @@ fn differences_are_told_where_all_conditions_match() {
         ("D", "questions", "21", "20"),
         ("E", "links", "none", links),
         ("E", "model (scorer)", "other", "hopeval:scorer"),
+        ("G", "rules of answers", "efficientrag", "hotpotqa"),
     ] {
         let told = figure(&found, system, "recall_all@2");
         let differing = condition(told, name);
@@ -152,7 +154,7 @@ fn differences_are_told_where_all_conditions_match() {
     }
     assert_eq!(condition(unknown, "measure")["finding"], "unknown_in_run");
     let text = succeed(&mut reproduce(dir, "promptrank/table-1", &options));
-    assert!(text.contains("2 of 6 published figures compare") && text.contains("\ncomparable\n"), "{text}");
+    assert!(text.contains("2 of 7 published figures compare") && text.contains("\ncomparable\n"), "{text}");
     assert!(text.contains("not comparable: passages of the corpus: 401 in the paper, 400 in the run"), "{text}");
 
     // The split is told by the file's content: another content, or none, is not taken for it.

@@ -9,6 +9,9 @@ use toml::{Table, Value};
 /// The questions of the world.
 pub(crate) const QUESTIONS: u64 = 20;
 
+/// The questions that searches are over.
+const SAMPLE: u64 = 4;
+
 /// The most values of a swept parameter.
 const MOST_POINTS: usize = 3;
 
@@ -28,11 +31,23 @@ pub(crate) fn jobs_of(paper: &str) -> Vec<String> {
     names
 }
 
+/// Whether a job has searches, which come before its run.
+pub(crate) fn has_searches(name: &str) -> bool {
+    let text = std::fs::read_to_string(job(name)).expect("the job can be read");
+    text.parse::<Table>().expect("the job is TOML").contains_key("tune")
+}
+
 /// Writes the world, and the folders of untrained models.
 pub(crate) fn write_world(dir: &Path) {
-    let questions = QUESTIONS.to_string();
+    let questions = (QUESTIONS + SAMPLE).to_string();
     let world = ["world", "--questions", &questions, "--passages", "400", "--seed", "3", "--out", "world"];
     succeed(&mut hopeval(dir, &world));
+    let file = dir.join("world/questions.jsonl");
+    let text = std::fs::read_to_string(&file).expect("the world has questions");
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let (evaluated, sample) = lines.split_at(QUESTIONS as usize);
+    std::fs::write(file, evaluated.concat()).expect("the questions can be written");
+    std::fs::write(dir.join("world/sample.jsonl"), sample.concat()).expect("the sample can be written");
     models(dir, &["roberta-rerank"]);
 }
 
@@ -51,6 +66,22 @@ pub(crate) fn with_stand_ins(dir: &Path, command: &str, name: &str, server: &str
     .to_vec();
     if table["dataset"].get("draw").is_some() {
         sets.push(format!("dataset.draw.questions={QUESTIONS}"));
+    }
+    if table["dataset"].get("expected").is_some() {
+        sets.push(format!("dataset.expected={QUESTIONS}"));
+    }
+    if let Some(tune) = table.get("tune") {
+        sets.extend(["tune.format=world", "tune.questions=world/sample.jsonl"].map(ToOwned::to_owned));
+        sets.extend([format!("tune.sample={SAMPLE}"), format!("tune.select={}", quick_searches(&tune["select"]))]);
+        // As many paths as in the papers would be scored once for each candidate and each draw of demonstrations.
+        for (method, settings) in table["method"].as_table().into_iter().flatten() {
+            let small = [("pool", 2), ("first_hops", 1), ("links_per_passage", 1)];
+            sets.extend(small.map(|(key, value)| format!("method.{method}.{key}={value}")));
+            for (parameter, values) in settings.get("replicates").and_then(Value::as_table).into_iter().flatten() {
+                let two = Value::Array(values.as_array().map(|values| values[..2].to_vec()).unwrap_or_default());
+                sets.push(format!("method.{method}.replicates.{parameter}={two}"));
+            }
+        }
     }
     let services = table.get("service").and_then(Value::as_table).into_iter().flatten();
     for (service, settings) in services {
@@ -78,12 +109,26 @@ pub(crate) fn with_stand_ins(dir: &Path, command: &str, name: &str, server: &str
     command
 }
 
+/// Searches with few candidates. Five are given: what the stand-in for a writer fills in may be the same twice.
+fn quick_searches(searches: &Value) -> Value {
+    let mut searches = searches.clone();
+    for search in searches.as_array_mut().into_iter().flatten().filter_map(Value::as_table_mut) {
+        if let Some(generate) = search.get_mut("generate").and_then(Value::as_table_mut) {
+            generate.extend([("draws".to_owned(), 2.into()), ("max_tokens".to_owned(), 4.into())]);
+            generate.insert("fill".to_owned(), "in_turn".into());
+            let named = (1..=5).map(|number| Value::from(format!("Instruction {number}.")));
+            search.insert("candidates".to_owned(), Value::Array(named.collect()));
+        }
+    }
+    searches
+}
+
 /// The stand-in for a service's model.
 fn stand_in(service: &str) -> &'static str {
     match service {
         "contriever" | "bge_base" => "hopeval:encoder",
-        "labeler" => "hopeval:labeler",
-        "filter" => "hopeval:filter",
+        labeler if labeler.starts_with("labeler") => "hopeval:labeler",
+        filter if filter.starts_with("filter") => "hopeval:filter",
         "reader" => "hopeval:reader",
         "bge" | "bge_sentences" => "roberta-rerank",
         // Of scorers, writers and the NLI model: one T5.

@@ -2,7 +2,7 @@
 //!
 //! | condition | of the paper | of the run |
 //! | --- | --- | --- |
-//! | configuration, measure | the columns `configuration`, `own_measure` | its figures |
+//! | configuration, measure, rules of answers | the columns `configuration`, `own_measure` | its figures |
 //! | split | dataset and split | the public file with the SHA-256 of its questions' file |
 //! | questions, choice of questions | `questions`, `sample` | questions of the mean |
 //! | corpus, links | `passages`, `links` | its record |
@@ -126,6 +126,9 @@ impl RunConditions {
     ) -> Vec<FoundCondition> {
         let mut list = ConditionList::default();
         compare_names(&mut list, published, found);
+        if let Some(paper) = published.own_profile() {
+            list.compare("rules of answers", paper, run.evaluator.measure_set().profile().name());
+        }
         self.compare_split(&mut list, published);
         if let Some(found) = found {
             let paper = published.questions.map_or_else(String::new, |questions| questions.to_string());
@@ -180,7 +183,7 @@ fn compare_names(list: &mut ConditionList, published: &PublishedFigure, found: O
         list.push("measure", ConditionFinding::Impossible { reason });
     } else if let Some(found) = found {
         if found.value.is_none() {
-            let reason = format!("the run has no value of `{}`", published.own_measure);
+            let reason = format!("the run has no value of `{}`", published.own_name());
             list.push("measure", ConditionFinding::UnknownInRun { paper: published.measure.clone(), reason });
         }
         if let Some(ranked) = found.ranked {
@@ -192,7 +195,8 @@ fn compare_names(list: &mut ConditionList, published: &PublishedFigure, found: O
 
 /// Whether the evaluated questions are the same ones. All questions of a split are; drawn ones cannot be known.
 fn compare_sample(list: &mut ConditionList, published: &PublishedFigure, run: &OpenRun) {
-    let drawn = run.resolved.job.dataset.draw.is_some();
+    let dataset = &run.resolved.job.dataset;
+    let drawn = dataset.draw.is_some() || dataset.only.is_some();
     let own = if drawn { "a draw" } else { "the first questions of the file, or all" };
     match published.sample.as_str() {
         // Their number says the rest.
@@ -300,7 +304,7 @@ fn find_split(run: &OpenRun, files: &PublicFiles) -> Result<Result<(String, Stri
         return Ok(Err("the questions are those of a generated world".to_owned()));
     }
     let paths = dataset.questions.paths();
-    if let Some(missing) = paths.iter().find(|path| !path.is_file()) {
+    if let Some(missing) = paths.iter().chain(&dataset.only).find(|path| !path.is_file()) {
         return Ok(Err(format!("the questions' file {} is not there any more", missing.display())));
     }
     if dataset_digest(&run.resolved.job)? != run.resolved.dataset_digest {

@@ -35,7 +35,7 @@ impl FoundFigure {
         let row = shown
             .measures
             .iter()
-            .find(|row| row.configuration == first && row.stratum == STRATUM && row.measure == published.own_measure);
+            .find(|row| row.configuration == first && row.stratum == STRATUM && row.measure == published.own_name());
         let none =
             Self { configuration, value: None, low: None, high: None, questions: 0, coverage: None, ranked: None };
         let Some(row) = row else { return Some(none) };
@@ -52,7 +52,7 @@ impl FoundFigure {
             return Some(found);
         }
         let spread = shown.replicates.iter().find(|spread| {
-            spread.configuration == name && spread.stratum == STRATUM && spread.measure == published.own_measure
+            spread.configuration == name && spread.stratum == STRATUM && spread.measure == published.own_name()
         });
         let (value, low, high) = match spread {
             Some(spread) => (Some(spread.mean), spread.low, spread.high),

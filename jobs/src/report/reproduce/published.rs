@@ -16,6 +16,9 @@ const OWN: &[u8] = include_bytes!("../../../papers/published.csv");
 /// A condition that does not apply.
 pub(super) const NOT_APPLICABLE: &str = "-";
 
+/// Stands between a measure and its profile.
+const BY: &str = " by ";
+
 /// A published figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -50,7 +53,7 @@ pub struct PublishedFigure {
     pub jobs: String,
     /// The configuration of these jobs.
     pub configuration: String,
-    /// The measure of hopeval.
+    /// The measure of hopeval; ` by PROFILE` behind it names the rules of answers that the paper scores by.
     pub own_measure: String,
     /// Whether `all` questions of the split were evaluated, or `drawn` ones that the paper does not name.
     pub sample: String,
@@ -73,6 +76,16 @@ pub struct PublishedFigures {
 }
 
 impl PublishedFigure {
+    /// The name of hopeval's measure.
+    pub(super) fn own_name(&self) -> &str {
+        self.own_measure.split_once(BY).map_or(&self.own_measure, |(name, _)| name)
+    }
+
+    /// The profile that the paper scores answers by, where the table says it.
+    pub(super) fn own_profile(&self) -> Option<&str> {
+        self.own_measure.split_once(BY).map(|(_, profile)| profile)
+    }
+
     /// The factor from hopeval's value, a share or a count, to the unit of the published one.
     pub(super) fn scale(&self) -> f64 {
         if self.unit == "%" { 100.0 } else { 1.0 }
