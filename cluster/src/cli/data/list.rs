@@ -1,7 +1,8 @@
 //! `data list`: the public files of the papers' jobs.
 
 use super::ListOption;
-use crate::cli::tables::{UNKNOWN, markdown_table};
+use crate::cli::tables::UNKNOWN;
+use crate::cli::tables::fitted::FigureTable;
 use crate::print;
 use anyhow::Result;
 use clap::Args;
@@ -28,8 +29,8 @@ pub(super) fn list(arguments: &ListArguments) -> Result<u8> {
         print::line(&serde_json::to_string(&all)?);
         return Ok(exit::DONE);
     }
-    let header = ["name", "path", "bytes", "SHA-256", "questions", "passages", "comes from"];
-    print::line(&markdown_table(&header, entries.iter().map(|(name, file)| row(name, file))));
+    let header = ["name", "bytes", "questions", "passages", "path", "comes from", "SHA-256"];
+    print::line(&FigureTable::new(&header, entries.iter().map(|(name, file)| row(name, file))).to_text());
     for (name, file) in entries {
         if let Some(note) = &file.note {
             print::line(&format!("{name}: {note}"));
@@ -46,11 +47,11 @@ fn row(name: &str, file: &PublicFile) -> Vec<String> {
     let origin = file.shown().from.first().cloned().or(hub).or(archive).unwrap_or_default();
     vec![
         name.to_owned(),
-        file.path.clone(),
         number(file.bytes),
-        digest.to_owned(),
         number(file.questions),
         number(file.passages),
+        file.path.clone(),
         origin,
+        digest.to_owned(),
     ]
 }

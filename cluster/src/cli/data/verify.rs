@@ -1,7 +1,6 @@
 //! `data verify`: a folder beside the list of public files.
 
 use super::ListOption;
-use crate::cli::tables::markdown_table;
 use crate::print;
 use crate::stages::CommandStages;
 use anyhow::{Result, bail};
@@ -38,10 +37,10 @@ pub(super) fn verify(arguments: &VerifyArguments) -> Result<u8> {
     if *json {
         print::line(&json!({ "folder": folder, "files": files, "wrong": wrong }).to_string());
     } else {
-        let row = |VerifiedFile { name, path, finding }: &VerifiedFile| {
-            vec![name.clone(), path.display().to_string(), finding.to_string()]
-        };
-        print::line(&markdown_table(&["name", "file", "finding"], files.iter().map(row)));
+        // Paths and findings are longer than the cells of a table can be.
+        for VerifiedFile { name, path, finding } in &files {
+            print::line(&format!("- {name} ({}): {finding}", path.display()));
+        }
     }
     if wrong > 0 {
         print::note(&format!("error: {wrong} of {} files are missing or not those of the list", files.len()));
