@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub const MOST_BYTES: u64 = 64 << 20;
 
 /// The most steps back that a pattern takes on one chunk of a text.
-pub const MOST_STEPS: usize = 20_000_000;
+pub const MOST_STEPS: usize = 5_000_000;
 
 /// A file of rules cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -47,8 +47,8 @@ pub enum WordRulesError {
     },
     /// A pattern cannot be compiled.
     #[error(
-        "{}: `{key}`, character {position}: {reason}; allowed: patterns of Python's `re`, without named characters and \
-         the flags `a` and `L`",
+        "{}: `{key}`, character {position}: {reason}; allowed: patterns of Python's `re`, without named characters, \
+         repeated assertions, and the flags `a` and `L`",
         path.display()
     )]
     Pattern {

@@ -2,8 +2,9 @@
 //!
 //! The two differ in what looks alike: `\w`, `\s` and `\b` are other characters, `$` also stands before a line break at
 //! the end, `\Z` is the very end, `{,3}` begins at 0, `[` within a class is a character, and flags have other names.
-//! Every character is therefore read by Python's rules and written in the one way that means the same there. Whatever
-//! Python does not know either is refused here; quantifiers without anything before them are left to the compiler.
+//! Every character is therefore read by Python's rules and written in the one way that means the same there. Groups are
+//! numbered, names or not. A pattern that Python itself refuses is in no file of spaCy, so not every such one is
+//! refused.
 //!
 //! A pattern is given back as its outermost alternatives. Each is compiled alone or with its neighbours
 //! (`python_pattern.rs`); one that a reference to a group would tear apart stays whole.
@@ -11,6 +12,7 @@
 mod class;
 
 use class::{CharacterClass, WORD_CLASS};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// The longest pattern, in characters. Most of spaCy are below 20,000; one of French has 1,450,369.
@@ -66,13 +68,24 @@ struct InlineFlags {
     verbose: bool,
 }
 
+/// A group whose end is still to come.
+struct OpenGroup {
+    /// Where it begins.
+    position: usize,
+    /// The flags outside.
+    outside: InlineFlags,
+}
+
 struct Translator<'p> {
     pattern: &'p [char],
     at: usize,
     dollar: DollarPlace,
     flags: InlineFlags,
-    /// For each open group: where it begins, and the flags outside.
-    groups: Vec<(usize, InlineFlags)>,
+    groups: Vec<OpenGroup>,
+    /// Groups that have a number, so far.
+    numbered: usize,
+    /// The numbers of groups with names.
+    names: BTreeMap<String, usize>,
     done: Vec<PatternAlternative>,
     current: PatternAlternative,
     /// Whether a group is named or numbered somewhere.
@@ -84,8 +97,19 @@ struct Translator<'p> {
 impl<'p> Translator<'p> {
     fn new(pattern: &'p [char], dollar: DollarPlace) -> Self {
         let current = PatternAlternative { text: String::new(), position: 0, plain: true };
-        let (flags, groups, done) = (InlineFlags::default(), Vec::new(), Vec::new());
-        Self { pattern, at: 0, dollar, flags, groups, done, current, refers: false, begun: false }
+        Self {
+            pattern,
+            at: 0,
+            dollar,
+            flags: InlineFlags::default(),
+            groups: Vec::new(),
+            numbered: 0,
+            names: BTreeMap::new(),
+            done: Vec::new(),
+            current,
+            refers: false,
+            begun: false,
+        }
     }
 
     fn peek(&self) -> Option<char> {
@@ -142,7 +166,7 @@ impl<'p> Translator<'p> {
             }
         }
         match self.groups.pop() {
-            Some((position, _)) => self.mistake(position, "a group without its end"),
+            Some(open) => self.mistake(open.position, "a group without its end"),
             None => Ok(()),
         }
     }
@@ -359,6 +383,7 @@ impl<'p> Translator<'p> {
     fn group(&mut self, from: usize, begun: bool) -> Result<(), PatternMistake> {
         let outside = self.flags;
         if !self.eat("?") {
+            self.numbered += 1;
             self.push("(");
         } else if self.eat("#") {
             while let Some(c) = self.next() {
@@ -368,18 +393,17 @@ impl<'p> Translator<'p> {
             }
             return self.mistake(from, "a comment without its end");
         } else if self.eat("P=") {
-            let name = self.name(from, ')')?;
-            self.refers = true;
-            self.push_fancy(&format!("(?:\\k<{name}>)"));
+            let number = self.number(from)?;
+            self.push_fancy(&format!("(?:\\{number})"));
             return Ok(());
         } else if self.eat("P<") {
             let name = self.name(from, '>')?;
-            self.push(&format!("(?P<{name}>"));
+            self.numbered += 1;
+            self.names.insert(name, self.numbered);
+            self.push("(");
         } else if self.eat("(") {
-            let name = self.name(from, ')')?;
-            self.refers = true;
-            let named = !name.starts_with(|c: char| c.is_ascii_digit());
-            self.push_fancy(&if named { format!("(?(<{name}>)") } else { format!("(?({name})") });
+            let number = self.number(from)?;
+            self.push_fancy(&format!("(?({number})"));
         } else if let Some(look) = ["<=", "<!", "=", "!", ">"].into_iter().find(|look| self.eat(look)) {
             self.push_fancy(&format!("(?{look}"));
         } else if self.eat(":") {
@@ -398,8 +422,16 @@ impl<'p> Translator<'p> {
                 _ => self.push("(?:"),
             }
         }
-        self.groups.push((from, outside));
+        self.groups.push(OpenGroup { position: from, outside });
         Ok(())
+    }
+
+    /// The number of the group that is named or numbered here.
+    fn number(&mut self, from: usize) -> Result<usize, PatternMistake> {
+        let name = self.name(from, ')')?;
+        self.refers = true;
+        let number = name.parse().ok().or_else(|| self.names.get(&name).copied());
+        number.map_or_else(|| self.mistake(from, format!("the group {name:?}, which is not known here")), Ok)
     }
 
     /// A group's name or number, up to `end`.
@@ -435,8 +467,8 @@ impl<'p> Translator<'p> {
     }
 
     fn close_group(&mut self, from: usize) -> Result<(), PatternMistake> {
-        let Some((_, outside)) = self.groups.pop() else { return self.mistake(from, "an end without a group") };
-        self.flags = outside;
+        let Some(open) = self.groups.pop() else { return self.mistake(from, "an end without a group") };
+        self.flags = open.outside;
         self.push(")");
         Ok(())
     }
@@ -460,6 +492,7 @@ mod tests {
     fn alternatives_are_split_outside_of_groups() {
         assert_eq!(texts("^a|(?:b|c)$|"), ["^a", "(?:b|c)\\z", ""]);
         assert_eq!(texts("(a)|b\\1"), ["(a)|b(?:\\1)"]);
+        assert_eq!(texts("(?P<q>a)(?P=q)(?(q)b)|(?!c)"), ["(a)(?:\\1)(?(1)b)|(?!c)"]);
         let looks = translate("a|(?<=b)c", DollarPlace::End).unwrap();
         assert_eq!(looks.iter().map(|one| (one.plain, one.position)).collect::<Vec<_>>(), [(true, 0), (false, 2)]);
     }
@@ -496,6 +529,7 @@ mod tests {
             ("\\u12", 0),
             ("\\U00110000", 0),
             ("(?P<1 >a)", 0),
+            ("a(?P=n)", 1),
             ("(?#", 0),
         ] {
             assert_eq!(mistake(pattern).0, position, "{pattern}");
