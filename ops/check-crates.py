@@ -31,6 +31,11 @@ INPUT = {"hopeval-datasets", "hopeval-world"}
 RULES = {
     "hopeval-pytext": (set(), set()),
     "hopeval-loosejson": ({"serde_json", "thiserror"}, set()),
+    # Patterns of Python, files of spaCy; what is cut into words, and for whom, is others' business.
+    "hopeval-wordrules": (
+        {"blake3", "fancy-regex", "hopeval-pytext", "rmp-serde", "rustc-hash", "serde", "thiserror"},
+        DATAFLOW | ASYNC | TABLES | JOBS | ENGINE | MODELS | RESULTS | INPUT | {"hopeval-methods", "hopeval-operators"},
+    ),
     # blake3: the names of the texts that requests share; hopeval-pytext: sentences; hopeval-loosejson: what models
     # write. Pure functions, all of them.
     "hopeval-methods": ({"blake3", "hopeval-loosejson", "hopeval-pytext", "serde", "serde_json", "thiserror"}, set()),

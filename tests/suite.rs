@@ -18,6 +18,8 @@ mod harness;
 mod ranking_server;
 #[path = "support/requests.rs"]
 mod requests;
+#[path = "support/rules_file.rs"]
+mod rules_file;
 #[path = "support/stand_ins.rs"]
 mod stand_ins;
 #[path = "support/tiny.rs"]
@@ -73,3 +75,4 @@ mod tutorial;
 mod upkeep;
 mod versions;
 mod views;
+mod word_rules;

@@ -4,6 +4,7 @@ use hopeval_device::DeviceError;
 use hopeval_lm::LmError;
 use hopeval_methods::{Failure, FailureKind};
 use hopeval_results::{FileRemedy, JournalError, LogError, NoteError, RunError, Store, StoreError, TableError};
+use hopeval_wordrules::WordRulesError;
 use std::path::PathBuf;
 
 /// Errors of loading, preparing, running and finishing a job.
@@ -255,6 +256,15 @@ pub enum JobError {
         /// Why.
         #[source]
         source: LmError,
+    },
+    /// The word rules of a service cannot be used.
+    #[error("[service.{name}]: `word_rules`")]
+    WordRules {
+        /// The service.
+        name: String,
+        /// Why.
+        #[source]
+        source: WordRulesError,
     },
     /// A dense service's encoder cannot embed.
     #[error(

@@ -32,6 +32,17 @@ pub fn is_space(c: char) -> bool {
     if c.is_ascii() { matches!(c, '\t'..='\r' | '\x1c'..='\x1f' | ' ') } else { in_table(&SPACE, c as u32) }
 }
 
+/// The characters of [`is_word`] as inclusive ranges of code points, in ascending order.
+pub fn word_ranges() -> impl Iterator<Item = (u32, u32)> {
+    let (before, behind) = ALNUM.split_at(ALNUM.partition_point(|&(first, _)| first < u32::from('_')));
+    before.iter().copied().chain([(u32::from('_'), u32::from('_'))]).chain(behind.iter().copied())
+}
+
+/// The characters of [`is_space`] as inclusive ranges of code points, in ascending order.
+pub fn space_ranges() -> impl Iterator<Item = (u32, u32)> {
+    SPACE.into_iter()
+}
+
 /// `text.split()`: the non-empty runs between whitespace.
 pub fn split(text: &str) -> impl Iterator<Item = &str> {
     text.split(is_space).filter(|word| !word.is_empty())
@@ -92,6 +103,17 @@ mod tests {
             let c = char::from(code);
             assert_eq!(is_word(c), in_table(&ALNUM, code.into()) || c == '_', "{code}");
             assert_eq!(is_space(c), in_table(&SPACE, code.into()), "{code}");
+        }
+    }
+
+    #[test]
+    fn ranges_hold_what_the_tests_of_characters_say() {
+        let all: Vec<_> = word_ranges().collect();
+        assert!(all.is_sorted() && all.iter().all(|&(first, last)| first <= last));
+        for code in 0..0x3000 {
+            let Some(c) = char::from_u32(code) else { continue };
+            assert_eq!(word_ranges().any(|(first, last)| (first..=last).contains(&code)), is_word(c), "{code:x}");
+            assert_eq!(space_ranges().any(|(first, last)| (first..=last).contains(&code)), is_space(c), "{code:x}");
         }
     }
 

@@ -45,6 +45,7 @@ use hopeval_device::DeviceError;
 use hopeval_lm::engine::Engine;
 use hopeval_lm::session::Session;
 use hopeval_methods::{FailureKind, Request, RequestKind, Response};
+use hopeval_wordrules::WordRules;
 use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -54,7 +55,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 impl ServiceSettings for LmSettings {
     fn resolve_paths(&mut self, base: &Path) {
-        self.resolve_model(base);
+        self.resolve_places(base);
     }
 
     fn check(&self, _: OtherSettings<'_>) -> Result<(), SettingsError> {
@@ -129,14 +130,16 @@ impl LmService {
     /// Its model, opened by the first call.
     ///
     /// # Errors
-    /// [`JobError::NoModel`], [`JobError::Model`].
+    /// [`JobError::NoModel`], [`JobError::WordRules`], [`JobError::Model`].
     pub fn model(&self) -> Result<&Model, JobError> {
         let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(model) = self.model.get() {
             return Ok(model);
         }
         let folder = models::find_folder(&self.name, &self.settings.model, &self.cache)?;
-        let opened = Model::open(&folder, &self.settings, self.threads);
+        let rules = self.settings.word_rules.as_deref().map(WordRules::open).transpose();
+        let rules = rules.map_err(|source| JobError::WordRules { name: self.name.clone(), source })?;
+        let opened = Model::open(&folder, &self.settings, rules, self.threads);
         let model = opened.map_err(|source| JobError::Model { name: self.name.clone(), folder, source })?;
         Ok(self.model.get_or_init(|| Model { fragments: self.fragments.clone(), ..model }))
     }
@@ -230,7 +233,12 @@ impl Service for LmService {
 }
 
 #[cfg(test)]
+#[path = "../../../tests/support/rules_file.rs"]
+mod rules_file;
+
+#[cfg(test)]
 mod tests {
+    use super::rules_file::RulesFile;
     use super::{FailureKind, JobError, LmService, LmSettings, Request, Response};
     use crate::services::conformance::{Effect, ServiceKind, check_answers, check_kind, settings, tiny_model};
     use hopeval_methods::request::{
@@ -285,6 +293,9 @@ mod tests {
                 "passage_prefix = \"p: \"",
             ],
         ));
+        let rules = dir.path().join("tokenizer");
+        std::fs::write(&rules, RulesFile::small().bytes()).expect("a file of rules");
+        kind.settings.extend(settings(Effect::Answers, &[&format!("word_rules = {rules:?}")]));
         // One fingerprint covers all kinds of requests: these settings change the answers of other checkpoints.
         kind.settings.extend(settings(
             Effect::Answers,
@@ -327,6 +338,9 @@ mod tests {
             spans: 2,
             ..ReadPayload::default()
         };
+        let rules = dir.path().join("tokenizer");
+        std::fs::write(&rules, RulesFile::small().bytes()).expect("a file of rules");
+        let rules = format!("word_rules = {rules:?}");
         let words = |read| ReadPayload { span_text: SpanText::Words, ..read };
         let marked = |read| {
             let (markers, context) = (vec!["[SEP]".to_owned()], prompt("yes no [SEP] Ghent has 6 bridges."));
@@ -336,7 +350,8 @@ mod tests {
             ("bert", "", vec![embed("bridges of Ghent"), embed("near Corin")]),
             ("t5-v1.1", "", vec![score().into(), generate(Sampling::Greedy)]),
             ("gpt2", "seed = 3", vec![score().into(), generate(Sampling::Greedy), generate(sampled)]),
-            ("efficientrag-labeler", "label_tokens = 60", vec![label.into()]),
+            ("efficientrag-labeler", "label_tokens = 60", vec![label.clone().into()]),
+            ("efficientrag-labeler", rules.as_str(), vec![label.into()]),
             ("deberta-v3-token", "", vec![filter.into()]),
             ("roberta-rerank", "", vec![RerankPayload { query: "bridges".into(), items: pairs }.into()]),
             ("bert-sequence", "entail_label = \"yes\"", vec![entail.clone().into()]),
@@ -345,6 +360,31 @@ mod tests {
         ] {
             check_answers(&of_model(model, more, asks, dir.path()));
         }
+    }
+
+    /// The fingerprints of a labeler with a line in its table: of its answers, and of passages' vectors.
+    fn digests(more: &str, dir: &Path) -> (String, String) {
+        let model = tiny_model("efficientrag-labeler", dir);
+        let table = format!("model = {model:?}\nthreads = 1\n{more}");
+        let service = LmService::new("labeler", toml::from_str(&table).expect("settings"), 1, dir);
+        let model = service.model().expect("a model");
+        (model.digest().to_owned(), model.vectors_digest().to_owned())
+    }
+
+    #[test]
+    fn word_rules_are_in_the_key_of_answers_and_not_of_vectors() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().join("tokenizer");
+        let line = format!("word_rules = {path:?}");
+        let own = digests("", dir.path());
+        let mut rules = RulesFile::small();
+        std::fs::write(&path, rules.bytes()).expect("a file of rules");
+        let small = digests(&line, dir.path());
+        rules.add_special_case(&["Gh", "ent"]);
+        std::fs::write(&path, rules.bytes()).expect("a file of rules");
+        let other = digests(&line, dir.path());
+        assert!(own.0 != small.0 && small.0 != other.0 && own.0 != other.0);
+        assert!(own.1 == small.1 && small.1 == other.1);
     }
 
     /// Opens gpt2's fixture with a chat template, and asks it.

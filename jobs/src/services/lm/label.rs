@@ -10,8 +10,9 @@ use hopeval_lm::request as engine;
 use hopeval_lm::tokenise::WordPieces;
 use hopeval_methods::request::{FilterPayload, LabelPayload};
 use hopeval_methods::response::ChunkLabels;
-use hopeval_methods::{Answer, Failure, PromptReport};
+use hopeval_methods::{Answer, Failure, FailureKind, PromptReport};
 use hopeval_pytext::words_and_marks;
+use hopeval_wordrules::WordCutError;
 use std::sync::Arc;
 
 /// The label of kept tokens.
@@ -21,7 +22,7 @@ impl Model {
     /// `[CLS] words of the query [SEP] words of the chunk [SEP]`; the information is the text of the kept tokens.
     pub(super) fn label(&self, corpus: &Corpus, asked: &LabelPayload) -> Result<PreparedRequest, Failure> {
         let chunk = self.content_text(corpus, &asked.chunk)?;
-        let (query, chunk) = (self.words(&asked.query), self.words(&chunk));
+        let (query, chunk) = (self.words(&asked.query)?, self.words(&chunk)?);
         let pieces =
             self.tokenizer.encode_word_sequence(&query, Some(&chunk), self.length_limit(self.settings.label_tokens));
         let pieces = pieces.map_err(|error| tokenizer_failure(&error))?;
@@ -41,7 +42,7 @@ impl Model {
     /// Blank information is left out.
     pub(super) fn filter(&self, asked: &FilterPayload) -> Result<PreparedRequest, Failure> {
         let text = filter_text(asked);
-        let words = self.words(&text);
+        let words = self.words(&text)?;
         let pieces = self.tokenizer.encode_word_sequence(&words, None, self.length_limit(self.settings.filter_tokens));
         let pieces = pieces.map_err(|error| tokenizer_failure(&error))?;
         let tokenizer = Arc::clone(&self.tokenizer);
@@ -50,11 +51,21 @@ impl Model {
         }))
     }
 
-    /// Words and punctuation marks, as in the models' training.
-    fn words<'a>(&self, text: &'a str) -> Vec<&'a str> {
-        let drop_commas = self.settings.drop_commas;
-        words_and_marks(text).filter(|word| !(drop_commas && *word == ",")).collect()
+    /// The words of a text, cut as in the model's training: by the rules of the settings, where whitespace other than
+    /// single spaces is a word, too, or into words and punctuation marks.
+    fn words<'a>(&self, text: &'a str) -> Result<Vec<&'a str>, Failure> {
+        let mut words = match &self.word_rules {
+            Some(rules) => rules.words(text).map_err(|error| rules_failure(&error))?,
+            None => words_and_marks(text).collect(),
+        };
+        words.retain(|word| !(self.settings.drop_commas && *word == ","));
+        Ok(words)
     }
+}
+
+/// A refusal, because the rules would fail again: they are part of the fingerprint.
+fn rules_failure(error: &WordCutError) -> Failure {
+    Failure { kind: FailureKind::Refused, message: error.to_string() }
 }
 
 /// `Query: … Info: …; Info: …`.

@@ -17,6 +17,7 @@ use hopeval_methods::{
     Answer, AnswerWork, Failure, FailureKind, PromptReport, Request, RequestKind, RequestPayload, Response,
     ServiceAbility,
 };
+use hopeval_wordrules::WordRules;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,6 +30,8 @@ pub struct Model {
     pub(super) tokenizer: Arc<Tokenizer>,
     /// With `prompt = "chat"`.
     pub(super) chat: Option<ChatTemplate>,
+    /// With `word_rules`.
+    pub(super) word_rules: Option<WordRules>,
     pub(super) settings: LmSettings,
     /// Texts for prompts.
     pub(super) fragments: FragmentTexts,
@@ -39,7 +42,12 @@ pub struct Model {
 }
 
 impl Model {
-    pub(super) fn open(folder: &Path, settings: &LmSettings, threads: usize) -> Result<Self, LmError> {
+    pub(super) fn open(
+        folder: &Path,
+        settings: &LmSettings,
+        word_rules: Option<WordRules>,
+        threads: usize,
+    ) -> Result<Self, LmError> {
         let session = settings.device.open(0, Some(threads), folder, settings.options())?;
         let tokenizer = match &session.tokenizer {
             Some(tokenizer) => Arc::clone(tokenizer),
@@ -62,12 +70,26 @@ impl Model {
         let parts = parts.join("\n");
         let digest =
             |behaviour: String| blake3::hash([&parts, "\n", &behaviour].concat().as_bytes()).to_hex().to_string();
-        let (digest, vectors_digest) = (digest(settings.behaviour()), digest(settings.behaviour_for_passages()));
+        // The rules cut no text that is embedded.
+        let rules = word_rules.as_ref().map(|rules| format!("\n{}", rules.digest())).unwrap_or_default();
+        let digests = (digest(settings.behaviour() + &rules), digest(settings.behaviour_for_passages()));
+        let (digest, vectors_digest) = digests;
         let answers = supported_kinds(&session, settings);
         let shapes = checkpoint.names().filter_map(|name| Some(&checkpoint.get(name)?.shape));
         let parameters = shapes.map(|shape| shape.iter().map(|&n| n as u64).product::<u64>()).sum();
         let (settings, fragments) = (settings.clone(), FragmentTexts::default());
-        Ok(Self { session, tokenizer, chat, settings, fragments, answers, digest, vectors_digest, parameters })
+        Ok(Self {
+            session,
+            tokenizer,
+            chat,
+            word_rules,
+            settings,
+            fragments,
+            answers,
+            digest,
+            vectors_digest,
+            parameters,
+        })
     }
 
     /// The kinds of requests this model answers.
@@ -84,7 +106,7 @@ impl Model {
     }
 
     /// Hash of everything that can change its answers: weights with their types, configuration, tokenizer, the device's
-    /// numerics class, and all settings except those for speed.
+    /// numerics class, word rules, and all settings except those for speed.
     pub fn digest(&self) -> &str {
         &self.digest
     }

@@ -9,7 +9,7 @@ use hopeval_lm::request::EncoderOutput;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The settings of a language model.
@@ -55,6 +55,10 @@ pub struct LmSettings {
     /// `label`, `filter`: whether commas are removed from the model's input.
     #[serde(default = "yes")]
     pub drop_commas: bool,
+    /// `label`, `filter`: a file of spaCy's tokenizer, relative to the job, whose rules cut texts into words. Left out:
+    /// runs of letters and digits, and every other sign alone. Unwritten then, as before the choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub word_rules: Option<PathBuf>,
     /// `rerank`, `entail`: tokens of a pair, special ones included; the second text is cut.
     #[serde(default = "pair_tokens")]
     pub pair_tokens: usize,
@@ -198,8 +202,9 @@ fn max_tokens() -> usize {
     512
 }
 
-/// Settings for the speed of answers and the place of the model.
-const WITHOUT_EFFECT: [&str; 6] = ["model", "device", "threads", "batch_tokens", "states_tokens", "cache_tokens"];
+/// Settings for the speed of answers, and the places of model and rules. What stands there is hashed by itself.
+const WITHOUT_EFFECT: [&str; 7] =
+    ["model", "word_rules", "device", "threads", "batch_tokens", "states_tokens", "cache_tokens"];
 
 /// Settings that change other answers but not a passage's vector.
 const NOT_OF_PASSAGES: [&str; 11] = [
@@ -253,9 +258,12 @@ impl LmSettings {
         format!("{fields:?}")
     }
 
-    /// If `model` names a folder, makes its path independent of the working directory.
-    pub(super) fn resolve_model(&mut self, base: &Path) {
+    /// Makes the paths of a model's folder and of the word rules independent of the working directory.
+    pub(super) fn resolve_places(&mut self, base: &Path) {
         self.model = models::resolve_name(base, std::mem::take(&mut self.model));
+        if let Some(file) = self.word_rules.as_mut().filter(|file| !file.as_os_str().is_empty()) {
+            *file = base.join(&*file);
+        }
     }
 
     /// Refuses nonsensical values.
@@ -264,6 +272,9 @@ impl LmSettings {
     /// The first such value.
     pub(super) fn check_values(&self) -> Result<(), BadValue> {
         ensure(!self.model.is_empty(), || BadValue::new("model", "nothing", "a folder, ORG/NAME or hopeval:NAME"))?;
+        ensure(self.word_rules.as_ref().is_none_or(|file| !file.as_os_str().is_empty()), || {
+            BadValue::new("word_rules", "nothing", "a file that spaCy's `nlp.tokenizer.to_disk(FILE)` writes")
+        })?;
         ensure(self.chat_variables.is_empty() || self.prompt == PromptForm::Chat, || {
             BadValue::new("chat_variables", "variables for prompt = \"plain\"", "only beside prompt = \"chat\"")
         })?;
@@ -302,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_vector_depends_on_what_passages_are_embedded_with() {
-        let written = serde_json::to_value(settings("")).unwrap();
+        let written = serde_json::to_value(settings("word_rules = \"rules\"")).unwrap();
         for name in WITHOUT_EFFECT.iter().chain(&NOT_OF_PASSAGES) {
             assert!(written.get(name).is_some(), "{name} is no setting");
         }
@@ -323,6 +334,7 @@ mod tests {
         {
             assert_eq!(settings(speed).behaviour(), plain, "{speed}");
         }
+        assert_eq!(settings("word_rules = \"rules\"").behaviour(), plain, "the file's rules are hashed, not its place");
         for behaviour in
             ["label_tokens = 128", "drop_commas = false", "label_scope = \"sequence\"", "pooling = \"cls\""]
         {
@@ -347,6 +359,7 @@ mod tests {
         assert_eq!(settings("chat_variables = { a = 1 }").check_values().unwrap_err().key, "chat_variables");
         let given = settings("prompt = \"chat\"\nchat_variables = { tools = 1 }").check_values().unwrap_err();
         assert_eq!((given.key.as_str(), given.found.as_str()), ("chat_variables", "tools"));
+        assert_eq!(settings("word_rules = \"\"").check_values().unwrap_err().key, "word_rules");
         assert_eq!(settings("").check_values(), Ok(()));
         assert_eq!(settings("threads = 0").check_values().unwrap_err().key, "threads");
         let few = settings("label_tokens = 3").check_values().unwrap_err();
