@@ -89,10 +89,10 @@ impl AlternativeSet {
         for neighbours in alternatives.chunk_by(|a, b| a.plain && b.plain) {
             let regex = compile_together(neighbours, used);
             // The error of one alternative has its place.
-            let regex = regex.or_else(|reason| {
+            let regex = regex.map_err(|reason| {
                 let alone = |one| compile_together(std::slice::from_ref(one), used).err().map(|reason| (one, reason));
                 let (one, reason) = neighbours.iter().find_map(alone).unwrap_or((&neighbours[0], reason));
-                Err(PatternMistake { position: one.position, reason })
+                PatternMistake { position: one.position, reason }
             })?;
             regexes.push(regex);
         }

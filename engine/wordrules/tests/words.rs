@@ -1,5 +1,7 @@
 //! Rules from files, and the words they make. The words are those of spaCy 3.8 by the same rules.
 
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
 #[path = "../../../tests/support/rules_file.rs"]
 mod rules_file;
 
