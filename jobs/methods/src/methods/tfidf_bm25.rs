@@ -250,7 +250,7 @@ impl Method for TfidfBm25 {
     }
 
     fn version(&self) -> u32 {
-        1
+        2
     }
 
     fn context_mode(&self) -> ContextMode {

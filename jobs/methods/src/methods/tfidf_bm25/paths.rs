@@ -9,7 +9,7 @@
 //! Pooled   | no hits                       | end      | ranked: nothing
 //! Linked   | similarities, lists of links  | Followed | link_ranker: Retrieve(question, all, within the links), with
 //!          |                               |          | texts, for each passage with links
-//! Linked   | similarities, no links at all | end      | ranked: the pool, as the retriever has it
+//! Linked   | similarities, no links at all | end      | ranked: the pool, by its similarities
 //! Followed | hits                          | end      | ranked: passages of pool and paths
 //! ```
 //!
@@ -139,11 +139,17 @@ impl PathMachine {
         Ok(MachineStep::Ask(requests))
     }
 
-    /// Without any path: the pool, in the retriever's order.
+    /// Without any path: the pool by its cosines, of equal ones in the retriever's order.
     fn pool_outcome(&self) -> Outcome {
-        let mut ranked = ranking::by_position(self.pool.iter().copied());
-        ranked.truncate(self.parameters.k as usize);
-        Outcome { ranked, iterations: 1, ..Outcome::default() }
+        let mut met = MeetingOrder::default();
+        let scores = self.pool_cosines(&mut met);
+        Outcome { ranked: met.ranked(scores, self.parameters.k), iterations: 1, ..Outcome::default() }
+    }
+
+    /// The pool's passages with their cosines, met in the retriever's order.
+    fn pool_cosines(&self, met: &mut MeetingOrder) -> BTreeMap<PassageId, f64> {
+        let cosine = |passage: &PassageId| self.cosines.get(passage).copied().unwrap_or_default();
+        self.pool.iter().map(|passage| (met.note(*passage), cosine(passage))).collect()
     }
 
     fn followed(
@@ -171,10 +177,8 @@ impl PathMachine {
         let paths: Vec<[PassageId; 2]> = expansions.concat();
         let words = paths.iter().map(|path| self.path_words(path)).collect::<Result<Vec<_>, _>>()?;
         let words: Vec<&[String]> = words.iter().map(Vec::as_slice).collect();
-        let cosine = |passage: &PassageId| self.cosines.get(passage).copied().unwrap_or_default();
         let mut met = MeetingOrder::default();
-        let mut best: BTreeMap<PassageId, f64> =
-            self.pool.iter().map(|passage| (met.note(*passage), cosine(passage))).collect();
+        let mut best = self.pool_cosines(&mut met);
         let mut scores = Vec::new();
         let mut fitted = 0;
         for expansion in expansions {
