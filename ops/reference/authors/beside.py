@@ -28,7 +28,9 @@ def arguments_of(description, questions):
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--authors", required=True, type=pathlib.Path, help="the folder of the checkouts")
     parser.add_argument("--hopeval", required=True, type=pathlib.Path, help="the program")
-    parser.add_argument("--data", required=True, type=pathlib.Path, help="a folder with dev_1267.json.gz and corpus.jsonl.gz")
+    parser.add_argument(
+        "--data", required=True, type=pathlib.Path, help="a folder with dev_1267.json.gz and corpus.jsonl.gz"
+    )
     parser.add_argument("--questions", type=int, default=questions)
     parser.add_argument("--work", type=pathlib.Path, help="where runs and models lie; a new folder by default")
     parser.add_argument("--out", type=pathlib.Path, help="the file of the tables")
@@ -95,7 +97,11 @@ class FinishedRun:
     def measures(self, configuration):
         """Figures over all questions, by measure."""
         rows = json.loads(hopeval(self.arguments, self.work, "show", self.id, "--json"))["measures"]
-        return {row["measure"]: row["value"] for row in rows if (row["configuration"], row["stratum"]) == (configuration, "all")}
+        return {
+            row["measure"]: row["value"]
+            for row in rows
+            if (row["configuration"], row["stratum"]) == (configuration, "all")
+        }
 
     def model(self, service):
         """The folder of a service's model."""

@@ -12,16 +12,19 @@ both. Compared are
 * hopeval's score and rank of the best span on *their* ids (`hopeval lm read`) with those that its run recorded: the
   same to the last bit only if the same tokens were read;
 * their model's logits of spans and rank with hopeval's, to 1e-4;
-* the text of the best span (`get_final_text`), and the answer to each question by `eval_final` (weight 0.8 of the rank).
+* the text of the best span (`get_final_text`), and the answer to each question by `eval_final` (weight 0.8 of the
+  rank).
 
-    mdr_input.py --authors DIR --hopeval PROGRAM --data ../shared/data/hotpotqa --transformers-2 DIR [--questions 100] [--work DIR] [--out FILE]
+    mdr_input.py --authors DIR --hopeval PROGRAM --data ../shared/data/hotpotqa --transformers-2 DIR
+                 [--questions 100] [--work DIR] [--out FILE]
 
 `DIR/mdr` is the checkout. `--questions` are read ten paths each. `--transformers-2` is where
 `pip install --no-deps --target DIR transformers==2.11.0` has put it; just its tokenizer is used.
 
 Stood in for: tensorboard, ujson (json). `eval_final` is given `time`, which it uses and does not import.
 
-Needs torch, transformers 4.44, tokenizers, sentencepiece, safetensors, six, regex, pyarrow. Exits with 1 on a difference.
+Needs torch, transformers 4.44, tokenizers, sentencepiece, safetensors, six, regex, pyarrow. Exits with 1 on a
+difference.
 """
 
 import argparse
@@ -106,7 +109,9 @@ def reader(theirs, arguments, work, texts):
     encoder, folder = stand_ins.made(work / "models/electra", stand_ins.electra, texts), work / "models/reader"
     config = transformers.AutoConfig.from_pretrained(encoder)
     # Their pooler is told by the name of the model.
-    model = stand_ins.randomise(theirs.model(config, argparse.Namespace(model_name=str(encoder), sp_weight=0, sp_pred=False)), 4)
+    model = stand_ins.randomise(
+        theirs.model(config, argparse.Namespace(model_name=str(encoder), sp_weight=0, sp_pred=False)), 4
+    )
     if not folder.is_dir():
         whole = work / "models/reader-weights"
         whole.mkdir(exist_ok=True)
@@ -135,7 +140,10 @@ def on_their_ids(arguments, folder, items):
     """What hopeval's reader finds in their ids, by the command that takes ids."""
     lines = []
     for number, item in enumerate(items):
-        ids, types_ = item["encodings"]["input_ids"].view(-1).tolist(), item["encodings"]["token_type_ids"].view(-1).tolist()
+        ids, types_ = (
+            item["encodings"]["input_ids"].view(-1).tolist(),
+            item["encodings"]["token_type_ids"].view(-1).tolist(),
+        )
         lines.append(json.dumps({"id": str(number), "ids": ids, "token_type_ids": types_}))
     command = [str(arguments.hopeval), "lm", "read", "--model", str(folder), "--max-answer-tokens", str(SPAN + 1)]
     shown = subprocess.run(command, input="\n".join(lines) + "\n", check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -154,7 +162,9 @@ def main():
     questions = {question["_id"]: question for question in beside.unpacked(arguments, work)}
     texts = ["".join(sentences) for question in questions.values() for _, sentences in question["context"]]
     model, folder, encoder = reader(theirs, arguments, work, texts[::3])
-    run = beside.FinishedRun(arguments, work, "mdr", JOB.format(limit=arguments.questions, reader=folder, paths=PATHS, weight=WEIGHT))
+    run = beside.FinishedRun(
+        arguments, work, "mdr", JOB.format(limit=arguments.questions, reader=folder, paths=PATHS, weight=WEIGHT)
+    )
     sentences = {}
     for question in questions.values():
         sentences.update({(title, "".join(parts)): parts for title, parts in question["context"]})
@@ -175,9 +185,15 @@ def main():
     for number, ((_, tokens, span), item, line) in enumerate(zip(found, items, on_their_ids(arguments, folder, items))):
         ids = item["encodings"]["input_ids"].view(-1)
         tally.note("tokens of the input", len(ids) == tokens, (len(ids), tokens))
-        tally.numbers("score and rank of their ids, to the last bit", [span["score"], span["rank"]], [line["score"], line["rank"]], bound=0.0)
-        outputs = model({"input_ids": ids[None], "attention_mask": torch.ones_like(ids)[None],
-                         "token_type_ids": item["encodings"]["token_type_ids"].view(1, -1), "paragraph_mask": item["paragraph_mask"][None]})  # fmt: skip
+        tally.numbers(
+            "score and rank of their ids, to the last bit",
+            [span["score"], span["rank"]],
+            [line["score"], line["rank"]],
+            bound=0.0,
+        )
+        types_, inside_paragraphs = item["encodings"]["token_type_ids"].view(1, -1), item["paragraph_mask"][None]
+        batch = {"input_ids": ids[None], "attention_mask": torch.ones_like(ids)[None], "token_type_ids": types_}
+        outputs = model({**batch, "paragraph_mask": inside_paragraphs})
         inside = item["paragraph_mask"].bool()
         for name in ("start_logits", "end_logits"):
             own = torch.tensor(line[name])[inside]
@@ -186,15 +202,36 @@ def main():
     loader = lambda of: torch.utils.data.DataLoader(of, batch_size=8, collate_fn=theirs.collate)
     settings = argparse.Namespace(sp_pred=False, max_ans_len=SPAN, save_prediction="")
     # Each path by itself, then all of a question.
-    alone = [{**row, "_id": f"{row['_id']} {at}", "candidate_chains": [chain]} for row in copy.deepcopy(asked) for at, chain in enumerate(row["candidate_chains"])]
-    spans = theirs.evaluate(settings, model, loader(theirs.dataset(tokenizer, alone, SEQUENCE, QUESTION)), weight=WEIGHT, gpu=False)["answer"]
+    alone = [
+        {**row, "_id": f"{row['_id']} {at}", "candidate_chains": [chain]}
+        for row in copy.deepcopy(asked)
+        for at, chain in enumerate(row["candidate_chains"])
+    ]
+    spans = theirs.evaluate(
+        settings, model, loader(theirs.dataset(tokenizer, alone, SEQUENCE, QUESTION)), weight=WEIGHT, gpu=False
+    )["answer"]
     for row, (_, _, span) in zip(alone, found):
-        tally.note("text of the best span", spans[row["_id"]] == span["text"].strip(), (spans[row["_id"]], span["text"]))
-    answers = theirs.evaluate(settings, model, loader(theirs.dataset(tokenizer, copy.deepcopy(asked), SEQUENCE, QUESTION)), weight=WEIGHT, gpu=False)["answer"]
+        tally.note(
+            "text of the best span", spans[row["_id"]] == span["text"].strip(), (spans[row["_id"]], span["text"])
+        )
+    answers = theirs.evaluate(
+        settings,
+        model,
+        loader(theirs.dataset(tokenizer, copy.deepcopy(asked), SEQUENCE, QUESTION)),
+        weight=WEIGHT,
+        gpu=False,
+    )["answer"]
     for id, answer in answers.items():
         tally.note("answers of questions", answer == outcomes[id]["answer"].strip(), (answer, outcomes[id]["answer"]))
     cut = sum(len(item["context_processed"]["all_doc_tokens"]) > len(item["wp_tokens"]) for item in items)
-    lines = [f"# MDR's reader beside its authors' program, {len(items):,} inputs", "", f"{cut:,} inputs are cut at {SEQUENCE} tokens.", "", *beside.HEADINGS, *tally.rows()]
+    lines = [
+        f"# MDR's reader beside its authors' program, {len(items):,} inputs",
+        "",
+        f"{cut:,} inputs are cut at {SEQUENCE} tokens.",
+        "",
+        *beside.HEADINGS,
+        *tally.rows(),
+    ]
     for what, examples in tally.examples.items():
         lines += ["", f"{what}: " + "; ".join(map(repr, examples))]
     beside.finish(arguments, lines, tally.differ())

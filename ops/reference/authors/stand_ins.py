@@ -12,7 +12,7 @@ import tokenizers
 import torch
 import transformers
 
-PIECES = 16_000
+PIECES = 8_000
 WORD_PIECES = 8_000
 BYTE_PAIRS = 6_000
 # The program looks for these two ids of GPT-2 to find where the question begins.
@@ -57,12 +57,18 @@ def t5(folder, texts, seed=1):
     sentence_pieces(texts, folder / "spiece", pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
     vocabulary = PIECES + 100
     config = transformers.T5Config(
-        vocab_size=vocabulary, d_model=64, d_kv=16, d_ff=128, num_layers=2, num_decoder_layers=2, num_heads=4,
+        vocab_size=vocabulary, d_model=64, d_kv=32, d_ff=128, num_layers=2, num_decoder_layers=2, num_heads=2,
         decoder_start_token_id=0, feed_forward_proj="gated-gelu", tie_word_embeddings=False,
     )  # fmt: skip
     model = randomise(transformers.T5ForConditionalGeneration(config), seed)
     model.save_pretrained(folder)
-    settings = {"tokenizer_class": "T5Tokenizer", "extra_ids": 100, "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+    settings = {
+        "tokenizer_class": "T5Tokenizer",
+        "extra_ids": 100,
+        "eos_token": "</s>",
+        "unk_token": "<unk>",
+        "pad_token": "<pad>",
+    }
     (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
 
 
@@ -71,7 +77,9 @@ def gpt2(folder, texts, seed=2):
     folder.mkdir(parents=True)
     trained = tokenizers.ByteLevelBPETokenizer()
     # Often enough to be one token.
-    trained.train_from_iterator([*texts, *[" Question: "] * 5_000], vocab_size=BYTE_PAIRS, special_tokens=["<|endoftext|>"], show_progress=False)
+    trained.train_from_iterator(
+        [*texts, *[" Question: "] * 5_000], vocab_size=BYTE_PAIRS, special_tokens=["<|endoftext|>"], show_progress=False
+    )
     trained.save_model(str(folder))
     vocabulary = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
     at_25 = next(token for token, id in vocabulary.items() if id == COLON)
@@ -86,7 +94,9 @@ def gpt2(folder, texts, seed=2):
     (folder / "vocab.json").write_text(json.dumps(vocabulary, ensure_ascii=False), encoding="utf-8")
     tokenizer = transformers.GPT2TokenizerFast(str(folder / "vocab.json"), str(folder / "merges.txt"))
     tokenizer.save_pretrained(folder)
-    config = transformers.GPT2Config(vocab_size=QUESTION + 1, n_embd=64, n_layer=2, n_head=4, n_positions=1024, bos_token_id=0, eos_token_id=0)
+    config = transformers.GPT2Config(
+        vocab_size=QUESTION + 1, n_embd=64, n_layer=2, n_head=4, n_positions=1024, bos_token_id=0, eos_token_id=0
+    )
     randomise(transformers.GPT2LMHeadModel(config), seed).save_pretrained(folder)
 
 
@@ -97,24 +107,54 @@ def made(folder, how, texts):
     return folder
 
 
-def word_pieces(folder, texts):
-    """BERT's vocabulary file, lower case, with its unused tokens."""
+def word_pieces(folder, texts, kind):
+    """BERT's vocabulary file, lower case, with its unused tokens, for a tokenizer of transformers."""
     trained = tokenizers.BertWordPieceTokenizer(lowercase=True)
     special = ["[PAD]", *[f"[unused{n}]" for n in range(10)], "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     # The program wants "yes" and "no" to be tokens.
     often = ["yes no"] * 5_000
     trained.train_from_iterator([*texts, *often], vocab_size=WORD_PIECES, special_tokens=special, show_progress=False)
     trained.save_model(str(folder))
-    settings = {"tokenizer_class": "ElectraTokenizer", "do_lower_case": True}
+    settings = {"tokenizer_class": kind, "do_lower_case": True}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
 
 
 def electra(folder, texts, seed=3):
     """An encoder of two layers, as MDR's reader opens it."""
     folder.mkdir(parents=True)
-    word_pieces(folder, texts)
+    word_pieces(folder, texts, "ElectraTokenizer")
     config = transformers.ElectraConfig(
         vocab_size=WORD_PIECES, embedding_size=32, hidden_size=64, num_hidden_layers=2, num_attention_heads=4,
         intermediate_size=128, max_position_embeddings=512, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
     )  # fmt: skip
     randomise(transformers.ElectraModel(config), seed).save_pretrained(folder)
+
+
+def bert(folder, texts, seed=5):
+    """An encoder of two layers that stands for Contriever."""
+    folder.mkdir(parents=True)
+    word_pieces(folder, texts, "BertTokenizer")
+    config = transformers.BertConfig(
+        vocab_size=WORD_PIECES, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128,
+        max_position_embeddings=512,
+    )  # fmt: skip
+    randomise(transformers.BertModel(config, add_pooling_layer=False), seed).save_pretrained(folder)
+
+
+def deberta(folder, texts, kind, labels, seed):
+    """A DeBERTa v3 of two layers with the heads of `kind`, whose tokenizer is an `spm.model`."""
+    folder.mkdir(parents=True)
+    special = {"pad_id": 0, "bos_id": 1, "eos_id": 2, "unk_id": 3}
+    named = {"pad_piece": "[PAD]", "bos_piece": "[CLS]", "eos_piece": "[SEP]", "unk_piece": "[UNK]"}
+    # Of equal texts equal pieces: all folders have one tokenizer.
+    sentence_pieces(texts, folder / "spm", **special, **named)
+    config = transformers.DebertaV2Config(
+        vocab_size=PIECES + 100, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128,
+        max_position_embeddings=512, type_vocab_size=0, relative_attention=True, position_buckets=256,
+        norm_rel_ebd="layer_norm", share_att_key=True, pos_att_type=["p2c", "c2p"], layer_norm_eps=1e-7,
+        max_relative_positions=-1, position_biased_input=False, pooler_hidden_size=64, num_labels=2,
+    )  # fmt: skip
+    model = randomise(kind(config, **labels), seed)
+    model.save_pretrained(folder)
+    settings = {"tokenizer_class": "DebertaV2Tokenizer", "do_lower_case": False, "vocab_type": "spm"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
