@@ -261,6 +261,12 @@ def filter_text(asked):
     return f"Query: {asked['query']} " + "; ".join(f"Info: {text}" for text in asked["information"] if text.strip())
 
 
+def noted_text(tally, what, found, wanted):
+    """Notes whether texts are alike but for white space around their parts; another row has them to the last byte."""
+    tally.note(f"{what}, {OUTER}", found == wanted)
+    return tally.note(what, re.sub(r"\s+", " ", found).strip() == re.sub(r"\s+", " ", wanted).strip(), (found, wanted))
+
+
 def compared_question(tally, label, corpus, mine, theirs, inputs):
     """One question: each iteration beside theirs. Gives pairs of their labeler's ids and hopeval's logits."""
     rounds = [theirs[str(at)] for at in range(4) if str(at) in theirs]
@@ -269,7 +275,7 @@ def compared_question(tally, label, corpus, mine, theirs, inputs):
     filtered = [ids for name, ids in inputs if name == "build_filter_input"]
     pairs = []
     for at, (own, other) in enumerate(zip(mine, rounds)):
-        if not tally.note(f"{label}: queries", own["query"] == other["query"], (own["query"], other["query"])):
+        if not noted_text(tally, f"{label}: queries", own["query"], other["query"]):
             break
         chunks, docs = own["chunks"], other["docs"]
         same = tally.note(
@@ -282,21 +288,14 @@ def compared_question(tally, label, corpus, mine, theirs, inputs):
             doc, ids = by_id[corpus.ids[passage]]
             tally.note(f"{label}: tokens of the labeler's input", len(ids) == tokens)
             tally.note(f"{label}: tags", tag_of(labels["tag_logits"]) == doc["label"])
-            tally.note(
-                f"{label}: information",
-                labels["information"].strip() == doc["info"],
-                (labels["information"], doc["info"]),
-            )
-            tally.note(f"{label}: information, {OUTER}", labels["information"] == doc["info"])
+            noted_text(tally, f"{label}: information", labels["information"], doc["info"])
             pairs.append((ids, labels["tag_logits"]))
         if own["filter"] is not None and at + 1 < len(rounds):
             asked, next_query, tokens = own["filter"]
             text = rounds[at + 1]["filter_input"]
-            tally.note(f"{label}: the filter's input", filter_text(asked) == text, (filter_text(asked), text))
+            noted_text(tally, f"{label}: the filter's input", filter_text(asked), text)
             tally.note(f"{label}: tokens of the filter's input", len(filtered[at][0]) == tokens)
-            tally.note(
-                f"{label}: next queries", next_query == rounds[at + 1]["query"], (next_query, rounds[at + 1]["query"])
-            )
+            noted_text(tally, f"{label}: next queries", next_query, rounds[at + 1]["query"])
         if not same:
             break
     return pairs

