@@ -229,7 +229,8 @@ class Bench:
 
     def compare(self, run, number, what, default, authors, measures):
         """Rows of one deviation: two configurations of a run."""
-        shown = self.hopeval("show", run, "--against", default)
+        named = [word for measure in measures for word in ("--measure", measure)]
+        shown = self.hopeval("show", run, "--against", default, *named)
         value = {(row["configuration"], row["measure"]): row["value"] for row in shown["measures"] if row["stratum"] == "all"}
         for measure in measures:
             row = next(

@@ -240,7 +240,7 @@ def ranked_by_paths(question, pool, corpus, words):
             for passage in paths[at]:
                 best[passage] = max(best.get(passage, -1e5), scores[at])
     if not paths:
-        return [], [(passage, 0.0) for passage in pool]
+        return [], sorted(best.items(), key=lambda pair: -pair[1])
     ranked = sorted(best.items(), key=lambda pair: -pair[1])
     return list(zip(paths, map(float, scores))), ranked
 
