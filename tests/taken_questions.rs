@@ -41,6 +41,11 @@ fn only_the_questions_of_a_file_are_evaluated() {
     assert_eq!(questions_of(dir, &taken), ["q1", "q4"]);
     let rows = document(&mut set(dir, &["dataset.only=rows.jsonl"]));
     assert_eq!(rows["measures"], taken["measures"]);
+    let file = std::fs::File::create(dir.join("ids.gz")).unwrap();
+    let mut file = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+    std::io::Write::write_all(&mut file, b"q1\nq4\n").unwrap();
+    file.finish().unwrap();
+    assert_eq!(document(&mut set(dir, &["dataset.only=ids.gz"]))["measures"], taken["measures"]);
     // The same number of other questions is another dataset.
     let others = document(&mut set(dir, &["dataset.only=others.txt"]));
     assert_eq!(questions_of(dir, &others), ["q2", "q4"]);
@@ -68,14 +73,28 @@ fn what_is_not_there_is_refused() {
     refused(
         dir,
         &["dataset.only=ids.txt"],
-        &["ids.txt:2: `q9`, the first of 2 ids that no question of the dataset has"],
+        &["ids.txt:2: `q9`, the first of 2 ids that no readable question of the dataset has"],
     );
     refused(dir, &["dataset.only=empty.txt"], &["empty.txt: no id; allowed: an id in each line"]);
-    refused(dir, &["dataset.only=absent.txt"], &["absent.txt: No such file"]);
-    refused(dir, &["dataset.expected=7"], &["questions.json: `dataset.expected` = 7, and there are 6", "not whole"]);
+    refused(dir, &["dataset.only="], &["`dataset.only` = no file; allowed: a file of ids"]);
+    refused(dir, &["dataset.only=absent.txt"], &["absent.txt"]);
+    refused(
+        dir,
+        &["dataset.expected=7"],
+        &["questions.json: `dataset.expected` = 7, and 6 could be read", "not whole"],
+    );
     // A limit does not hide that the file is short.
-    refused(dir, &["dataset.expected=7", "dataset.limit=2"], &["`dataset.expected` = 7, and there are 6"]);
-    refused(dir, &["corpus.expected=17"], &["corpus.jsonl: `corpus.expected` = 17, and there are 18"]);
+    refused(dir, &["dataset.expected=7", "dataset.limit=2"], &["`dataset.expected` = 7, and 6 could be read"]);
+    refused(dir, &["corpus.expected=17"], &["corpus.jsonl: `corpus.expected` = 17, and 18 could be read"]);
+    // A name that may be of a row that was set aside is told all the same.
+    let mut rows = tiny::questions();
+    rows[4]["question"] = json!(7);
+    std::fs::write(dir.join("bad.json"), tiny::array(&rows)).unwrap();
+    std::fs::write(dir.join("ids.txt"), "q1\nq4\n").unwrap();
+    let mut lenient = set(dir, &["dataset.questions=bad.json", "dataset.only=ids.txt"]);
+    let output = run(lenient.args(["--quarantine", "aside.jsonl"]));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("ids.txt:2: `q4`, the first of 1 ids that no readable question"), "{error}");
     assert!(
         !dir.join("hopeval-store/runs").exists()
             || std::fs::read_dir(dir.join("hopeval-store/runs")).unwrap().count() == 0

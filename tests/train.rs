@@ -253,7 +253,10 @@ fn released_rows_are_read_as_they_are() {
     for model in ["labeler", "filter"] {
         std::fs::remove_file(bench.path(&format!("rows/{model}.parquet"))).unwrap();
     }
-    refused(&mut bench.train("labeler", &[]), &["--rows rows: there is no labeler.parquet in this folder"]);
+    refused(
+        &mut bench.train("labeler", &[]),
+        &["--rows rows: there is no labeler.parquet, and no labeler.jsonl and no labeler.jsonl.gz in this folder"],
+    );
     let labeler = r#"{"question": "Who?", "chunk_tokens": ["A", "b"], "labels": [true, false], "tag": "<FINISH>"}"#;
     let filter =
         r#"{"query_info_tokens": ["Query", ":", "Who", "Info", ":", "A"], "query_info_labels": [0, 0, 1, 0, 0, 1]}"#;

@@ -169,7 +169,7 @@ pub enum JobError {
     },
     /// The dataset or the corpus has another number of rows than the job says.
     #[error(
-        "{}: `{key}` = {expected}, and there are {found}\nhint: the file is not whole, or not the job's",
+        "{}: `{key}` = {expected}, and {found} could be read\nhint: the file is not whole, or not the job's",
         path.display()
     )]
     Unexpected {
@@ -382,7 +382,8 @@ pub enum JobError {
     /// A service on this machine could give other answers than the run's.
     #[error(
         "[service.{name}] differs from the run's: fingerprint {found}, the run has {expected}\n\
-         hint: the weights, the tokenizer and the device's instruction set must be those that the run began with; \
+         hint: the weights, the tokenizer, its word rules and the device's instruction set must be those that the run \
+         began with; \
          `device = \"cpu-avx2\"` makes hosts with and without AVX-512 equal"
     )]
     ServiceDiffers {

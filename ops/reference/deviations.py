@@ -4,8 +4,9 @@
 Why: `../shared/reviews/fidelity.md` lists 22 deviations from what the authors of both papers ran. hopeval has both ways
 as parameters; which of them move a figure, and how far, must be known before a table is compared with a published one.
 
-What: for each deviation that the data at hand can show, a figure by hopeval's default and by the authors' way, over the
-same questions, with the 95 % interval of the paired difference. Data: HotpotQA (1,267 development questions over the
+What: for each deviation that the data at hand can show, a figure by hopeval's default and by the authors' way. Where both
+are over the same questions of one run, the difference has its paired 95 % interval; else both numbers of questions stand
+there. Data: HotpotQA (1,267 development questions over the
 12,392 passages of their contexts, links are title mentions), MuSiQue (299), 2WikiMultihopQA (500), and predictions for
 them; for what asks models, a generated world, whose questions are what hopeval's own small models were trained for.
 With them the *direction* of a deviation of a reader or a labeler can be seen, not the size that it has with the papers'
@@ -264,7 +265,8 @@ class Bench:
                 for document in shown
             ]
             values = [row["value"] * 100 for row in found]
-            self.add(number, what, measure, [*values, values[1] - values[0], None, None], found[0]["n"])
+            counts = f"{found[0]['n']}, {found[1]['n']}"
+            self.add(number, what, measure, [*values, values[1] - values[0], None, None], counts)
 
     def add(self, number, what, measure, figures, questions):
         default, authors, difference, low, high = figures
@@ -285,7 +287,7 @@ def retrieval(bench):
     for depth in (2, 10, 20):
         code, paper = (value["texts", f"{name}answer_recall@{depth}"] for name in ("", "bridge_"))
         figures = [code["value"] * 100, paper["value"] * 100, (paper["value"] - code["value"]) * 100, None, None]
-        bench.add("5", "answer recall without yes and no (code); without comparisons, too (paper)", f"AR@{depth}", figures, paper["n"])
+        bench.add("5", "answer recall without yes and no (code); without comparisons, too (paper)", f"AR@{depth}", figures, f"{code['n']}, {paper['n']}")
     older = bench.run("older", HOTPOTQA.replace("LIMIT", '1267\nmissing_gold = "leave_out_as_promptrank"') + RETRIEVAL)
     left = bench.hopeval("show", older)["questions"]
     what = f"all questions; the {left} whose gold titles PromptRank's older evaluation finds"
@@ -318,7 +320,7 @@ def answers_of(path):
     """The answers of a file of predictions, by question."""
     text = gzip.decompress(path.read_bytes()).decode("utf-8")
     if path.name.endswith(".jsonl.gz"):
-        rows = [json.loads(line) for line in text.splitlines()]
+        rows = [json.loads(line) for line in text.split("\n") if line]
         return {row["id"]: row["predicted_answer"] for row in rows}
     return json.loads(text)["answer"]
 
@@ -339,8 +341,8 @@ def corpora(bench):
 def models(bench, questions, scored):
     run = bench.run("paths", WORLD.replace("QUESTIONS", str(scored)) + PATHS)
     bench.compare(run, "11", "equally good documents by id; by the pool's order", "smaller_id", "pool_order", ["recall_all@2", "recall_all@10"])
-    for name, what in (("words", "whole words"), ("final_text", "MDR's final text")):
-        bench.compare(run, "3", f"an answer's tokens; its {what}", "smaller_id", name, ["em", "f1"])
+    for name, what in (("words", "its whole words"), ("final_text", "MDR's final text")):
+        bench.compare(run, "3", f"an answer's tokens; {what}", "smaller_id", name, ["em", "f1"])
     run = bench.run("efficientrag", WORLD.replace("QUESTIONS", str(questions)) + EFFICIENTRAG)
     bench.compare(run, "18", "title and text embedded; the title twice", "dense", "twice", ["recall_frac@10"])
     shown = bench.hopeval("show", run)

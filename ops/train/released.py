@@ -7,6 +7,7 @@ share a question's text, or of a filter the query before "Info", are of one ques
 
 import gzip
 import json
+import zlib
 
 TAGS = ("<CONTINUE>", "<FINISH>", "<TERMINATE>")
 WORDS = {"chunk_tokens": "labels", "query_info_tokens": "query_info_labels"}
@@ -27,7 +28,7 @@ def read(path, columns):
             for number, line in enumerate(lines, 1):
                 if line.strip():
                     rows.append(checked(line, f"{path}:{number}", columns))
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise SystemExit(f"{path}: cannot be read: {error}") from error
     if not rows:
         raise SystemExit(f"{path}: no rows")

@@ -27,7 +27,8 @@ pub(crate) struct TrainArguments {
     /// Which model.
     #[arg(value_enum, value_name = "MODEL")]
     model: TrainableModel,
-    /// The folder with its rows, MODEL.parquet, as `hopeval train-data` writes it.
+    /// The folder with its rows: MODEL.parquet, as `hopeval train-data` writes it, or MODEL.jsonl, plain or with .gz,
+    /// as EfficientRAG's authors released rows of labeler and filter.
     #[arg(long, value_name = "DIR")]
     rows: PathBuf,
     /// The folder to write the model and the log of its training to.

@@ -42,7 +42,7 @@ pub enum WordRulesError {
         key: String,
         /// The mistake.
         found: String,
-        /// What is allowed there.
+        /// The allowed value.
         allowed: &'static str,
     },
     /// A pattern cannot be compiled.

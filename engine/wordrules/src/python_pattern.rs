@@ -17,7 +17,7 @@ const MOST_SIZE: usize = 64 << 20;
 /// Longest beginning of a chunk in an error, in characters.
 const SHOWN_CHUNK: usize = 40;
 
-/// How a pattern is used.
+/// The use of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatternUse {
     /// Python's `search`, `finditer`.

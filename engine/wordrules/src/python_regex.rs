@@ -32,18 +32,18 @@ pub(crate) enum DollarPlace {
 pub(crate) struct PatternAlternative {
     /// As fancy-regex has it.
     pub(crate) text: String,
-    /// Where it begins in Python's pattern, in characters.
+    /// Its beginning in Python's pattern, in characters.
     pub(crate) position: usize,
     /// Whether an automaton can search it: it looks neither ahead nor behind, and repeats no group's text.
     pub(crate) plain: bool,
 }
 
-/// What is wrong with a pattern.
+/// A mistake in a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PatternMistake {
     /// The place in Python's pattern, in characters.
     pub(crate) position: usize,
-    /// What stands there.
+    /// The mistake.
     pub(crate) reason: String,
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn translate(pattern: &str, dollar: DollarPlace) -> Result<Vec<Patter
         let reason = format!("a pattern of more than {LONGEST_PATTERN} characters");
         return Err(PatternMistake { position: LONGEST_PATTERN, reason });
     }
-    let mut translator = Translator::new(&characters, dollar);
+    let mut translator = PatternTranslator::new(&characters, dollar);
     translator.translate_all()?;
     Ok(translator.into_alternatives())
 }
@@ -70,13 +70,13 @@ struct InlineFlags {
 
 /// A group whose end is still to come.
 struct OpenGroup {
-    /// Where it begins.
+    /// Its beginning.
     position: usize,
     /// The flags outside.
     outside: InlineFlags,
 }
 
-struct Translator<'p> {
+struct PatternTranslator<'p> {
     pattern: &'p [char],
     at: usize,
     dollar: DollarPlace,
@@ -94,7 +94,7 @@ struct Translator<'p> {
     begun: bool,
 }
 
-impl<'p> Translator<'p> {
+impl<'p> PatternTranslator<'p> {
     fn new(pattern: &'p [char], dollar: DollarPlace) -> Self {
         let current = PatternAlternative { text: String::new(), position: 0, plain: true };
         Self {

@@ -28,7 +28,7 @@ const NORM: u64 = 67;
 /// Containers within each other. The rules have 4.
 const MOST_DEPTH: usize = 32;
 
-/// What a file of rules is.
+/// The allowed form of a file of rules.
 const FILE: &str = "a file that `nlp.tokenizer.to_disk(FILE)` of spaCy 3 writes, or the file `tokenizer` in the folder \
                     of `nlp.to_disk(FOLDER)`";
 

@@ -64,6 +64,9 @@ fn check_dataset(job: &Job) -> Result<(), BadValue> {
     if let Some(world) = &dataset.world {
         world.check_values().map_err(|bad| bad.within_table("dataset.world"))?;
     }
+    ensure(dataset.only.as_ref().is_none_or(|only| only.file_name().is_some()), || {
+        BadValue::new("dataset.only", "no file", "a file of ids")
+    })?;
     ensure(dataset.limit != Some(0), || BadValue::new("dataset.limit", "0", "at least 1"))?;
     ensure(dataset.draw.is_none_or(|draw| draw.questions > 0), || {
         BadValue::new("dataset.draw.questions", "0", "at least 1")

@@ -73,7 +73,9 @@ impl Job {
     /// Makes every path in it absolute.
     fn resolve_paths(&mut self, base: &Path) {
         self.dataset.questions.resolve(base);
-        if let Some(only) = &mut self.dataset.only {
+        if let Some(only) = &mut self.dataset.only
+            && !only.as_os_str().is_empty()
+        {
             *only = absolute(base, only);
         }
         self.corpus.source.resolve(base);

@@ -1,7 +1,7 @@
 //! The job of a search: the same job over the tune sample alone.
 
 use super::file::Job;
-use super::paths::OneOrMany;
+use super::paths::{CONTEXTS, OneOrMany};
 use super::tune::TuneSettings;
 use hopeval_datasets::Format;
 
@@ -10,6 +10,10 @@ impl TuneSettings {
     pub fn over_sample(&self, job: &Job) -> Job {
         let mut sampled = job.clone();
         if !self.takes_own() {
+            // Contexts of other questions are another corpus.
+            if sampled.corpus.source.paths().iter().any(|path| path.as_os_str() == CONTEXTS) {
+                sampled.corpus.expected = None;
+            }
             sampled.dataset.format = self.format;
             // Files of the same format have the same names.
             if self.world.is_some() || self.format.is_some_and(|format| format != Format::Fields) {

@@ -7,8 +7,6 @@ use crate::error::JobError;
 use crate::job::file::DatasetEntry;
 use hopeval_datasets::{Questions, RowPolicy};
 use std::collections::{BTreeSet, HashSet};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Tells whether a job takes a question of its dataset.
 #[derive(Clone, Debug)]
@@ -29,7 +27,7 @@ impl QuestionFilter {
             return Ok(Self { only, draw: None });
         }
         let (mut line, mut known) = (Vec::new(), BTreeSet::new());
-        let set_aside = each_id(dataset, lenient, &mut |position, id| {
+        each_id(dataset, lenient, &mut |position, id| {
             if only.as_ref().is_none_or(|only| only.contains(&id)) {
                 line.extend(dataset.draw.map(|draw| (sample_rank(draw.seed, &id), position)));
                 if only.is_some() {
@@ -38,7 +36,7 @@ impl QuestionFilter {
             }
         })?;
         if let Some(only) = &only {
-            only.refuse_unknown(&known, set_aside)?;
+            only.refuse_unknown(&known)?;
         }
         let path = || dataset.questions.paths().first().cloned().unwrap_or_default();
         let draw = dataset.draw.map(|draw| draw.draw_lowest(line, path)).transpose()?;
@@ -74,18 +72,13 @@ pub(crate) fn draws_with(
     Ok((1..).zip(line).filter(|(_, (.., is_wanted))| *is_wanted).map(|(size, _)| size).collect())
 }
 
-/// Passes position and id of each question to `each`. Returns the number of rows set aside.
-fn each_id(dataset: &DatasetEntry, lenient: bool, each: &mut dyn FnMut(u64, String)) -> Result<u64, JobError> {
-    let set_aside = Arc::new(AtomicU64::new(0));
-    let counted = Arc::clone(&set_aside);
-    let count = move |_| {
-        counted.fetch_add(1, Ordering::Relaxed);
-    };
-    let policy = if lenient { RowPolicy::Quarantine(Box::new(count)) } else { RowPolicy::Strict };
+/// Passes position and id of each question to `each`.
+fn each_id(dataset: &DatasetEntry, lenient: bool, each: &mut dyn FnMut(u64, String)) -> Result<(), JobError> {
+    let policy = if lenient { RowPolicy::Quarantine(Box::new(|_| ())) } else { RowPolicy::Strict };
     for (position, question) in (0..).zip(Questions::open(&dataset_spec(dataset, None), policy)?) {
         each(position, question?.id);
     }
-    Ok(set_aside.load(Ordering::Relaxed))
+    Ok(())
 }
 
 #[cfg(test)]
@@ -160,7 +153,7 @@ mod tests {
         assert_eq!(draws_with(&dataset, 1, false, &wanted).unwrap(), [1, 2, 3]);
         dataset.only = only(dir.path(), &["q1", "q77"]);
         let error = QuestionFilter::of_dataset(&dataset, false).unwrap_err().to_string();
-        assert!(error.contains("ids.txt:2: `q77`, the first of 1 ids that no question"), "{error}");
+        assert!(error.contains("ids.txt:2: `q77`, the first of 1 ids that no readable question"), "{error}");
     }
 
     #[test]

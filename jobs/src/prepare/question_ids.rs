@@ -1,9 +1,11 @@
 //! A file of question ids: `dataset.only`.
 //!
 //! A line is an id, or a JSON object with the key `id`, such as a row of the authors' own files. Empty lines are passed
-//! over, and an id may stand there twice.
+//! over, and an id may stand there twice. The file may be compressed, as files of datasets may be.
 
 use crate::error::JobError;
+use hopeval_datasets::DatasetError;
+use hopeval_datasets::input::InputStream;
 use serde::Deserialize;
 use std::collections::{BTreeSet, HashMap};
 use std::io::{BufRead, BufReader, Read};
@@ -11,6 +13,11 @@ use std::path::{Path, PathBuf};
 
 /// The longest line, in bytes: a row of the authors' files has its passages.
 const LONGEST_LINE: u64 = 16 << 20;
+
+/// The characters of an unknown id that an error shows.
+const SHOWN: usize = 80;
+
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
 const ALLOWED: &str = "an id in each line, or a JSON object with the text `id`, in lines of at most 16777216 bytes";
 
@@ -35,8 +42,7 @@ impl QuestionIds {
     /// [`JobError::QuestionIds`] for an unreadable file, a line that is no id, or no id at all.
     pub(crate) fn read(path: &Path) -> Result<Self, JobError> {
         let wrong = |line, found| JobError::QuestionIds { path: path.into(), line, found, allowed: ALLOWED };
-        let file = std::fs::File::open(path).map_err(|error| wrong(None, error.to_string()))?;
-        let mut reader = BufReader::new(file);
+        let mut reader = BufReader::new(InputStream::open_file(path).map_err(DatasetError::from)?);
         let mut lines = HashMap::new();
         for number in 1.. {
             let mut text = String::new();
@@ -46,9 +52,9 @@ impl QuestionIds {
                 bytes if bytes > LONGEST_LINE => return Err(wrong(Some(number), "a longer line".to_owned())),
                 _ => {}
             }
-            let id = match text.trim() {
+            let id = match text.trim_start_matches(BYTE_ORDER_MARK).trim() {
                 "" => continue,
-                row if row.starts_with('{') => {
+                row if row.starts_with(['{', '[']) => {
                     let row: Result<IdRow, _> = serde_json::from_str(row);
                     row.map_err(|error| wrong(Some(number), error.to_string()))?.id
                 }
@@ -67,18 +73,21 @@ impl QuestionIds {
         self.lines.contains_key(id)
     }
 
-    /// Refuses ids that no question has: of the dataset's rows, `set_aside` could not be read.
-    pub(crate) fn refuse_unknown(&self, known: &BTreeSet<String>, set_aside: u64) -> Result<(), JobError> {
+    /// Refuses ids that none of the `known` questions has.
+    pub(crate) fn refuse_unknown(&self, known: &BTreeSet<String>) -> Result<(), JobError> {
         let unknown = || self.lines.iter().filter(|(id, _)| !known.contains(*id));
         let count = unknown().count() as u64;
         match unknown().min_by_key(|(_, line)| **line) {
-            Some((id, line)) if count > set_aside => Err(JobError::QuestionIds {
-                path: self.path.clone(),
-                line: Some(*line),
-                found: format!("`{id}`, the first of {count} ids that no question of the dataset has"),
-                allowed: "ids of its questions",
-            }),
-            _ => Ok(()),
+            Some((id, line)) => {
+                let id: String = id.chars().take(SHOWN).collect();
+                Err(JobError::QuestionIds {
+                    path: self.path.clone(),
+                    line: Some(*line),
+                    found: format!("`{id}`, the first of {count} ids that no readable question of the dataset has"),
+                    allowed: "ids of its questions",
+                })
+            }
+            None => Ok(()),
         }
     }
 
@@ -113,6 +122,7 @@ mod tests {
         assert!(plain.contains("a") && rows.contains("b") && !rows.contains("c"));
         assert_ne!(read(b"a").unwrap().digest(), plain.digest());
         assert_ne!(read(b"a\nb").unwrap().digest(), read(b"ab").unwrap().digest());
+        assert_eq!(read("\u{feff}a\nb".as_bytes()).unwrap().digest(), plain.digest());
     }
 
     #[test]
@@ -122,6 +132,7 @@ mod tests {
             (b"a\n{\"ids\": 1}\n", "FILE:2: missing field `id`"),
             (b"a\n{\"id\": 7}\n", "FILE:2: invalid type: integer `7`, expected a string"),
             (b"a\n\nb\n{\n", "FILE:4: EOF while parsing"),
+            (b"[\"a\", \"b\"]", "FILE:1: invalid type: sequence"),
             (b"a\n\xff\n", "FILE:2: stream did not contain valid UTF-8"),
         ] {
             let error = read(text).unwrap_err();
@@ -135,8 +146,8 @@ mod tests {
     fn an_id_without_a_question_is_refused() {
         let ids = read(b"a\nb\nc\n").unwrap();
         let known = BTreeSet::from(["a".to_owned(), "x".to_owned()]);
-        let error = ids.refuse_unknown(&known, 1).unwrap_err().to_string();
-        assert!(error.contains("ids.txt:2: `b`, the first of 2 ids that no question of the dataset has"), "{error}");
-        ids.refuse_unknown(&known, 2).unwrap();
+        let error = ids.refuse_unknown(&known).unwrap_err().to_string();
+        assert!(error.contains("ids.txt:2: `b`, the first of 2 ids that no readable question of the"), "{error}");
+        read(b"a\nx\n").unwrap().refuse_unknown(&known).unwrap();
     }
 }

@@ -308,6 +308,14 @@ mod tests {
     use hopeval_results::tables::{NamedSentenceRow, OutcomeTrace};
 
     #[test]
+    fn chunks_are_counted_as_often_as_the_list_has_them() {
+        let paths = vec![(vec![1, 2], 1.0), (vec![2, 3, 1], 0.5)];
+        let outcome = OutcomeRow { ranked: vec![1, 2, 3], paths, ..OutcomeRow::default() };
+        assert_eq!(count_chunks(ChunkList::Ranking, &outcome), 3);
+        assert_eq!(count_chunks(ChunkList::Paths, &outcome), 5);
+    }
+
+    #[test]
     fn support_in_no_passage_is_wrong_support() {
         let settings = hopeval_measures::Settings::default();
         let methods: Vec<Box<dyn Method>> = vec![Box::new(EveryKind::default())];

@@ -36,7 +36,7 @@ impl MeasureChoice {
         if self.view.by.is_some() {
             return super::replicates::is_wanted(measure, &[]);
         }
-        matches!(measure, "em" | "f1" | "accuracy" | "mrr" | "chunk_recall" | "chunks")
+        matches!(measure, "em" | "f1" | "accuracy" | "mrr" | "chunk_recall" | "chunks" | "chunks_with_repeats")
             || measure.starts_with("recall_")
             || measure.starts_with("acc_")
             || measure.starts_with("answer_recall@")

@@ -70,7 +70,9 @@ impl TrainableModel {
         }
         let there = [rows.clone()].into_iter().chain(self.released_rows());
         if !there.into_iter().any(|name| folder.join(name).is_file()) {
-            bail!("--rows {shown}: there is no {rows} in this folder\nhint: {}", self.made_by());
+            let released = self.released_rows().join(" and no ");
+            let released = if released.is_empty() { released } else { format!(", and no {released}") };
+            bail!("--rows {shown}: there is no {rows}{released} in this folder\nhint: {}", self.made_by());
         }
         Ok(())
     }

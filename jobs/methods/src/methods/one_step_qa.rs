@@ -123,7 +123,8 @@ impl Method for OneStepQa {
     }
 
     fn chunk_list(&self) -> Option<ChunkList> {
-        Some(ChunkList::Ranking)
+        // Of other contexts the ranking has passages that no retrieval found.
+        (self.settings.parameters.context == ContextMode::Open).then_some(ChunkList::Ranking)
     }
 
     fn gives_answers(&self) -> bool {

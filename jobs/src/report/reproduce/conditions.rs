@@ -197,7 +197,11 @@ fn compare_names(list: &mut ConditionList, published: &PublishedFigure, found: O
 fn compare_sample(list: &mut ConditionList, published: &PublishedFigure, run: &OpenRun) {
     let dataset = &run.resolved.job.dataset;
     let drawn = dataset.draw.is_some() || dataset.only.is_some();
-    let own = if drawn { "a draw" } else { "the first questions of the file, or all" };
+    let own = match (&dataset.draw, &dataset.only) {
+        (_, Some(_)) => "those that a file names",
+        (Some(_), None) => "a draw",
+        (None, None) => "the first questions of the file, or all",
+    };
     match published.sample.as_str() {
         // Their number says the rest.
         "all" if !drawn => {}
@@ -305,7 +309,7 @@ fn find_split(run: &OpenRun, files: &PublicFiles) -> Result<Result<(String, Stri
     }
     let paths = dataset.questions.paths();
     if let Some(missing) = paths.iter().chain(&dataset.only).find(|path| !path.is_file()) {
-        return Ok(Err(format!("the questions' file {} is not there any more", missing.display())));
+        return Ok(Err(format!("the file {} is not there any more", missing.display())));
     }
     if dataset_digest(&run.resolved.job)? != run.resolved.dataset_digest {
         return Ok(Err("the questions' files have changed since the run".to_owned()));

@@ -27,6 +27,20 @@ pub enum ReproduceError {
         /// The jobs with figures.
         allowed: String,
     },
+    /// A cell of `own_measure` names rules of answers that are none.
+    #[error(
+        "{}:{line}: `own_measure` = {found}; allowed: a measure of answers, ` by `, and a profile that has it: {}",
+        path.display(),
+        hopeval_measures::Profile::ALL.map(hopeval_measures::Profile::name).join(", ")
+    )]
+    Rules {
+        /// The table.
+        path: PathBuf,
+        /// The line.
+        line: u64,
+        /// The cell.
+        found: String,
+    },
     /// No finished run is of the job.
     #[error("`{store}` has no run of the job `{job}`\nhint: `hopeval run` makes one; --store names another store")]
     NoRun {

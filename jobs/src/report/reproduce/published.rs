@@ -5,6 +5,7 @@
 //! does not state it, and a dash that it does not apply.
 
 use super::error::ReproduceError;
+use hopeval_measures::Profile;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -86,6 +87,13 @@ impl PublishedFigure {
         self.own_measure.split_once(BY).map(|(_, profile)| profile)
     }
 
+    /// Checks the rules of answers: a known profile, behind a measure of answers. An error is the cell.
+    fn check_rules(&self) -> Result<(), String> {
+        let Some(profile) = self.own_profile() else { return Ok(()) };
+        let is_known = profile.parse::<Profile>().is_ok_and(|profile| profile.measures().contains(&self.own_name()));
+        if is_known { Ok(()) } else { Err(self.own_measure.clone()) }
+    }
+
     /// The factor from hopeval's value, a share or a count, to the unit of the published one.
     pub(super) fn scale(&self) -> f64 {
         if self.unit == "%" { 100.0 } else { 1.0 }
@@ -116,8 +124,18 @@ impl PublishedFigures {
     }
 
     fn read(from: impl Read, path: &Path) -> Result<Self, ReproduceError> {
-        let rows: Result<Vec<PublishedFigure>, csv::Error> = csv::Reader::from_reader(from).deserialize().collect();
-        Ok(Self { rows: rows.map_err(|source| ReproduceError::Published { path: path.to_owned(), source })? })
+        let failed = |source| ReproduceError::Published { path: path.to_owned(), source };
+        let mut reader = csv::Reader::from_reader(from);
+        let columns = reader.headers().map_err(failed)?.clone();
+        let mut rows = Vec::new();
+        for record in reader.into_records() {
+            let record = record.map_err(failed)?;
+            let line = record.position().map_or(0, csv::Position::line);
+            let row: PublishedFigure = record.deserialize(Some(&columns)).map_err(failed)?;
+            row.check_rules().map_err(|found| ReproduceError::Rules { path: path.to_owned(), line, found })?;
+            rows.push(row);
+        }
+        Ok(Self { rows })
     }
 
     /// The figures that the job PAPER/NAME shows, in the table's order.
@@ -145,6 +163,8 @@ mod tests {
     fn the_own_table_has_well_formed_conditions() {
         let own = PublishedFigures::own().unwrap();
         assert_eq!(own.rows.len(), 1035);
+        let without = own.rows().iter().filter(|row| ["em", "f1"].contains(&row.own_measure.as_str()));
+        assert_eq!(without.count(), 0, "a figure of answers names its rules");
         for row in own.rows() {
             assert!(["", "all", "drawn"].contains(&row.sample.as_str()), "{row:?}");
             assert!(["", "-", "hyperlinks"].contains(&row.links.as_str()), "{row:?}");

@@ -28,7 +28,9 @@ impl PromptTemplates {
         let texts = [0, 1, 2].map(|at| given[at].as_deref().unwrap_or(own[at]));
         let cut = |at: usize, fields: &[&'static str], parameter, allowed| {
             let optional = if at == 0 { &[EVIDENCE][..] } else { &[] };
-            PromptTemplate::cut_at_fields(texts[at], fields, optional).ok_or_else(|| MethodError::Value {
+            let template = PromptTemplate::cut_at_fields(texts[at], fields, optional);
+            // Evidence of the whole question belongs to its decomposition.
+            template.filter(|_| at == 0 || !texts[at].contains(EVIDENCE)).ok_or_else(|| MethodError::Value {
                 kind: KIND,
                 parameter,
                 found: "a text".to_owned(),
