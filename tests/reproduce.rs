@@ -120,7 +120,7 @@ fn differences_are_told_where_all_conditions_match() {
         row("D", 40.0, "21", "400", "tfidf,recall_all@2") + ",-,-,-,",
         row("E", 40.0, "20", "400", "t5_xl,recall_all@2") + ",none,scorer=other,-,",
         row("F", 40.0, "", "", "tfidf,recall_all@3") + ",,,,",
-        row("G", 40.0, "20", "400", "tfidf,recall_all@2 by efficientrag") + ",-,-,-,",
+        row("G", 40.0, "20", "400", "tfidf,em by efficientrag") + ",-,-,-,",
     ];
     write_published(dir, &rows);
     let options = ["--published", "published.csv", "--list", "list.toml"];
@@ -156,6 +156,12 @@ fn differences_are_told_where_all_conditions_match() {
     let text = succeed(&mut reproduce(dir, "promptrank/table-1", &options));
     assert!(text.contains("2 of 7 published figures compare") && text.contains("\ncomparable\n"), "{text}");
     assert!(text.contains("not comparable: passages of the corpus: 401 in the paper, 400 in the run"), "{text}");
+
+    write_published(dir, &[row("A", 40.0, "20", "400", "tfidf,recall_all@2 by musique") + ",-,-,-,"]);
+    let output = run(&mut reproduce(dir, "promptrank/table-1", &options));
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("published.csv:2: `own_measure` = recall_all@2 by musique; allowed:"), "{error}");
+    write_published(dir, &rows);
 
     // The split is told by the file's content: another content, or none, is not taken for it.
     let questions = dir.join("world/questions.jsonl");

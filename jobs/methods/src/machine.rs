@@ -37,10 +37,10 @@ pub struct Question {
     /// Gold answers. For controls.
     pub answers: Vec<String>,
     /// Gold sub-questions with their answers, where the dataset has them. For methods that read gold, as `gold` is.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub decomposition: Vec<(String, Option<String>)>,
     /// Gold evidences (subject, relation, object), where the dataset has them. For methods that read gold.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub evidences: Vec<[String; 3]>,
     /// A text that belongs to the question (IIRC's introductory paragraph), if the dataset has one.
     #[serde(default)]

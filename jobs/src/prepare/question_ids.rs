@@ -54,7 +54,8 @@ impl QuestionIds {
             }
             let id = match text.trim_start_matches(BYTE_ORDER_MARK).trim() {
                 "" => continue,
-                row if row.starts_with(['{', '[']) => {
+                row if row.starts_with('[') => return Err(wrong(Some(number), "a JSON array".to_owned())),
+                row if row.starts_with('{') => {
                     let row: Result<IdRow, _> = serde_json::from_str(row);
                     row.map_err(|error| wrong(Some(number), error.to_string()))?.id
                 }
@@ -132,7 +133,7 @@ mod tests {
             (b"a\n{\"ids\": 1}\n", "FILE:2: missing field `id`"),
             (b"a\n{\"id\": 7}\n", "FILE:2: invalid type: integer `7`, expected a string"),
             (b"a\n\nb\n{\n", "FILE:4: EOF while parsing"),
-            (b"[\"a\", \"b\"]", "FILE:1: invalid type: sequence"),
+            (b"[\"a\", \"b\"]", "FILE:1: a JSON array; allowed: an id in each line"),
             (b"a\n\xff\n", "FILE:2: stream did not contain valid UTF-8"),
         ] {
             let error = read(text).unwrap_err();
