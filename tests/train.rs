@@ -307,7 +307,7 @@ fn released_rows_are_read_as_they_are() {
     }
 }
 
-/// What the hub lacks of a checkpoint is told before it is fetched. Its client is a stand-in here.
+/// A checkpoint that lacks a file is refused before it is fetched. The hub's client is a stand-in here.
 #[test]
 fn a_checkpoint_that_lacks_something_is_not_fetched() {
     let bench = Bench::new("", "");

@@ -1,21 +1,23 @@
 #!/usr/bin/env python3
-"""Measures what each difference between hopeval's defaults and the authors' own runs of PromptRank and EfficientRAG does.
+"""Measures what each difference between hopeval's defaults and the authors' own runs of PromptRank and EfficientRAG
+does.
 
-Why: `../shared/reviews/fidelity.md` lists 22 deviations from what the authors of both papers ran. hopeval has both ways
-as parameters; which of them move a figure, and how far, must be known before a table is compared with a published one.
+Why: `../shared/reviews/fidelity.md` lists 22 deviations from what the authors of both papers ran. hopeval has both
+ways as parameters; which of them move a figure, and how far, must be known before a table is compared with a
+published one.
 
-What: for each deviation that the data at hand can show, a figure by hopeval's default and by the authors' way. Where both
-are over the same questions of one run, the difference has its paired 95 % interval; else both numbers of questions stand
-there. Data: HotpotQA (1,267 development questions over the
-12,392 passages of their contexts, links are title mentions), MuSiQue (299), 2WikiMultihopQA (500), and predictions for
-them; for what asks models, a generated world, whose questions are what hopeval's own small models were trained for.
-With them the *direction* of a deviation of a reader or a labeler can be seen, not the size that it has with the papers'
-models on real text.
+What: for each deviation that the data at hand can show, a figure by hopeval's default and by the authors' way.
+Where both are over the same questions of one run, the difference has its paired 95 % interval; else both numbers of
+questions stand there. Data: HotpotQA (1,267 development questions over the 12,392 passages of their contexts, links
+are title mentions), MuSiQue (299), 2WikiMultihopQA (500), and predictions for them; for what asks models, a
+generated world, whose questions are what hopeval's own small models were trained for. With them the *direction* of
+a deviation of a reader or a labeler can be seen, not the size that it has with the papers' models on real text.
 
-    deviations.py --hopeval target/release/hopeval --shared ../shared [--questions 300] [--scored 60] [--folder DIR] [--out FILE]
+    deviations.py --hopeval target/release/hopeval --shared ../shared [--questions 300] [--scored 60]
+                  [--folder DIR] [--out FILE]
 
-`--questions`: of the deviations that ask small models; `--scored`: of those that score PromptRank's paths. All others are
-over all questions. Needs the standard library alone. Exits with 1 if a run fails.
+`--questions`: of the deviations that ask small models; `--scored`: of those that score PromptRank's paths. All
+others are over all questions. Needs the standard library alone. Exits with 1 if a run fails.
 """
 
 import argparse
@@ -240,7 +242,8 @@ class Bench:
         """Rows of one deviation: two configurations of a run."""
         named = [word for measure in measures for word in ("--measure", measure)]
         shown = self.hopeval("show", run, "--against", default, *named)
-        value = {(row["configuration"], row["measure"]): row["value"] for row in shown["measures"] if row["stratum"] == "all"}
+        rows = [row for row in shown["measures"] if row["stratum"] == "all"]
+        value = {(row["configuration"], row["measure"]): row["value"] for row in rows}
         for measure in measures:
             row = next(
                 row
@@ -271,7 +274,8 @@ class Bench:
     def add(self, number, what, measure, figures, questions):
         default, authors, difference, low, high = figures
         interval = "" if low is None else f" ({low:+.1f} to {high:+.1f})"
-        cells = [number, what, measure, f"{default:.1f}", f"{authors:.1f}", f"{difference:+.1f}{interval}", str(questions)]
+        figures = [f"{default:.1f}", f"{authors:.1f}", f"{difference:+.1f}{interval}"]
+        cells = [number, what, measure, *figures, str(questions)]
         self.rows.append("| " + " | ".join(cells) + " |")
         print(self.rows[-1], flush=True)
 
@@ -287,7 +291,8 @@ def retrieval(bench):
     for depth in (2, 10, 20):
         code, paper = (value["texts", f"{name}answer_recall@{depth}"] for name in ("", "bridge_"))
         figures = [code["value"] * 100, paper["value"] * 100, (paper["value"] - code["value"]) * 100, None, None]
-        bench.add("5", "answer recall without yes and no (code); without comparisons, too (paper)", f"AR@{depth}", figures, f"{code['n']}, {paper['n']}")
+        what = "answer recall without yes and no (code); without comparisons, too (paper)"
+        bench.add("5", what, f"AR@{depth}", figures, f"{code['n']}, {paper['n']}")
     older = bench.run("older", HOTPOTQA.replace("LIMIT", '1267\nmissing_gold = "leave_out_as_promptrank"') + RETRIEVAL)
     left = bench.hopeval("show", older)["questions"]
     what = f"all questions; the {left} whose gold titles PromptRank's older evaluation finds"
@@ -298,7 +303,11 @@ def answers(bench):
     golden, data = bench.shared / "golden", bench.shared / "data"
     files = [
         ("hotpotqa", golden / "hotpotqa_dev_1267_predictions.json.gz", data / "hotpotqa/dev_1267.json.gz"),
-        ("2wikimultihopqa", golden / "2wikimultihopqa_train_500_predictions.json.gz", data / "2wikimultihopqa/train_500.json.gz"),
+        (
+            "2wikimultihopqa",
+            golden / "2wikimultihopqa_train_500_predictions.json.gz",
+            data / "2wikimultihopqa/train_500.json.gz",
+        ),
         ("musique", golden / "musique_train_299_predictions.jsonl.gz", data / "musique/train_299.jsonl.gz"),
     ]
     for profile, predictions, gold in files:
@@ -340,7 +349,8 @@ def corpora(bench):
 
 def models(bench, questions, scored):
     run = bench.run("paths", WORLD.replace("QUESTIONS", str(scored)) + PATHS)
-    bench.compare(run, "11", "equally good documents by id; by the pool's order", "smaller_id", "pool_order", ["recall_all@2", "recall_all@10"])
+    what, recall = "equally good documents by id; by the pool's order", ["recall_all@2", "recall_all@10"]
+    bench.compare(run, "11", what, "smaller_id", "pool_order", recall)
     for name, what in (("words", "its whole words"), ("final_text", "MDR's final text")):
         bench.compare(run, "3", f"an answer's tokens; {what}", "smaller_id", name, ["em", "f1"])
     run = bench.run("efficientrag", WORLD.replace("QUESTIONS", str(questions)) + EFFICIENTRAG)

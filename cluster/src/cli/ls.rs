@@ -53,7 +53,7 @@ struct RunSize {
 }
 
 /// Measures of which neither direction is better.
-const COUNTS: [&str; 1] = ["chunks"];
+const COUNTS: [&str; 2] = ["chunks", "chunks_with_repeats"];
 
 /// Runs read together.
 const TOGETHER: usize = 512;
