@@ -2,12 +2,15 @@
 //
 // No header of a toolkit is included, so that NVRTC needs no include path. Where HOPEVAL_EMULATED is defined, the C++
 // compiler reads the same files and `emulator.h` stands in for what a GPU has: threadIdx and blockIdx, __syncthreads,
-// __syncwarp, __shfl_sync, __shfl_xor_sync, the intrinsics used below, and the three macros.
+// __syncwarp, __shfl_sync, __shfl_xor_sync, the intrinsics used below, and the macros.
 #pragma once
 
 #ifdef HOPEVAL_EMULATED
 #include "emulator.h"
+// A loop whose array must stay in registers.
+#define UNROLL
 #else
+#define UNROLL _Pragma("unroll")
 // A kernel of at most so many threads a block.
 #define KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
 // Shared memory of a size that is known here.

@@ -13,8 +13,8 @@ use hopeval_device::{
 /// Threads of a block in kernels with one thread for each number.
 const EACH: u32 = 256;
 
-/// Threads of a block in kernels with one block for each row.
-const ROW: u32 = 128;
+/// Threads of a block in kernels with one block for each row, or four short groups of a norm.
+pub(crate) const ROW: u32 = 128;
 
 /// Tables that one launch can add.
 const TABLES: usize = 4;
@@ -102,7 +102,13 @@ pub(crate) fn activation_code(activation: Activation) -> u32 {
     }
 }
 
-/// Threads for one group of a normalisation. They set the order of its sums, so they depend on its width alone.
+/// Vectors of sixteen bytes that a warp holds of a group that it normalises, as in `norm.cu`.
+const HELD_VECTORS: usize = 32 * 8;
+
+/// Groups that one block normalises by a warp each: its threads are [`ROW`].
+const SHORT_GROUPS: usize = ROW as usize / 32;
+
+/// Threads for one long group of a normalisation. They set the order of its sums, so they depend on its width alone.
 fn norm_threads(width: usize) -> u32 {
     match width {
         0..=512 => 32,
@@ -233,14 +239,8 @@ impl<R: Runtime> Device for Cuda<R> {
         assert!(x.columns.is_multiple_of(2) && x.element == self.element, "two halves of a product; this is a bug");
         let n = x.columns / 2;
         let out = self.new_tensor(x.rows, n)?;
-        let arguments = [
-            Buffer(&out.buffer),
-            Buffer(&x.buffer),
-            U32(kernel_size(x.rows)),
-            U32(kernel_size(n)),
-            U32(activation_code(activation)),
-        ];
-        self.launch_each(self.typed_kernel("activation", ["gate_f32", "gate_bf16"]), x.rows * n, &arguments)?;
+        let arguments = [Buffer(&out.buffer), Buffer(&x.buffer), U32(kernel_size(n)), U32(activation_code(activation))];
+        self.launch_blocks(self.typed_kernel("activation", ["gate_f32", "gate_bf16"]), x.rows, ROW, &arguments)?;
         Ok(out)
     }
 
@@ -264,7 +264,6 @@ impl<R: Runtime> Device for Cuda<R> {
             Buffer(&x.buffer),
             Buffer(&rotary.table.buffer),
             Buffer(&*list),
-            U32(kernel_size(x.rows)),
             U32(kernel_size(x.columns)),
             U32(kernel_size(start)),
             U32(kernel_size(heads)),
@@ -273,7 +272,7 @@ impl<R: Runtime> Device for Cuda<R> {
             U32(u32::from(rotary.style == RotaryStyle::Interleaved)),
         ];
         let kernel = self.typed_kernel("rotary", ["rotate_f32", "rotate_bf16"]);
-        self.launch_each(kernel, x.rows * heads * rotary.pairs, &arguments)
+        self.launch_blocks(kernel, x.rows, ROW, &arguments)
     }
 
     fn attention(
@@ -364,7 +363,7 @@ impl<R: Runtime> Cuda<R> {
             Norm::Rms { weight, eps } => (weight, None, eps),
         };
         assert!(weight.len == width && bias.is_none_or(|b| b.len == width), "weights of a norm; this is a bug");
-        let arguments = [
+        let mut arguments = vec![
             Buffer(&out.buffer),
             Buffer(&x.buffer),
             Buffer(&weight.exact),
@@ -375,7 +374,16 @@ impl<R: Runtime> Cuda<R> {
             U32(kernel_size(groups)),
             U32(kernel_size(width)),
         ];
+        let count = x.rows * groups;
+        // By width and alignment alone, since this sets the order of the sums.
+        let vector = 16 / self.element.size();
+        let aligned = [width, start, x.columns].iter().all(|columns| columns.is_multiple_of(vector));
+        if aligned && width <= HELD_VECTORS * vector {
+            arguments.push(U32(kernel_size(count)));
+            let kernel = self.typed_kernel("norm", ["norm_short_f32", "norm_short_bf16"]);
+            return self.launch_blocks(kernel, count.div_ceil(SHORT_GROUPS), ROW, &arguments);
+        }
         let kernel = self.typed_kernel("norm", ["norm_f32", "norm_bf16"]);
-        self.launch_blocks(kernel, x.rows * groups, norm_threads(width), &arguments)
+        self.launch_blocks(kernel, count, norm_threads(width), &arguments)
     }
 }

@@ -1,8 +1,9 @@
 //! Reads a device's energy counter, utilisation and memory, by NVML.
 //!
-//! The counter runs from the driver's start: the energy of some work is the difference of two samples. It counts the
-//! whole board for all users; [`boards`](crate::boards) divides it. NVML numbers devices without regard to
-//! `CUDA_VISIBLE_DEVICES`, so a device is found by its UUID.
+//! The counter runs from the driver's start: the energy of some work is the difference of two samples. A call takes
+//! milliseconds, so none is made where work waits for it. The counter counts the whole board for all users;
+//! [`boards`](crate::boards) divides it. NVML numbers devices without regard to `CUDA_VISIBLE_DEVICES`, so a device is
+//! found by its UUID.
 
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
@@ -25,6 +26,9 @@ pub enum EnergyError {
         /// NVML's error.
         source: NvmlError,
     },
+    /// The thread that reads the counters could not be started.
+    #[error("the thread that reads NVML's counters cannot be started; energy is not counted")]
+    Observer(#[source] std::io::Error),
     /// It does not report a value.
     #[error("NVML does not tell the {what} of {uuid}")]
     Untold {

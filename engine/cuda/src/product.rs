@@ -1,6 +1,6 @@
 //! Products with weights: the library's epilogue does as much as it can, a kernel behind it the rest.
 
-use crate::device::{activation_code, kernel_size};
+use crate::device::{ROW, activation_code, kernel_size};
 use crate::kernels::Kernel;
 use crate::runtime::{ElementType, FusedFunction, KernelArgument, KernelLaunch, MatrixProduct, Runtime};
 use crate::tensor::from_bytes;
@@ -72,11 +72,10 @@ pub(crate) fn linear<R: Runtime>(
             Buffer(&output.buffer),
             rest.bias.map_or(Null, Buffer),
             rest.residual.map_or(Null, Buffer),
-            U32(kernel_size(rows)),
             U32(kernel_size(out)),
             U32(activation_code(rest.activation)),
         ];
-        cuda.launch_each(cuda.typed_kernel("activation", ["finish_f32", "finish_bf16"]), rows * out, &arguments)?;
+        cuda.launch_blocks(cuda.typed_kernel("activation", ["finish_f32", "finish_bf16"]), rows, ROW, &arguments)?;
     }
     Ok(output)
 }
@@ -159,7 +158,8 @@ pub(crate) fn multiply_matrices<R: Runtime>(
     cuda.runtime.launch(KernelLaunch { kernel, grid, threads: THREADS, shared: 0 }, &arguments)
 }
 
-/// Divides an epilogue. In `f32` only relu is fused: a library's GELU may be an approximation.
+/// Divides an epilogue: what the library fuses, and the rest. A bias is always fused if the sizes allow a product of
+/// the library. In `f32` only relu is fused: a library's GELU may be an approximation.
 fn split_epilogue<'a, B>(
     element: ElementType,
     aligned: bool,
@@ -167,28 +167,23 @@ fn split_epilogue<'a, B>(
     activation: Activation,
     residual: Option<&'a B>,
 ) -> SplitEpilogue<'a, B> {
-    let exact = bias.map(|bias| &bias.exact);
-    let fused = match activation {
-        Activation::Identity => Some(FusedFunction::Nothing),
-        Activation::Relu => Some(FusedFunction::Relu),
-        Activation::GeluTanh if element == ElementType::Bf16 => Some(FusedFunction::GeluTanh),
-        _ => None,
-    };
     let rest_of = |bias: Option<&'a B>, activation, residual: Option<&'a B>| {
         let rest = RemainingEpilogue { bias, activation, residual };
         (bias.is_some() || residual.is_some() || activation != Activation::Identity).then_some(rest)
     };
-    match fused.filter(|_| aligned) {
-        None => {
-            let rest = rest_of(exact, activation, residual);
-            SplitEpilogue { bias: None, fused: FusedFunction::Nothing, residual: None, rest }
-        }
-        Some(fused) => {
-            let bias = bias.map(|bias| bias.rounded.as_ref().unwrap_or(&bias.exact));
-            let within = residual.filter(|_| fused == FusedFunction::Nothing);
-            let behind = residual.filter(|_| fused != FusedFunction::Nothing);
-            let rest = rest_of(None, Activation::Identity, behind);
-            SplitEpilogue { bias, fused, residual: within, rest }
-        }
+    if !aligned {
+        let rest = rest_of(bias.map(|bias| &bias.exact), activation, residual);
+        return SplitEpilogue { bias: None, fused: FusedFunction::Nothing, residual: None, rest };
     }
+    let (fused, activation) = match activation {
+        Activation::Identity => (FusedFunction::Nothing, activation),
+        Activation::Relu => (FusedFunction::Relu, Activation::Identity),
+        Activation::GeluTanh if element == ElementType::Bf16 => (FusedFunction::GeluTanh, Activation::Identity),
+        _ => (FusedFunction::Nothing, activation),
+    };
+    let is_bare = fused == FusedFunction::Nothing && activation == Activation::Identity;
+    // A residual is added behind the activation.
+    let (within, behind) = if is_bare { (residual, None) } else { (None, residual) };
+    let bias = bias.map(|bias| bias.rounded.as_ref().unwrap_or(&bias.exact));
+    SplitEpilogue { bias, fused, residual: within, rest: rest_of(None, activation, behind) }
 }

@@ -44,6 +44,9 @@ pub(super) fn check_embed<D: Device>(trial: &mut OperationTrial<'_, D>) -> Resul
     Ok(())
 }
 
+/// Rows and columns as wide as those of real models, and one more vector of sixteen bytes than a power of two.
+const WIDE: [(usize, usize); 5] = [(9, 1024), (6, 1600), (3, 2048), (2, 2056), (2, 5120)];
+
 /// Weights of a normalisation.
 struct PairedNorm<D: Device> {
     weight: PairedValue<D::Vector, Vec<f32>>,
@@ -76,7 +79,7 @@ impl<D: Device> PairedNorm<D> {
 }
 
 pub(super) fn check_norm<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
-    for (rows, columns) in SHAPES {
+    for (rows, columns) in SHAPES.into_iter().chain(WIDE) {
         // One number has no variance: its layer norm is noise over noise.
         for layer in [false, true].into_iter().filter(|layer| !layer || columns > 1) {
             let x = trial.random_tensor(rows, columns)?;
