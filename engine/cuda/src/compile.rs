@@ -3,14 +3,17 @@
 //! ```text
 //!   kernels/*.cu, *.cuh (embedded) --NVRTC--> CUBIN + log      load_families: all families not on disk yet
 //!                                                |
-//!                                                '--> resources: registers, shared memory, spills of each kernel
+//!                                                |--> resources: registers, shared memory, spills of each kernel
+//!                                                '--> sass:      the instructions of each kernel, for tests
 //! ```
 //!
 //! Headers travel in memory, so neither an include path nor a toolkit is needed. The machine code is for one
 //! architecture; it is not PTX. A driver takes it from any release of NVRTC within its CUDA version.
 
 mod cache;
+pub mod occupancy;
 pub mod resources;
+pub mod sass;
 
 use crate::kernels::{HEADERS, KernelFamily};
 use crate::machine::{self, GpuArchitecture, LibraryVersion, MissingRequirement};

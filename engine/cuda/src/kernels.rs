@@ -92,6 +92,16 @@ pub static FAMILIES: [KernelFamily; 9] = [
     },
 ];
 
+impl KernelFamily {
+    /// The most threads of a block of a kernel, as `KERNEL(threads)` before its name says; none for another kernel.
+    pub fn block_threads(&self, kernel: &str) -> Option<u32> {
+        let declared = self.text.split("KERNEL(").skip(1).filter_map(|rest| rest.split_once(')'));
+        let mut named =
+            declared.filter(|(_, rest)| rest.trim_start().strip_prefix(kernel).is_some_and(|r| r.starts_with('(')));
+        named.next().and_then(|(threads, _)| threads.parse().ok())
+    }
+}
+
 impl Kernel {
     /// The kernel of this name.
     ///
@@ -119,6 +129,11 @@ mod tests {
                 "{}",
                 family.name
             );
+            for name in family.kernels {
+                let threads = family.block_threads(name);
+                assert!(matches!(threads, Some(128 | 256)), "{name}: {threads:?}");
+            }
+            assert_eq!(family.block_threads("absent"), None);
         }
     }
 }

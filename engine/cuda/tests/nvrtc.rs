@@ -1,10 +1,11 @@
-//! Compiles every kernel for every architecture by NVRTC, without a GPU: no register may be spilled.
+//! Compiles every kernel for every architecture by NVRTC, without a GPU, and disassembles it: no register may be
+//! spilled, and counts of instructions are those of a committed table.
 //!
-//! NVRTC comes from the Python package index into a folder below `target`, once. The loader's path is fixed when a
-//! process begins, so each test here runs this binary again, with the path set, for the test of the same name in
-//! `with_nvrtc`.
+//! NVRTC and nvdisasm come from the Python package index into folders below `target`, once. The loader's path is fixed
+//! when a process begins, so one test here runs this binary again, with the path set, for all tests in `with_nvrtc`.
 //!
-//! `HOPEVAL_BLESS=1 cargo test -p hopeval-cuda --test nvrtc` writes the table `ops/bench/gpu/registers.md` anew.
+//! `HOPEVAL_BLESS=1 cargo test -p hopeval-cuda --test nvrtc` writes the tables `ops/bench/gpu/registers.md` and
+//! `sass.md` anew.
 
 use hopeval_cuda::compile::{CompileError, Compiler};
 use hopeval_cuda::driver::Driver;
@@ -17,14 +18,20 @@ use std::process::Command;
 /// One release, so that the table is the same everywhere.
 const NVRTC: &str = "nvidia-cuda-nvrtc==13.0.88";
 
-/// The folder with the library.
-fn library() -> Result<PathBuf, String> {
-    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nvrtc");
+/// The oldest release that the index has; it reads the code of older compilers.
+const NVDISASM: &str = "nvidia-cuda-nvdisasm==13.2.51";
+
+/// Names the disassembler to the tests in `with_nvrtc`.
+const NVDISASM_PATH: &str = "HOPEVAL_TEST_NVDISASM";
+
+/// The folder of CUDA 13 in a package, which is installed below `folder`.
+fn install(package: &str, folder: &str) -> Result<PathBuf, String> {
+    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
     let (venv, packages) = (home.join("venv"), home.join("packages"));
-    let ready = home.join(format!("{NVRTC}.installed"));
-    let library = packages.join("nvidia/cu13/lib");
+    let ready = home.join(format!("{package}.installed"));
+    let installed = packages.join("nvidia/cu13");
     if ready.exists() {
-        return Ok(library);
+        return Ok(installed);
     }
     let attempt = |command: &mut Command| match command.output() {
         Ok(output) if output.status.success() => Ok(()),
@@ -33,16 +40,16 @@ fn library() -> Result<PathBuf, String> {
     };
     attempt(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--upgrade", "--target"];
-    attempt(Command::new(venv.join("bin/python")).args(pip).arg(&packages).arg(NVRTC))?;
+    attempt(Command::new(venv.join("bin/python")).args(pip).arg(&packages).arg(package))?;
     std::fs::write(&ready, "").map_err(|error| format!("{}: {error}", ready.display()))?;
-    Ok(library)
+    Ok(installed)
 }
 
 /// Runs all of [`with_nvrtc`] in a process that finds the library.
 #[test]
 fn the_compiler_does_what_it_should() {
-    let library = match library() {
-        Ok(library) => library,
+    let library = match install(NVRTC, "nvrtc") {
+        Ok(installed) => installed.join("lib"),
         Err(reason) => {
             eprintln!("SKIPPED: nvrtc: {NVRTC} cannot be installed: {reason}");
             return;
@@ -50,10 +57,17 @@ fn the_compiler_does_what_it_should() {
     };
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["with_nvrtc::", "--ignored", "--nocapture", "--test-threads=1"]).env("LD_LIBRARY_PATH", library);
+    match install(NVDISASM, "nvdisasm") {
+        Ok(installed) => child.env(NVDISASM_PATH, installed.join("bin/nvdisasm")),
+        Err(reason) => {
+            eprintln!("SKIPPED: table of instructions: {NVDISASM} cannot be installed: {reason}");
+            child.env_remove(NVDISASM_PATH)
+        }
+    };
     let output = child.output().unwrap();
     let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
     println!("{said}");
-    assert!(output.status.success() && said.contains("4 passed"), "{child:?}");
+    assert!(output.status.success() && said.contains("5 passed"), "{child:?}");
 }
 
 /// Each error names the missing part; no call goes into an absent library, which would panic.
@@ -86,10 +100,14 @@ fn what_is_missing_is_an_error_that_says_what_to_do() {
 /// Tests with NVRTC on the loader's path.
 mod with_nvrtc {
     use hopeval_cuda::compile::resources::{ARCHITECTURES, FamilyResources, format_table, measure_families};
+    use hopeval_cuda::compile::sass::table::{KernelRow, find_changes, format_rows, measure_rows};
     use hopeval_cuda::compile::{CompileError, Compiler, load_families, load_family};
     use hopeval_cuda::kernels::{FAMILIES, KernelFamily};
+    use std::io::{self, Write as _};
     use std::path::{Path, PathBuf};
-    use std::{fs, time};
+    use std::process::Command;
+    use std::sync::OnceLock;
+    use std::{env, fs, time};
 
     /// Kernels allowed to spill: none. Each name here is followed by the reason.
     const MAY_SPILL: [&str; 0] = [];
@@ -102,18 +120,113 @@ in bytes, as ptxas reports them, and the dynamic shared memory that a launch add
 compiles them all and compares this table, which `HOPEVAL_BLESS=1 cargo test -p hopeval-cuda --test nvrtc` writes.
 ";
 
-    fn committed() -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ops/bench/gpu/registers.md")
+    /// Kernels allowed to call the compiler's 64-bit division: none. Each name here is followed by the reason.
+    const MAY_DIVIDE: [&str; 0] = [];
+
+    const SASS_INTRODUCTION: &str = "\
+# Instructions of the kernels
+
+Machine code by NVRTC as `nvdisasm` shows it, a row for each kernel and architecture. A test disassembles all kernels
+and compares this table; `HOPEVAL_BLESS=1 cargo test -p hopeval-cuda --test nvrtc` writes it. The test names each
+count that changed as better, worse, or neither. Nothing here was measured: no kernel ran.
+
+Counts are of instructions in the code, not of executions, with the compiler's subroutines and without NOPs:
+
+* *HMMA* are products on tensor cores, and *types* their shapes and types. *LDSM* loads matrices from shared memory.
+  *LDGSTS* copies to shared memory asynchronously.
+* *LDG* and *STG* load from and store to global memory: by bits of a thread. Wide ones are better.
+* *local* is local memory (LDL, STL), *calls: division* is 64-bit division or remainder: both are always 0. *other* are
+  calls for subnormal or huge divisors and for warps that have diverged.
+* *MUFU* are functions of the special unit, *BAR* barriers of a block.
+* *all* is the code's length. *loop* is the longest loop with its inner loops, each instruction once; unrolling makes
+  both longer.
+* *a number* is the instructions of a thread over the numbers that it stores, for kernels that work number by number.
+  Ways from the first instruction to the end are considered if they store at the kernel's greatest width and call no
+  subroutine: the shortest and the longest. So for activations the shortest is the identity, without bias and residual,
+  and the longest the dearest function with both; for short norms they have one vector and eight. Guarded instructions
+  count as executed. Each loop counts once, as if a thread had one vector. Where the shortest way has fewer loops than
+  the longest, it passes by a sum and is left out.
+* *occupancy* is of the kernel's largest block, by registers, static and dynamic shared memory (`registers.md`): blocks
+  of a multiprocessor at once, their warps in percent of 64, and the scarcest resource. Limits are those of the CUDA
+  programming guide's table of compute capabilities; sm_80 has 164 KiB of shared memory, sm_90 and sm_100 have 228 KiB.
+";
+
+    /// A committed table beside the others of GPUs.
+    fn committed(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ops/bench/gpu").join(name)
+    }
+
+    /// Writes the table if it is to be blessed; returns the committed text.
+    fn bless_and_read(place: &Path, text: &str) -> String {
+        if env::var_os("HOPEVAL_BLESS").is_some_and(|value| value == "1") {
+            fs::write(place, text).unwrap_or_else(|error| panic!("{}: {error}", place.display()));
+        }
+        fs::read_to_string(place).unwrap_or_default()
+    }
+
+    /// All families compiled for all architectures, once for all tests.
+    fn measured() -> &'static [FamilyResources] {
+        static MEASURED: OnceLock<Vec<FamilyResources>> = OnceLock::new();
+        MEASURED.get_or_init(|| {
+            let compiler = Compiler::find().unwrap_or_else(|error| panic!("{error}"));
+            measure_families(&compiler).unwrap_or_else(|error| panic!("{error}"))
+        })
+    }
+
+    /// The listing of machine code by the disassembler at `program`.
+    fn disassemble(program: &Path, cubin: &[u8]) -> io::Result<String> {
+        let mut file = tempfile::NamedTempFile::new()?;
+        file.write_all(cubin)?;
+        let output = Command::new(program).arg("-c").arg(file.path()).output()?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(io::Error::other(format!("{}: {}", output.status, said.trim())));
+        }
+        String::from_utf8(output.stdout).map_err(io::Error::other)
+    }
+
+    /// No way through a kernel touches local memory, and none divides by 64 bits that is not known to.
+    fn check_bounds(rows: &[KernelRow]) {
+        for row in rows {
+            let place = format!("{} for {}", row.kernel, row.architecture);
+            assert_eq!(row.counts.local, 0, "{place} loads from or stores to local memory");
+            let divides = row.counts.division_calls > 0;
+            assert!(!divides || MAY_DIVIDE.contains(&row.kernel), "{place} calls 64-bit division");
+        }
+        for kernel in MAY_DIVIDE {
+            let divides = rows.iter().any(|row| row.kernel == kernel && row.counts.division_calls > 0);
+            assert!(divides, "{kernel} calls no 64-bit division any more: take it off MAY_DIVIDE");
+        }
+    }
+
+    #[test]
+    #[ignore = "run by the_compiler_does_what_it_should"]
+    fn every_kernels_instructions_are_those_of_the_table() {
+        let Some(program) = env::var_os(super::NVDISASM_PATH).map(PathBuf::from) else {
+            println!("SKIPPED: no {}", super::NVDISASM);
+            return;
+        };
+        let measured = measured();
+        let begun = time::Instant::now();
+        let rows =
+            measure_rows(measured, &|cubin| disassemble(&program, cubin)).unwrap_or_else(|error| panic!("{error:?}"));
+        println!("{} rows: {:.1?}", rows.len(), begun.elapsed());
+        let text = format!("{SASS_INTRODUCTION}\n{}", format_rows(&rows));
+        let place = committed("sass.md");
+        let old = bless_and_read(&place, &text);
+        let changes: Vec<String> = find_changes(&old, &text).iter().map(ToString::to_string).collect();
+        let hint = "HOPEVAL_BLESS=1 cargo test -p hopeval-cuda --test nvrtc writes it";
+        assert!(old == text, "{} is old ({hint}):\n{}", place.display(), changes.join("\n"));
+        check_bounds(&rows);
     }
 
     #[test]
     #[ignore = "run by the_compiler_does_what_it_should"]
     fn every_kernel_compiles_for_every_architecture_without_spills() {
-        let compiler = Compiler::find().unwrap();
         let begun = time::Instant::now();
-        let measured = measure_families(&compiler).unwrap_or_else(|error| panic!("{error}"));
-        println!("NVRTC {}, {} families, {:.1?}", compiler.version(), FAMILIES.len(), begun.elapsed());
-        for FamilyResources { family, kernels } in &measured {
+        let measured = measured();
+        println!("{} families: {:.1?}", FAMILIES.len(), begun.elapsed());
+        for FamilyResources { family, kernels, .. } in measured {
             for (kernels, architecture) in kernels.iter().zip(ARCHITECTURES) {
                 let mut listed = family.kernels.to_vec();
                 listed.sort_unstable();
@@ -126,15 +239,10 @@ compiles them all and compares this table, which `HOPEVAL_BLESS=1 cargo test -p 
                 }
             }
         }
-        let text = format!("{INTRODUCTION}\n{}", format_table(&measured));
+        let text = format!("{INTRODUCTION}\n{}", format_table(measured));
         println!("{text}");
-        let place = committed();
-        if std::env::var_os("HOPEVAL_BLESS").is_some_and(|value| value == "1") {
-            fs::create_dir_all(place.parent().unwrap()).unwrap();
-            fs::write(&place, &text).unwrap();
-        }
-        let committed = fs::read_to_string(&place).unwrap_or_default();
-        assert!(committed == text, "{} is old: HOPEVAL_BLESS=1 writes it", place.display());
+        let place = committed("registers.md");
+        assert!(bless_and_read(&place, &text) == text, "{} is old: HOPEVAL_BLESS=1 writes it", place.display());
     }
 
     #[test]
@@ -162,8 +270,8 @@ compiles them all and compares this table, which `HOPEVAL_BLESS=1 cargo test -p 
         let made = load_families(&compiler, Some(&folder), architecture).unwrap();
         println!("{} families at once: {:.1?}", FAMILIES.len(), begun.elapsed());
         assert_eq!(fs::read_dir(&folder).unwrap().count(), FAMILIES.len());
-        for (family, cubin) in FAMILIES.iter().zip(&made) {
-            assert!(load_family(&compiler, None, family, architecture).unwrap() == *cubin, "{}.cu alone", family.name);
+        for (alone, cubin) in measured().iter().zip(&made) {
+            assert!(alone.cubins[2] == *cubin, "{}.cu compiled after others", alone.family.name);
         }
         let begun = time::Instant::now();
         assert!(load_families(&compiler, Some(&folder), architecture).unwrap() == made);

@@ -1,10 +1,12 @@
 //! Reads a kernel's use of a multiprocessor from a compiler's log, and makes a table of it.
 
-use super::{CompileError, Compiler};
+use super::{CompileError, CompiledFamily, Compiler};
 use crate::attention::dynamic_shared;
 use crate::kernels::{FAMILIES, KernelFamily};
 use crate::machine::GpuArchitecture;
 use std::fmt::Write as _;
+use std::thread;
+use std::{array, mem, panic};
 
 /// Architectures that all kernels are tested to compile for.
 pub const ARCHITECTURES: [GpuArchitecture; 4] =
@@ -70,21 +72,32 @@ pub struct FamilyResources {
     pub family: &'static KernelFamily,
     /// In the order of [`ARCHITECTURES`].
     pub kernels: [Vec<KernelResources>; ARCHITECTURES.len()],
+    /// Machine code, in the same order.
+    pub cubins: [Vec<u8>; ARCHITECTURES.len()],
 }
 
-/// Compiles every family for each of [`ARCHITECTURES`], and reads the logs.
+/// Compiles every family for each of [`ARCHITECTURES`], these beside each other, and reads the logs.
 ///
 /// # Errors
 /// As [`Compiler::compile_family`].
 pub fn measure_families(compiler: &Compiler) -> Result<Vec<FamilyResources>, CompileError> {
-    let measure = |family| {
-        let mut kernels = [const { Vec::new() }; ARCHITECTURES.len()];
-        for (kernels, architecture) in kernels.iter_mut().zip(ARCHITECTURES) {
-            *kernels = parse_log(&compiler.compile_family(family, architecture)?.log);
-        }
-        Ok(FamilyResources { family, kernels })
+    let compile_all = |architecture| {
+        let compile = |family| compiler.compile_family(family, architecture);
+        FAMILIES.iter().map(compile).collect::<Result<Vec<_>, _>>()
     };
-    FAMILIES.iter().map(measure).collect()
+    let mut columns: Vec<Vec<CompiledFamily>> = thread::scope(|scope| {
+        let compile_all = &compile_all;
+        let threads = ARCHITECTURES.map(|architecture| scope.spawn(move || compile_all(architecture)));
+        let joined =
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic)));
+        joined.collect::<Result<Vec<_>, _>>()
+    })?;
+    let measure = |(at, family): (usize, &'static KernelFamily)| FamilyResources {
+        family,
+        kernels: array::from_fn(|column| parse_log(&columns[column][at].log)),
+        cubins: array::from_fn(|column| mem::take(&mut columns[column][at].cubin)),
+    };
+    Ok(FAMILIES.iter().enumerate().map(measure).collect())
 }
 
 /// The table of `ops/bench/gpu/registers.md`: for each kernel the dynamic shared memory of its launches, and for each
@@ -97,7 +110,7 @@ pub fn format_table(measured: &[FamilyResources]) -> String {
     table += "\n| --- | --- | --- |";
     table += &" --- |".repeat(ARCHITECTURES.len());
     table.push('\n');
-    for FamilyResources { family, kernels } in measured {
+    for FamilyResources { family, kernels, .. } in measured {
         for name in family.kernels {
             let _ = write!(table, "| {} | `{name}` | {} B |", family.name, dynamic_shared(name));
             for kernels in kernels {
