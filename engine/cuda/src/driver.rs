@@ -54,10 +54,24 @@ struct DriverIdentity {
     cublaslt: LibraryVersion,
 }
 
+impl DriverIdentity {
+    /// cuBLASLt chooses algorithms by architecture, number of multiprocessors, and perhaps model. For kernels only the
+    /// machine code counts, whichever compiler made it.
+    fn numerics(&self) -> String {
+        let Self { model, architecture, multiprocessors, kernels, cublaslt, .. } = self;
+        let GpuArchitecture { major, minor } = architecture;
+        let rules = products::RULES;
+        format!(
+            "sm{major}{minor}x{multiprocessors}-{}-kernels{kernels}-cublaslt{cublaslt}-rules{rules}",
+            compact_name(model)
+        )
+    }
+}
+
 impl Driver {
     /// Opens the device with the driver's number `ordinal` and loads all kernels, so a kernel that does not compile or
-    /// load fails here, before there is work. Machine code is kept in `cache`; without a cache, it is compiled each
-    /// time a device is opened.
+    /// load fails here, before there is work. Machine code and tuned choices of products are kept in `cache`; without a
+    /// cache, kernels are compiled and products tuned each time a device is opened.
     ///
     /// # Errors
     /// [`DeviceError::Unavailable`], with the missing part and a remedy.
@@ -94,7 +108,8 @@ impl Driver {
         };
         let context = DeviceContext::new(ordinal, name.clone()).map_err(missing)?;
         let modules = KernelModules::new(Arc::clone(&context), &cubins).map_err(unusable)?;
-        let products = CublasProducts::new(Arc::clone(&context), cublaslt).map_err(unusable)?;
+        let products = CublasProducts::new(Arc::clone(&context), cublaslt, cache, &identity.numerics());
+        let products = products.map_err(unusable)?;
         let staging = StagingMemory::new(Arc::clone(&context)).map_err(unusable)?;
         let board = boards::board_of(&name, &identity.uuid);
         Ok(Self { staging, products, modules, context, identity, board })
@@ -131,16 +146,8 @@ impl Runtime for Driver {
         format!("{} ({})", self.identity.model, self.context.name())
     }
 
-    /// cuBLASLt chooses algorithms by architecture, number of multiprocessors, and perhaps model. For kernels only the
-    /// machine code counts, whichever compiler made it.
     fn numerics(&self) -> String {
-        let DriverIdentity { model, architecture, multiprocessors, kernels, cublaslt, .. } = &self.identity;
-        let GpuArchitecture { major, minor } = architecture;
-        let rules = products::RULES;
-        format!(
-            "sm{major}{minor}x{multiprocessors}-{}-kernels{kernels}-cublaslt{cublaslt}-rules{rules}",
-            compact_name(model)
-        )
+        self.identity.numerics()
     }
 
     fn energy(&self) -> Option<&DeviceEnergy> {

@@ -14,7 +14,7 @@ use hopeval_cuda::machine;
 use hopeval_cuda::runtime::{ElementType, FusedFunction, KernelArgument, KernelLaunch, MatrixProduct, Runtime};
 use hopeval_device::DeviceError;
 use std::ops::{Deref, Range};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -32,17 +32,20 @@ impl Deref for Turn {
     }
 }
 
+fn kernel_cache() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels")
+}
+
 fn device() -> Option<Turn> {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels");
     let fit = || machine::describe_device(0)?.unfit.map_or(Ok(()), Err);
     let found = fit().and_then(|()| machine::nvrtc_version().and(machine::cublaslt_version()));
     if let Err(missing) = found {
         eprintln!("SKIPPED: {missing}");
         return None;
     }
-    let driver = Driver::open(0, Some(&cache)).unwrap_or_else(|error| panic!("{error}"));
+    let driver = Driver::open(0, Some(&kernel_cache())).unwrap_or_else(|error| panic!("{error}"));
     Some(Turn { driver, _turn: turn })
 }
 
@@ -84,7 +87,7 @@ fn what_is_uploaded_by_any_way_comes_back() {
     println!("{}, {}", driver.name(), driver.numerics());
     assert!(!driver.numerics().contains(char::is_whitespace), "{}", driver.numerics());
     let sizes = [0, 1, 4, 255, 64 << 10, (64 << 10) + 1, 300_000, 1 << 20, (1 << 20) + 1, 5_000_000];
-    // Three of ten go through a slot: twice as many as there are slots, pending together.
+    // More parts than there are slots, pending together.
     let uploads: Vec<(Vec<u8>, DriverBuffer)> = (0..60_u64)
         .map(|turn| {
             let size = sizes[turn as usize % sizes.len()];
@@ -305,6 +308,30 @@ fn a_rows_product_has_the_same_bits_in_any_batch() {
                 assert!(same, "{asked:?}, {inner} to {out}: rows {some:?}");
             }
         }
+    }
+}
+
+/// Ranges of rows have algorithms of their own. The choices are kept, and the next device to be opened has them.
+#[test]
+fn a_tuned_product_has_the_same_bits_in_every_range_and_next_time() {
+    let Some(driver) = device() else { return };
+    let (inner, out) = (512, 1024);
+    for asked in asked().into_iter().filter(|asked| asked.element == ElementType::Bf16) {
+        let operands = operands(200, inner, out, asked.first);
+        let weights = weights(&driver, asked, &operands, inner, out);
+        let all = multiply(&driver, asked, &operands, &weights, 0..200);
+        let row = out * asked.output_element.size();
+        for some in [0..1, 3..67, 150..200] {
+            let found = multiply(&driver, asked, &operands, &weights, some.clone());
+            assert!(found == all[some.start * row..some.end * row], "{asked:?}, rows {some:?}");
+        }
+        let kept = std::fs::read_to_string(kernel_cache().join(format!("products-{}.txt", driver.numerics()))).unwrap();
+        let again = Driver::open(0, Some(&kernel_cache())).unwrap();
+        let weights = self::weights(&again, asked, &operands, inner, out);
+        assert!(multiply(&again, asked, &operands, &weights, 0..200) == all, "{asked:?}");
+        let after =
+            std::fs::read_to_string(kernel_cache().join(format!("products-{}.txt", driver.numerics()))).unwrap();
+        assert_eq!(kept, after, "nothing was tuned again");
     }
 }
 

@@ -388,6 +388,15 @@ SIMULATED_CALL cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, void
     return SUCCESS;
 }
 
+SIMULATED_CALL cuMemsetD8Async(Address to, unsigned char value, size_t bytes, void* handle) {
+    ENTER_STREAM(handle)
+    if (device.within(to, bytes) == device.buffers.end()) return INVALID_VALUE;
+    stream->push([&device, to, value, bytes] {
+        if (device.lost == SUCCESS) memset(reinterpret_cast<void*>(to), value, bytes);
+    });
+    return SUCCESS;
+}
+
 // A copy into pageable memory, too, is done only at a wait: this reveals callers that rely on more.
 SIMULATED_CALL cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, void* handle) {
     ENTER_STREAM(handle)

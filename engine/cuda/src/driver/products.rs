@@ -1,16 +1,20 @@
 //! Products of matrices by cuBLASLt, with one algorithm for each shape of weights.
 //!
 //! # Batch invariance
-//! An algorithm is chosen once for inner and outer length, elements and epilogue, at [`NOMINAL_ROWS`], and serves every
-//! number of rows: its tile fixes the summation order of a row's products. Algorithms that cut the sum into parts and
-//! add them later (split-K, reduction schemes) are refused, because the result could depend on the load of the device.
-//! Such parts must be stored until they are added, so an algorithm without memory of its own is preferred to one with
-//! memory, whatever either reports about itself. The choice depends on the device and on cuBLASLt's version, which are
-//! part of [`Runtime::numerics`](crate::runtime::Runtime::numerics).
+//! An algorithm, the leader, is chosen once for inner and outer length, elements and epilogue, at [`NOMINAL_ROWS`], and
+//! could serve every number of rows: its tile fixes the summation order of a row's products. Algorithms that cut the
+//! sum into parts and add them later (split-K, reduction schemes) are refused, because the result could depend on the
+//! load of the device. Such parts must be stored until they are added, so an algorithm without memory of its own is
+//! preferred to one with memory, whatever either reports about itself. The leader depends on the device and on
+//! cuBLASLt's version, which are part of [`Runtime::numerics`](crate::runtime::Runtime::numerics). Other algorithms
+//! serve some numbers of rows if they are faster and have the leader's bits ([`tuning`]).
 //!
 //! cuBLASLt is column-major: a row-major matrix is its transpose there. The request is `outᵀ [n, rows] = w [n, k] · xᵀ
 //! [k, rows]`. A is `w`, seen as `[k, n]` and transposed; B is `x`, seen as `[k, rows]`; D is seen as `[n, rows]`. So
 //! rows are columns there, and all leading dimensions are the weights'.
+
+mod tuning;
+mod tuning_file;
 
 use super::context::DeviceContext;
 use super::memory::DriverBuffer;
@@ -23,7 +27,9 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::{c_int, c_void};
 use std::fmt;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use tuning_file::TuningFile;
 
 /// Bytes of memory beside the operands for an algorithm that needs some, if there is no other.
 const WORKSPACE: usize = 32 << 20;
@@ -31,8 +37,8 @@ const WORKSPACE: usize = 32 << 20;
 /// The number of rows for choosing an algorithm: a full batch of sequences.
 const NOMINAL_ROWS: u64 = 4096;
 
-/// Other numbers of rows that an algorithm must serve, with its tiles full, partly full, and nearly empty.
-const OTHER_ROWS: [u64; 5] = [1, 7, 64, 1000, 1 << 16];
+/// Numbers of rows that the leader must serve, with its tiles full, partly full, and nearly empty.
+const EVERY_SIZE: [u64; 6] = [NOMINAL_ROWS, 1, 7, 64, 1000, 1 << 16];
 
 /// The version of the rules for choosing algorithms: other rules may give other bits.
 pub(super) const RULES: u32 = 2;
@@ -61,17 +67,31 @@ pub(super) struct CublasProducts {
     handle: CublasHandle,
     version: LibraryVersion,
     workspace: DriverBuffer,
-    plans: Mutex<HashMap<Shape, ProductPlan>>,
+    plans: Mutex<ProductPlans>,
+}
+
+/// The plans by shape, and what was tuned in earlier runs.
+struct ProductPlans {
+    by_shape: HashMap<Shape, ProductPlan>,
+    file: TuningFile,
 }
 
 impl CublasProducts {
-    /// Allocates the workspace. The library was found, and has this version.
-    pub(super) fn new(context: Arc<DeviceContext>, version: LibraryVersion) -> Result<Self, DeviceError> {
+    /// Allocates the workspace. The library was found, and has this version. Tuned choices of this numerics class are
+    /// kept in `cache`.
+    pub(super) fn new(
+        context: Arc<DeviceContext>,
+        version: LibraryVersion,
+        cache: Option<&Path>,
+        numerics: &str,
+    ) -> Result<Self, DeviceError> {
         context.make_current()?;
         let handle = attempt_call(&context, "cublasLtCreate", lt::create_handle)?;
         let handle = CublasHandle(handle);
         let workspace = DriverBuffer::new(&context, WORKSPACE)?;
-        Ok(Self { context, handle, version, workspace, plans: Mutex::default() })
+        let file = TuningFile::open(cache, numerics);
+        let plans = Mutex::new(ProductPlans { by_shape: HashMap::new(), file });
+        Ok(Self { context, handle, version, workspace, plans })
     }
 
     /// Enqueues a product.
@@ -93,26 +113,65 @@ impl CublasProducts {
         };
         // Held until the product is enqueued: a plan's descriptors are set for it.
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        let plan = match plans.entry(shape) {
+        let ProductPlans { by_shape, file } = &mut *plans;
+        let plan = match by_shape.entry(shape) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => new.insert(self.make_plan(shape, product)?),
         };
-        self.run_plan(plan, product)
+        let choice = self.choice_of_range(plan, file, tuning::range_of(product.rows))?;
+        match self.run_plan(plan, &choice, product) {
+            // A tuned algorithm that does not serve this number of rows after all.
+            Err(DeviceError::Unsupported { what, .. }) if choice.algorithm.data != plan.choice.algorithm.data => {
+                tracing::debug!("{what}; the leader multiplies");
+                self.run_plan(plan, &plan.choice, product)
+            }
+            done => done,
+        }
     }
 
-    fn run_plan(&self, plan: &ProductPlan, product: &MatrixProduct<'_, DriverBuffer>) -> Result<(), DeviceError> {
+    /// The tuned algorithm of a plan for a range of rows, found in the file or by trial.
+    fn choice_of_range(
+        &self,
+        plan: &mut ProductPlan,
+        file: &mut TuningFile,
+        range: usize,
+    ) -> Result<AlgorithmChoice, DeviceError> {
+        if !tuning::is_tuned(&plan.shape, range) {
+            return Ok(plan.choice);
+        }
+        if let Some(tuned) = plan.tuned[range] {
+            return Ok(tuned);
+        }
+        let tuned = match file.find_choice(plan.shape, range) {
+            Some(kept) => kept,
+            None => {
+                let tuned = self.tune(plan, range)?;
+                file.keep_choice(plan.shape, range, tuned);
+                tuned
+            }
+        };
+        plan.tuned[range] = Some(tuned);
+        Ok(tuned)
+    }
+
+    fn run_plan(
+        &self,
+        plan: &ProductPlan,
+        choice: &AlgorithmChoice,
+        product: &MatrixProduct<'_, DriverBuffer>,
+    ) -> Result<(), DeviceError> {
         let set = || plan.set_rows(product.rows as u64).and_then(|()| plan.set_bias(product.bias));
         attempt_call(&self.context, "a descriptor of cuBLASLt", set)?;
         let weight = product.weight.address() + (product.first * product.inner * product.element.size()) as u64;
         let (scale, share) = (product.scale, if product.residual.is_some() { 1.0_f32 } else { 0.0 });
         // The summand: the residual in place, a copy of it in the output, or nothing.
         let (added, copied) = match product.residual {
-            Some(residual) if plan.choice.is_apart => (residual, None),
+            Some(residual) if choice.is_apart => (residual, None),
             residual => (product.output, residual),
         };
         let output = product.output.address() as *mut c_void;
         let pointer = |address: u64| address as *const c_void;
-        let workspace = if plan.choice.workspace == 0 { 0 } else { self.workspace.address() };
+        let workspace = if choice.workspace == 0 { 0 } else { self.workspace.address() };
         // SAFETY: the descriptors were made with the plan and set for this product. Every matrix lies within its buffer
         // (`assert_fits`), and buffers are freed in the stream's order. The factors are read before the call returns. A
         // second call after a failure writes the same: the output is not an operand, or becomes one anew.
@@ -137,9 +196,9 @@ impl CublasProducts {
                 plan.output.0,
                 output,
                 plan.output.0,
-                &raw const plan.choice.algorithm,
+                &raw const choice.algorithm,
                 workspace as *mut c_void,
-                plan.choice.workspace,
+                choice.workspace,
                 self.context.stream().cast(),
             )
         };
@@ -154,13 +213,14 @@ impl CublasProducts {
         let mut refused = 0;
         for workspace in [0, WORKSPACE] {
             let call = format_args!("cublasLtMatmulAlgoGetHeuristic of {shape:?}");
-            let mut candidates = attempt_call(&self.context, call, || self.find_candidates(&plan, workspace))?;
+            let mut candidates =
+                attempt_call(&self.context, call, || self.find_candidates(&plan, workspace, NOMINAL_ROWS))?;
             // The fastest first, by cuBLASLt's estimate; algorithms that need a copy of the residual last.
             if shape.residual {
                 candidates.sort_by_key(|algorithm| !writes_apart(algorithm));
             }
             for algorithm in candidates {
-                match self.refusal_reason(&plan, &algorithm, workspace) {
+                match self.refusal_reason(&plan, &algorithm, workspace, &EVERY_SIZE) {
                     None => {
                         let is_apart = !shape.residual || writes_apart(&algorithm);
                         plan.choice = AlgorithmChoice { algorithm, workspace, is_apart };
@@ -181,14 +241,15 @@ impl CublasProducts {
         )))
     }
 
-    /// The algorithms for [`NOMINAL_ROWS`] with at most `workspace` bytes, the fastest first by cuBLASLt's estimate;
-    /// empty if it knows none.
+    /// The algorithms for so many rows with at most `workspace` bytes, the fastest first by cuBLASLt's estimate; empty
+    /// if it knows none.
     fn find_candidates(
         &self,
         plan: &ProductPlan,
         workspace: usize,
+        rows: u64,
     ) -> Result<Vec<sys::cublasLtMatmulAlgo_t>, CublasError> {
-        plan.set_rows(NOMINAL_ROWS)?;
+        plan.set_rows(rows)?;
         let preference = make_preference(workspace)?;
         let mut found = vec![nothing_found(); CANDIDATES];
         let mut count: c_int = 0;
@@ -216,12 +277,13 @@ impl CublasProducts {
         Ok(found.into_iter().map(|result| result.algo).collect())
     }
 
-    /// The reason to refuse an algorithm: it does not sum whole rows, or does not serve every number of them.
+    /// The reason to refuse an algorithm: it does not sum whole rows, or does not serve all of these numbers of them.
     fn refusal_reason(
         &self,
         plan: &ProductPlan,
         algorithm: &sys::cublasLtMatmulAlgo_t,
         workspace: usize,
+        numbers_of_rows: &[u64],
     ) -> Option<String> {
         use sys::cublasLtMatmulAlgoConfigAttributes_t as Setting;
         let parts = algorithm_setting(algorithm, Setting::CUBLASLT_ALGO_CONFIG_SPLITK_NUM);
@@ -229,8 +291,7 @@ impl CublasProducts {
         if !matches!(parts, Some(0 | 1)) || scheme != Some(0) {
             return Some(format!("its sums have {parts:?} parts, reduced by scheme {scheme:?}"));
         }
-        let mut rows = [NOMINAL_ROWS].into_iter().chain(OTHER_ROWS);
-        rows.find_map(|rows| self.refusal_of_rows(plan, algorithm, workspace, rows))
+        numbers_of_rows.iter().find_map(|&rows| self.refusal_of_rows(plan, algorithm, workspace, rows))
     }
 
     fn refusal_of_rows(
@@ -291,10 +352,14 @@ struct ProductPlan {
     x: MatrixDescriptor,
     /// `[rows, out]`, row-major; the residual's, too.
     output: MatrixDescriptor,
+    /// The leader.
     choice: AlgorithmChoice,
+    /// The tuned algorithm of each range of rows, once it is known.
+    tuned: [Option<AlgorithmChoice>; tuning::RANGES.len()],
 }
 
 /// An algorithm with its settings.
+#[derive(Clone, Copy)]
 struct AlgorithmChoice {
     algorithm: sys::cublasLtMatmulAlgo_t,
     /// Bytes.
@@ -331,7 +396,7 @@ impl ProductPlan {
         let output = MatrixDescriptor(lt::create_matrix_layout(result, out, NOMINAL_ROWS, shape.out as i64)?);
         let choice =
             AlgorithmChoice { algorithm: sys::cublasLtMatmulAlgo_t { data: [0; 8] }, workspace: 0, is_apart: true };
-        Ok(Self { shape, descriptor, weight, x, output, choice })
+        Ok(Self { shape, descriptor, weight, x, output, choice, tuned: [None; tuning::RANGES.len()] })
     }
 
     fn set_rows(&self, rows: u64) -> Result<(), CublasError> {

@@ -1,0 +1,244 @@
+//! The fastest algorithm of a product for a range of rows, among those whose results have the same bits.
+//!
+//! cuBLASLt estimates which algorithm is fast, and offers others for other numbers of rows: on an H200 its first one
+//! for 4,096 rows took up to 1.5 times as long as the best at 16,384 rows, and up to 1.6 times at 2,415. All but a few
+//! of them sum in the same order. So for each [`RANGES`] of rows its offers multiply random numbers; those with the
+//! bits of the plan's own algorithm, the leader, are timed, and the fastest serves the range. Results therefore do not
+//! depend on the choice, and a choice is kept in a file ([`TuningFile`](super::tuning_file::TuningFile)), so that only
+//! the first run on a device pays for it.
+
+use super::{
+    AlgorithmChoice, AlgorithmDescription, CublasProducts, DriverBuffer, ProductPlan, Shape, WORKSPACE, attempt_call,
+    writes_apart,
+};
+use crate::runtime::{ElementType, MatrixProduct};
+use half::bf16;
+use hopeval_device::DeviceError;
+use std::time::{Duration, Instant};
+
+/// The most rows of each range but the last, which has no end.
+pub(super) const RANGES: [usize; 8] = [64, 256, 512, 1024, 2560, 4096, 8192, 16384];
+
+/// Operations below which a product takes so little time that no algorithm is better.
+const LEAST_OPERATIONS: usize = 50_000_000;
+
+/// Timed products of an algorithm.
+const ROUNDS: u32 = 3;
+
+/// A part of the leader's time that another algorithm must save: less is noise.
+const LEAST_GAIN: f64 = 0.02;
+
+/// Rows that are compared together, and how many such strips: the first, the last, and others between.
+const STRIP: usize = 64;
+const STRIPS: usize = 8;
+
+/// Bytes of random numbers, which are repeated in larger operands.
+const TILE: usize = 1 << 20;
+
+/// The range of a number of rows.
+pub(super) fn range_of(rows: usize) -> usize {
+    RANGES.iter().position(|&most| rows <= most).unwrap_or(RANGES.len() - 1)
+}
+
+/// True if algorithms of a shape are compared for a range. Products in `f32` are for checks alone.
+pub(super) fn is_tuned(shape: &Shape, range: usize) -> bool {
+    shape.element == ElementType::Bf16 && 2 * RANGES[range] * shape.inner * shape.out >= LEAST_OPERATIONS
+}
+
+impl CublasProducts {
+    /// The choice for a range of rows: the leader's, if no other with the same bits is faster, or if memory for a trial
+    /// is lacking.
+    pub(super) fn tune(&self, plan: &ProductPlan, range: usize) -> Result<AlgorithmChoice, DeviceError> {
+        let begun = Instant::now();
+        let operands = match TrialOperands::new(self, plan.shape, RANGES[range]) {
+            Err(DeviceError::OutOfMemory { .. }) => return Ok(plan.choice),
+            operands => operands?,
+        };
+        let leaders = operands.results_of(self, plan, &plan.choice)?;
+        let least = operands.time_of(self, plan, &plan.choice)?;
+        let (mut best, mut equal) = ((plan.choice, least.mul_f64(1.0 - LEAST_GAIN)), 0);
+        let candidates = self.candidates_of_range(plan, range)?;
+        for candidate in &candidates {
+            let results = match operands.results_of(self, plan, candidate) {
+                // An algorithm that refuses this trial is none to use.
+                Err(DeviceError::Unsupported { .. }) => continue,
+                results => results?,
+            };
+            if results != leaders {
+                continue;
+            }
+            equal += 1;
+            let taken = operands.time_of(self, plan, candidate)?;
+            if taken < best.1 {
+                best = (*candidate, taken);
+            }
+        }
+        tracing::debug!(
+            "{:?} of {} rows: {} in {:.1?}, the leader {} in {least:.1?}; {} others, {equal} with its bits; {:.0?}",
+            plan.shape,
+            RANGES[range],
+            AlgorithmDescription(&best.0.algorithm),
+            best.1,
+            AlgorithmDescription(&plan.choice.algorithm),
+            candidates.len(),
+            begun.elapsed()
+        );
+        Ok(best.0)
+    }
+
+    /// cuBLASLt's offers for the ends of a range that serve all of it, but for the leader.
+    fn candidates_of_range(&self, plan: &ProductPlan, range: usize) -> Result<Vec<AlgorithmChoice>, DeviceError> {
+        let most = RANGES[range];
+        let least = range.checked_sub(1).map_or(1, |before| RANGES[before] + 1);
+        let mut found = Vec::<AlgorithmChoice>::new();
+        for workspace in [0, WORKSPACE] {
+            let call = format_args!("cublasLtMatmulAlgoGetHeuristic of {:?}, {most} rows", plan.shape);
+            let offered = attempt_call(&self.context, call, || self.find_candidates(plan, workspace, most as u64))?;
+            for algorithm in offered {
+                let is_known =
+                    std::iter::once(&plan.choice).chain(&found).any(|at| at.algorithm.data == algorithm.data);
+                let rows = [least as u64, most as u64];
+                if !is_known && self.refusal_reason(plan, &algorithm, workspace, &rows).is_none() {
+                    let is_apart = !plan.shape.residual || writes_apart(&algorithm);
+                    found.push(AlgorithmChoice { algorithm, workspace, is_apart });
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Random operands of a product, and room for its result.
+struct TrialOperands {
+    rows: usize,
+    x: DriverBuffer,
+    weight: DriverBuffer,
+    bias: Option<DriverBuffer>,
+    residual: Option<DriverBuffer>,
+    output: DriverBuffer,
+}
+
+impl TrialOperands {
+    fn new(products: &CublasProducts, shape: Shape, rows: usize) -> Result<Self, DeviceError> {
+        let Shape { inner, out, element, output_element, .. } = shape;
+        let random = |seed, numbers, element| random_buffer(products, seed, numbers, element);
+        Ok(Self {
+            rows,
+            x: random(1, rows * inner, element)?,
+            weight: random(2, inner * out, element)?,
+            bias: shape.bias.then(|| random(3, out, output_element)).transpose()?,
+            residual: shape.residual.then(|| random(4, rows * out, output_element)).transpose()?,
+            output: DriverBuffer::new(&products.context, rows * out * output_element.size())?,
+        })
+    }
+
+    fn multiply(
+        &self,
+        products: &CublasProducts,
+        plan: &ProductPlan,
+        choice: &AlgorithmChoice,
+    ) -> Result<(), DeviceError> {
+        let Shape { inner, out, element, output_element, fused, .. } = plan.shape;
+        let product = MatrixProduct {
+            rows: self.rows,
+            inner,
+            out,
+            element,
+            x: &self.x,
+            weight: &self.weight,
+            first: 0,
+            scale: 1.0,
+            bias: self.bias.as_ref(),
+            fused,
+            residual: self.residual.as_ref(),
+            output_element,
+            output: &self.output,
+        };
+        products.run_plan(plan, choice, &product)
+    }
+
+    /// Strips of the result, after the output was overwritten.
+    fn results_of(
+        &self,
+        products: &CublasProducts,
+        plan: &ProductPlan,
+        choice: &AlgorithmChoice,
+    ) -> Result<Vec<u8>, DeviceError> {
+        self.output.set_bytes(0xff)?;
+        self.multiply(products, plan, choice)?;
+        let row = plan.shape.out * plan.shape.output_element.size();
+        let (height, last) = (STRIP.min(self.rows), self.rows - STRIP.min(self.rows));
+        let mut all = vec![0; STRIPS * height * row];
+        for (strip, into) in all.chunks_exact_mut(height * row).enumerate() {
+            self.output.read_from(last * strip / (STRIPS - 1) * row, into)?;
+        }
+        Ok(all)
+    }
+
+    fn time_of(
+        &self,
+        products: &CublasProducts,
+        plan: &ProductPlan,
+        choice: &AlgorithmChoice,
+    ) -> Result<Duration, DeviceError> {
+        products.context.synchronize()?;
+        let begun = Instant::now();
+        for _ in 0..ROUNDS {
+            self.multiply(products, plan, choice)?;
+        }
+        products.context.synchronize()?;
+        Ok(begun.elapsed() / ROUNDS)
+    }
+}
+
+/// Random numbers on the device: a tile of them, again and again.
+fn random_buffer(
+    products: &CublasProducts,
+    seed: u64,
+    numbers: usize,
+    element: ElementType,
+) -> Result<DriverBuffer, DeviceError> {
+    let bytes = numbers * element.size();
+    let buffer = DriverBuffer::new(&products.context, bytes)?;
+    buffer.fill_repeatedly(&random_tile(seed, element, bytes.min(TILE)))?;
+    Ok(buffer)
+}
+
+/// Numbers from -2 to 2 of such different sizes that sums of their products are rounded in almost every step.
+fn random_tile(seed: u64, element: ElementType, bytes: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let mantissa = 1.0 + ((state >> 20) % 128) as f32 / 128.0;
+        let size = mantissa / f32::from(1_u16 << ((state >> 40) % 6));
+        if state >> 63 == 0 { size } else { -size }
+    };
+    match element {
+        ElementType::F32 => (0..bytes / 4).flat_map(|_| next().to_le_bytes()).collect(),
+        ElementType::Bf16 => (0..bytes / 2).flat_map(|_| bf16::from_f32(next()).to_le_bytes()).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_ends_with_its_most_rows_and_the_last_one_never() {
+        let of = [1, 64, 65, 2415, 2560, 2561, 16384, 16385, 1 << 20].map(range_of);
+        assert_eq!(of, [0, 0, 1, 4, 4, 5, 7, 7, 7]);
+    }
+
+    #[test]
+    fn random_numbers_are_exact_in_bf16_and_of_both_signs() {
+        let exact = random_tile(1, ElementType::F32, 4096);
+        let numbers: Vec<f32> = exact.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
+        assert!(numbers.iter().all(|&x| x.abs() < 2.0 && bf16::from_f32(x).to_f32() == x));
+        assert!(numbers.iter().any(|&x| x > 0.0) && numbers.iter().any(|&x| x < 0.0));
+        let rounded = random_tile(1, ElementType::Bf16, 2048);
+        let same = rounded.as_chunks().0.iter().map(|&bytes| bf16::from_le_bytes(bytes).to_f32());
+        assert!(same.eq(numbers));
+    }
+}
