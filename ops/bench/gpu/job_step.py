@@ -1,4 +1,4 @@
-"""The step that runs a whole job on the device and again on the CPU, and holds the outcomes beside each other."""
+"""The steps that run a whole job on the device and again on the CPU, and hold the outcomes beside each other."""
 
 import pathlib
 
@@ -11,20 +11,36 @@ SHOWN = ("promptrank", "single_hop", "efficientrag", "dense")
 
 
 def job(bench):
-    """The example of a generated world with the models that the program carries."""
-    device = "cuda" if bench.device == "cuda:0" else bench.device
-    other = "cpu" if bench.on_gpu else "cpu-avx2"
-    documents = {name: run(bench, name) for name in (device, other)}
-    lines = bench.title(f"a job on {device} beside {other}")
-    lines += head("configuration", "device", *MEASURES)
+    """The example of a generated world with the carried models, alone on the device: energy is counted."""
+    device = on_device(bench)
+    document = bench.documents[device] = run(bench, device, timed=True)
+    lines = bench.title(f"a job on {device}") + outcomes({device: document})
+    return [*lines, "", *costs(bench, {device: document})]
+
+
+def job_on_cpu(bench):
+    """The same job on the CPU, beside the device's."""
+    device, other = on_device(bench), "cpu" if bench.on_gpu else "cpu-avx2"
+    lines = bench.title(f"the job on {other}, beside that on {device}")
+    if bench.documents.get(device) is None:
+        return [*lines, f"not run: there is no job on {device} to compare it with"]
+    documents = {device: bench.documents[device], other: run(bench, other)}
+    return [*lines, *outcomes(documents), "", *rankings(bench, device, other, documents), "", *costs(bench, documents)]
+
+
+def on_device(bench):
+    return "cuda" if bench.device == "cuda:0" else bench.device
+
+
+def outcomes(documents):
+    lines = head("configuration", "device", *MEASURES)
     for configuration in SHOWN:
         for name, document in documents.items():
             lines.append(row(configuration, name, *[measure(document, configuration, of) for of in MEASURES]))
-    lines += [""] + rankings(bench, device, other, documents)
-    return lines + ["", *costs(bench, documents)]
+    return lines
 
 
-def run(bench, device):
+def run(bench, device, timed=False):
     """The document that `hopeval run` prints; None if it failed."""
     questions, passages = (2, 400) if bench.tiny else (100, 3000)
     settings = [f"dataset.world.questions={questions}", f"dataset.world.passages={passages}"]
@@ -35,7 +51,7 @@ def run(bench, device):
     words = [word for setting in settings for word in ("--set", setting)]
     store = ["--store", bench.session.work / f"store-{device.replace(':', '-')}"]
     example = ROOT / "jobs" / "examples" / "world-comparison.toml"
-    done = bench.hopeval("job", "run", example, *store, *words, "--json", limit=240)
+    done = bench.hopeval("job", "run", example, *store, *words, "--json", limit=150, timed=timed)
     document = (done.answers() or [None])[-1]
     bench.session.record(
         "job",
@@ -67,14 +83,19 @@ def rankings(bench, device, other, documents):
     """How many questions have the same passages in the same order, and the same answer."""
     if None in documents.values():
         return ["one of the two runs has no results: rankings are not compared"]
-    lines = head("configuration", "questions", "same ranking", "same first 10", "same answer", "largest difference of a score")
+    lines = head(
+        "configuration", "questions", "same ranking", "same first 10", "same answer", "largest difference of a score"
+    )
     ours, theirs = (
         {(o["configuration"], o["question"]): o for o in table(documents[name], "outcomes")} for name in (device, other)
     )
     for configuration in sorted({key[0] for key in ours}):
         pairs = [(ours[key], theirs[key]) for key in ours if key[0] == configuration and key in theirs]
         count = lambda same: sum(same(a, b) for a, b in pairs)
-        whole, first = count(lambda a, b: a["ranked"] == b["ranked"]), count(lambda a, b: a["ranked"][:10] == b["ranked"][:10])
+        whole, first = (
+            count(lambda a, b: a["ranked"] == b["ranked"]),
+            count(lambda a, b: a["ranked"][:10] == b["ranked"][:10]),
+        )
         answers = count(lambda a, b: a["answer"] == b["answer"])
         off = [abs(x - y) for a, b in pairs for x, y in both(a, b)]
         largest = max(off, default=None)
@@ -86,7 +107,9 @@ def rankings(bench, device, other, documents):
             "largest": largest,
         }
         bench.session.record("job", f"{configuration}: {device} beside {other}", **values)
-        lines.append(row(configuration, len(pairs), whole, first, answers, None if largest is None else f"{largest:.2e}"))
+        lines.append(
+            row(configuration, len(pairs), whole, first, answers, None if largest is None else f"{largest:.2e}")
+        )
     return lines
 
 
@@ -104,6 +127,10 @@ def costs(bench, documents):
             if cost["configuration"] is None and cost["device_s"] is not None:
                 joule = cost.get("energy_j")
                 each = None if joule is None else f"{joule / document['questions']:.3g}"
-                lines.append(row(device, f"{cost['service']}, {cost['kind']}", cost["computed"], f"{cost['device_s']:.3f}", each))
-                bench.session.record("job", f"{device}: cost of {cost['service']}", cost=cost, questions=document["questions"])
+                lines.append(
+                    row(device, f"{cost['service']}, {cost['kind']}", cost["computed"], f"{cost['device_s']:.3f}", each)
+                )
+                bench.session.record(
+                    "job", f"{device}: cost of {cost['service']}", cost=cost, questions=document["questions"]
+                )
     return lines

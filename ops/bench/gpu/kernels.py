@@ -1,4 +1,4 @@
-"""Reads what the profilers print: time by kernel of `nsys stats` and of `ncu`, and figures of single launches."""
+"""Reads what `ncu` prints: time by kernel, and figures of single launches."""
 
 import csv
 import io
@@ -18,16 +18,6 @@ def number(text):
         return float((text or "").replace(",", ""))
     except ValueError:
         return None
-
-
-def of_nsys(text):
-    """`(kernel, launches, seconds)` of `nsys stats --report cuda_gpu_kern_sum --format csv`, the longest first."""
-    found = []
-    for row in table(text, "Time (%)"):
-        taken, launches = number(row.get("Total Time (ns)")), number(row.get("Instances"))
-        if taken is not None and launches is not None and row.get("Name"):
-            found.append((row["Name"], int(launches), taken / 1e9))
-    return sorted(found, key=lambda kernel: -kernel[2])
 
 
 UNITS = {"ns": 1e-9, "nsecond": 1e-9, "us": 1e-6, "usecond": 1e-6, "ms": 1e-3, "msecond": 1e-3, "s": 1.0, "second": 1.0}
@@ -56,7 +46,7 @@ def metrics(text):
 
 
 def of_ncu(text):
-    """As [`of_nsys`], from `ncu --csv --metrics gpu__time_duration.sum`."""
+    """`(kernel, launches, seconds)` of `ncu --csv --metrics gpu__time_duration.sum`, the longest first."""
     sums = {}
     for _, kernel, name, unit, value in metrics(text):
         if name == "gpu__time_duration.sum" and number(value) is not None:
@@ -65,19 +55,32 @@ def of_ncu(text):
     return sorted(((kernel, *sum_) for kernel, sum_ in sums.items()), key=lambda kernel: -kernel[2])
 
 
-SHOWN = (
-    "Duration", "Compute (SM) Throughput", "Memory Throughput", "DRAM Throughput", "L1/TEX Cache Throughput", "Registers Per Thread",
-    "Achieved Occupancy", "Theoretical Occupancy", "Grid Size", "Block Size",
-)  # fmt: skip
+FIGURES = {
+    "gpu__time_duration.sum": ("us", 1e-3),
+    "sm__throughput.avg.pct_of_peak_sustained_elapsed": ("SM, %", 1),
+    "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed": ("memory, %", 1),
+    "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": ("DRAM, %", 1),
+    "dram__bytes.sum.per_second": ("DRAM, TB/s", 1e-12),
+    "sm__warps_active.avg.pct_of_peak_sustained_active": ("occupancy, %", 1),
+    "sm__maximum_warps_per_active_cycle_pct": ("possible, %", 1),
+    "launch__registers_per_thread": ("registers", 1),
+    "launch__shared_mem_per_block": ("shared, B", 1),
+    "launch__grid_size": ("blocks", 1),
+    "launch__block_size": ("threads", 1),
+}
+"""Metrics of ncu, what the table calls them, and the table's unit in ncu's own: nanoseconds, bytes a second."""
+LABELS = [label for label, _ in FIGURES.values()]
 
 
 def of_launches(text):
-    """`{launch: {"kernel", figure: "value unit"}}` of `ncu --csv --page details` with its sections."""
+    """`{"kernel", figure: number}` of each launch in `ncu --csv --page raw --print-units base`, the longest first."""
     launches = {}
-    for launch, kernel, name, unit, value in metrics(text):
-        if name in SHOWN:
-            launches.setdefault(launch, {"kernel": kernel}).setdefault(name, f"{value} {unit}".strip())
-    return launches
+    for launch, kernel, name, _, value in metrics(text):
+        value = number(value)
+        if name in FIGURES and value is not None:
+            label, unit = FIGURES[name]
+            launches.setdefault(launch, {"kernel": kernel})[label] = round(unit * value, 3)
+    return sorted(launches.values(), key=lambda figures: -figures.get("us", 0.0))
 
 
 def shown(kernels, most, width=64):
@@ -91,5 +94,7 @@ def shown(kernels, most, width=64):
     rest = kernels[most:]
     if rest:
         seconds = sum(seconds for _, _, seconds in rest)
-        lines.append(f"| {len(rest)} others | {sum(k[1] for k in rest)} | {1e3 * seconds:.2f} | {seconds / whole:.3f} |")
+        lines.append(
+            f"| {len(rest)} others | {sum(k[1] for k in rest)} | {1e3 * seconds:.2f} | {seconds / whole:.3f} |"
+        )
     return [*lines, f"| all | {sum(k[1] for k in kernels)} | {1e3 * whole:.2f} | 1 |"]

@@ -1,9 +1,11 @@
 """Runs commands under a time limit, and keeps what they said, what they took and where that was.
 
-One file of raw output and one of records a call: few files come back from a borrowed machine. Records are written after each
-command, so that a call that is cut short leaves those it had.
+One file of raw output and one of records a call: few files come back from a borrowed machine. Records are written
+after each command, so that a call that is cut short leaves those it had. Commands may run at once, each in a thread
+of its own. Folders of the machine are not kept: files name them as `places` says.
 """
 
+import copy
 import dataclasses
 import datetime
 import json
@@ -14,6 +16,7 @@ import signal
 import statistics
 import subprocess
 import tempfile
+import threading
 import time
 
 RAW_OF_A_COMMAND = 400_000
@@ -21,6 +24,8 @@ RAW_OF_A_COMMAND = 400_000
 SHOWN_OF_A_COMMAND = 170
 RAW_IN_ALL = 12_000_000
 EXCEPTION = re.compile(r"[\w.]+(Error|Exception|Interrupt): ")
+SOURCES = re.compile(r"/[^\s\"']*/\.cargo/registry/src/[^/\s]+/")
+"""Where the program's dependencies lay when it was built, as its panics say."""
 GRACE_S = 5
 """Seconds between being asked to end and being ended."""
 BUSY_PERCENT = 50
@@ -87,49 +92,69 @@ class Done:
 class Session:
     """One call of the script: its place, its time, its records."""
 
-    def __init__(self, out, work, name, minutes, about):
+    def __init__(self, out, work, name, minutes, about, places=None):
         self.out, self.work, self.name = out, work, name
-        self.deadline = time.monotonic() + 60 * minutes
+        self.deadline = self.end_of_call = time.monotonic() + 60 * minutes
         self.about = about
         """What every record has: device, driver, commit."""
-        self.records, self.raw_size = [], 0
+        self.places = sorted((places or {}).items(), key=lambda place: -len(place[0]))
+        """Folders, and what files say in their place; the longer ones first."""
+        self.records, self.lock = [], threading.RLock()
         out.mkdir(parents=True, exist_ok=True)
         work.mkdir(parents=True, exist_ok=True)
         self.raw_path, self.records_path = out / f"{name}.txt", out / f"{name}.json"
         self.raw_path.write_text("")
 
+    def bounded(self, seconds):
+        """The same session, for what may take so many seconds at most."""
+        other = copy.copy(self)
+        other.deadline = min(self.deadline, time.monotonic() + seconds)
+        return other
+
     def left(self):
         """Seconds."""
         return self.deadline - time.monotonic()
 
+    def placed(self, text):
+        """The text without this machine's folders."""
+        for folder, name in self.places:
+            text = text.replace(folder, name)
+        return SOURCES.sub("", text)
+
     def say(self, text):
-        print(f"[{self.left():4.0f} s left] {text}", flush=True)
+        with self.lock:
+            print(f"[{self.end_of_call - time.monotonic():4.0f} s left] {self.placed(text)}", flush=True)
 
     def raw(self, title, text):
-        text = shortened(text, RAW_OF_A_COMMAND)
-        block = f"\n##### {now()} {title}\n{text.rstrip()}\n"
-        if self.raw_size + len(block) > RAW_IN_ALL:
-            block = f"\n##### {title}: left out, this file is full\n"
-        self.raw_size += len(block)
-        with open(self.raw_path, "a", errors="replace") as file:
+        text = shortened(self.placed(text), RAW_OF_A_COMMAND)
+        block = f"\n##### {now()} {self.placed(title)}\n{text.rstrip()}\n"
+        with self.lock, open(self.raw_path, "a", errors="replace") as file:
+            if file.tell() + len(block) > RAW_IN_ALL:
+                block = f"\n##### {self.placed(title)}: left out, this file is full\n"
             file.write(block)
 
     def record(self, step, what, done=None, **values):
         """Keeps a record; `done` is the command that it comes from."""
         record = {"step": step, "what": what, "date": now()} | self.about
         if done is not None:
-            record |= {"command": done.command, "exit": done.code, "seconds": round(done.seconds, 3), "failure": done.why or None}
-        self.records.append(record | values)
-        beside = self.records_path.with_suffix(".part")
-        beside.write_text(json.dumps(self.records, indent=1, default=str) + "\n")
-        beside.rename(self.records_path)
+            record |= {
+                "command": done.command,
+                "exit": done.code,
+                "seconds": round(done.seconds, 3),
+                "failure": done.why or None,
+            }
+        with self.lock:
+            self.records.append(record | values)
+            beside = self.records_path.with_suffix(".part")
+            beside.write_text(self.placed(json.dumps(self.records, indent=1, default=str)) + "\n")
+            beside.rename(self.records_path)
 
     def run(self, step, command, limit, environment=None):
-        """Runs a command for at most `limit` seconds, and no longer than there is time; its whole group ends with it."""
+        """Runs a command for at most `limit` seconds and as long as there is time; its group ends with it."""
         command = list(map(str, command))
         limit = min(limit, self.left() - GRACE_S)
         if limit <= 0:
-            return self._finished(step, Done(command, None, 0.0, "", "no time is left", 0.0))
+            return self.finished(step, Done(command, None, 0.0, "", "no time is left", 0.0))
         begun = time.monotonic()
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             try:
@@ -138,7 +163,7 @@ class Session:
                     env=os.environ | (environment or {}),
                 )  # fmt: skip
             except OSError as error:
-                return self._finished(step, Done(command, 127, 0.0, "", str(error), limit))
+                return self.finished(step, Done(command, 127, 0.0, "", str(error), limit))
             try:
                 code = process.wait(limit)
             except subprocess.TimeoutExpired:
@@ -148,11 +173,13 @@ class Session:
             for file in (out, err):
                 file.seek(0)
                 text.append(file.read().decode(errors="replace"))
-        return self._finished(step, Done(command, code, time.monotonic() - begun, *text, limit))
+        return self.finished(step, Done(command, code, time.monotonic() - begun, *text, limit))
 
-    def _finished(self, step, done):
+    def finished(self, step, done):
+        """Tells of a command that ended."""
         how = done.why or f"done in {done.seconds:.1f} s"
         shown = " ".join(pathlib.Path(word).name if word.startswith("/") else word for word in done.command)
+        shown = self.placed(shown)
         shown = shown if len(shown) <= SHOWN_OF_A_COMMAND else f"{shown[: SHOWN_OF_A_COMMAND - 1]}…"
         self.say(f"{step}: {shown}: {how}")
         parts = [done.stdout.rstrip()] + (["--- stderr", done.stderr.rstrip()] if done.stderr.strip() else [])
@@ -173,7 +200,9 @@ def end(process):
 def ask(*command):
     """What a small program prints; empty if there is none."""
     try:
-        done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=30)
+        done = subprocess.run(
+            list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=30
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
@@ -195,9 +224,19 @@ class Watch:
     def __init__(self, ordinal):
         # Read by another handle: two that share an offset would write over each other.
         self.file = tempfile.NamedTemporaryFile("w")
-        command = ["nvidia-smi", "-i", str(ordinal), f"--query-gpu={self.FIELDS}", "--format=csv,noheader,nounits", "-lms", "500"]
+        command = [
+            "nvidia-smi",
+            "-i",
+            str(ordinal),
+            f"--query-gpu={self.FIELDS}",
+            "--format=csv,noheader,nounits",
+            "-lms",
+            "500",
+        ]
         try:
-            self.process = subprocess.Popen(command, stdout=self.file, stderr=subprocess.DEVNULL, start_new_session=True)
+            self.process = subprocess.Popen(
+                command, stdout=self.file, stderr=subprocess.DEVNULL, start_new_session=True
+            )
         except OSError:
             self.process = None
         self.at = 0

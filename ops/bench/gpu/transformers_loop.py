@@ -1,24 +1,32 @@
 #!/usr/bin/env python3
-"""Transformers' side of the comparison on a GPU: padded batches in arrival order as people run it, and a sorted variant.
+"""Transformers' side of the comparison on a GPU: padded batches in arrival order, and a sorted variant.
 
-`padded N` builds a batch of N requests as they arrive, one-hop paths of a question before its two-hop ones, padded to the
-longest, and takes the full logits. For encoders `padded to the limit` pads to 384 or 128 tokens, as EfficientRAG's code
-does. `sorted` is the better loop that is still transformers: requests by length, batches under a budget of padded tokens,
-the head at targets alone.
-No gradients, no cache, attention by `scaled_dot_product_attention` where the model has it. Log-probabilities are taken in
-float32 on the device and copied to the host once a pass. A pass is timed from lists of token ids to lists of numbers; one
-pass before the first is not.
+`padded N` builds a batch of N requests as they arrive, one-hop paths of a question before its two-hop ones, padded to
+the longest, and takes the full logits. For encoders `padded to the limit` pads to 384 or 128 tokens, as
+EfficientRAG's code does. `sorted` is the better loop that is still transformers: requests by length, batches under a
+budget of padded tokens, the head at targets alone. No gradients, no cache, attention by
+`scaled_dot_product_attention` where the model has it. Log-probabilities are taken in float32 on the device and copied
+to the host once a pass. A pass is timed from lists of token ids to lists of numbers; one pass before the first is
+not.
 
-Usage: transformers_loop.py MODEL KIND DEVICE DTYPE [--measure NAME=FILE]... [--scores FILE --scores-to FILE] [--rounds N]
-[--seconds S]; KIND is t5, gpt2, label or filter. One JSON line a workload and variant. `--seconds` bounds the measuring: what
-does not fit is left out and told.
+Usage: transformers_loop.py MODEL KIND DEVICE; KIND is t5, gpt2, label or filter. It imports, says so, and then
+answers lines of JSON on its input, of which each names a deed:
+
+* `load`: reads the model into the memory of the host. Up to here the device is not touched.
+* `measure` (`workloads`: [name, file] in order of value, `rounds`, `seconds`): one line a workload and variant, in
+  bfloat16. What does not fit into the seconds is left out and told.
+* `scores` (`lines`, `to`, `dtype`): the numbers of each line by itself, in bfloat16 or, from then on, in float32.
+
+The last line of an answer is `{"done": DEED, "seconds": S}`, with `error` where it failed.
 """
 
-import argparse
 import json
 import pathlib
 import sys
 import time
+import traceback
+
+BEGUN = time.perf_counter()
 
 import torch
 import torch.nn.functional as F
@@ -32,22 +40,26 @@ LIMITS = {"label": 384, "filter": 128}
 PADDED = {"t5": (16, 50), "gpt2": (16, 50), "label": (10, 50), "filter": (10, 50)}
 
 
-def opened(folder, kind, dtype, device):
-    """The model, with the attention that is fastest in transformers itself."""
+def model_class(kind):
+    """The class that opens a checkpoint."""
     if kind == "label":
-        from efficientrag import DebertaForSequenceTokenClassification as model_class
-    else:
-        model_class = {
-            "t5": transformers.T5ForConditionalGeneration, "gpt2": transformers.GPT2LMHeadModel,
-            "filter": transformers.DebertaV2ForTokenClassification,
-        }[kind]  # fmt: skip
+        from efficientrag import DebertaForSequenceTokenClassification
+
+        return DebertaForSequenceTokenClassification
+    names = {"t5": "T5ForConditionalGeneration", "gpt2": "GPT2LMHeadModel", "filter": "DebertaV2ForTokenClassification"}
+    # Only now is the code of this architecture imported.
+    return getattr(transformers, names[kind])
+
+
+def opened(folder, kind, model_type):
+    """The model in bfloat16 in the host's memory, with the attention that is fastest in transformers itself."""
     try:
-        model = model_class.from_pretrained(folder, dtype=dtype, attn_implementation="sdpa")
+        model = model_type.from_pretrained(folder, dtype=torch.bfloat16, attn_implementation="sdpa")
     except (ValueError, ImportError):
-        model = model_class.from_pretrained(folder, dtype=dtype)
+        model = model_type.from_pretrained(folder, dtype=torch.bfloat16)
     if kind == "t5" and torch.equal(model.lm_head.weight, model.shared.weight):
-        raise SystemExit("transformers tied T5's head")
-    return model.to(device).eval()
+        raise RuntimeError("transformers tied T5's head")
+    return model.eval()
 
 
 def arrival(lines, size):
@@ -92,11 +104,12 @@ class Loop:
         return rows.to(self.device), torch.tensor([place for places in positions for place in places]).to(self.device)
 
     def variants(self):
+        """How a workload can be run, by name: the first two are measured first."""
         small, large = PADDED[self.kind]
         return {
             f"padded {small}": lambda lines: self.run(lines, arrival(lines, small)),
-            f"padded {large}": lambda lines: self.run(lines, arrival(lines, large)),
             "sorted": lambda lines: self.run(lines, by_length(lines, self.length), best=True),
+            f"padded {large}": lambda lines: self.run(lines, arrival(lines, large)),
         }
 
     def run(self, lines, batches, **how):
@@ -187,43 +200,76 @@ def measure(loop, variant, lines, rounds, until):
     return walls
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("model")
-    parser.add_argument("kind", choices=PADDED)
-    parser.add_argument("device")
-    parser.add_argument("dtype", choices=["bfloat16", "float32"])
-    parser.add_argument("--measure", action="append", default=[], metavar="NAME=FILE")
-    parser.add_argument("--scores", help="lines whose numbers are wanted")
-    parser.add_argument("--scores-to", type=pathlib.Path)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=120)
-    options = parser.parse_args()
-    transformers.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
-    torch.set_grad_enabled(False)
-    torch.backends.cuda.matmul.allow_tf32 = False
-    model = opened(options.model, options.kind, getattr(torch, options.dtype), options.device)
-    loop = (Labels if options.kind in LIMITS else Scores)(model, options.kind, options.device)
-    print(json.dumps({"attention": model.config._attn_implementation, "dtype": str(model.dtype)}), flush=True)
-    if options.scores:
-        # One by one: no padding changes a number.
-        lines = read(options.scores)
-        options.scores_to.write_text(json.dumps(loop.run(lines, [[i] for i in range(len(lines))])))
-    until = time.monotonic() + options.seconds
-    for name, path in (measured.split("=", 1) for measured in options.measure):
-        lines = read(path)
-        for variant in loop.variants():
-            result = {"workload": name, "variant": variant, "requests": len(lines)}
+class Server:
+    """A model, and the deeds that are asked of it."""
+
+    def __init__(self, folder, kind, device):
+        self.folder, self.kind, self.device, self.loop = folder, kind, device, None
+        self.model_type = model_class(kind)
+
+    def load(self):
+        self.model = opened(self.folder, self.kind, self.model_type)
+        print(
+            json.dumps({"attention": self.model.config._attn_implementation, "dtype": str(self.model.dtype)}),
+            flush=True,
+        )
+
+    def on_device(self):
+        """The loop, whose model is brought to the device once."""
+        if self.loop is None:
+            self.loop = (Labels if self.kind in LIMITS else Scores)(self.model.to(self.device), self.kind, self.device)
+        return self.loop
+
+    def measure(self, workloads, rounds, seconds):
+        loop, read_lines = self.on_device(), {name: read(path) for name, path in workloads}
+        if loop.model.dtype != torch.bfloat16:
+            raise RuntimeError("the model is in float32 already")
+        until = time.monotonic() + seconds
+        first, last = list(loop.variants())[:2], list(loop.variants())[2:]
+        for variant, name in [(variant, name) for some in (first, last) for name in read_lines for variant in some]:
+            result = {"workload": name, "variant": variant, "requests": len(read_lines[name])}
             if time.monotonic() > until:
-                print(json.dumps(result | {"error": "no time was left"}), flush=True)
+                print(json.dumps(result | {"left_out": True}), flush=True)
                 continue
             try:
-                result["wall_s"] = measure(loop, variant, lines, options.rounds, until)
+                result["wall_s"] = measure(loop, variant, read_lines[name], rounds, until)
             except torch.OutOfMemoryError as error:
                 torch.cuda.empty_cache()
                 result["error"] = str(error).splitlines()[0]
             print(json.dumps(result), flush=True)
+
+    def scores(self, lines, to, dtype):
+        loop, lines = self.on_device(), read(lines)
+        if dtype == "float32":
+            # The stored weights are bfloat16: as float32 they are the same numbers.
+            loop.model.float()
+        if str(loop.model.dtype) != f"torch.{dtype}":
+            raise RuntimeError(f"the model is in {loop.model.dtype} already")
+        # One by one: no padding changes a number.
+        pathlib.Path(to).write_text(json.dumps(loop.run(lines, [[i] for i in range(len(lines))])))
+
+
+def main():
+    folder, kind, device = sys.argv[1:]
+    transformers.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    torch.set_grad_enabled(False)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    server = Server(folder, kind, device)
+    deeds = {"load": server.load, "measure": server.measure, "scores": server.scores}
+    print(json.dumps({"done": "import", "seconds": time.perf_counter() - BEGUN}), flush=True)
+    for line in sys.stdin:
+        asked, begun, error = json.loads(line), time.perf_counter(), {}
+        deed = asked.pop("deed")
+        try:
+            deeds[deed](**asked)
+        except Exception as failure:
+            traceback.print_exc()
+            error = {"error": f"{type(failure).__name__}: {failure}"}
+        if torch.cuda.is_initialized():
+            # What PyTorch keeps for itself is others' until the next deed.
+            torch.cuda.empty_cache()
+        print(json.dumps({"done": deed, "seconds": time.perf_counter() - begun} | error), flush=True)
 
 
 if __name__ == "__main__":
