@@ -10,7 +10,6 @@
 //   entries          2 x 128            tile t + 1's rows of keys, and of relative positions, while tile t is worked on
 //   biases           2 x 64             relative: those of the 127 distances that a tile has
 //   positions        2 x 2 x 64 x (D+8) disentangled: the positions' keys and queries of the same distances
-//   terms            64 x 88            disentangled: products with positions, in f32
 //
 // A row is 16 bytes longer than its numbers: then eight rows one below the other, which is what `load_tiles` reads at once,
 // lie in different banks. Keys are found through a list of their rows, so prefixes, caches and shared prompts are not copied.
@@ -34,12 +33,6 @@ constexpr u32 STRIP = 16;
 constexpr float LOG2_E = 1.44269504088896341f;
 
 enum Bias : u32 { NONE, RELATIVE, DISENTANGLED };
-
-// Distances that 16 queries and 64 keys have, or 16 keys and 64 queries: 79, and one that is not used.
-constexpr u32 TERMS = 80;
-// From a row of terms to the next. Rows are written eight bytes a lane and read askew: at this pitch no bank is met more than
-// twice.
-constexpr u32 TERMS_PITCH = 88;
 
 // From a row to the next in shared memory, in numbers.
 template <u32 D>
@@ -93,17 +86,107 @@ __device__ __forceinline__ void multiply(float (&sums)[N][4], const u32 (&left)[
     }
 }
 
-// The warp's 16 rows times the 80 rows of `positions` from line `first` of 128 on, which go around: to its rows of `terms`.
+// The scores of a warp's 16 queries and 64 keys: q_i · k_j + q_i · position_keys[e] + position_queries[e] · k_j, where line
+// e = i - j + 63 of 79 is that of the distance of query i and key j; line 0 is line `first` of 128, which go around. Either
+// kind of positions may be null.
+//
+// For eight keys and eight queries the lines e lie in two neighbouring groups of eight. With r a lane's row and c its column,
+// e is line (r - c - 1) % 8 of the first group, or of the second if r > c. So each term is in a register of the same row of
+// lanes (products of queries, whose columns are lines) or the same column of lanes (products of keys, whose rows are lines):
+// one shuffle brings it, and each lane gives to one other, so it knows which group that one needs. Sixteen keys are worked on
+// at once; they need four groups, two of which the sixteen keys before them had.
 template <u32 D>
-__device__ __forceinline__ void multiply_positions(float* terms, const u32 (&left)[D / 16][4], const bf16* positions, u32 first) {
-    float sums[TERMS / 8][4] = {};
-    multiply<D>(sums, left, [=](u32 pair) { return positions + (first + pair * 16) % (2 * SIDE) * PITCH<D>; });
-    const u32 lane = threadIdx.x % WARP;
-    float* mine = terms + lane / 4 * TERMS_PITCH + lane % 4 * 2;
+__device__ __forceinline__ void multiply_disentangled(float (&scores)[SIDE / 8][4], const u32 (&queries)[D / 16][4],
+                                                      const bf16* keys, const bf16* position_keys,
+                                                      const bf16* position_queries, u32 first) {
+    const u32 lane = threadIdx.x % WARP, row = lane / 4, quad = lane % 4;
+    const u32 as_right = (lane / 16 * 8 + lane % 8) * PITCH<D> + lane / 8 % 2 * CHUNK;
+    const u32 as_left = lane % 16 * PITCH<D> + lane / 16 * CHUNK;
+    // Two groups: sixteen lines.
+    const auto groups = [=](u32 group) { return (first + group * 8) % (2 * SIDE) * PITCH<D>; };
+
+    // For each of a lane's two columns c: whom it takes a product of queries and one of keys from; which of two registers it
+    // gives of the former; whether it gives of the second group.
+    u32 from_row[2], from_column[2];
+    bool odd[2], second_of_queries[2], second_of_keys[2];
 #pragma unroll
-    for (u32 n = 0; n < TERMS / 8; n++) {
-        *reinterpret_cast<float2*>(mine + n * 8) = make_float2(sums[n][0], sums[n][1]);
-        *reinterpret_cast<float2*>(mine + 8 * TERMS_PITCH + n * 8) = make_float2(sums[n][2], sums[n][3]);
+    for (u32 b = 0; b < 2; b++) {
+        const u32 c = 2 * quad + b, line = (row - c - 1) % 8;
+        from_row[b] = row * 4 + line / 2;
+        from_column[b] = line * 4 + quad;
+        odd[b] = (row - b - 1) % 2 != 0;
+        second_of_queries[b] = row > (row - 1 - 2 * quad - (odd[b] ? 1 : 0)) % 8;
+        second_of_keys[b] = (row + c + 1) % 8 > c;
+    }
+
+    // Groups 8 - 2p and 9 - 2p of the pair p of keys.
+    float upper[2][4] = {};
+    u32 upper_left[D / 16][4] = {};
+#pragma unroll
+    for (u32 k = 0; k < D / 16; k++) {
+        if (position_keys != nullptr) {
+            u32 right[4];
+            load_tiles(right, position_keys + groups(8) + as_right + k * 16);
+            multiply_add(upper[0], queries[k], right[0], right[1]);
+            multiply_add(upper[1], queries[k], right[2], right[3]);
+        }
+        if (position_queries != nullptr) load_tiles(upper_left[k], position_queries + groups(8) + as_left + k * 16);
+    }
+#pragma unroll
+    for (u32 p = 0; p < SIDE / 16; p++) {
+        // Products of keys with groups 6 - 2p to 9 - 2p: by two groups, and by eight keys.
+        float of_keys[2][2][4] = {};
+#pragma unroll
+        for (u32 k = 0; k < D / 16; k++) {
+            u32 right[4];
+            load_tiles(right, keys + p * 16 * PITCH<D> + as_right + k * 16);
+            multiply_add(scores[2 * p], queries[k], right[0], right[1]);
+            multiply_add(scores[2 * p + 1], queries[k], right[2], right[3]);
+            if (position_queries != nullptr) {
+                multiply_add(of_keys[1][0], upper_left[k], right[0], right[1]);
+                multiply_add(of_keys[1][1], upper_left[k], right[2], right[3]);
+                load_tiles(upper_left[k], position_queries + groups(6 - 2 * p) + as_left + k * 16);
+                multiply_add(of_keys[0][0], upper_left[k], right[0], right[1]);
+                multiply_add(of_keys[0][1], upper_left[k], right[2], right[3]);
+            }
+        }
+        // Eight keys of the pair: their groups are the second to the fourth, or the first to the third. The two halves of a
+        // warp's queries are a group apart.
+        if (position_queries != nullptr) {
+#pragma unroll
+            for (u32 i = 0; i < 8; i++) {
+                const u32 half = i / 4, h = i / 2 % 2, b = i % 2, near = 1 - half + h, far = near + 1;
+                const float of_near = of_keys[near / 2][half][near % 2 * 2 + b];
+                const float of_far = of_keys[far / 2][half][far % 2 * 2 + b];
+                const float given = second_of_keys[b] ? of_far : of_near;
+                scores[2 * p + half][2 * h + b] += __shfl_sync(EVERY_LANE, given, from_column[b]);
+            }
+        }
+        if (position_keys == nullptr) continue;
+        // Products of queries with groups 6 - 2p and 7 - 2p.
+        float lower[2][4] = {};
+#pragma unroll
+        for (u32 k = 0; k < D / 16; k++) {
+            u32 right[4];
+            load_tiles(right, position_keys + groups(6 - 2 * p) + as_right + k * 16);
+            multiply_add(lower[0], queries[k], right[0], right[1]);
+            multiply_add(lower[1], queries[k], right[2], right[3]);
+        }
+#pragma unroll
+        for (u32 i = 0; i < 8; i++) {
+            const u32 half = i / 4, h = i / 2 % 2, b = i % 2, near = 1 - half + h, far = near + 1;
+            const float* const of_near = near < 2 ? lower[near] : upper[near - 2];
+            const float* const of_far = far < 2 ? lower[far] : upper[far - 2];
+            const float even_line = second_of_queries[b] ? of_far[2 * h] : of_near[2 * h];
+            const float odd_line = second_of_queries[b] ? of_far[2 * h + 1] : of_near[2 * h + 1];
+            const float given = odd[b] ? odd_line : even_line;
+            scores[2 * p + half][2 * h + b] += __shfl_sync(EVERY_LANE, given, from_row[b]);
+        }
+#pragma unroll
+        for (u32 i = 0; i < 4; i++) {
+            upper[0][i] = lower[0][i];
+            upper[1][i] = lower[1][i];
+        }
     }
 }
 
@@ -113,7 +196,6 @@ __device__ __forceinline__ void attend(const Operands<bf16>& o) {
     bf16* const values = keys + SIDE * PITCH<D>;
     bf16* const position_keys = values + SIDE * PITCH<D>;
     bf16* const position_queries = position_keys + 2 * SIDE * PITCH<D>;
-    float* const terms = reinterpret_cast<float*>(position_queries + 2 * SIDE * PITCH<D>);
     SHARED(u32, entries, 2 * THREADS);
     SHARED(float, biases, 2 * SIDE);
 
@@ -206,44 +288,15 @@ __device__ __forceinline__ void attend(const Operands<bf16>& o) {
         const u32 next = more ? fetch(t + 1) : 0;
 
         float scores[SIDE / 8][4] = {};
-        if (busy) multiply<D>(scores, queries, [=](u32 pair) { return keys + pair * 16 * PITCH<D>; });
+        if (busy && BIAS == DISENTANGLED) {
+            // This warp's rows begin at line 16 * warp; tile by tile the lines go around.
+            multiply_disentangled<D>(scores, queries, keys, o.position_keys != nullptr ? position_keys : nullptr,
+                                     o.position_queries != nullptr ? position_queries : nullptr, warp * STRIP + t * SIDE);
+        } else if (busy) {
+            multiply<D>(scores, queries, [=](u32 pair) { return keys + pair * 16 * PITCH<D>; });
+        }
         float next_bias = 0.0f;
         if (BIAS == RELATIVE && more && threadIdx.x >= SIDE) next_bias = bias_of(next);
-        if (BIAS == DISENTANGLED) {
-            // Line e of 127 holds the distance of row i and key j with i - j + 63 = e; tile by tile the lines go around.
-            float* const strip = terms + warp * STRIP * TERMS_PITCH;
-            if (o.position_keys != nullptr && busy) {
-                // This warp's rows begin at line 16 * warp.
-                multiply_positions<D>(strip, queries, position_keys, (warp * STRIP + t * SIDE) % (2 * SIDE));
-                __syncwarp();
-                const float* const mine = strip + lane / 4 * (TERMS_PITCH + 1) + SIDE - 1 - lane % 4 * 2;
-#pragma unroll
-                for (u32 n = 0; n < SIDE / 8; n++) {
-#pragma unroll
-                    for (u32 i = 0; i < 4; i++) {
-                        const int key = n * 8 + i % 2, below = i / 2 * 8;
-                        scores[n][i] += mine[below * static_cast<int>(TERMS_PITCH + 1) - key];
-                    }
-                }
-                __syncwarp();
-            }
-            if (o.position_queries != nullptr) {
-                // Each warp multiplies 16 keys: they begin at line 48 - 16 * warp.
-                u32 left[D / 16][4];
-                load_left<D>(left, keys + warp * STRIP * PITCH<D>);
-                multiply_positions<D>(strip, left, position_queries, (3 * STRIP - warp * STRIP + t * SIDE) % (2 * SIDE));
-                __syncthreads();
-                const float* const mine = terms + lane % 4 * 2 * (TERMS_PITCH - 1) + row + STRIP - 1;
-#pragma unroll
-                for (u32 n = 0; n < SIDE / 8; n++) {
-#pragma unroll
-                    for (u32 i = 0; i < 4; i++) {
-                        const u32 key = n * 8 + i % 2;
-                        scores[n][i] += mine[key / STRIP * STRIP * TERMS_PITCH + key % STRIP * (TERMS_PITCH - 1) + i / 2 * 8];
-                    }
-                }
-            }
-        }
 
         u32 weights[SIDE / 16][4];
         if (busy) {

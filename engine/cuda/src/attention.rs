@@ -27,9 +27,6 @@ const THREADS: u32 = 128;
 /// Numbers between the end of a row in shared memory and the next row, and numbers copied at once.
 const CHUNK: usize = 8;
 
-/// Bytes of the products with positions in disentangled attention.
-const TERMS: usize = SIDE * 88 * ElementType::F32.size();
-
 /// See [`hopeval_device::Device::attention`].
 pub(crate) fn attend<R: Runtime>(
     cuda: &Cuda<R>,
@@ -187,11 +184,11 @@ const TENSOR_CORES: [(AddedBias, usize, &str); 10] = [
 ];
 
 /// Bytes of dynamic shared memory of a kernel on tensor cores: keys and values of a tile; if disentangled, also keys
-/// and queries of the relative positions of two tiles, and their products.
+/// and queries of the relative positions of two tiles.
 const fn shared_bytes(added: AddedBias, head: usize) -> usize {
     let rows = SIDE * (head + CHUNK) * ElementType::Bf16.size();
     match added {
-        AddedBias::Disentangled => 6 * rows + TERMS,
+        AddedBias::Disentangled => 6 * rows,
         AddedBias::Nothing | AddedBias::Relative => 2 * rows,
     }
 }
