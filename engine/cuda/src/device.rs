@@ -153,7 +153,7 @@ impl<R: Runtime> Device for Cuda<R> {
         let rounded = (self.element == ElementType::Bf16)
             .then(|| self.runtime.upload(&to_bytes(&numbers, ElementType::Bf16)))
             .transpose()?;
-        Ok(WeightVector { exact, rounded, len: numbers.len() })
+        Ok(WeightVector { exact, rounded, len: numbers.len(), numbers })
     }
 
     fn upload(&self, rows: usize, columns: usize, values: &[f32]) -> Result<Self::Tensor, DeviceError> {

@@ -115,12 +115,9 @@ pub(crate) fn project<R: Runtime>(
     multiply_matrices(cuda, &product)?;
     let mut bytes = vec![0; rows * padded * ElementType::F32.size()];
     cuda.runtime.download(&output, &mut bytes)?;
-    let mut biases = vec![0; out * ElementType::F32.size()];
-    if let Some(bias) = bias {
-        cuda.runtime.download(&bias.exact, &mut biases)?;
-    }
-    let (numbers, biases) = (from_bytes(&bytes, ElementType::F32), from_bytes(&biases, ElementType::F32));
-    let add = |row: &[f32]| row.iter().zip(&biases).map(|(x, bias)| x + bias).collect::<Vec<_>>();
+    let numbers = from_bytes(&bytes, ElementType::F32);
+    let of_bias = |column: usize| bias.map_or(0.0, |bias| bias.numbers[column]);
+    let add = |row: &[f32]| (0..out).map(|column| row[column] + of_bias(column)).collect::<Vec<_>>();
     Ok(numbers.chunks_exact(padded).flat_map(add).collect())
 }
 

@@ -28,6 +28,8 @@ pub struct WeightVector<B> {
     pub(crate) exact: B,
     /// In the element of activations; `None` if this is `f32`, too.
     pub(crate) rounded: Option<B>,
+    /// On the host, for results that are read.
+    pub(crate) numbers: Vec<f32>,
     pub(crate) len: usize,
 }
 

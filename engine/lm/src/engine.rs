@@ -1,13 +1,15 @@
-//! The engine: a thread with a device and a model. It takes requests from a queue and gives completions.
+//! The engine: a thread with a device and a model. It takes requests from a queue; a second thread gives completions.
 //!
 //! ```text
 //!   submit --check--> queue --equal ones merge--> packers --batch--> model --> completions, one for each submission
+//!                     '----------------- a thread with the device ----------'  '-------- a thread beside it -------'
 //! ```
 //!
 //! Work-conserving: between two batches the thread takes in all new submissions, and it never waits for more. Each
 //! request is answered exactly once. A bad one is refused on submission and does not affect the others. If the engine
 //! is dropped first, the remaining requests are refused.
 
+mod answering;
 mod queue;
 mod worker;
 
@@ -15,12 +17,14 @@ use crate::generate::Detokeniser;
 use crate::loaded_model::LoadedModel;
 use crate::request::{Answer, Request, RequestWork};
 use crate::{LmError, ModelSizes};
+use answering::FinishedGroup;
 use hopeval_device::{Device, DeviceIdentity};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Instant;
+use worker::EngineWorker;
 
 /// How the engine uses its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -298,7 +302,13 @@ impl Engine {
         let thread = {
             let (counters, stop) = (counters.clone(), stop.clone());
             let work = move || {
-                worker::EngineWorker::new(&*device, &*model, options, detokenise, &counters).run(&submissions, &stop)
+                let (finished, groups) = channel();
+                std::thread::scope(|scope| {
+                    scope
+                        .spawn(|| groups.into_iter().for_each(|group: FinishedGroup| group.answer(&*model, &counters)));
+                    EngineWorker::new(&*device, &*model, options, detokenise, &counters, finished)
+                        .run(&submissions, &stop);
+                });
             };
             std::thread::Builder::new().name("lm-engine".into()).spawn(work).map_err(LmError::Thread)?
         };
@@ -320,7 +330,7 @@ impl Engine {
         &self.counters
     }
 
-    /// Submits a request. `reply` is called once, on the engine's thread, or here at once if the request is refused.
+    /// Submits a request. `reply` is called once, on a thread of the engine, or here at once if the request is refused.
     pub fn submit(&self, request: Request, reply: impl FnOnce(Completion) + Send + 'static) {
         self.submit_all([EngineCall { request, reply: Box::new(reply), may_begin: None }]);
     }

@@ -1,18 +1,19 @@
-//! The engine's thread: takes in submissions, runs one batch of each sort in turn, and answers.
+//! The engine's thread: takes in submissions, runs one batch of each sort in turn, and hands the results to be told.
 
+use super::answering::{FinishedGroup, ProportionalShares, temperature_grid};
 use super::queue::{QueueItem, RequestIdentity};
-use super::{Completion, CompletionCost, EngineCounters, EngineOptions, Refusal, Submission};
+use super::{EngineCounters, EngineOptions, Refusal, Submission};
 use crate::generate::{AdmissionResult, Detokeniser, FinishedSequence, GenerativeModel, Generator};
 use crate::loaded_model::LoadedModel;
 use crate::pack::Packer;
-use crate::request::{Answer, Request, ScoreRequest, ScoreResult};
+use crate::request::{Answer, Request, ScoreRequest};
 use crate::score::{self, BatchResults};
 use crate::states_pool::StatesPool;
 use hopeval_device::energy::WorkPiece;
 use hopeval_device::{Device, DeviceEnergy, DeviceError};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
 /// The state of the thread.
@@ -37,6 +38,8 @@ pub(super) struct EngineWorker<'a, D: Device> {
     group_of: HashMap<RequestIdentity, u64>,
     /// Submissions that no batch may begin with. They are dropped, and so answered, with the engine.
     set_aside: Vec<Submission>,
+    /// To the thread that answers.
+    finished: Sender<FinishedGroup>,
 }
 
 /// The submissions that wait for one answer.
@@ -72,6 +75,7 @@ impl<'a, D: Device> EngineWorker<'a, D> {
         options: EngineOptions,
         detokenise: Option<Box<Detokeniser>>,
         counters: &'a EngineCounters,
+        finished: Sender<FinishedGroup>,
     ) -> Self {
         Self {
             device,
@@ -88,6 +92,7 @@ impl<'a, D: Device> EngineWorker<'a, D> {
             waiting: HashMap::new(),
             group_of: HashMap::new(),
             set_aside: Vec::new(),
+            finished,
         }
     }
 
@@ -382,105 +387,15 @@ impl<'a, D: Device> EngineWorker<'a, D> {
         if self.group_of.get(&group.identity) == Some(&number) {
             self.group_of.remove(&group.identity);
         }
-        let started = group.started.unwrap_or_else(Instant::now);
-        let shares = group.submissions.len();
-        let mut tokens = ProportionalShares::new(group.computed_tokens, shares as u64);
-        let grid = temperature_grid(&group.submissions);
-        if let Ok(Answer::Generated(generated)) = &result {
-            let tokens = generated.ids.len() as u64;
-            self.counters.requested_tokens.fetch_add(tokens * group.submissions.len() as u64, Relaxed);
-            self.counters.unique_tokens.fetch_add(tokens, Relaxed);
-        }
-        for submission in group.submissions {
-            let work = match &result {
-                Ok(Answer::Generated(generated)) => {
-                    self.model.generation_work(&submission.request, generated.ids.len())
-                }
-                _ => submission.work,
-            };
-            if matches!(result, Ok(Answer::Generated(_))) {
-                self.counters.operations.fetch_add(work.operations, Relaxed);
-            }
-            // Only its own temperatures: the requests of others must not change its answer.
-            let result = result.clone().map(|answer| narrow_answer(answer, &submission.request, &grid));
-            let result =
-                result.and_then(|answer| if is_finite(&answer) { Ok(answer) } else { Err(Refusal::NotFinite) });
-            let cost = CompletionCost {
-                queue_s: started.saturating_duration_since(submission.since).as_secs_f64(),
-                service_s: started.elapsed().as_secs_f64(),
-                device_s: group.device_s / shares as f64,
-                energy_j: group.energy_j.map(|joules| joules / shares as f64),
-                computed_tokens: tokens.next(1),
-            };
-            submission.answer(Completion { result, work, cost });
-        }
-    }
-}
-
-/// Divides a whole number into whole parts by integer weights. The parts sum to the number.
-struct ProportionalShares {
-    whole: u64,
-    total: u64,
-    weighed: u64,
-    given: u64,
-}
-
-impl ProportionalShares {
-    fn new(whole: u64, total: u64) -> Self {
-        Self { whole, total, weighed: 0, given: 0 }
-    }
-
-    fn next(&mut self, weight: u64) -> u64 {
-        self.weighed += weight;
-        // The last part gets the rest of the whole.
-        let until = u128::from(self.whole) * u128::from(self.weighed) / u128::from(self.total);
-        let share = until as u64 - self.given;
-        self.given += share;
-        share
-    }
-}
-
-/// The temperatures of all submissions for one score, ascending: positive floats sort as their bits do.
-fn temperature_grid(submissions: &[Submission]) -> Vec<f32> {
-    let bits = submissions.iter().filter_map(|s| match &s.request {
-        Request::Score(score) => Some(score.temperatures.iter().map(|t| t.to_bits())),
-        _ => None,
-    });
-    bits.flatten().collect::<BTreeSet<_>>().into_iter().map(f32::from_bits).collect()
-}
-
-/// The answer for one of the submissions: only its own temperatures, in its own order.
-fn narrow_answer(answer: Answer, request: &Request, grid: &[f32]) -> Answer {
-    match (answer, request) {
-        (Answer::Scored(scored), Request::Score(score)) => {
-            let at =
-                |t: &f32| grid.iter().position(|g| g == t).expect("the grid holds all temperatures; this is a bug");
-            let log_sum_exps = score.temperatures.iter().map(|t| scored.log_sum_exps[at(t)].clone()).collect();
-            Answer::Scored(ScoreResult { log_sum_exps, ..scored })
-        }
-        (answer, _) => answer,
+        let RequestGroup { submissions, started, device_s, energy_j, computed_tokens, .. } = group;
+        let finished = FinishedGroup { submissions, result, started, device_s, energy_j, computed_tokens };
+        // A thread that has ended answers nobody: the drop of the submissions does.
+        drop(self.finished.send(finished));
     }
 }
 
 fn wrap_results<T>(batch: BatchResults<T>, wrap: impl Fn(T) -> Answer) -> BatchResults<Answer> {
     BatchResults { results: batch.results.into_iter().map(wrap).collect(), computed_tokens: batch.computed_tokens }
-}
-
-/// True if every number of an answer is finite, except for the logits of impossible tokens.
-fn is_finite(answer: &Answer) -> bool {
-    match answer {
-        // A token may be impossible (a logit of -inf): this is allowed. Its log-sum-exp is finite all the same.
-        Answer::Scored(scored) => {
-            scored.target_logits.iter().all(|x| !x.is_nan() && *x < f32::INFINITY)
-                && scored.log_sum_exps.iter().flatten().all(|x| x.is_finite())
-        }
-        Answer::Encoded(encoded) => {
-            let rows = encoded.token_logits.iter().flatten().chain(&encoded.sequence_logits).chain(&encoded.embedding);
-            rows.chain(&encoded.start_logits).chain(&encoded.end_logits).chain(&encoded.rank).all(|x| x.is_finite())
-        }
-        // Logits that are not numbers have already ended it.
-        Answer::Generated(_) => true,
-    }
 }
 
 fn device_refusal(error: &DeviceError) -> Refusal {

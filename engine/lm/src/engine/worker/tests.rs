@@ -2,18 +2,20 @@
 
 use super::*;
 use crate::architectures::open_decoder;
-use crate::engine::BeginCheck;
+use crate::engine::{BeginCheck, Completion};
 use crate::request::{GenerateRequest, GenerateResult, RequestWork, Sampling};
 use hopeval_checkpoint::Checkpoint;
 use hopeval_device::Cpu;
 use std::path::Path;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::channel;
 
 /// The values that a worker borrows.
 struct Bench {
     device: Cpu,
     model: LoadedModel<Cpu>,
     counters: EngineCounters,
+    finished: Sender<FinishedGroup>,
+    groups: Receiver<FinishedGroup>,
     answers: Sender<(u32, Completion)>,
     completions: Receiver<(u32, Completion)>,
 }
@@ -24,12 +26,14 @@ impl Bench {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/gpt2");
         let model = open_decoder(&Checkpoint::open(&folder).expect("a fixture"), &device).expect("a fixture");
         let (answers, completions) = channel();
-        Self { device, model: LoadedModel::Decoder(model), counters: EngineCounters::default(), answers, completions }
+        let (finished, groups) = channel();
+        let (model, counters) = (LoadedModel::Decoder(model), EngineCounters::default());
+        Self { device, model, counters, finished, groups, answers, completions }
     }
 
     fn worker(&self, cache_tokens: usize) -> EngineWorker<'_, Cpu> {
         let options = EngineOptions { batch_tokens: 200, cache_tokens, ..EngineOptions::default() };
-        EngineWorker::new(&self.device, &self.model, options, None, &self.counters)
+        EngineWorker::new(&self.device, &self.model, options, None, &self.counters, self.finished.clone())
     }
 
     /// Submits a prompt with `max_tokens`; the answer comes under `tag`.
@@ -70,6 +74,7 @@ impl Bench {
             Answer::Generated(generated) => generated,
             other => panic!("{other:?} is no continuation"),
         };
+        self.groups.try_iter().for_each(|group| group.answer(&self.model, &self.counters));
         self.completions.try_iter().map(|(tag, completion)| (tag, completion.result.map(generated))).collect()
     }
 }
