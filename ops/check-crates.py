@@ -75,7 +75,8 @@ RULES = {
         DATAFLOW | ASYNC | TABLES | JOBS | RESULTS | INPUT | ENGINE | MODELS | {"hopeval-methods", "hopeval-operators"},
     ),
     "hopeval-cuda": (
-        {"blake3", "cudarc", "half", "hopeval-device", "nvml-wrapper", "thiserror", "tracing"},
+        # rayon: weights are converted by all threads.
+        {"blake3", "cudarc", "half", "hopeval-device", "nvml-wrapper", "rayon", "thiserror", "tracing"},
         DATAFLOW | ASYNC | TABLES | JOBS | RESULTS | INPUT | ENGINE | MODELS | {"hopeval-methods", "hopeval-operators"},
     ),
     # What is simulated is for tests: nothing that is shipped knows it.

@@ -13,6 +13,7 @@ mod cache;
 mod final_text;
 pub(crate) mod joins;
 mod marked;
+mod piece_cache;
 mod special;
 mod words;
 
@@ -21,6 +22,7 @@ pub use words::{WordPiece, WordPieces};
 
 use cache::TextCache;
 use joins::TextJoins;
+use piece_cache::PieceCache;
 use special::SpecialIds;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -32,6 +34,9 @@ pub(crate) type TokenSpan = (u32, Option<(usize, usize)>);
 
 /// Bytes of texts and ids in a tokenizer's cache.
 const CACHE_BYTES: usize = 64 << 20;
+
+/// Bytes of words and pieces in a tokenizer's cache: some 250,000 words.
+const PIECE_CACHE_BYTES: usize = 32 << 20;
 
 /// The reason for a failure.
 #[derive(Debug, thiserror::Error)]
@@ -119,6 +124,8 @@ pub struct Tokenizer {
     specials: SpecialIds,
     clean_up: bool,
     cache: TextCache,
+    /// Of words, each tokenised alone.
+    pieces: PieceCache,
     /// How texts are joined from pieces.
     joins: TextJoins,
 }
@@ -150,10 +157,10 @@ impl Tokenizer {
         let map = special::read_object(&folder.join("special_tokens_map.json"))?;
         let specials = SpecialIds::find(&inner, &settings, &map);
         let clean_up = settings.get("clean_up_tokenization_spaces").and_then(serde_json::Value::as_bool) == Some(true);
-        let cache = TextCache::new(CACHE_BYTES);
+        let (cache, pieces) = (TextCache::new(CACHE_BYTES), PieceCache::new(PIECE_CACHE_BYTES));
         let joins =
             TextJoins::find(&inner).ok_or_else(|| TokeniseError::SpecialInside { folder: folder.to_owned() })?;
-        Ok(Some(Self { folder: folder.to_owned(), inner, specials, clean_up, cache, joins }))
+        Ok(Some(Self { folder: folder.to_owned(), inner, specials, clean_up, cache, pieces, joins }))
     }
 
     /// One more than the largest token id, added tokens included.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   request --prompts.. assembled, tokenised--> PreparedRequest: engine requests, and a builder of the response
-//!             (service thread of a worker)         |
+//!             (threads of the service)             |
 //!                                                  +--submit--> Engine (one for the process) --reply--> ticket
 //! ```
 //!
@@ -10,13 +10,14 @@
 //! decide the other abilities. On the CPU one engine serves all workers of a process: the workers share the device, so
 //! their requests meet in its batches, its encoder states and its one copy of the weights, and its threads work inside
 //! a batch. With `device = "cuda"` each worker has the engine of its own device, if there are enough devices
-//! ([`Service::open_on_devices`]). Only the engine's own thread waits for the engine: the reply closure answers the
-//! ticket.
+//! ([`Service::open_on_devices`]). Only the engine's own thread waits for the engine: its reply closure gives the
+//! answer to another thread, which answers the ticket.
 
 pub(super) mod embed;
 mod entailment;
 pub(super) mod estimate;
 mod generate;
+mod helper_threads;
 mod label;
 pub mod model;
 mod nli;
@@ -30,6 +31,7 @@ mod settings;
 pub use hopeval_lm::devices::DeviceName;
 pub use settings::{EntailForm, LabelScope, LmSettings, PoolingName, PromptForm};
 
+use self::helper_threads::HelperThreads;
 use self::model::Model;
 use super::fragments::FragmentTexts;
 use super::models;
@@ -98,6 +100,8 @@ pub struct LmService {
     /// Texts for prompts.
     fragments: FragmentTexts,
     model: OnceLock<Model>,
+    /// Threads beside the engine's; started before the model is open to all.
+    helpers: OnceLock<HelperThreads>,
     /// Sessions on the second device and later ones.
     further: OnceLock<Vec<Session>>,
     opening: Mutex<()>,
@@ -121,6 +125,7 @@ impl LmService {
             cache: cache.to_owned(),
             fragments: FragmentTexts::default(),
             model: OnceLock::new(),
+            helpers: OnceLock::new(),
             further: OnceLock::new(),
             opening: Mutex::new(()),
             told_halved: AtomicBool::new(false),
@@ -130,7 +135,7 @@ impl LmService {
     /// Its model, opened by the first call.
     ///
     /// # Errors
-    /// [`JobError::NoModel`], [`JobError::WordRules`], [`JobError::Model`].
+    /// [`JobError::NoModel`], [`JobError::WordRules`], [`JobError::Model`], [`JobError::Thread`].
     pub fn model(&self) -> Result<&Model, JobError> {
         let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(model) = self.model.get() {
@@ -141,6 +146,8 @@ impl LmService {
         let rules = rules.map_err(|source| JobError::WordRules { name: self.name.clone(), source })?;
         let opened = Model::open(&folder, &self.settings, rules, self.threads);
         let model = opened.map_err(|source| JobError::Model { name: self.name.clone(), folder, source })?;
+        let helpers = HelperThreads::start(&self.name, self.threads)?;
+        self.helpers.get_or_init(|| helpers);
         Ok(self.model.get_or_init(|| Model { fragments: self.fragments.clone(), ..model }))
     }
 
@@ -159,6 +166,11 @@ impl LmService {
             Ok(model) => ask(model),
             Err(error) => Response::failure(FailureKind::Unavailable, error.to_string()),
         }
+    }
+
+    /// Its model and the threads beside its engines, if the model is open.
+    fn model_and_helpers(&self) -> Option<(&Model, &HelperThreads)> {
+        self.model.get().zip(self.helpers.get())
     }
 
     /// Its model, if it is open.
@@ -249,7 +261,7 @@ mod tests {
     use std::path::Path;
 
     fn of_model(model: &str, more: &str, asks: Vec<RequestPayload>, dir: &Path) -> ServiceKind {
-        let table = format!("model = {:?}\nthreads = 1\n{more}", tiny_model(model, dir));
+        let table = format!("model = {:?}\nthreads = 2\n{more}", tiny_model(model, dir));
         ServiceKind { kind: "lm", table, asks, ..ServiceKind::default() }
     }
 
@@ -280,7 +292,7 @@ mod tests {
         std::fs::write(dir.path().join("gpt2/chat_template.jinja"), template).expect("a template");
         // Place and speed of the model. The same checkpoint in another folder is the same model.
         let same_model = format!("model = {:?}", tiny_model("gpt2", elsewhere.path()));
-        let speed = ["threads = 2", "device = \"cpu\"", "batch_tokens = 64", "states_tokens = 9", "cache_tokens = 9"];
+        let speed = ["threads = 1", "device = \"cpu\"", "batch_tokens = 64", "states_tokens = 9", "cache_tokens = 9"];
         kind.settings = settings(Effect::None, &speed);
         kind.settings.extend(settings(Effect::None, &[&same_model]));
         kind.settings.extend(settings(

@@ -99,6 +99,43 @@ fn words_are_read_each_on_its_own() {
     assert_eq!(bare.ids, single.ids[1..single.ids.len() - 1]);
 }
 
+/// Words of many forms, three of them new in every text.
+fn sequences_of_words() -> Vec<Vec<String>> {
+    let common =
+        ["The", "director", "'s", "film", "", " ", "étude", "1936", "(", "日本", "[SEP]", "-", "\n\n", "e\u{301}"];
+    let sequence = |n: usize| {
+        let new = ["film", "Über", "ab"].map(|word| format!("{word}{n}"));
+        common.iter().cycle().skip(n % common.len()).take(20).map(|&word| word.to_owned()).chain(new).collect()
+    };
+    (0..200).map(sequence).collect()
+}
+
+#[test]
+fn remembered_words_have_the_pieces_of_new_ones() {
+    for name in ["deberta-v2", "bert-uncased", "roberta"] {
+        for most_bytes in [0, 4000, PIECE_CACHE_BYTES] {
+            let tokenizer = Tokenizer { pieces: PieceCache::new(most_bytes), ..tokenizer(name) };
+            let check = |sequence: &Vec<String>| {
+                let found = tokenizer.encode_words(sequence).expect("pieces");
+                let (mut ids, mut pieces) = (Vec::new(), Vec::new());
+                for (word, written) in (0..).zip(sequence) {
+                    let alone = tokenizer.encode(written, false).expect("ids");
+                    let characters = alone.offsets.iter().map(|&(begin, end)| (begin as u32, end as u32));
+                    pieces.extend(characters.map(|characters| Some(WordPiece { text: 0, word, characters })));
+                    ids.extend(alone.ids);
+                }
+                assert_eq!((found.ids, found.pieces), (ids, pieces), "{name}, {most_bytes}: {sequence:?}");
+            };
+            let sequences = sequences_of_words();
+            std::thread::scope(|threads| {
+                for half in [&sequences[..120], &sequences[80..], &sequences] {
+                    threads.spawn(|| half.iter().for_each(check));
+                }
+            });
+        }
+    }
+}
+
 #[test]
 fn what_is_missing_is_said_when_it_is_needed() {
     let gpt2 = tokenizer("gpt2");

@@ -4,6 +4,7 @@
 //! is `[CLS] words [SEP]` or `[CLS] words [SEP] words [SEP]`, cut hard at the right. If it is too long, the last
 //! `[SEP]` is lost, as in the official script (`EfficientRAG-official`, its data collation).
 
+use super::piece_cache::CachedPiece;
 use super::{SpecialRole, TokeniseError, Tokenizer};
 
 /// A sequence of words in pieces; every list has one entry per token.
@@ -64,18 +65,35 @@ impl Tokenizer {
         Ok(found)
     }
 
+    /// Appends the pieces of words. A word is tokenised once, as long as its pieces are remembered.
     fn add_words<S: AsRef<str>>(&self, words: &[S], text: u8, to: &mut WordPieces) -> Result<(), TokeniseError> {
+        let mut known = self.pieces.read();
         for (word, written) in (0..).zip(words) {
-            let encoding =
-                self.inner.encode_char_offsets(written.as_ref(), false).map_err(|source| self.failed(source))?;
-            to.ids.extend_from_slice(encoding.get_ids());
-            to.pieces.extend(
-                encoding
-                    .get_offsets()
-                    .iter()
-                    .map(|&(begin, end)| Some(WordPiece { text, word, characters: (begin as u32, end as u32) })),
-            );
+            let written = written.as_ref();
+            if let Some(pieces) = known.of_word(written) {
+                to.add_word(text, word, pieces);
+                continue;
+            }
+            drop(known);
+            let pieces = self.pieces_of_word(written)?;
+            to.add_word(text, word, &pieces);
+            self.pieces.keep(written, &pieces);
+            known = self.pieces.read();
         }
         Ok(())
+    }
+
+    fn pieces_of_word(&self, word: &str) -> Result<Vec<CachedPiece>, TokeniseError> {
+        let encoding = self.inner.encode_char_offsets(word, false).map_err(|source| self.failed(source))?;
+        let offsets = encoding.get_offsets().iter().map(|&(begin, end)| (begin as u32, end as u32));
+        let ids = encoding.get_ids().iter().copied();
+        Ok(ids.zip(offsets).map(|(id, characters)| CachedPiece { id, characters }).collect())
+    }
+}
+
+impl WordPieces {
+    fn add_word(&mut self, text: u8, word: u32, pieces: &[CachedPiece]) {
+        self.ids.extend(pieces.iter().map(|piece| piece.id));
+        self.pieces.extend(pieces.iter().map(|piece| Some(WordPiece { text, word, characters: piece.characters })));
     }
 }

@@ -1,7 +1,11 @@
-//! The service thread of one worker: tokenises waiting requests, submits them to the engine, and never waits for it.
+//! The service thread of one worker: has waiting requests tokenised, submits them to the engine, never waits for it.
+//!
+//! Requests taken together are tokenised by the service's helpers, beside the engine's batch. The engine's thread hands
+//! its answers to another helper, which makes responses of them: it detokenises, counts, and answers the tickets.
 
 use super::LmService;
-use super::model::PreparedRequest;
+use super::helper_threads::HelperThreads;
+use super::model::{Model, PreparedRequest};
 use crate::fault::RunFault;
 use crate::services::thread::{ServiceTask, ServiceThread, queue_time_us, task_answer};
 use crate::services::timing::{AnswerTiming, microseconds};
@@ -33,7 +37,13 @@ impl EngineWork {
 /// Serves until all senders are gone. Requests taken together go to the engine together.
 pub(super) fn serve_tasks(thread: &ServiceThread, lm: &LmService, receiver: &Receiver<ServiceTask>) {
     while let Some((tasks, _tokenising)) = thread.take_tasks(receiver, MOST) {
-        let asked: Vec<EngineCall> = tasks.into_iter().flat_map(|task| engine_calls(thread, lm, task)).collect();
+        let Some((model, helpers)) = lm.model_and_helpers() else {
+            // The model is opened before the dataflow is built.
+            tasks.into_iter().for_each(|task| answer_unopened(thread, task));
+            continue;
+        };
+        let asked = helpers.map_in_order(tasks, |task| engine_calls(thread, model, helpers, task));
+        let asked = asked.into_iter().flatten();
         if let Some(engine) = lm.engine(thread.worker) {
             tell_halved(thread, lm, engine);
             engine.submit_all(asked);
@@ -59,28 +69,29 @@ fn tell_halved(thread: &ServiceThread, lm: &LmService, engine: &Engine) {
     }
 }
 
+/// Answers a task without a model.
+fn answer_unopened(thread: &ServiceThread, task: ServiceTask) {
+    let response = Response::failure(FailureKind::Unavailable, "the model is not open: this is a bug");
+    AnswerDelivery::of_thread(thread).answer_at_once(task, response);
+}
+
 /// The engine requests for a task; empty if the response is known without the engine.
-fn engine_calls(thread: &ServiceThread, lm: &LmService, mut task: ServiceTask) -> Vec<EngineCall> {
-    let delivery = AnswerDelivery {
-        name: Arc::clone(&thread.name),
-        usage: Arc::clone(&thread.usage),
-        fault: thread.fault.clone(),
-    };
-    let prepared = match lm.model_if_open() {
-        Some(model) => model.prepare(&thread.corpus, &task.0.request),
-        // The model is opened before the dataflow is built.
-        None => Err(Box::new(Response::failure(FailureKind::Unavailable, "the model is not open: this is a bug"))),
-    };
-    match prepared {
+fn engine_calls(
+    thread: &ServiceThread,
+    model: &Model,
+    helpers: &HelperThreads,
+    mut task: ServiceTask,
+) -> Vec<EngineCall> {
+    let delivery = AnswerDelivery::of_thread(thread);
+    match model.prepare(&thread.corpus, &task.0.request) {
         Err(response) => {
-            let queue_us = queue_time_us(&task, 0);
-            delivery.answer_task(task, *response, AnswerTiming { queue_us, ..AnswerTiming::default() });
+            delivery.answer_at_once(task, *response);
             Vec::new()
         }
         Ok(PreparedRequest { requests, builder }) => {
             let work = Arc::new(EngineWork { gate: thread.gate.clone(), begun: OnceLock::new() });
             let begun = Arc::clone(&work);
-            let replies = gather_replies(requests, move |completions| {
+            let answer = move |completions| {
                 if let Some(work) = begun.begin() {
                     task.0.ticket.set_work(work.clone());
                 }
@@ -92,7 +103,9 @@ fn engine_calls(thread: &ServiceThread, lm: &LmService, mut task: ServiceTask) -
                 }
                 let timing = AnswerTiming { queue_us: queue_time_us(&task, service_us), service_us, device_us };
                 delivery.answer_task(task, response, timing);
-            });
+            };
+            let queue = helpers.answers();
+            let replies = gather_replies(requests, move |completions| queue.run(move || answer(completions)));
             let may_begin = move || work.begin().is_some();
             let may_begin = Arc::new(may_begin);
             replies
@@ -114,6 +127,16 @@ struct AnswerDelivery {
 }
 
 impl AnswerDelivery {
+    fn of_thread(thread: &ServiceThread) -> Self {
+        Self { name: Arc::clone(&thread.name), usage: Arc::clone(&thread.usage), fault: thread.fault.clone() }
+    }
+
+    /// Answers a task that the engine does not see.
+    fn answer_at_once(&self, task: ServiceTask, response: Response) {
+        let queue_us = queue_time_us(&task, 0);
+        self.answer_task(task, response, AnswerTiming { queue_us, ..AnswerTiming::default() });
+    }
+
     fn answer_task(&self, task: ServiceTask, response: Response, timing: AnswerTiming) {
         if let Some(usage) = self.usage.get(&self.name) {
             // Requests share the device, so their shares add up to its time.
