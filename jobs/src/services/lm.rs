@@ -10,14 +10,13 @@
 //! decide the other abilities. On the CPU one engine serves all workers of a process: the workers share the device, so
 //! their requests meet in its batches, its encoder states and its one copy of the weights, and its threads work inside
 //! a batch. With `device = "cuda"` each worker has the engine of its own device, if there are enough devices
-//! ([`Service::open_on_devices`]). Only the engine's own thread waits for the engine: its reply closure gives the
-//! answer to another thread, which answers the ticket.
+//! ([`Service::open_on_devices`]). Only the engine's own thread waits for the device; a second thread of the engine
+//! answers the tickets.
 
 pub(super) mod embed;
 mod entailment;
 pub(super) mod estimate;
 mod generate;
-mod helper_threads;
 mod label;
 pub mod model;
 mod nli;
@@ -27,12 +26,13 @@ mod read;
 mod score;
 mod serve;
 mod settings;
+mod tokeniser_threads;
 
 pub use hopeval_lm::devices::DeviceName;
 pub use settings::{EntailForm, LabelScope, LmSettings, PoolingName, PromptForm};
 
-use self::helper_threads::HelperThreads;
 use self::model::Model;
+use self::tokeniser_threads::TokeniserThreads;
 use super::fragments::FragmentTexts;
 use super::models;
 use super::service::{
@@ -101,7 +101,7 @@ pub struct LmService {
     fragments: FragmentTexts,
     model: OnceLock<Model>,
     /// Threads beside the engine's; started before the model is open to all.
-    helpers: OnceLock<HelperThreads>,
+    tokenisers: OnceLock<TokeniserThreads>,
     /// Sessions on the second device and later ones.
     further: OnceLock<Vec<Session>>,
     opening: Mutex<()>,
@@ -125,7 +125,7 @@ impl LmService {
             cache: cache.to_owned(),
             fragments: FragmentTexts::default(),
             model: OnceLock::new(),
-            helpers: OnceLock::new(),
+            tokenisers: OnceLock::new(),
             further: OnceLock::new(),
             opening: Mutex::new(()),
             told_halved: AtomicBool::new(false),
@@ -146,8 +146,8 @@ impl LmService {
         let rules = rules.map_err(|source| JobError::WordRules { name: self.name.clone(), source })?;
         let opened = Model::open(&folder, &self.settings, rules, self.threads);
         let model = opened.map_err(|source| JobError::Model { name: self.name.clone(), folder, source })?;
-        let helpers = HelperThreads::start(&self.name, self.threads)?;
-        self.helpers.get_or_init(|| helpers);
+        let tokenisers = TokeniserThreads::start(&self.name, self.threads)?;
+        self.tokenisers.get_or_init(|| tokenisers);
         Ok(self.model.get_or_init(|| Model { fragments: self.fragments.clone(), ..model }))
     }
 
@@ -169,8 +169,8 @@ impl LmService {
     }
 
     /// Its model and the threads beside its engines, if the model is open.
-    fn model_and_helpers(&self) -> Option<(&Model, &HelperThreads)> {
-        self.model.get().zip(self.helpers.get())
+    fn model_and_tokenisers(&self) -> Option<(&Model, &TokeniserThreads)> {
+        self.model.get().zip(self.tokenisers.get())
     }
 
     /// Its model, if it is open.

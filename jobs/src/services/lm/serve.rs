@@ -1,10 +1,9 @@
 //! The service thread of one worker: has waiting requests tokenised, submits them to the engine, never waits for it.
 //!
-//! Requests taken together are tokenised by the service's helpers, beside the engine's batch. The engine's thread hands
-//! its answers to another helper, which makes responses of them: it detokenises, counts, and answers the tickets.
+//! Requests taken together are tokenised by several threads, beside the engine's batch. The engine's answers become
+//! responses on its second thread, which detokenises, counts, and answers the tickets.
 
 use super::LmService;
-use super::helper_threads::HelperThreads;
 use super::model::{Model, PreparedRequest};
 use crate::fault::RunFault;
 use crate::services::thread::{ServiceTask, ServiceThread, queue_time_us, task_answer};
@@ -37,12 +36,12 @@ impl EngineWork {
 /// Serves until all senders are gone. Requests taken together go to the engine together.
 pub(super) fn serve_tasks(thread: &ServiceThread, lm: &LmService, receiver: &Receiver<ServiceTask>) {
     while let Some((tasks, _tokenising)) = thread.take_tasks(receiver, MOST) {
-        let Some((model, helpers)) = lm.model_and_helpers() else {
+        let Some((model, tokenisers)) = lm.model_and_tokenisers() else {
             // The model is opened before the dataflow is built.
             tasks.into_iter().for_each(|task| answer_unopened(thread, task));
             continue;
         };
-        let asked = helpers.map_in_order(tasks, |task| engine_calls(thread, model, helpers, task));
+        let asked = tokenisers.map_in_order(tasks, |task| engine_calls(thread, model, task));
         let asked = asked.into_iter().flatten();
         if let Some(engine) = lm.engine(thread.worker) {
             tell_halved(thread, lm, engine);
@@ -76,12 +75,7 @@ fn answer_unopened(thread: &ServiceThread, task: ServiceTask) {
 }
 
 /// The engine requests for a task; empty if the response is known without the engine.
-fn engine_calls(
-    thread: &ServiceThread,
-    model: &Model,
-    helpers: &HelperThreads,
-    mut task: ServiceTask,
-) -> Vec<EngineCall> {
+fn engine_calls(thread: &ServiceThread, model: &Model, mut task: ServiceTask) -> Vec<EngineCall> {
     let delivery = AnswerDelivery::of_thread(thread);
     match model.prepare(&thread.corpus, &task.0.request) {
         Err(response) => {
@@ -91,7 +85,7 @@ fn engine_calls(
         Ok(PreparedRequest { requests, builder }) => {
             let work = Arc::new(EngineWork { gate: thread.gate.clone(), begun: OnceLock::new() });
             let begun = Arc::clone(&work);
-            let answer = move |completions| {
+            let replies = gather_replies(requests, move |completions| {
                 if let Some(work) = begun.begin() {
                     task.0.ticket.set_work(work.clone());
                 }
@@ -103,9 +97,7 @@ fn engine_calls(
                 }
                 let timing = AnswerTiming { queue_us: queue_time_us(&task, service_us), service_us, device_us };
                 delivery.answer_task(task, response, timing);
-            };
-            let queue = helpers.answers();
-            let replies = gather_replies(requests, move |completions| queue.run(move || answer(completions)));
+            });
             let may_begin = move || work.begin().is_some();
             let may_begin = Arc::new(may_begin);
             replies
