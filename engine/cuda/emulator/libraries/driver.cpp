@@ -282,9 +282,24 @@ SIMULATED_CALL cuStreamDestroy_v2(void* handle) {
     return SUCCESS;
 }
 
-SIMULATED_CALL cuDeviceGetDefaultMemPool(Device** pool, int ordinal) {
-    DEVICE(ordinal)
+// CUmemPoolProps, as far as it is looked at.
+struct PoolProperties {
+    int kind, handles, place, ordinal;
+    void* security;
+    size_t most;
+};
+
+// All pools of a device share its bookkeeping; only their number is known apart.
+SIMULATED_CALL cuMemPoolCreate(Device** pool, const PoolProperties* properties) {
+    if (properties->kind != 1 || properties->handles != 0 || properties->place != 1) misused("a pool of other memory than a device's");
+    DEVICE(properties->ordinal)
     *pool = of;
+    count("pools", 1);
+    return SUCCESS;
+}
+
+SIMULATED_CALL cuMemPoolDestroy(Device*) {
+    count("pools", -1);
     return SUCCESS;
 }
 
@@ -317,8 +332,9 @@ SIMULATED_CALL cuMemGetInfo_v2(size_t* free, size_t* total) {
     return SUCCESS;
 }
 
-SIMULATED_CALL cuMemAllocAsync(Address* address, size_t bytes, void* handle) {
+SIMULATED_CALL cuMemAllocFromPoolAsync(Address* address, size_t bytes, Device* pool, void* handle) {
     ENTER_STREAM(handle)
+    if (pool != &device) misused("memory from the pool of another device");
     Result given = bytes == 0 ? INVALID_VALUE : device.allocate(bytes, stream, address);
     if (given == OUT_OF_MEMORY) ++device.refused;
     return given;

@@ -1,4 +1,4 @@
-//! A device's primary context with one stream and one pool of memory, and its failures.
+//! A device's primary context, with one stream and one pool of memory for each engine, and its failures.
 //!
 //! | the driver reports | the result |
 //! | --- | --- |
@@ -49,9 +49,7 @@ impl DeviceContext {
         unsafe { driver::ctx::set_current(new.context) }.map_err(broken_call("cuCtxSetCurrent"))?;
         let alone = driver::stream::StreamKind::NonBlocking;
         new.stream = driver::stream::create(alone).map_err(broken_call("cuStreamCreate"))?;
-        // SAFETY: the device was given by cuDeviceGet.
-        let pool = unsafe { driver::device::get_default_mem_pool(device) };
-        new.pool = pool.map_err(broken_call("cuDeviceGetDefaultMemPool"))?;
+        new.pool = create_pool(device).map_err(broken_call("cuMemPoolCreate"))?;
         // Freed memory stays with the pool, for the next batch.
         let mut threshold = u64::MAX;
         let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
@@ -169,8 +167,12 @@ impl DeviceContext {
     /// [`DeviceError::Lost`].
     pub(super) fn allocate(&self, bytes: usize) -> Result<sys::CUdeviceptr, DeviceError> {
         // The pool may have enough bytes, but fragmented.
-        // SAFETY: the stream lives until `drop`, and all work is on it.
-        let given = self.attempt_call("cuMemAllocAsync", || unsafe { driver::malloc_async(self.stream, bytes) });
+        let given = self.attempt_call("cuMemAllocFromPoolAsync", || {
+            let mut address = 0;
+            // SAFETY: the stream and the pool live until `drop`, and all work is on the stream.
+            let status = unsafe { sys::cuMemAllocFromPoolAsync(&raw mut address, bytes, self.pool, self.stream) };
+            status.result().map(|()| address)
+        });
         given.map_err(|error| match error {
             DeviceError::OutOfMemory { .. } => self.out_of_memory(bytes as u64),
             other => other,
@@ -210,14 +212,33 @@ impl Drop for DeviceContext {
     fn drop(&mut self) {
         // Errors cannot be reported here: the device is lost, or the process is ending.
         // SAFETY: nothing else holds the context: buffers, modules and products each hold an `Arc` of this. The stream
-        // is null or was made here, and its work is done before it is destroyed; the context was retained once.
+        // and the pool are null or were made here, and the stream's work is done before both are destroyed; the context
+        // was retained once.
         let _ = unsafe {
             driver::ctx::set_current(self.context)
                 .and_then(|()| if self.stream.is_null() { Ok(()) } else { close_stream(self.stream) })
+                .and_then(|()| if self.pool.is_null() { Ok(()) } else { driver::mem_pool::destroy(self.pool) })
                 .and_then(|()| driver::ctx::set_current(std::ptr::null_mut()))
                 .and_then(|()| driver::primary_ctx::release(self.device))
         };
     }
+}
+
+/// A pool of its own for each engine of a device: memory that one engine frees does not order the work of another
+/// behind its own, and giving back one engine's memory leaves that of the others alone.
+fn create_pool(device: sys::CUdevice) -> Result<sys::CUmemoryPool, DriverError> {
+    let location = sys::CUmemLocation { type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, id: device };
+    let properties = sys::CUmemPoolProps {
+        allocType: sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
+        handleTypes: sys::CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE,
+        location,
+        win32SecurityAttributes: std::ptr::null_mut(),
+        maxSize: 0,
+        usage: 0,
+        reserved: [0; 54],
+    };
+    // SAFETY: the properties are whole, and read before the call returns.
+    unsafe { driver::mem_pool::create(&raw const properties) }
 }
 
 /// # Safety
