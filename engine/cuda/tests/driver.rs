@@ -335,6 +335,43 @@ fn a_tuned_product_has_the_same_bits_in_every_range_and_next_time() {
     }
 }
 
+/// A full batch of real layers, and parts of it in every range of rows.
+#[test]
+fn a_full_batch_has_the_bits_of_its_parts() {
+    let Some(driver) = device() else { return };
+    const ROWS: usize = 16384;
+    if driver.name().starts_with("Simulated") {
+        // A product of this size takes minutes there.
+        return;
+    }
+    let plain = Asked {
+        element: ElementType::Bf16,
+        output_element: ElementType::Bf16,
+        fused: FusedFunction::Nothing,
+        bias: false,
+        residual: false,
+        first: 0,
+        scale: 1.0,
+    };
+    let biased = Asked { bias: true, ..plain };
+    for (inner, out, asked) in [
+        (2048, 10240, plain),
+        (5120, 2048, Asked { residual: true, ..plain }),
+        (1600, 6400, Asked { fused: FusedFunction::GeluTanh, ..biased }),
+        (6400, 1600, Asked { residual: true, ..biased }),
+        (4096, 1024, biased),
+    ] {
+        let operands = operands(ROWS, inner, out, asked.first);
+        let weights = weights(&driver, asked, &operands, inner, out);
+        let all = multiply(&driver, asked, &operands, &weights, 0..ROWS);
+        let row = out * asked.output_element.size();
+        for some in [5..6, 0..64, 70..300, 1000..1500, 2000..3000, 4000..6415, 0..4096, 8190..16384, 1..16384] {
+            let found = multiply(&driver, asked, &operands, &weights, some.clone());
+            assert!(found == all[some.start * row..some.end * row], "{asked:?}, {inner} to {out}: rows {some:?}");
+        }
+    }
+}
+
 #[test]
 fn a_product_has_as_many_rows_as_are_asked_for() {
     let Some(driver) = device() else { return };
