@@ -44,3 +44,34 @@ KERNEL(256) log_probs_tile(float* parts, float* target_logits, const float* logi
         if (threadIdx.x == 0) out[1 + t] = sum;
     }
 }
+
+// As above, for one temperature of 1. parts [gridDim.x, part_stride]: from `part` on the greatest logit, the sum of
+// exp(logit - greatest), NaN where a logit is, and the greatest's entry, the lowest of equals: below 2^24, so a float has it.
+KERNEL(256) highest_tile(float* parts, const float* logits, const float* bias, u32 stride, u32 first, u32 count, u32 part,
+                         u32 part_stride) {
+    SHARED(float, scratch, WARP);
+    const float* there = logits + static_cast<size_t>(blockIdx.x) * stride;
+    float mine[EACH];
+    float highest = -infinity();
+    u32 place = threadIdx.x;
+#pragma unroll
+    for (u32 i = 0; i < EACH; i++) {
+        const u32 at = i * THREADS + threadIdx.x;
+        mine[i] = at < count ? there[at] + (bias == nullptr ? 0.0f : bias[first + at]) : -infinity();
+        if (mine[i] > highest) {
+            highest = mine[i];
+            place = at;
+        }
+    }
+    const float own = highest;
+    highest = block_max(highest, scratch);
+    const float entry = -block_max(own == highest ? -static_cast<float>(first + place) : -infinity(), scratch);
+    float sum = 0.0f;
+#pragma unroll
+    for (u32 i = 0; i < EACH; i++) {
+        if (mine[i] != -infinity()) sum += expf(mine[i] - highest);
+    }
+    sum = block_sum(sum, scratch);
+    float* out = parts + static_cast<size_t>(blockIdx.x) * part_stride + part;
+    if (threadIdx.x == 0) out[0] = highest, out[1] = sum, out[2] = entry;
+}

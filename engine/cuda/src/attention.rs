@@ -12,8 +12,7 @@ mod plans;
 
 pub(crate) use plans::PlanCache;
 
-use crate::device::kernel_size;
-use crate::kernels::Kernel;
+use crate::kernels::{Kernel, kernel_size};
 use crate::runtime::{ElementType, KernelArgument, KernelLaunch, Runtime};
 use crate::{Cuda, Tensor};
 use KernelArgument::{Buffer, F32, Null, U32};

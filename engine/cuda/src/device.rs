@@ -1,20 +1,17 @@
 //! [`Device`] for [`Cuda`]: checks shapes and turns operations into launches.
 
-use crate::kernels::Kernel;
+use crate::kernels::{Kernel, ROW, activation_code, kernel_size};
 use crate::runtime::{ElementType, KernelArgument, KernelLaunch, Runtime};
 use crate::tensor::{from_bytes, stack_weights, to_bytes};
-use crate::{Cuda, Tensor, WeightMatrix, WeightVector, attention, log_probs, product};
+use crate::{Cuda, Tensor, WeightMatrix, WeightVector, attention, log_probs, next_tokens, product};
 use KernelArgument::{Buffer, F32, Null, U32};
 use hopeval_device::{
-    Activation, Attention, Device, DeviceEnergy, DeviceError, DeviceIdentity, Epilogue, HostTensor, LogProbs, Norm,
-    RotaryAngles, RotaryStyle, TableLookup, TensorColumns, WeightLayout,
+    Activation, Attention, Device, DeviceEnergy, DeviceError, DeviceIdentity, Epilogue, HostTensor, LogProbs,
+    NextToken, Norm, RotaryAngles, RotaryStyle, TableLookup, TensorColumns, TokenRule, WeightLayout,
 };
 
 /// Threads of a block in kernels with one thread for each number.
 const EACH: u32 = 256;
-
-/// Threads of a block in kernels with one block for each row, or four short groups of a norm.
-pub(crate) const ROW: u32 = 128;
 
 /// Tables that one launch can add.
 const TABLES: usize = 4;
@@ -82,23 +79,6 @@ impl<R: Runtime> Cuda<R> {
         let arguments = [Buffer(&out.buffer), Buffer(&x.buffer), U32(low), U32(high)];
         self.launch_each(Kernel::named("rows", "round_to_bf16"), numbers, &arguments)?;
         Ok(Some(out))
-    }
-}
-
-/// A number of rows, columns or blocks, as a kernel takes it.
-pub(crate) fn kernel_size(n: usize) -> u32 {
-    u32::try_from(n).expect("a size below 2^32; this is a bug")
-}
-
-/// The number of an activation in `prelude.cuh`.
-pub(crate) fn activation_code(activation: Activation) -> u32 {
-    match activation {
-        Activation::Identity => 0,
-        Activation::Relu => 1,
-        Activation::Gelu => 2,
-        Activation::GeluTanh => 3,
-        Activation::Silu => 4,
-        Activation::Tanh => 5,
     }
 }
 
@@ -346,6 +326,17 @@ impl<R: Runtime> Device for Cuda<R> {
         temperatures: &[f32],
     ) -> Result<LogProbs, DeviceError> {
         log_probs::log_probs(self, x, weight, bias, scale, targets, temperatures)
+    }
+
+    fn next_tokens(
+        &self,
+        x: &Self::Tensor,
+        weight: &Self::Matrix,
+        bias: Option<&Self::Vector>,
+        scale: f32,
+        rules: &[TokenRule],
+    ) -> Result<Vec<NextToken>, DeviceError> {
+        next_tokens::next_tokens(self, x, weight, bias, scale, rules)
     }
 }
 

@@ -4,6 +4,11 @@
 //! basics, `mma.cuh` the only inline PTX, `vectors.cuh` loads and stores of sixteen bytes, `attention.cuh` the
 //! arguments of both families of attention. Every kernel is `extern "C"` and begins with `KERNEL(threads)`.
 
+use hopeval_device::Activation;
+
+/// Threads of a block in kernels with one block for each row, or four short groups of a norm.
+pub(crate) const ROW: u32 = 128;
+
 /// One file of kernels.
 #[derive(Debug, PartialEq, Eq)]
 pub struct KernelFamily {
@@ -68,7 +73,11 @@ pub static FAMILIES: [KernelFamily; 9] = [
         text: include_str!("../kernels/product.cu"),
         kernels: &["product_f32", "product_bf16", "product_bf16_f32"],
     },
-    KernelFamily { name: "log_probs", text: include_str!("../kernels/log_probs.cu"), kernels: &["log_probs_tile"] },
+    KernelFamily {
+        name: "log_probs",
+        text: include_str!("../kernels/log_probs.cu"),
+        kernels: &["log_probs_tile", "highest_tile"],
+    },
     KernelFamily {
         name: "attention",
         text: include_str!("../kernels/attention.cu"),
@@ -111,6 +120,23 @@ impl Kernel {
         let found = FAMILIES.iter().find(|f| f.name == family && f.kernels.contains(&name));
         let family = found.unwrap_or_else(|| panic!("no kernel {name} in {family}.cu; this is a bug"));
         Self { family, name }
+    }
+}
+
+/// A number of rows, columns or blocks, as a kernel takes it.
+pub(crate) fn kernel_size(n: usize) -> u32 {
+    u32::try_from(n).expect("a size below 2^32; this is a bug")
+}
+
+/// The number of an activation in `prelude.cuh`.
+pub(crate) fn activation_code(activation: Activation) -> u32 {
+    match activation {
+        Activation::Identity => 0,
+        Activation::Relu => 1,
+        Activation::Gelu => 2,
+        Activation::GeluTanh => 3,
+        Activation::Silu => 4,
+        Activation::Tanh => 5,
     }
 }
 

@@ -29,6 +29,7 @@ pub mod kernels;
 mod lists;
 mod log_probs;
 pub mod machine;
+mod next_tokens;
 mod product;
 pub mod runtime;
 mod tensor;

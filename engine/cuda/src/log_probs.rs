@@ -4,10 +4,9 @@
 //! each temperature, a sum of exponentials. The tiles' parts are joined here, in their order, in `f64`. For each row
 //! and vocabulary entry this takes 8 bytes of traffic beside the `2 * inner` operations of the product.
 
-use crate::device::kernel_size;
-use crate::kernels::Kernel;
+use crate::kernels::{Kernel, kernel_size};
 use crate::product::multiply_matrices;
-use crate::runtime::{ElementType, FusedFunction, KernelArgument, KernelLaunch, MatrixProduct, Runtime};
+use crate::runtime::{ElementType, FusedFunction, KernelArgument, MatrixProduct, Runtime};
 use crate::tensor::{from_bytes, to_bytes};
 use crate::{Cuda, Tensor, WeightMatrix, WeightVector};
 use KernelArgument::{Buffer, Null, U32};
@@ -15,7 +14,7 @@ use hopeval_device::{DeviceError, LogProbs};
 
 /// Entries of a tile, all in the kernel's registers: 32 for each of its threads.
 const TILE: usize = 8192;
-const THREADS: u32 = 256;
+pub(crate) const THREADS: u32 = 256;
 
 /// Rows with logits in memory at once: 128 MiB of them. Results do not depend on it.
 const ROWS: usize = 4096;
@@ -45,7 +44,7 @@ pub(crate) fn log_probs<R: Runtime>(
     let converted = cuda.convert_tensor(x)?;
     let x = converted.as_ref().unwrap_or(x);
     let inverses = temperatures.iter().map(|t| 1.0 / t).collect::<Vec<_>>();
-    let tiles = entries.div_ceil(TILE);
+    let tiles = tile_count(entries);
     let each = 1 + temperatures.len();
     let head = VocabularyHead {
         cuda,
@@ -91,60 +90,85 @@ impl<R: Runtime> VocabularyHead<'_, R> {
             })
             .transpose()?;
         let x = some.as_ref().unwrap_or(self.x);
-        let width = TILE.min(self.weight.padded_rows());
-        let logits = runtime.allocate(rows * width * ElementType::F32.size())?;
         let parts = runtime.allocate(rows * self.tiles * each * ElementType::F32.size())?;
         let target_logits = runtime.allocate(rows * ElementType::F32.size())?;
         let targets = cuda.lists.get(runtime, targets)?;
-        for tile in 0..self.tiles {
-            let start = tile * TILE;
-            let stride = TILE.min(self.weight.padded_rows() - start);
-            let count = TILE.min(self.weight.rows - start);
-            multiply_matrices(
-                cuda,
-                &MatrixProduct {
-                    rows,
-                    inner: x.columns,
-                    out: stride,
-                    element: cuda.element,
-                    x: &x.buffer,
-                    weight: &self.weight.buffer,
-                    first: start,
-                    scale: self.scale,
-                    bias: None,
-                    fused: FusedFunction::Nothing,
-                    residual: None,
-                    output_element: ElementType::F32,
-                    output: &logits,
-                },
-            )?;
+        for_each_tile(cuda, x, self.weight, self.scale, |tile| {
             let arguments = [
                 Buffer(&parts),
                 Buffer(&target_logits),
-                Buffer(&logits),
+                Buffer(tile.logits),
                 self.bias,
                 Buffer(&*targets),
                 Buffer(&self.inverses),
-                U32(kernel_size(stride)),
-                U32(kernel_size(start)),
-                U32(kernel_size(count)),
+                U32(kernel_size(tile.stride)),
+                U32(kernel_size(tile.first)),
+                U32(kernel_size(tile.count)),
                 U32(kernel_size(self.temperatures)),
-                U32(kernel_size(tile * each)),
+                U32(kernel_size(tile.nth * each)),
                 U32(kernel_size(self.tiles * each)),
             ];
-            let kernel = Kernel::named("log_probs", "log_probs_tile");
-            runtime.launch(
-                KernelLaunch { kernel, grid: (kernel_size(rows), 1), threads: THREADS, shared: 0 },
-                &arguments,
-            )?;
-        }
-        let read = |buffer: &R::Buffer, numbers: usize| {
-            let mut bytes = vec![0; numbers * ElementType::F32.size()];
-            runtime.download(buffer, &mut bytes)?;
-            Ok::<_, DeviceError>(from_bytes(&bytes, ElementType::F32))
-        };
-        Ok((read(&parts, rows * self.tiles * each)?, read(&target_logits, rows)?))
+            cuda.launch_blocks(Kernel::named("log_probs", "log_probs_tile"), rows, THREADS, &arguments)
+        })?;
+        let parts = read_numbers(runtime, &parts, rows * self.tiles * each)?;
+        Ok((parts, read_numbers(runtime, &target_logits, rows)?))
     }
+}
+
+/// Logits of some entries of the vocabulary: `[rows, stride]`, of which `count` are entries from `first` on.
+pub(crate) struct LogitTile<'a, B> {
+    pub(crate) nth: usize,
+    pub(crate) logits: &'a B,
+    pub(crate) first: usize,
+    pub(crate) count: usize,
+    pub(crate) stride: usize,
+}
+
+/// Tiles of a vocabulary.
+pub(crate) fn tile_count(entries: usize) -> usize {
+    entries.div_ceil(TILE)
+}
+
+/// Multiplies rows with a vocabulary, tile by tile in the same memory, and lets `reduce` launch what reads each tile.
+pub(crate) fn for_each_tile<R: Runtime>(
+    cuda: &Cuda<R>,
+    x: &Tensor<R::Buffer>,
+    weight: &WeightMatrix<R::Buffer>,
+    scale: f32,
+    mut reduce: impl FnMut(LogitTile<'_, R::Buffer>) -> Result<(), DeviceError>,
+) -> Result<(), DeviceError> {
+    let (rows, padded) = (x.rows, weight.padded_rows());
+    let logits = cuda.runtime.allocate(rows * TILE.min(padded) * ElementType::F32.size())?;
+    for nth in 0..tile_count(weight.rows) {
+        let first = nth * TILE;
+        let stride = TILE.min(padded - first);
+        let product = MatrixProduct {
+            rows,
+            inner: x.columns,
+            out: stride,
+            element: cuda.element,
+            x: &x.buffer,
+            weight: &weight.buffer,
+            first,
+            scale,
+            bias: None,
+            fused: FusedFunction::Nothing,
+            residual: None,
+            output_element: ElementType::F32,
+            output: &logits,
+        };
+        multiply_matrices(cuda, &product)?;
+        let count = TILE.min(weight.rows - first);
+        reduce(LogitTile { nth, logits: &logits, first, count, stride })?;
+    }
+    Ok(())
+}
+
+/// Reads numbers of a buffer after all earlier work.
+pub(crate) fn read_numbers<R: Runtime>(runtime: &R, buffer: &R::Buffer, count: usize) -> Result<Vec<f32>, DeviceError> {
+    let mut bytes = vec![0; count * ElementType::F32.size()];
+    runtime.download(buffer, &mut bytes)?;
+    Ok(from_bytes(&bytes, ElementType::F32))
 }
 
 /// `log Σ exp(logit / T)` for each temperature, from one row's parts `[tiles, 1 + temperatures]`. A tile's maximum

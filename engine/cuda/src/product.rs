@@ -1,7 +1,6 @@
 //! Products with weights: the library's epilogue does as much as it can, a kernel behind it the rest.
 
-use crate::device::{ROW, activation_code, kernel_size};
-use crate::kernels::Kernel;
+use crate::kernels::{Kernel, ROW, activation_code, kernel_size};
 use crate::runtime::{ElementType, FusedFunction, KernelArgument, KernelLaunch, MatrixProduct, Runtime};
 use crate::tensor::from_bytes;
 use crate::{Cuda, Tensor, WeightMatrix, WeightVector};

@@ -6,6 +6,7 @@ use crate::request::{EncodeRequest, EncodeResult, EncoderOutput};
 use crate::score::{BatchResults, PackedSequences};
 use hopeval_device::{Device, DeviceError, Packing};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 impl<D: Device> EncoderWithHeads<D> {
     /// The supported tasks, by the names of their commands.
@@ -78,9 +79,10 @@ impl<D: Device> EncoderWithHeads<D> {
         let mut answers = vec![EncodeResult::default(); packing.len()];
         if let (EncoderOutput::Labels, Ok(head)) = (want, self.heads.token_classifier()) {
             let logits = head.logits(device, states)?;
-            let rows = logits.iter().collect::<Vec<_>>();
             for (n, answer) in answers.iter_mut().enumerate() {
-                answer.token_logits = rows[packing.query_rows(n)].iter().map(|row| row.to_vec()).collect();
+                let Range { start, end } = packing.query_rows(n);
+                let values = logits.values[start * logits.columns..end * logits.columns].to_vec();
+                answer.token_logits = HostRows { columns: logits.columns, values };
             }
         }
         if let (EncoderOutput::Labels | EncoderOutput::Logits, Ok(head)) = (want, self.heads.sequence_classifier()) {

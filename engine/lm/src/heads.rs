@@ -44,6 +44,14 @@ impl HostRows {
         Ok(Self { columns: device.shape(x).1, values: device.read_tensor(x)? })
     }
 
+    /// A row.
+    ///
+    /// # Panics
+    /// If there is none with this number.
+    pub fn row(&self, number: usize) -> &[f32] {
+        &self.values[number * self.columns..][..self.columns]
+    }
+
     /// The rows, in order.
     pub fn iter(&self) -> std::slice::ChunksExact<'_, f32> {
         self.values.chunks_exact(self.columns.max(1))

@@ -1,5 +1,6 @@
 //! The engine's requests, in token ids, and its answers.
 
+use crate::heads::HostRows;
 use std::sync::Arc;
 
 /// Token ids, shared.
@@ -145,8 +146,8 @@ impl ScoreResult {
 /// Outputs of an encoder's heads; empty if not requested, or if the checkpoint has no such head.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EncodeResult {
-    /// `[tokens][labels]`.
-    pub token_logits: Vec<Vec<f32>>,
+    /// `[tokens, labels]`.
+    pub token_logits: HostRows,
     /// `[labels]`.
     pub sequence_logits: Vec<f32>,
     /// `[tokens]`.

@@ -121,7 +121,7 @@ fn answer_numbers(answer: &Answer) -> Vec<f32> {
             scored.target_logits.iter().chain(scored.log_sum_exps.iter().flatten()).copied().collect()
         }
         Answer::Encoded(e) => {
-            let rows = e.token_logits.iter().flatten().chain(&e.sequence_logits).chain(&e.start_logits);
+            let rows = e.token_logits.values.iter().chain(&e.sequence_logits).chain(&e.start_logits);
             rows.chain(&e.end_logits).chain(&e.rank).chain(&e.embedding).copied().collect()
         }
         // An id is exact as a float: vocabularies are smaller than 2^24.

@@ -115,7 +115,7 @@ fn is_finite(answer: &Answer) -> bool {
                 && scored.log_sum_exps.iter().flatten().all(|x| x.is_finite())
         }
         Answer::Encoded(encoded) => {
-            let rows = encoded.token_logits.iter().flatten().chain(&encoded.sequence_logits).chain(&encoded.embedding);
+            let rows = encoded.token_logits.values.iter().chain(&encoded.sequence_logits).chain(&encoded.embedding);
             rows.chain(&encoded.start_logits).chain(&encoded.end_logits).chain(&encoded.rank).all(|x| x.is_finite())
         }
         // Logits that are not numbers have already ended it.

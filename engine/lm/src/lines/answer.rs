@@ -89,7 +89,7 @@ impl AnswerFormatter {
         let names = labels.iter().map(|label| self.token_labels.get(*label).cloned()).collect::<Vec<_>>();
         fields.push(("labels", labels.into()));
         fields.push(("label_names", names.into()));
-        fields.push(("token_logits", json!(encoded.token_logits)));
+        fields.push(("token_logits", json!(encoded.token_logits.iter().collect::<Vec<_>>())));
         if !encoded.sequence_logits.is_empty() {
             fields.push(("label", label_name(&encoded.sequence_logits, &self.sequence_labels)));
             fields.push(("sequence_logits", encoded.sequence_logits.clone().into()));

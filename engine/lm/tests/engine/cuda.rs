@@ -50,7 +50,7 @@ fn both(name: &str, arithmetic: Arithmetic) -> (Vec<f64>, Vec<f64>) {
             Answer::Scored(scored) => [scored.target_logits, scored.log_sum_exps.concat()].concat(),
             Answer::Encoded(e) => {
                 let spans = [e.start_logits, e.end_logits, e.rank.into_iter().collect()].concat();
-                [e.token_logits.concat(), e.sequence_logits, spans, e.embedding].concat()
+                [e.token_logits.values, e.sequence_logits, spans, e.embedding].concat()
             }
             Answer::Generated(g) => [g.ids.iter().map(|id| *id as f32).collect(), g.log_probs].concat(),
         };

@@ -91,7 +91,7 @@ fn encode_request(pieces: &WordPieces) -> engine::Request {
 
 /// The tokens with the label `KEEP` at positions accepted by `counts`.
 fn kept_tokens(pieces: &WordPieces, found: &engine::EncodeResult, counts: impl Fn(usize) -> bool) -> Vec<u32> {
-    let keep = |at: &usize| highest_logit(&found.token_logits[*at]) == Some(KEEP) && counts(*at);
+    let keep = |at: &usize| highest_logit(found.token_logits.row(*at)) == Some(KEEP) && counts(*at);
     (0..pieces.ids.len()).filter(keep).map(|at| pieces.ids[at]).collect()
 }
 
