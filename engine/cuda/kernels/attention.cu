@@ -42,7 +42,20 @@ constexpr u32 PITCH = D + CHUNK;
 template <u32 D, class RowOf>
 __device__ __forceinline__ void send(bf16* to, const bf16* from, u32 stride, u32 count, const Operands<bf16>& o, RowOf row_of) {
     constexpr u32 CHUNKS = D / CHUNK;
-    if (o.aligned != 0) {
+    if (o.aligned != 0 && THREADS % CHUNKS == 0) {
+        // A thread has the same chunk of every few lines. Of a line that is not there nothing is read, wherever it lies.
+        constexpr u32 LINES = THREADS / CHUNKS;
+        const u32 begin = threadIdx.x / CHUNKS, first = threadIdx.x % CHUNKS * CHUNK;
+        const bool within = first < o.head_dim;
+        const char* const column = reinterpret_cast<const char*>(from + first);
+        const u32 row_bytes = stride * sizeof(bf16);
+        bf16* const mine = to + begin * PITCH<D> + first;
+#pragma unroll
+        for (u32 i = 0; i < SIDE; i += LINES) {
+            const char* const line = column + static_cast<size_t>(row_of(begin + i)) * row_bytes;
+            copy_async(mine + i * PITCH<D>, reinterpret_cast<const bf16*>(line), within && begin + i < count);
+        }
+    } else if (o.aligned != 0) {
 #pragma unroll
         for (u32 i = threadIdx.x; i < SIDE * CHUNKS; i += THREADS) {
             const u32 line = i / CHUNKS, first = i % CHUNKS * CHUNK;
@@ -86,6 +99,16 @@ __device__ __forceinline__ void multiply(float (&sums)[N][4], const u32 (&left)[
     }
 }
 
+// Neighbours of two tiles change places.
+__device__ __forceinline__ void cross(float (&tiles)[2][4], bool crossed) {
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) {
+        const float first = tiles[i / 2][i % 2 * 2], second = tiles[i / 2][i % 2 * 2 + 1];
+        tiles[i / 2][i % 2 * 2] = crossed ? second : first;
+        tiles[i / 2][i % 2 * 2 + 1] = crossed ? first : second;
+    }
+}
+
 // The scores of a warp's 16 queries and 64 keys: q_i · k_j + q_i · position_keys[e] + position_queries[e] · k_j, where line
 // e = i - j + 63 of 79 is that of the distance of query i and key j; line 0 is line `first` of 128, which go around. Either
 // kind of positions may be null.
@@ -105,17 +128,18 @@ __device__ __forceinline__ void multiply_disentangled(float (&scores)[SIDE / 8][
     // Two groups: sixteen lines.
     const auto groups = [=](u32 group) { return (first + group * 8) % (2 * SIDE) * PITCH<D>; };
 
-    // For each of a lane's two columns c: whom it takes a product of queries and one of keys from; which of two registers it
-    // gives of the former; whether it gives of the second group.
+    // For each of a lane's two columns c: whom it takes a product of queries and one of keys from, and whether it gives of the
+    // second group. Of products of queries a lane of an even row gives its second line to the first column, and the first to
+    // the second: they change places beforehand.
+    const bool crossed = row % 2 == 0;
     u32 from_row[2], from_column[2];
-    bool odd[2], second_of_queries[2], second_of_keys[2];
+    bool second_of_queries[2], second_of_keys[2];
 #pragma unroll
     for (u32 b = 0; b < 2; b++) {
         const u32 c = 2 * quad + b, line = (row - c - 1) % 8;
         from_row[b] = row * 4 + line / 2;
         from_column[b] = line * 4 + quad;
-        odd[b] = (row - b - 1) % 2 != 0;
-        second_of_queries[b] = row > (row - 1 - 2 * quad - (odd[b] ? 1 : 0)) % 8;
+        second_of_queries[b] = row > (row - 1 - 2 * quad - (row - b - 1) % 2) % 8;
         second_of_keys[b] = (row + c + 1) % 8 > c;
     }
 
@@ -129,6 +153,7 @@ __device__ __forceinline__ void multiply_disentangled(float (&scores)[SIDE / 8][
             load_tiles(right, position_keys + groups(8) + as_right + k * 16);
             multiply_add(upper[0], queries[k], right[0], right[1]);
             multiply_add(upper[1], queries[k], right[2], right[3]);
+            if (k + 1 == D / 16) cross(upper, crossed);
         }
         if (position_queries != nullptr) load_tiles(upper_left[k], position_queries + groups(8) + as_left + k * 16);
     }
@@ -172,14 +197,13 @@ __device__ __forceinline__ void multiply_disentangled(float (&scores)[SIDE / 8][
             multiply_add(lower[0], queries[k], right[0], right[1]);
             multiply_add(lower[1], queries[k], right[2], right[3]);
         }
+        cross(lower, crossed);
 #pragma unroll
         for (u32 i = 0; i < 8; i++) {
             const u32 half = i / 4, h = i / 2 % 2, b = i % 2, near = 1 - half + h, far = near + 1;
-            const float* const of_near = near < 2 ? lower[near] : upper[near - 2];
-            const float* const of_far = far < 2 ? lower[far] : upper[far - 2];
-            const float even_line = second_of_queries[b] ? of_far[2 * h] : of_near[2 * h];
-            const float odd_line = second_of_queries[b] ? of_far[2 * h + 1] : of_near[2 * h + 1];
-            const float given = odd[b] ? odd_line : even_line;
+            const float of_near = near < 2 ? lower[near % 2][2 * h + b] : upper[near % 2][2 * h + b];
+            const float of_far = far < 2 ? lower[far % 2][2 * h + b] : upper[far % 2][2 * h + b];
+            const float given = second_of_queries[b] ? of_far : of_near;
             scores[2 * p + half][2 * h + b] += __shfl_sync(EVERY_LANE, given, from_row[b]);
         }
 #pragma unroll
@@ -302,43 +326,59 @@ __device__ __forceinline__ void attend(const Operands<bf16>& o) {
         if (busy) {
             const bool open = all_first <= t * SIDE && (t + 1) * SIDE <= all_end;
             const float scale = o.scale * LOG2_E;
-            float tops[2] = {highest[0], highest[1]};
+            if (BIAS == RELATIVE) {
+                const u32 distance = row + SIDE - 1 + t * SIDE - lane % 4 * 2;
 #pragma unroll
-            for (u32 n = 0; n < SIDE / 8; n++) {
+                for (u32 n = 0; n < SIDE / 8; n++) {
 #pragma unroll
-                for (u32 i = 0; i < 4; i++) {
-                    const u32 column = n * 8 + lane % 4 * 2 + i % 2;
-                    float score = scores[n][i] * scale;
-                    if (BIAS == RELATIVE) score += biases[(row + i / 2 * 8 + SIDE - 1 - column + t * SIDE) % (2 * SIDE)];
-                    if (!open) {
-                        const u32 key = t * SIDE + column;
-                        const Seen mine = i < 2 ? upper : lower;
-                        if (key < mine.first || key >= mine.end) score = -infinity();
+                    for (u32 i = 0; i < 4; i++) {
+                        const u32 at = (distance + i / 2 * 8 - n * 8 - i % 2) % (2 * SIDE);
+                        scores[n][i] = scores[n][i] * scale + biases[at];
                     }
-                    scores[n][i] = score;
-                    tops[i / 2] = fmaxf(tops[i / 2], score);
                 }
             }
+            if (!open) {
+#pragma unroll
+                for (u32 n = 0; n < SIDE / 8; n++) {
+#pragma unroll
+                    for (u32 i = 0; i < 4; i++) {
+                        const u32 key = t * SIDE + n * 8 + lane % 4 * 2 + i % 2;
+                        const Seen mine = i < 2 ? upper : lower;
+                        if (key < mine.first || key >= mine.end) scores[n][i] = -infinity();
+                    }
+                }
+            }
+            float factors[2];
 #pragma unroll
             for (u32 h = 0; h < 2; h++) {
-                tops[h] = fmaxf(tops[h], __shfl_xor_sync(EVERY_LANE, tops[h], 1));
-                tops[h] = fmaxf(tops[h], __shfl_xor_sync(EVERY_LANE, tops[h], 2));
+                float top = -infinity();
+#pragma unroll
+                for (u32 n = 0; n < SIDE / 8; n++) top = fmaxf(top, fmaxf(scores[n][2 * h], scores[n][2 * h + 1]));
+                top = fmaxf(top, __shfl_xor_sync(EVERY_LANE, top, 1));
+                top = fmaxf(top, __shfl_xor_sync(EVERY_LANE, top, 2));
+                // Scores are scaled together with the subtraction of the maximum; biased ones are scaled already.
+                const float by = BIAS == RELATIVE ? 1.0f : scale;
+                top = fmaxf(highest[h], top * by);
                 // A row that has seen no key yet: all its exponentials are 0 then, not NaN.
-                const float from = tops[h] == -infinity() ? 0.0f : tops[h];
-                const float factor = exp2f(highest[h] - from);
-                highest[h] = tops[h];
+                const float from = top == -infinity() ? 0.0f : top;
+                factors[h] = exp2_approximately(highest[h] - from);
+                highest[h] = top;
                 float total = 0.0f;
 #pragma unroll
                 for (u32 n = 0; n < SIDE / 8; n++) {
-                    const float first = exp2f(scores[n][2 * h] - from), second = exp2f(scores[n][2 * h + 1] - from);
+                    const float first = exp2_approximately(scores[n][2 * h] * by - from);
+                    const float second = exp2_approximately(scores[n][2 * h + 1] * by - from);
                     total += first + second;
                     weights[n / 2][n % 2 * 2 + h] = round_pair(first, second);
                 }
-                totals[h] = totals[h] * factor + total;
+                totals[h] = totals[h] * factors[h] + total;
+            }
+            // A factor of 1 changes nothing; most tiles leave the maximum alone.
+            if (__any_sync(EVERY_LANE, factors[0] != 1.0f || factors[1] != 1.0f)) {
 #pragma unroll
                 for (u32 n = 0; n < D / 8; n++) {
-                    sums[n][2 * h] *= factor;
-                    sums[n][2 * h + 1] *= factor;
+#pragma unroll
+                    for (u32 i = 0; i < 4; i++) sums[n][i] *= factors[i / 2];
                 }
             }
         }

@@ -2,10 +2,13 @@
 //
 // A thread keeps its 32 logits in registers, so the tile is read once, however many temperatures there are. The tiles' parts
 // are joined on the host, in the order of the tiles.
+#include "mma.cuh"
 #include "prelude.cuh"
 
 constexpr u32 THREADS = 256;
 constexpr u32 EACH = 32;
+// log2(e): the exponentials are of base 2.
+constexpr float LOG2_E = 1.44269504088896341f;
 
 // logits [gridDim.x, stride], of which `count` (at most THREADS * EACH) are entries first..first + count of the vocabulary;
 // bias [vocabulary] or null; inverses [temperatures] of the temperatures. parts [gridDim.x, part_stride]: from
@@ -33,12 +36,12 @@ KERNEL(256) log_probs_tile(float* parts, float* target_logits, const float* logi
     float* out = parts + row * part_stride + part;
     if (threadIdx.x == 0) out[0] = highest;
     for (u32 t = 0; t < temperatures; t++) {
-        const float inverse = inverses[t];
+        const float inverse = inverses[t] * LOG2_E;
         float sum = 0.0f;
 #pragma unroll
         for (u32 i = 0; i < EACH; i++) {
             // Minus infinity stays out, also where the whole tile is; NaN, which the maximum passes over, comes in.
-            if (mine[i] != -infinity()) sum += expf((mine[i] - highest) * inverse);
+            if (mine[i] != -infinity()) sum += exp2_approximately((mine[i] - highest) * inverse);
         }
         sum = block_sum(sum, scratch);
         if (threadIdx.x == 0) out[1 + t] = sum;
@@ -69,7 +72,7 @@ KERNEL(256) highest_tile(float* parts, const float* logits, const float* bias, u
     float sum = 0.0f;
 #pragma unroll
     for (u32 i = 0; i < EACH; i++) {
-        if (mine[i] != -infinity()) sum += expf(mine[i] - highest);
+        if (mine[i] != -infinity()) sum += exp2_approximately((mine[i] - highest) * LOG2_E);
     }
     sum = block_sum(sum, scratch);
     float* out = parts + static_cast<size_t>(blockIdx.x) * part_stride + part;

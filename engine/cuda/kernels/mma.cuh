@@ -32,6 +32,13 @@ __device__ __forceinline__ u32 round_pair(float low, float high) {
     return pair;
 }
 
+// 2^x in one instruction, within two units in the last place; 0 below 2^-126.
+__device__ __forceinline__ float exp2_approximately(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 // c += a · b.
 __device__ __forceinline__ void multiply_add(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
@@ -89,6 +96,11 @@ __device__ __forceinline__ float half_of(u32 pair, u32 which) {
 }  // namespace twin
 
 __device__ __forceinline__ u32 round_pair(float low, float high) { return pack_bf16(low, high); }
+
+__device__ __forceinline__ float exp2_approximately(float x) {
+    const float y = exp2f(x);
+    return y < 1.17549435e-38f ? 0.0f : y;
+}
 
 __device__ __forceinline__ void multiply_add(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
     const twin::Factors* lanes = hopeval::exchanged(twin::Factors{{a[0], a[1], a[2], a[3]}, {b0, b1}});

@@ -21,6 +21,7 @@ What, by step, in the order in which they run by default:
 * `agreement`: numbers of a sample, hopeval's and transformers', in bf16 and in float32.
 * `self-check`: the same requests in other batches, bit by bit.
 * `profile`: time by kernel, and what launches of our own kernels do with the device.
+* `generation`: greedy continuations of one prompt, of some, and of many at once.
 * `job`: a job on the device: measures, joules.
 * `sanitizer`: conformance under tools of compute-sanitizer.
 * `driver`: the tests of hopeval's driver, from a binary that is carried (`--driver`).
@@ -56,6 +57,7 @@ from typing import Callable
 
 import agreement_step
 import device_steps
+import generation_step
 import job_step
 import library_steps
 import models
@@ -92,6 +94,7 @@ STEPS = {
     "agreement": Step(agreement_step.agreement_of_models, 70, models=True, peers=True),
     "self-check": Step(agreement_step.self_check, 60, models=True),
     "profile": Step(profile_step.profile, 110, timed=True, models=True),
+    "generation": Step(generation_step.generation, 40, timed=True, models=True),
     "job": Step(job_step.job, 45, timed=True),
     "products": Step(library_steps.products, 60, timed=True, default=False),
     "host": Step(library_steps.host, 40, timed=True, default=False),
