@@ -75,6 +75,12 @@ fn the_cpu_conforms_and_an_unknown_device_is_told_what_there_is() {
     );
     let checks = found["checks"].as_array().unwrap();
     assert!(checks.iter().all(|check| check["cases"].as_u64() > Some(0) && check["companies"].as_u64() > Some(0)));
+    let some = document(&mut hopeval(dir.path(), &["lm", "conformance", "--json", "--operations", "norm,logprobs"]));
+    let names: Vec<_> = some["checks"].as_array().unwrap().iter().map(|check| check["operation"].clone()).collect();
+    assert_eq!(names, ["Norm", "LogProbs"]);
+    let output = run(&mut hopeval(dir.path(), &["lm", "conformance", "--operations", "norms"]));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("there are embed, norm, normgroups"), "{}", said(&output));
     let output = run(&mut hopeval(dir.path(), &["lm", "conformance", "--device", "gpu"]));
     assert_eq!(output.status.code(), Some(2));
     assert!(said(&output).contains("cpu, cpu-avx2, cpu-avx512, cuda, cuda:N"), "{}", said(&output));

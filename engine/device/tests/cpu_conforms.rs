@@ -2,7 +2,7 @@
 
 #![expect(clippy::print_stderr, reason = "what is skipped is said, and a failed test's log says how far it was")]
 
-use hopeval_device::conformance::{Arithmetic, check_device};
+use hopeval_device::conformance::{Arithmetic, Operation, check_device};
 use hopeval_device::cpu::{Cpu, InstructionSet};
 
 fn conforms(isa: InstructionSet, threads: usize) {
@@ -11,7 +11,7 @@ fn conforms(isa: InstructionSet, threads: usize) {
         return;
     }
     let cpu = Cpu::with_isa(isa, Some(threads)).expect("instructions that are there");
-    let report = check_device(&cpu, Arithmetic::F32);
+    let report = check_device(&cpu, Arithmetic::F32, &Operation::ALL);
     assert!(report.conforms(), "{} on {threads} threads: {:?}", isa.name(), report.findings);
     for finding in report.findings {
         assert!(finding.check.cases > 0 && finding.check.companies > 0, "{finding:?}");

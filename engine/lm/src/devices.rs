@@ -8,7 +8,7 @@ use crate::engine::EngineOptions;
 use crate::session::Session;
 use hopeval_cuda::machine::{self, MissingRequirement};
 use hopeval_cuda::{Cuda, Driver};
-use hopeval_device::conformance::{self, Arithmetic};
+use hopeval_device::conformance::{self, Arithmetic, Operation};
 use hopeval_device::cpu::InstructionSet;
 use hopeval_device::{Cpu, DeviceError};
 use serde::{Deserialize, Serialize};
@@ -150,22 +150,30 @@ impl DeviceName {
         }
     }
 
-    /// Runs the conformance suite on the device; also returns the device's name.
+    /// Runs the conformance suite of some operations on the device; also returns the device's name.
     ///
     /// # Errors
     /// [`DeviceError::Unavailable`].
-    pub fn conformance(self, threads: Option<usize>) -> Result<(String, conformance::ConformanceReport), DeviceError> {
+    pub fn conformance(
+        self,
+        threads: Option<usize>,
+        operations: &[Operation],
+    ) -> Result<(String, conformance::ConformanceReport), DeviceError> {
         fn run<D: hopeval_device::Device>(
             device: &D,
             arithmetic: Arithmetic,
+            operations: &[Operation],
         ) -> (String, conformance::ConformanceReport) {
-            (device.identity().name, conformance::check_device(device, arithmetic))
+            (device.identity().name, conformance::check_device(device, arithmetic, operations))
         }
+        let exactly = Arithmetic::F32;
         Ok(match self {
-            Self::Cpu => run(&Cpu::new(threads)?, Arithmetic::F32),
-            Self::CpuAvx2 => run(&Cpu::with_isa(InstructionSet::Avx2, threads)?, Arithmetic::F32),
-            Self::CpuAvx512 => run(&Cpu::with_isa(InstructionSet::Avx512, threads)?, Arithmetic::F32),
-            Self::Cuda { exact, ordinal } => run(&open_cuda(exact, ordinal.unwrap_or(0))?, cuda_arithmetic(exact)),
+            Self::Cpu => run(&Cpu::new(threads)?, exactly, operations),
+            Self::CpuAvx2 => run(&Cpu::with_isa(InstructionSet::Avx2, threads)?, exactly, operations),
+            Self::CpuAvx512 => run(&Cpu::with_isa(InstructionSet::Avx512, threads)?, exactly, operations),
+            Self::Cuda { exact, ordinal } => {
+                run(&open_cuda(exact, ordinal.unwrap_or(0))?, cuda_arithmetic(exact), operations)
+            }
         })
     }
 }

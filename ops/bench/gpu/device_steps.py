@@ -94,6 +94,8 @@ def sanitizer(bench):
     return lines
 
 
+WITHOUT_PRODUCTS = "embed,norm,normgroups,gate,rotate,attention,gather,scatter,average"
+"""Operations of the device that call no library."""
 FIRST_PORT, PORTS = 49152, 10
 """By which a tool and its target find each other, and how many a tool tries."""
 
@@ -106,8 +108,13 @@ def sanitized(bench, number, name, device):
     more += ["--kernel-name-exclude", LIBRARY] if name != "initcheck" else []
     more += ["--port", FIRST_PORT + PORTS * number, "--launch-timeout", "60", "--show-backtrace", "device"]
     before = [tool("compute-sanitizer"), "--tool", name, *more, "--print-limit", "50", "--error-exitcode", "99"]
+    arguments = ["--device", device, "--json"]
+    if name == "racecheck" and device == bench.device:
+        # The tool of CUDA 13.0 failed inside the first product in bf16 ("failed to handle a hardware exception"), a
+        # kernel that was to be left out.
+        arguments += ["--operations", WITHOUT_PRODUCTS]
     # As long as there is time: nothing comes after.
-    done = bench.hopeval("sanitizer", "lm", "conformance", "--device", device, "--json", limit=600, before=before)
+    done = bench.hopeval("sanitizer", "lm", "conformance", *arguments, limit=600, before=before)
     said = done.stdout + done.stderr
     summary = "; ".join(match.group(2).strip() for match in SUMMARY.finditer(said)) or None
     findings, places = len(FINDING.findall(said)), sorted(set(PLACE.findall(said)))

@@ -5,7 +5,7 @@ use crate::print;
 use anyhow::{Context, Error, Result};
 use clap::Args;
 use hopeval_cluster::exit;
-use hopeval_device::conformance::OperationFinding;
+use hopeval_device::conformance::{Operation, OperationFinding};
 use hopeval_lm::devices::DeviceName;
 
 /// Most failures shown of an operation: of thousands of cases many fail alike.
@@ -16,13 +16,18 @@ pub(crate) struct ConformanceArguments {
     /// The device: cpu, cpu-avx2, cpu-avx512, cuda, cuda:N, cuda-f32 or cuda-f32:N.
     #[arg(long, default_value = "cpu")]
     device: DeviceName,
+    /// Operations to check, comma-separated, such as attention,norm: a sanitizer may not take a library's kernels
+    /// [default: all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = operation_named)]
+    operations: Vec<Operation>,
     /// Prints one JSON document.
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn conformance(arguments: &ConformanceArguments, threads: Option<usize>) -> Result<u8> {
-    let found = arguments.device.conformance(threads);
+    let operations = if arguments.operations.is_empty() { &Operation::ALL[..] } else { &arguments.operations };
+    let found = arguments.device.conformance(threads, operations);
     let (device, report) = found.with_context(|| format!("cannot open the device {}", arguments.device))?;
     let conforms = report.conforms();
     if arguments.json {
@@ -33,6 +38,12 @@ pub(crate) fn conformance(arguments: &ConformanceArguments, threads: Option<usiz
         print::line(&format!("{device} {}", if conforms { "conforms" } else { "does NOT conform" }));
     }
     Ok(if conforms { exit::DONE } else { exit::FAILED_QUESTIONS })
+}
+
+fn operation_named(name: &str) -> Result<Operation, String> {
+    let names = Operation::ALL.map(|operation| format!("{operation:?}").to_lowercase());
+    let found = names.iter().position(|known| *known == name.to_lowercase());
+    found.map(|at| Operation::ALL[at]).ok_or_else(|| format!("there are {}", names.join(", ")))
 }
 
 fn finding_document(finding: OperationFinding) -> serde_json::Value {
