@@ -120,6 +120,8 @@ def speed(bench, name, measured, peak):
     small = MODELS[name][0].small
     for (workload, variant), found in sorted(measured.items(), key=lambda item: order[item[0][0]]):
         base = measured.get((workload, BASE.format(small)))
+        # Of fewer checkpoints it is no base.
+        base = base if base and base.parts == found.parts else None
         if found.parts < len(MODELS[name]):
             found.note += " (NOT all of its models)"
         floor = found.needed / peak if peak else None
