@@ -5,8 +5,8 @@
 //   end of the thread             next lane .. last lane, then the next warp .. last warp, then the next block
 //
 // "Next" and "first" are those of the launch's order. All lanes of a warp must wait for the same, and all warps of a
-// block for the same __syncthreads or their end; anything else is an error in the kernel, and ends the launch with a
-// message.
+// block for the same __syncthreads or their end. The same is one call in the source, from one place of each function that
+// `COLLECTIVE_CALL` names. Anything else is an error in the kernel, and ends the launch with a message.
 #include "emulator.h"
 
 #include <stdarg.h>
@@ -160,12 +160,13 @@ struct Machine {
     Block block;
     Context caller;
     const Call* call;
-    // The barrier of the block's first warp.
+    // The barrier of the block's first warp, and the calls that led to it.
     Wait wait;
+    Route route;
     std::vector<Shared> shared;
     size_t static_shared;
     void* dynamic_shared;
-    char error[256];
+    char error[448];
 
     ~Machine() {
         for (auto& fibre : fibres) munmap(fibre->stack - GUARD, STACK + GUARD);
@@ -219,12 +220,15 @@ __attribute__((no_sanitize_address)) void begin() {
     if (caller.bottom == nullptr) caller.bottom = bottom, caller.size = size;
 #endif
     (*machine->call)();
-    wait_for(Wait::End, 0);
+    wait_for(Wait::End, 0, nullptr);
     abort();
 }
 
+bool same_route(const Route& one, const Route& other) { return memcmp(&one, &other, sizeof(one)) == 0; }
+
 void prepare(Fibre& fibre) {
     fibre.copies.clear();
+    fibre.route = Route();
     fibre.groups = 0;
 #ifdef HOPEVAL_PORTABLE_SWITCH
     getcontext(&fibre.context.registers);
@@ -342,13 +346,39 @@ void give_back(std::unique_ptr<Machine> machine) {
     idle.push_back(std::move(machine));
 }
 
+const char* file_name(const char* path) {
+    const char* slash = strrchr(path, '/');
+    return slash == nullptr ? path : slash + 1;
+}
+
+// " at file:line, called at file:line"; nothing for a thread's end.
+struct RouteText {
+    char text[160] = "";
+
+    explicit RouteText(const Route& route) {
+        size_t length = 0;
+        for (uint32_t i = 0; i < Route::MOST_CALLS && route.calls[i] != nullptr && length < sizeof(text); ++i) {
+            const Site& site = *route.calls[i];
+            length += static_cast<size_t>(snprintf(text + length, sizeof(text) - length, "%s at %s:%u", i == 0 ? "" : ", called",
+                                                   file_name(site.file), site.line));
+        }
+    }
+};
+
+// Two threads that had to come to the same place. A function of its own, for arrays in the frame of a wait that never returns
+// would leave address sanitizer's red zones on the stack.
+[[noreturn]] __attribute__((noinline)) void stop_apart(const char* format, const Fibre* me, Wait wait, const Fibre* first, Wait its,
+                                                       const Route& route) {
+    stop(format, me->index.x, name(wait), RouteText(me->route).text, first->index.x, name(its), RouteText(route).text);
+}
+
 // The successor when the last lane of a warp waits for its block or has ended; null when the block has ended.
 Fibre* after_the_warp(Machine& m, Fibre* me, Wait wait) {
     if (me->warp_place == 0) {
         m.wait = wait;
-    } else if (m.wait != wait) {
-        stop("the warp of thread %u has come to %s, but the warp of thread %u to %s", me->index.x, name(wait), m.firsts[0]->index.x,
-             name(m.wait));
+        m.route = me->route;
+    } else if (m.wait != wait || !same_route(m.route, me->route)) {
+        stop_apart("the warp of thread %u has come to %s%s, but the warp of thread %u to %s%s", me, wait, m.firsts[0], m.wait, m.route);
     }
     if (me->warp_place + 1 < m.firsts.size()) return m.firsts[me->warp_place + 1];
     return wait == Wait::End ? nullptr : m.firsts[0];
@@ -358,15 +388,17 @@ Fibre* after_the_warp(Machine& m, Fibre* me, Wait wait) {
 
 void fail(const char* what) { stop("%s", what); }
 
-void wait_for(Wait wait, uint32_t bytes) {
+void wait_for(Wait wait, uint32_t bytes, const Site* site) {
     Fibre* me = static_cast<Fibre*>(here);
     Warp& warp = *me->warp;
+    me->route.calls[0] = site;
     if (me->place == 0) {
         warp.wait = wait;
         warp.bytes = bytes;
-    } else if (warp.wait != wait) {
-        stop("thread %u has come to %s, but thread %u of its warp to %s", me->index.x, name(wait),
-             machine->firsts[me->warp_place]->index.x, name(warp.wait));
+        warp.route = me->route;
+    } else if (warp.wait != wait || !same_route(warp.route, me->route)) {
+        stop_apart("thread %u has come to %s%s, but thread %u of its warp to %s%s", me, wait, machine->firsts[me->warp_place], warp.wait,
+                   warp.route);
     } else if (warp.bytes != bytes) {
         stop("thread %u exchanges %u bytes, but thread %u of its warp %u", me->index.x, bytes,
              machine->firsts[me->warp_place]->index.x, warp.bytes);
