@@ -27,7 +27,7 @@
 #define __restrict__ __restrict
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 // Frames of their own make reports easier to read.
 #define __forceinline__ inline
 #else
@@ -111,9 +111,16 @@ __attribute__((visibility("hidden"), noreturn)) void fail(const char* what);
 
 inline uint32_t lane() { return here->lane; }
 
+// Lanes read the exchange's memory after others wrote it: no race of the kernel, so thread sanitizer does not see the writes.
+#ifdef __SANITIZE_THREAD__
+#define HOPEVAL_UNSEEN_WRITES inline __attribute__((no_sanitize_thread, noinline))
+#else
+#define HOPEVAL_UNSEEN_WRITES inline
+#endif
+
 // All lanes' values, once all lanes of the warp have come here; valid until the calling lane's next collective.
 template <class T>
-inline const T* exchanged(const Site* site, const T& mine) {
+HOPEVAL_UNSEEN_WRITES const T* exchanged(const Site* site, const T& mine) {
     static_assert(sizeof(T) <= LARGEST_EXCHANGE && alignof(T) <= 64 && std::is_trivially_copyable<T>::value, "too much");
     Thread* thread = here;
     unsigned char* slots = thread->warp->slots[thread->warp->turn];
@@ -122,15 +129,18 @@ inline const T* exchanged(const Site* site, const T& mine) {
     return reinterpret_cast<const T*>(slots);
 }
 
+HOPEVAL_UNSEEN_WRITES void set_route(const Route& route) { here->route = route; }
+
 // Calls a function with collectives from this place.
 template <class F>
 inline auto called_at(const Site* site, F function) {
-    Route& route = here->route;
-    const Route before = route;
+    const Route before = here->route;
+    Route route = before;
     for (uint32_t i = Route::MOST_CALLS - 1; i > 1; --i) route.calls[i] = route.calls[i - 1];
     route.calls[1] = site;
+    set_route(route);
     auto result = function();
-    route = before;
+    set_route(before);
     return result;
 }
 

@@ -9,8 +9,8 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Numbers the threads of a grid; one warp of two may leave before a barrier; the halves of a warp may take the same step
-/// from two places.
+/// Numbers the threads of a grid; one warp of two may leave before a barrier; the halves of a warp may take the same
+/// step from two places.
 static FAMILY: KernelFamily = KernelFamily {
     name: "numbers",
     text: r#"
