@@ -5,8 +5,8 @@
 //   end of the thread             next lane .. last lane, then the next warp .. last warp, then the next block
 //
 // "Next" and "first" are those of the launch's order. All lanes of a warp must wait for the same, and all warps of a
-// block for the same __syncthreads or their end. The same is one call in the source, from one place of each function that
-// `COLLECTIVE_CALL` names. Anything else is an error in the kernel, and ends the launch with a message.
+// block for the same __syncthreads or their end. The same is one call in the source, from one place of each function
+// that `COLLECTIVE_CALL` names. Anything else is an error in the kernel, and ends the launch with a message.
 #include "emulator.h"
 
 #include <stdarg.h>
@@ -52,7 +52,8 @@ constexpr size_t STACK = 256 << 10;
 #else
 constexpr size_t STACK = 64 << 10;
 #endif
-// The end of a stack that kernels' frames take: where races are looked for, deeper ones would pass for races of two blocks.
+// The end of a stack that kernels' frames take: where races are looked for, deeper ones would pass for races of two
+// blocks.
 constexpr size_t MOST_OF_FRAMES = 32 << 10;
 // A multiple of every machine's pages: an access beyond a stack is a fault.
 constexpr size_t GUARD = 64 << 10;
@@ -205,13 +206,13 @@ __attribute__((tls_model("initial-exec"))) __thread Machine* machine = nullptr;
 //   __syncwarp             the same for the threads of a warp
 //   shuffle, vote, mma,    nothing: PTX lets lanes wait for each other there, and promises nothing about memory.
 //   ldmatrix               A tile is read by the lane that gives its address.
-//   asynchronous copy      a thread of its own for each thread makes the copies: after their issue, before the end of the
-//                          issuer's wait for them
+//   asynchronous copy      a thread of its own for each thread makes the copies: after their issue, before the end of
+//                          the issuer's wait for them
 //   end of a launch        after all of its threads
 //
-// A barrier has two objects, in turn: a thread that comes to the next barrier must not pass for one that was at this one.
-// The emulator's own accesses are not seen: emulator.cpp is compiled without thread sanitizer, and `Unseen` hides its calls
-// of the C library.
+// A barrier has two objects, in turn: a thread that comes to the next barrier must not pass for one that was at this
+// one. The emulator's own accesses are not seen: emulator.cpp is compiled without thread sanitizer, and `Unseen` hides
+// its calls of the C library.
 #ifdef HOPEVAL_RACES
 struct Unseen {
     Unseen() {
@@ -235,7 +236,8 @@ void* present_actor() { return __tsan_get_current_fiber(); }
 // Blocks use the same stacks. Pages mapped anew have never been accessed.
 void forget_accesses(void* stack, size_t bytes) {
     Unseen unseen;
-    if (mmap(stack, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != stack) abort();
+    const int anew = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+    if (mmap(stack, bytes, PROT_READ | PROT_WRITE, anew, -1, 0) != stack) abort();
 }
 void issue_copy(Fibre& fibre, void* to, const void* from, uint32_t bytes) {
     if (fibre.copier == nullptr) fibre.copier = new_actor();
@@ -460,16 +462,17 @@ struct RouteText {
         size_t length = 0;
         for (uint32_t i = 0; i < Route::MOST_CALLS && route.calls[i] != nullptr && length < sizeof(text); ++i) {
             const Site& site = *route.calls[i];
-            length += static_cast<size_t>(snprintf(text + length, sizeof(text) - length, "%s at %s:%u", i == 0 ? "" : ", called",
-                                                   file_name(site.file), site.line));
+            const char* before = i == 0 ? "" : ", called";
+            length += static_cast<size_t>(
+                snprintf(text + length, sizeof(text) - length, "%s at %s:%u", before, file_name(site.file), site.line));
         }
     }
 };
 
-// Two threads that had to come to the same place. A function of its own, for arrays in the frame of a wait that never returns
-// would leave address sanitizer's red zones on the stack.
-[[noreturn]] __attribute__((noinline)) void stop_apart(const char* format, const Fibre* me, Wait wait, const Fibre* first, Wait its,
-                                                       const Route& route) {
+// Two threads that had to come to the same place. A function of its own, for arrays in the frame of a wait that never
+// returns would leave address sanitizer's red zones on the stack.
+[[noreturn]] __attribute__((noinline)) void stop_apart(
+    const char* format, const Fibre* me, Wait wait, const Fibre* first, Wait its, const Route& route) {
     stop(format, me->index.x, name(wait), RouteText(me->route).text, first->index.x, name(its), RouteText(route).text);
 }
 
@@ -490,7 +493,8 @@ Fibre* after_the_warp(Machine& m, Fibre* me, Wait wait) {
         m.wait = wait;
         m.route = me->route;
     } else if (m.wait != wait || !same_route(m.route, me->route)) {
-        stop_apart("the warp of thread %u has come to %s%s, but the warp of thread %u to %s%s", me, wait, m.firsts[0], m.wait, m.route);
+        stop_apart("the warp of thread %u has come to %s%s, but the warp of thread %u to %s%s", me, wait, m.firsts[0],
+                   m.wait, m.route);
     }
     if (me->warp_place + 1 < m.firsts.size()) return m.firsts[me->warp_place + 1];
     return wait == Wait::End ? nullptr : m.firsts[0];
@@ -509,8 +513,8 @@ void wait_for(Wait wait, uint32_t bytes, const Site* site) {
         warp.bytes = bytes;
         warp.route = me->route;
     } else if (warp.wait != wait || !same_route(warp.route, me->route)) {
-        stop_apart("thread %u has come to %s%s, but thread %u of its warp to %s%s", me, wait, machine->firsts[me->warp_place], warp.wait,
-                   warp.route);
+        stop_apart("thread %u has come to %s%s, but thread %u of its warp to %s%s", me, wait,
+                   machine->firsts[me->warp_place], warp.wait, warp.route);
     } else if (warp.bytes != bytes) {
         stop("thread %u exchanges %u bytes, but thread %u of its warp %u", me->index.x, bytes,
              machine->firsts[me->warp_place]->index.x, warp.bytes);

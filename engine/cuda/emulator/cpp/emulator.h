@@ -102,7 +102,8 @@ struct Thread {
 extern __attribute__((visibility("hidden"), tls_model("initial-exec"))) __thread Thread* here;
 
 // Runs the other threads that must come here before this one goes on. They must come by the same call, for on a GPU two
-// calls are two instructions. (A return address would not do: the compiler unrolls loops and copies calls into branches.)
+// calls are two instructions. (A return address would not do: the compiler unrolls loops and copies calls into
+// branches.)
 __attribute__((visibility("hidden"))) void wait_for(Wait wait, uint32_t bytes, const Site* site);
 __attribute__((visibility("hidden"))) void* shared_memory(const void* site, size_t bytes, const char* name);
 __attribute__((visibility("hidden"))) void* dynamic_shared_memory();
@@ -111,7 +112,8 @@ __attribute__((visibility("hidden"), noreturn)) void fail(const char* what);
 
 inline uint32_t lane() { return here->lane; }
 
-// Lanes read the exchange's memory after others wrote it: no race of the kernel, so thread sanitizer does not see the writes.
+// Lanes read the exchange's memory after others wrote it: no race of the kernel, so thread sanitizer does not see the
+// writes.
 #ifdef __SANITIZE_THREAD__
 #define HOPEVAL_UNSEEN_WRITES inline __attribute__((no_sanitize_thread, noinline))
 #else
@@ -200,8 +202,8 @@ inline uint32_t ballot(const Site* site, uint32_t mask, int predicate) {
 #define __ballot_sync ::hopeval::Collective{HOPEVAL_SITE}.ballot
 #define __any_sync ::hopeval::Collective{HOPEVAL_SITE}.any
 #define __all_sync ::hopeval::Collective{HOPEVAL_SITE}.all
-// A call of a function that has collectives: `#define sum(x) COLLECTIVE_CALL(sum(x))` behind its definition makes each of
-// its calls a place.
+// A call of a function that has collectives: `#define sum(x) COLLECTIVE_CALL(sum(x))` behind its definition makes each
+// of its calls a place.
 #define COLLECTIVE_CALL(call) ::hopeval::called_at(HOPEVAL_SITE, [&] { return call; })
 
 namespace hopeval {
