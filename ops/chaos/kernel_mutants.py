@@ -50,21 +50,22 @@ EMULATOR = REPOSITORY / "engine/cuda/emulator/cpp"
 
 # Test binary and filter, for each file: the operations whose kernels include it.
 ATTENTION = [("attention", []), ("conformance", ["bf16::attention"]), ("conformance", ["f32::attention"])]
+AVERAGES = [("averages", [])]
 PLAIN = ATTENTION[2:] + ATTENTION[:2]
 OTHERS = [("conformance", ["--skip", "attention"]), ("log_probs", [])]
 TRIALS = {
     "activation.cu": [("conformance", ["gate", "linear", "project"])],
     "log_probs.cu": [("conformance", ["log_probs"]), ("log_probs", [])],
     "norm.cu": [("conformance", ["norm"])],
-    "pool.cu": [("conformance", ["average"])],
+    "pool.cu": [("conformance", ["average"]), *AVERAGES],
     "product.cu": [("conformance", ["linear", "project"]), ("conformance", ["log_probs"]), ("log_probs", [])],
     "rotary.cu": [("conformance", ["rotate"])],
-    "rows.cu": [("conformance", ["embed", "gather", "scatter"]), *OTHERS],
+    "rows.cu": [("conformance", ["embed", "gather", "scatter"]), *AVERAGES, *OTHERS],
     "attention.cu": ATTENTION,
     "attention_plain.cu": PLAIN,
     "attention.cuh": ATTENTION,
     "mma.cuh": [("attention", []), *OTHERS, *ATTENTION],
-    "prelude.cuh": OTHERS + ATTENTION,
+    "prelude.cuh": OTHERS + AVERAGES + ATTENTION,
     "vectors.cuh": OTHERS,
 }
 # Where a header changes nothing, its families need not be compiled to compare their instructions.
@@ -177,7 +178,7 @@ class Workshop:
         self.binaries = {}
         for name, path in test_binaries(target).items():
             self.binaries[name] = shutil.copy(path, folder / f"judge-{name}")
-        for binary, arguments in ATTENTION + OTHERS:
+        for binary, arguments in ATTENTION + OTHERS + AVERAGES:
             outcome, how, seconds = self.trial(binary, arguments, 900)
             if outcome != "passed":
                 sys.exit(f"the unchanged kernels fail {binary} {' '.join(arguments)}: {how}")
