@@ -102,8 +102,9 @@ __device__ __forceinline__ float exp2_approximately(float x) {
     return y < 1.17549435e-38f ? 0.0f : y;
 }
 
-__device__ __forceinline__ void multiply_add(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-    const twin::Factors* lanes = hopeval::exchanged(twin::Factors{{a[0], a[1], a[2], a[3]}, {b0, b1}});
+// Each call of these is a place where a warp's lanes must meet.
+__device__ __forceinline__ void multiply_add(const hopeval::Site* site, float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+    const twin::Factors* lanes = hopeval::exchanged(site, twin::Factors{{a[0], a[1], a[2], a[3]}, {b0, b1}});
     for (u32 i = 0; i < 4; i++) {
         const u32 row = hopeval::lane() / 4, column = hopeval::lane() % 4 * 2 + i % 2;
         for (u32 k = 0; k < 16; k++) {
@@ -114,9 +115,9 @@ __device__ __forceinline__ void multiply_add(float (&c)[4], const u32 (&a)[4], u
     }
 }
 
-__device__ __forceinline__ void load_tiles(u32 (&tiles)[4], const bf16* row) {
+__device__ __forceinline__ void load_tiles(const hopeval::Site* site, u32 (&tiles)[4], const bf16* row) {
     const uint4 mine = *reinterpret_cast<const uint4*>(row);
-    const uint4* rows = hopeval::exchanged(mine);
+    const uint4* rows = hopeval::exchanged(site, mine);
     for (u32 i = 0; i < 4; i++) {
         const uint4& held = rows[i * 8 + hopeval::lane() / 4];
         const u32 pairs[4] = {held.x, held.y, held.z, held.w};
@@ -124,9 +125,9 @@ __device__ __forceinline__ void load_tiles(u32 (&tiles)[4], const bf16* row) {
     }
 }
 
-__device__ __forceinline__ void load_tiles_transposed(u32 (&tiles)[4], const bf16* row) {
+__device__ __forceinline__ void load_tiles_transposed(const hopeval::Site* site, u32 (&tiles)[4], const bf16* row) {
     const uint4 mine = *reinterpret_cast<const uint4*>(row);
-    const uint4* rows = hopeval::exchanged(mine);
+    const uint4* rows = hopeval::exchanged(site, mine);
     for (u32 i = 0; i < 4; i++) {
         const u32 column = hopeval::lane() / 4, first = i * 8 + hopeval::lane() % 4 * 2;
         u16 low, high;
@@ -135,6 +136,10 @@ __device__ __forceinline__ void load_tiles_transposed(u32 (&tiles)[4], const bf1
         tiles[i] = static_cast<u32>(low) | (static_cast<u32>(high) << 16);
     }
 }
+
+#define multiply_add(...) multiply_add(HOPEVAL_SITE, __VA_ARGS__)
+#define load_tiles(...) load_tiles(HOPEVAL_SITE, __VA_ARGS__)
+#define load_tiles_transposed(...) load_tiles_transposed(HOPEVAL_SITE, __VA_ARGS__)
 
 __device__ __forceinline__ void copy_async(bf16* to, const bf16* from, bool there) {
     hopeval::copy_later(to, there ? from : nullptr, CHUNK_BYTES);

@@ -80,6 +80,14 @@ __device__ __forceinline__ float block_max(float x, float* scratch) {
     return x;
 }
 
+#ifdef HOPEVAL_EMULATED
+// Where lanes meet in one of these, they must come from the same call of it.
+#define warp_sum(x) COLLECTIVE_CALL(warp_sum(x))
+#define warp_max(x) COLLECTIVE_CALL(warp_max(x))
+#define block_sum(x, scratch) COLLECTIVE_CALL(block_sum(x, scratch))
+#define block_max(x, scratch) COLLECTIVE_CALL(block_max(x, scratch))
+#endif
+
 // The numbers of `hopeval_device::Activation`, as `Cuda` passes them.
 enum Activation : u32 { IDENTITY = 0, RELU = 1, GELU = 2, GELU_TANH = 3, SILU = 4, TANH = 5 };
 

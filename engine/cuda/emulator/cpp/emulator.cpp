@@ -5,8 +5,8 @@
 //   end of the thread             next lane .. last lane, then the next warp .. last warp, then the next block
 //
 // "Next" and "first" are those of the launch's order. All lanes of a warp must wait for the same, and all warps of a
-// block for the same __syncthreads or their end; anything else is an error in the kernel, and ends the launch with a
-// message.
+// block for the same __syncthreads or their end. The same is one call in the source, from one place of each function
+// that `COLLECTIVE_CALL` names. Anything else is an error in the kernel, and ends the launch with a message.
 #include "emulator.h"
 
 #include <stdarg.h>
@@ -22,6 +22,18 @@
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
+#endif
+
+#ifdef HOPEVAL_RACES
+#include <sanitizer/tsan_interface.h>
+extern "C" {
+void AnnotateIgnoreReadsBegin(const char* file, int line);
+void AnnotateIgnoreReadsEnd(const char* file, int line);
+void AnnotateIgnoreWritesBegin(const char* file, int line);
+void AnnotateIgnoreWritesEnd(const char* file, int line);
+void __tsan_read_range(void* from, size_t bytes);
+void __tsan_write_range(void* to, size_t bytes);
+}
 #endif
 
 #if !(defined(__x86_64__) || defined(__aarch64__)) || defined(HOPEVAL_UCONTEXT)
@@ -40,6 +52,9 @@ constexpr size_t STACK = 256 << 10;
 #else
 constexpr size_t STACK = 64 << 10;
 #endif
+// The end of a stack that kernels' frames take: where races are looked for, deeper ones would pass for races of two
+// blocks.
+constexpr size_t MOST_OF_FRAMES = 32 << 10;
 // A multiple of every machine's pages: an access beyond a stack is a fault.
 constexpr size_t GUARD = 64 << 10;
 // Static shared memory of every GPU.
@@ -126,6 +141,8 @@ struct Context {
     const void* bottom = nullptr;
     size_t size = 0;
     void* fake_stack = nullptr;
+    // The thread that thread sanitizer takes it for.
+    void* actor = nullptr;
 };
 
 struct Copy {
@@ -144,6 +161,10 @@ struct Fibre : Thread {
     unsigned char* stack;
     std::vector<Copy> copies;
     uint32_t groups;
+    // Its barriers of the warp and of the block so far.
+    uint32_t warp_barriers, block_barriers;
+    // The thread that makes its asynchronous copies, if there were any.
+    void* copier = nullptr;
 };
 
 struct Shared {
@@ -160,12 +181,15 @@ struct Machine {
     Block block;
     Context caller;
     const Call* call;
-    // The barrier of the block's first warp.
+    // The barrier of the block's first warp, and the calls that led to it.
     Wait wait;
+    Route route;
     std::vector<Shared> shared;
+    // Objects for the barriers of the block, as below, and of each warp.
+    char block_barrier[2], warp_barrier[MOST_THREADS / LANES][2];
     size_t static_shared;
     void* dynamic_shared;
-    char error[256];
+    char error[448];
 
     ~Machine() {
         for (auto& fibre : fibres) munmap(fibre->stack - GUARD, STACK + GUARD);
@@ -174,6 +198,78 @@ struct Machine {
 
 // The launch on this OS thread. It is found from a fibre only.
 __attribute__((tls_model("initial-exec"))) __thread Machine* machine = nullptr;
+
+// Happens-before, as thread sanitizer is told it where races are looked for; nothing elsewhere.
+//
+//   start of a block       after whatever came before the launch; not after other blocks
+//   __syncthreads          everything that its threads did before, before everything that they do after it
+//   __syncwarp             the same for the threads of a warp
+//   shuffle, vote, mma,    nothing: PTX lets lanes wait for each other there, and promises nothing about memory.
+//   ldmatrix               A tile is read by the lane that gives its address.
+//   asynchronous copy      a thread of its own for each thread makes the copies: after their issue, before the end of
+//                          the issuer's wait for them
+//   end of a launch        after all of its threads
+//
+// A barrier has two objects, in turn: a thread that comes to the next barrier must not pass for one that was at this
+// one. The emulator's own accesses are not seen: emulator.cpp is compiled without thread sanitizer, and `Unseen` hides
+// its calls of the C library.
+#ifdef HOPEVAL_RACES
+struct Unseen {
+    Unseen() {
+        AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
+        AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
+    }
+    ~Unseen() {
+        AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
+        AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
+    }
+};
+void publish(void* object) { __tsan_release(object); }
+void observe(void* object) { __tsan_acquire(object); }
+void* new_actor() { return __tsan_create_fiber(0); }
+void end_actor(void*& actor) {
+    if (actor != nullptr) __tsan_destroy_fiber(actor);
+    actor = nullptr;
+}
+void act_as(void* actor) { __tsan_switch_to_fiber(actor, __tsan_switch_to_fiber_no_sync); }
+void* present_actor() { return __tsan_get_current_fiber(); }
+// Blocks use the same stacks. Pages mapped anew have never been accessed.
+void forget_accesses(void* stack, size_t bytes) {
+    Unseen unseen;
+    const int anew = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+    if (mmap(stack, bytes, PROT_READ | PROT_WRITE, anew, -1, 0) != stack) abort();
+}
+void issue_copy(Fibre& fibre, void* to, const void* from, uint32_t bytes) {
+    if (fibre.copier == nullptr) fibre.copier = new_actor();
+    publish(&fibre.copies);
+    act_as(fibre.copier);
+    observe(&fibre.copies);
+    if (from != nullptr) __tsan_read_range(const_cast<void*>(from), bytes);
+    __tsan_write_range(to, bytes);
+    act_as(fibre.context.actor);
+}
+// With groups that are still pending, those count as done.
+void finish_copies(Fibre& fibre) {
+    if (fibre.copier == nullptr) return;
+    act_as(fibre.copier);
+    publish(&fibre.groups);
+    act_as(fibre.context.actor);
+    observe(&fibre.groups);
+}
+#else
+struct Unseen {
+    Unseen() {}
+};
+void publish(void*) {}
+void observe(void*) {}
+void* new_actor() { return nullptr; }
+void end_actor(void*&) {}
+void act_as(void*) {}
+void* present_actor() { return nullptr; }
+void forget_accesses(void*, size_t) {}
+void issue_copy(Fibre&, void*, const void*, uint32_t) {}
+void finish_copies(Fibre&) {}
+#endif
 
 const char* name(Wait wait) {
     switch (wait) {
@@ -189,6 +285,7 @@ __attribute__((no_sanitize_address)) inline void switch_context(Context& from, C
     __sanitizer_start_switch_fiber(ends ? nullptr : &from.fake_stack, to.bottom, to.size);
 #endif
     (void)ends;
+    act_as(to.actor);
 #ifdef HOPEVAL_PORTABLE_SWITCH
     swapcontext(&from.registers, &to.registers);
 #else
@@ -219,13 +316,21 @@ __attribute__((no_sanitize_address)) void begin() {
     if (caller.bottom == nullptr) caller.bottom = bottom, caller.size = size;
 #endif
     (*machine->call)();
-    wait_for(Wait::End, 0);
+    wait_for(Wait::End, 0, nullptr);
     abort();
 }
 
+bool same_route(const Route& one, const Route& other) { return memcmp(&one, &other, sizeof(one)) == 0; }
+
 void prepare(Fibre& fibre) {
     fibre.copies.clear();
+    fibre.route = Route();
     fibre.groups = 0;
+    fibre.warp_barriers = fibre.block_barriers = 0;
+    end_actor(fibre.copier);
+    end_actor(fibre.context.actor);
+    fibre.context.actor = new_actor();
+    forget_accesses(fibre.stack + STACK - MOST_OF_FRAMES, MOST_OF_FRAMES);
 #ifdef HOPEVAL_PORTABLE_SWITCH
     getcontext(&fibre.context.registers);
     fibre.context.registers.uc_stack.ss_sp = fibre.stack;
@@ -306,6 +411,7 @@ void line_up(Machine& m, const LaunchParameters& parameters) {
 
 // Memory of exactly this many bytes, all ones.
 void* ones(size_t bytes) {
+    Unseen unseen;
     void* memory = malloc(bytes);
     if (memory == nullptr) abort();
     return memset(memory, 0xff, bytes);
@@ -320,6 +426,7 @@ void run_block(Machine& m, const LaunchParameters& parameters) {
     here = first;
     switch_context(m.caller, first->context, false);
     here = nullptr;
+    Unseen unseen;
     for (Shared& shared : m.shared) free(shared.memory);
     m.shared.clear();
     free(m.dynamic_shared);
@@ -342,13 +449,52 @@ void give_back(std::unique_ptr<Machine> machine) {
     idle.push_back(std::move(machine));
 }
 
+const char* file_name(const char* path) {
+    const char* slash = strrchr(path, '/');
+    return slash == nullptr ? path : slash + 1;
+}
+
+// " at file:line, called at file:line"; nothing for a thread's end.
+struct RouteText {
+    char text[160] = "";
+
+    explicit RouteText(const Route& route) {
+        size_t length = 0;
+        for (uint32_t i = 0; i < Route::MOST_CALLS && route.calls[i] != nullptr && length < sizeof(text); ++i) {
+            const Site& site = *route.calls[i];
+            const char* before = i == 0 ? "" : ", called";
+            length += static_cast<size_t>(
+                snprintf(text + length, sizeof(text) - length, "%s at %s:%u", before, file_name(site.file), site.line));
+        }
+    }
+};
+
+// Two threads that had to come to the same place. A function of its own, for arrays in the frame of a wait that never
+// returns would leave address sanitizer's red zones on the stack.
+[[noreturn]] __attribute__((noinline)) void stop_apart(
+    const char* format, const Fibre* me, Wait wait, const Fibre* first, Wait its, const Route& route) {
+    stop(format, me->index.x, name(wait), RouteText(me->route).text, first->index.x, name(its), RouteText(route).text);
+}
+
+// The object that stands for this barrier; the launch itself at a thread's end; null if a wait orders no memory.
+inline void* barrier_object(Fibre& fibre, Wait wait) {
+    Machine& m = *machine;
+    switch (wait) {
+        case Wait::SyncThreads: return &m.block_barrier[fibre.block_barriers++ % 2];
+        case Wait::SyncWarp: return &m.warp_barrier[fibre.warp - m.warps.get()][fibre.warp_barriers++ % 2];
+        case Wait::End: return &m;
+        default: return nullptr;
+    }
+}
+
 // The successor when the last lane of a warp waits for its block or has ended; null when the block has ended.
 Fibre* after_the_warp(Machine& m, Fibre* me, Wait wait) {
     if (me->warp_place == 0) {
         m.wait = wait;
-    } else if (m.wait != wait) {
-        stop("the warp of thread %u has come to %s, but the warp of thread %u to %s", me->index.x, name(wait), m.firsts[0]->index.x,
-             name(m.wait));
+        m.route = me->route;
+    } else if (m.wait != wait || !same_route(m.route, me->route)) {
+        stop_apart("the warp of thread %u has come to %s%s, but the warp of thread %u to %s%s", me, wait, m.firsts[0],
+                   m.wait, m.route);
     }
     if (me->warp_place + 1 < m.firsts.size()) return m.firsts[me->warp_place + 1];
     return wait == Wait::End ? nullptr : m.firsts[0];
@@ -358,15 +504,17 @@ Fibre* after_the_warp(Machine& m, Fibre* me, Wait wait) {
 
 void fail(const char* what) { stop("%s", what); }
 
-void wait_for(Wait wait, uint32_t bytes) {
+void wait_for(Wait wait, uint32_t bytes, const Site* site) {
     Fibre* me = static_cast<Fibre*>(here);
     Warp& warp = *me->warp;
+    me->route.calls[0] = site;
     if (me->place == 0) {
         warp.wait = wait;
         warp.bytes = bytes;
-    } else if (warp.wait != wait) {
-        stop("thread %u has come to %s, but thread %u of its warp to %s", me->index.x, name(wait),
-             machine->firsts[me->warp_place]->index.x, name(warp.wait));
+        warp.route = me->route;
+    } else if (warp.wait != wait || !same_route(warp.route, me->route)) {
+        stop_apart("thread %u has come to %s%s, but thread %u of its warp to %s%s", me, wait,
+                   machine->firsts[me->warp_place], warp.wait, warp.route);
     } else if (warp.bytes != bytes) {
         stop("thread %u exchanges %u bytes, but thread %u of its warp %u", me->index.x, bytes,
              machine->firsts[me->warp_place]->index.x, warp.bytes);
@@ -381,9 +529,12 @@ void wait_for(Wait wait, uint32_t bytes) {
             to = after_the_warp(*machine, me, wait);
         }
     }
+    void* barrier = barrier_object(*me, wait);
+    if (barrier != nullptr) publish(barrier);
     // All fibres switch here, so that the processor predicts the switch's return.
     here = to;
     switch_context(me->context, to == nullptr ? machine->caller : to->context, ends);
+    if (barrier != nullptr) observe(barrier);
 }
 
 void* shared_memory(const void* site, size_t bytes, const char* name) {
@@ -405,6 +556,8 @@ void copy_later(void* to, const void* from, uint32_t bytes) {
         stop("an asynchronous copy of %u bytes from or to an address that is no multiple of that", bytes);
     }
     Fibre* me = static_cast<Fibre*>(here);
+    issue_copy(*me, to, from, bytes);
+    Unseen unseen;
     Copy copy = {to, bytes, me->groups, {}};
     if (from != nullptr) memcpy(copy.from, from, bytes);
     memset(to, 0xff, bytes);
@@ -415,6 +568,8 @@ void commit_copies() { static_cast<Fibre*>(here)->groups += 1; }
 
 void wait_copies(uint32_t pending) {
     Fibre* me = static_cast<Fibre*>(here);
+    finish_copies(*me);
+    Unseen unseen;
     size_t done = 0;
     while (done < me->copies.size() && me->copies[done].group + pending < me->groups) {
         memcpy(me->copies[done].to, me->copies[done].from, me->copies[done].bytes);
@@ -446,6 +601,7 @@ int launch(const char* kernel, uint32_t most_threads, const LaunchParameters* pa
     m.call = &call;
     m.error[0] = 0;
     m.caller = Context();
+    m.caller.actor = present_actor();
     m.block.dimension = {parameters->threads, 1, 1};
     m.block.grid = {parameters->grid_x, parameters->grid_y, 1};
     line_up(m, *parameters);
@@ -464,6 +620,7 @@ int launch(const char* kernel, uint32_t most_threads, const LaunchParameters* pa
             return 1;
         }
     }
+    observe(&m);
     machine = nullptr;
     give_back(std::move(taken));
     return 0;

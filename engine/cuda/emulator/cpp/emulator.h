@@ -27,7 +27,7 @@
 #define __restrict__ __restrict
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 // Frames of their own make reports easier to read.
 #define __forceinline__ inline
 #else
@@ -61,14 +61,27 @@ constexpr uint32_t LARGEST_EXCHANGE = 256;
 // The kinds of waits of a fibre.
 enum class Wait : uint32_t { Exchange, SyncWarp, SyncThreads, End };
 
+// A call in a kernel's source.
+struct Site {
+    const char* file;
+    uint32_t line;
+};
+
+// The calls that led to a wait, the innermost first: lanes that meet must have come by the same ones.
+struct Route {
+    static constexpr uint32_t MOST_CALLS = 4;
+    const Site* calls[MOST_CALLS];
+};
+
 // The exchanged values of a warp's lanes: two in turn, so a lane at the next collective does not overwrite values that
 // others have yet to read.
 struct Warp {
     alignas(64) unsigned char slots[2][LANES * LARGEST_EXCHANGE];
     uint32_t turn;
-    // The wait of the warp's first lane, and its number of exchanged bytes.
+    // The wait of the warp's first lane, its number of exchanged bytes, and the calls that led to it.
     Wait wait;
     uint32_t bytes;
+    Route route;
 };
 
 struct Block {
@@ -81,13 +94,17 @@ struct Thread {
     uint32_t lane;
     Warp* warp;
     const Block* block;
+    // The calls of functions with collectives that it is in; the first place is for the collective itself.
+    Route route;
 };
 
 // The running thread. A fibre never moves to another OS thread.
 extern __attribute__((visibility("hidden"), tls_model("initial-exec"))) __thread Thread* here;
 
-// Runs the other threads that must come here before this one goes on.
-__attribute__((visibility("hidden"))) void wait_for(Wait wait, uint32_t bytes);
+// Runs the other threads that must come here before this one goes on. They must come by the same call, for on a GPU two
+// calls are two instructions. (A return address would not do: the compiler unrolls loops and copies calls into
+// branches.)
+__attribute__((visibility("hidden"))) void wait_for(Wait wait, uint32_t bytes, const Site* site);
 __attribute__((visibility("hidden"))) void* shared_memory(const void* site, size_t bytes, const char* name);
 __attribute__((visibility("hidden"))) void* dynamic_shared_memory();
 // Ends the launch with an error.
@@ -95,21 +112,38 @@ __attribute__((visibility("hidden"), noreturn)) void fail(const char* what);
 
 inline uint32_t lane() { return here->lane; }
 
+// Lanes read the exchange's memory after others wrote it: no race of the kernel, so thread sanitizer does not see the
+// writes.
+#ifdef __SANITIZE_THREAD__
+#define HOPEVAL_UNSEEN_WRITES inline __attribute__((no_sanitize_thread, noinline))
+#else
+#define HOPEVAL_UNSEEN_WRITES inline
+#endif
+
 // All lanes' values, once all lanes of the warp have come here; valid until the calling lane's next collective.
 template <class T>
-inline const T* exchanged(const T& mine) {
+HOPEVAL_UNSEEN_WRITES const T* exchanged(const Site* site, const T& mine) {
     static_assert(sizeof(T) <= LARGEST_EXCHANGE && alignof(T) <= 64 && std::is_trivially_copyable<T>::value, "too much");
     Thread* thread = here;
     unsigned char* slots = thread->warp->slots[thread->warp->turn];
     __builtin_memcpy(slots + thread->lane * sizeof(T), &mine, sizeof(T));
-    wait_for(Wait::Exchange, sizeof(T));
+    wait_for(Wait::Exchange, sizeof(T), site);
     return reinterpret_cast<const T*>(slots);
 }
 
-// The same, copied.
-template <class T>
-inline void exchange(const T& mine, T (&all)[LANES]) {
-    __builtin_memcpy(all, exchanged(mine), sizeof(all));
+HOPEVAL_UNSEEN_WRITES void set_route(const Route& route) { here->route = route; }
+
+// Calls a function with collectives from this place.
+template <class F>
+inline auto called_at(const Site* site, F function) {
+    const Route before = here->route;
+    Route route = before;
+    for (uint32_t i = Route::MOST_CALLS - 1; i > 1; --i) route.calls[i] = route.calls[i - 1];
+    route.calls[1] = site;
+    set_route(route);
+    auto result = function();
+    set_route(before);
+    return result;
 }
 
 // An asynchronous copy of at most 16 bytes, zeros if `from` is null: it happens at the `wait_copies` for its group.
@@ -121,17 +155,17 @@ __attribute__((visibility("hidden"))) void commit_copies();
 __attribute__((visibility("hidden"))) void wait_copies(uint32_t pending);
 
 template <class T, class F>
-inline T from_lane(uint32_t mask, const T& value, uint32_t width, F source) {
+inline T from_lane(const Site* site, uint32_t mask, const T& value, uint32_t width, F source) {
     if (mask != 0xffffffffu) fail("a shuffle's mask is not all lanes");
     if (width != 32 && width != 16 && width != 8 && width != 4 && width != 2 && width != 1) fail("a shuffle's width is no power of 2");
     uint32_t first = here->lane & ~(width - 1);
-    const T* all = exchanged(value);
+    const T* all = exchanged(site, value);
     return all[source(here->lane, first)];
 }
 
-inline uint32_t ballot(uint32_t mask, int predicate) {
+inline uint32_t ballot(const Site* site, uint32_t mask, int predicate) {
     if (mask != 0xffffffffu) fail("a vote's mask is not all lanes");
-    const unsigned char* all = exchanged<unsigned char>(predicate != 0);
+    const unsigned char* all = exchanged<unsigned char>(site, predicate != 0);
     uint32_t votes = 0;
     for (uint32_t i = 0; i < LANES; ++i) votes |= static_cast<uint32_t>(all[i]) << i;
     return votes;
@@ -153,42 +187,69 @@ inline uint32_t ballot(uint32_t mask, int predicate) {
         ::hopeval::shared_memory(&shared_site_##name, sizeof(type) * (count), #name))
 #define DYNAMIC_SHARED(type, name) type* name = static_cast<type*>(::hopeval::dynamic_shared_memory())
 
-inline void __syncthreads() { hopeval::wait_for(hopeval::Wait::SyncThreads, 0); }
-inline void __syncwarp(unsigned int mask = 0xffffffffu) {
-    if (mask != 0xffffffffu) hopeval::fail("the mask of __syncwarp is not all lanes");
-    hopeval::wait_for(hopeval::Wait::SyncWarp, 0);
-}
+// The collectives of one place in the source. The place of a template is a place for each of its instances.
+#define HOPEVAL_SITE                                                          \
+    ([]() -> const ::hopeval::Site* {                                         \
+        static constexpr ::hopeval::Site site = {__FILE__, __LINE__};         \
+        return &site;                                                         \
+    }())
+#define __syncthreads ::hopeval::Collective{HOPEVAL_SITE}.sync_threads
+#define __syncwarp ::hopeval::Collective{HOPEVAL_SITE}.sync_warp
+#define __shfl_sync ::hopeval::Collective{HOPEVAL_SITE}.shuffle
+#define __shfl_xor_sync ::hopeval::Collective{HOPEVAL_SITE}.shuffle_xor
+#define __shfl_down_sync ::hopeval::Collective{HOPEVAL_SITE}.shuffle_down
+#define __shfl_up_sync ::hopeval::Collective{HOPEVAL_SITE}.shuffle_up
+#define __ballot_sync ::hopeval::Collective{HOPEVAL_SITE}.ballot
+#define __any_sync ::hopeval::Collective{HOPEVAL_SITE}.any
+#define __all_sync ::hopeval::Collective{HOPEVAL_SITE}.all
+// A call of a function that has collectives: `#define sum(x) COLLECTIVE_CALL(sum(x))` behind its definition makes each
+// of its calls a place.
+#define COLLECTIVE_CALL(call) ::hopeval::called_at(HOPEVAL_SITE, [&] { return call; })
+
+namespace hopeval {
+
+struct Collective {
+    const Site* site;
+
+    void sync_threads() const { wait_for(Wait::SyncThreads, 0, site); }
+    void sync_warp(unsigned int mask = 0xffffffffu) const {
+        if (mask != 0xffffffffu) fail("the mask of __syncwarp is not all lanes");
+        wait_for(Wait::SyncWarp, 0, site);
+    }
+    template <class T>
+    T shuffle(unsigned int mask, T value, int source, int width = 32) const {
+        return from_lane(site, mask, value, width, [=](uint32_t, uint32_t first) {
+            return first + (static_cast<uint32_t>(source) & (static_cast<uint32_t>(width) - 1));
+        });
+    }
+    template <class T>
+    T shuffle_xor(unsigned int mask, T value, int with, int width = 32) const {
+        return from_lane(site, mask, value, width, [=](uint32_t lane, uint32_t first) {
+            uint32_t source = lane ^ static_cast<uint32_t>(with);
+            return source < first + static_cast<uint32_t>(width) ? source & 31u : lane;
+        });
+    }
+    template <class T>
+    T shuffle_down(unsigned int mask, T value, unsigned int by, int width = 32) const {
+        return from_lane(site, mask, value, width, [=](uint32_t lane, uint32_t first) {
+            return by < first + static_cast<uint32_t>(width) - lane ? lane + by : lane;
+        });
+    }
+    template <class T>
+    T shuffle_up(unsigned int mask, T value, unsigned int by, int width = 32) const {
+        return from_lane(site, mask, value, width, [=](uint32_t lane, uint32_t first) {
+            return by <= lane - first ? lane - by : lane;
+        });
+    }
+    unsigned int ballot(unsigned int mask, int predicate) const { return hopeval::ballot(site, mask, predicate); }
+    int any(unsigned int mask, int predicate) const { return ballot(mask, predicate) != 0; }
+    int all(unsigned int mask, int predicate) const { return ballot(mask, predicate) == 0xffffffffu; }
+};
+
+}  // namespace hopeval
+
 inline void __threadfence() {}
 inline void __threadfence_block() {}
-
-template <class T>
-inline T __shfl_sync(unsigned int mask, T value, int source, int width = 32) {
-    return hopeval::from_lane(mask, value, width, [=](uint32_t, uint32_t first) {
-        return first + (static_cast<uint32_t>(source) & (static_cast<uint32_t>(width) - 1));
-    });
-}
-template <class T>
-inline T __shfl_xor_sync(unsigned int mask, T value, int with, int width = 32) {
-    return hopeval::from_lane(mask, value, width, [=](uint32_t lane, uint32_t first) {
-        uint32_t source = lane ^ static_cast<uint32_t>(with);
-        return source < first + static_cast<uint32_t>(width) ? source & 31u : lane;
-    });
-}
-template <class T>
-inline T __shfl_down_sync(unsigned int mask, T value, unsigned int by, int width = 32) {
-    return hopeval::from_lane(mask, value, width, [=](uint32_t lane, uint32_t first) {
-        return by < first + static_cast<uint32_t>(width) - lane ? lane + by : lane;
-    });
-}
-template <class T>
-inline T __shfl_up_sync(unsigned int mask, T value, unsigned int by, int width = 32) {
-    return hopeval::from_lane(mask, value, width, [=](uint32_t lane, uint32_t first) {
-        return by <= lane - first ? lane - by : lane;
-    });
-}
-inline unsigned int __ballot_sync(unsigned int mask, int predicate) { return hopeval::ballot(mask, predicate); }
-inline int __any_sync(unsigned int mask, int predicate) { return hopeval::ballot(mask, predicate) != 0; }
-inline int __all_sync(unsigned int mask, int predicate) { return hopeval::ballot(mask, predicate) == 0xffffffffu; }
 
 inline unsigned int __float_as_uint(float x) {
     unsigned int bits;

@@ -60,6 +60,7 @@ KERNEL(64) diverges(u32 how) {
     if (how == 1 && threadIdx.x < 32) __syncthreads();
     if (how == 2 && threadIdx.x % 2 == 0) __shfl_sync(EVERY_LANE, 1.0f, 0);
     if (how == 3) __shfl_sync(0xffffu, 1.0f, 0);
+    if (how == 4) threadIdx.x % 2 == 0 ? warp_sum(1.0f) : warp_sum(2.0f);
 }
 
 KERNEL(1024) exchanges(float* out, u32 times) {
@@ -172,6 +173,7 @@ int main() {
         message_of(order, 1, "the warp of thread");
         message_of(order, 2, "a shuffle");
         message_of(order, 3, "mask");
+        message_of(order, 4, ", called at smoke.cpp:");
     }
     expect(!neighbours_are_right(0, 0), "a missing barrier shows in ascending order");
     expect(!neighbours_are_right(1, 0), "a missing barrier shows in descending order");

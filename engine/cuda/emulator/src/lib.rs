@@ -9,24 +9,25 @@
 //! ```
 //!
 //! The same launch in another [`ThreadOrder`] of threads gives the same bits, unless a barrier is missing. With
-//! [`EmulatorOptions::sanitized`], an index outside a buffer or a shared array ends the process and names its line.
+//! [`Sanitizer::Address`], an index outside a buffer or a shared array ends the process and names its line; with
+//! [`Sanitizer::Thread`], two accesses that no barrier orders, in whatever order they happened.
 //!
 //! [`libraries`] builds stand-ins for CUDA's own libraries. They run the same kernels, for tests of the driver and of
 //! the whole program.
 //!
-//! It does not show speed, the rounding of a GPU's functions, or races that need an order of threads finer than the
-//! stretches between barriers.
+//! It does not show speed or the rounding of a GPU's functions.
 
 #[cfg(target_os = "linux")]
 pub mod libraries;
 mod library;
 mod memory;
 mod product;
-pub mod sanitizer;
+mod sanitizer;
 mod sources;
 
 pub use library::BuildError;
 pub use memory::EmulatorBuffer;
+pub use sanitizer::Sanitizer;
 pub use sources::{KernelSource, KernelSources};
 
 use hopeval_cuda::runtime::{KernelArgument, KernelLaunch, MatrixProduct, Runtime};
@@ -64,17 +65,18 @@ pub struct EmulatorOptions {
     /// A counter of simulated energy: a millijoule for each launch, nothing for a copy. It counts a launch when someone
     /// waits for it, as if nothing were done before.
     pub energy: Option<Arc<AtomicU64>>,
-    /// Builds with address and undefined-behaviour sanitizers. They must be loaded before the process begins; see
-    /// [`sanitizer::run_again`].
-    pub sanitized: bool,
+    /// Builds with a sanitizer. It must be loaded before the process begins; see [`Sanitizer::run_again`].
+    pub sanitizer: Option<Sanitizer>,
 }
 
 impl EmulatorOptions {
-    /// The kernels as they are, in ascending order, without limits.
+    /// The kernels as they are, in ascending order, without limits. Where `EMULATED_KERNELS` names a folder of changed
+    /// kernels, they are built into its subfolder `built`.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         let sources = KernelSources::device_kernels();
-        let (folder, order) = (folder.into(), ThreadOrder::Ascending);
-        Self { folder, sources, order, memory: None, launches: None, energy: None, sanitized: false }
+        let folder = sources::changed_folder().map_or_else(|| folder.into(), |changed| changed.join("built"));
+        let order = ThreadOrder::Ascending;
+        Self { folder, sources, order, memory: None, launches: None, energy: None, sanitizer: None }
     }
 
     /// Sets the order of threads.
@@ -107,7 +109,7 @@ impl Emulator {
     /// # Errors
     /// [`BuildError`]: there is no compiler, or it rejects a source.
     pub fn new(options: EmulatorOptions) -> Result<Self, BuildError> {
-        let library = KernelLibrary::build(&options.folder, &options.sources, options.sanitized)?;
+        let library = KernelLibrary::build(&options.folder, &options.sources, options.sanitizer)?;
         let simulated = options.energy.map(|counter| {
             let read = Arc::clone(&counter);
             (counter, DeviceEnergy::new(move || Some(read.load(Ordering::Relaxed))))

@@ -73,14 +73,15 @@ impl SimulatedLibraries {
     /// # Errors
     /// [`BuildError`]: there is no compiler, or it rejects a source.
     pub fn build(folder: &Path) -> Result<Self, BuildError> {
-        let kernels = library::build_library(folder, &KernelSources::device_kernels(), false)?;
-        let compiler = CppCompiler::find(false)?;
+        let kernels = library::build_library(folder, &KernelSources::device_kernels(), None)?;
+        let compiler = CppCompiler::find(None)?;
         let _held = LockedFolder::new(folder)?;
         let beside = HEADERS.map(|(name, text)| (name.to_owned(), text));
         let unit = |(name, text): &(&'static str, &str)| CompilationUnit {
             name,
             text: (*text).into(),
             beside: beside.to_vec(),
+            flags: &[],
         };
         let units = |library: &SimulatedLibrary| library.files.iter().map(unit).collect::<Vec<_>>();
         let texts = ALL.iter().flat_map(|library| library.files).chain(&HEADERS).map(|(_, text)| *text);

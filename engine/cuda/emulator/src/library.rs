@@ -7,7 +7,7 @@
 //! Flags allow the host's instructions as long as they cannot change a bit (no contraction of products and sums, no
 //! fast math). Results are therefore those of any other host, except for its libm.
 
-use crate::sanitizer;
+use crate::sanitizer::Sanitizer;
 use crate::sources::{EMULATED_H, EMULATOR_CPP, EMULATOR_H, KernelSources};
 use std::collections::HashMap;
 use std::ffi::{CStr, OsString, c_char, c_int, c_void};
@@ -106,7 +106,7 @@ fn compiler_command(compiler: &Path) -> Command {
     command
 }
 
-fn compiler_flags(sanitized: bool) -> Vec<&'static str> {
+fn compiler_flags(sanitizer: Option<Sanitizer>) -> Vec<&'static str> {
     let mut flags = vec![
         "-std=c++17",
         "-fPIC",
@@ -117,12 +117,7 @@ fn compiler_flags(sanitized: bool) -> Vec<&'static str> {
         "-DHOPEVAL_EMULATED",
         "-w",
     ];
-    flags.extend(if sanitized {
-        ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
-            .as_slice()
-    } else {
-        ["-O2"].as_slice()
-    });
+    flags.extend(sanitizer.map_or(["-O2"].as_slice(), Sanitizer::compiler_flags));
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
         flags.extend(["-mavx2", "-mfma"]);
@@ -146,6 +141,8 @@ pub(crate) struct CompilationUnit<'a> {
     pub(crate) name: &'a str,
     pub(crate) text: String,
     pub(crate) beside: Vec<(String, &'a str)>,
+    /// Flags behind those of all units.
+    pub(crate) flags: &'a [&'a str],
 }
 
 /// A folder of build results, locked against other writers as long as this lives.
@@ -164,10 +161,10 @@ impl LockedFolder {
 }
 
 impl CppCompiler {
-    pub(crate) fn find(sanitized: bool) -> Result<Self, BuildError> {
+    pub(crate) fn find(sanitizer: Option<Sanitizer>) -> Result<Self, BuildError> {
         let program = compiler_path();
         match compiler_command(&program).arg("--version").output() {
-            Ok(answer) => Ok(Self { program, version: answer.stdout, flags: compiler_flags(sanitized) }),
+            Ok(answer) => Ok(Self { program, version: answer.stdout, flags: compiler_flags(sanitizer) }),
             Err(source) => Err(BuildError::NoCompiler { compiler: program, source }),
         }
     }
@@ -198,7 +195,8 @@ impl CppCompiler {
 
     /// The object of a unit; compiled if it does not exist yet.
     fn build_object(&self, folder: &Path, unit: &CompilationUnit<'_>) -> Result<PathBuf, BuildError> {
-        let texts = unit.beside.iter().flat_map(|(name, text)| [name.as_str(), *text]);
+        let texts =
+            unit.beside.iter().flat_map(|(name, text)| [name.as_str(), *text]).chain(unit.flags.iter().copied());
         let folder = folder.join(self.key([unit.name, unit.text.as_str()].into_iter().chain(texts)));
         let object = folder.join("object.o");
         if object.exists() {
@@ -211,7 +209,9 @@ impl CppCompiler {
         }
         at_path(&source, fs::write(&source, &unit.text))?;
         let partial = folder.join("partial.o");
-        self.run_compiler(unit.name, &[Path::new("-c"), &source, Path::new("-o"), &partial])?;
+        let flags = unit.flags.iter().map(Path::new);
+        let files = [Path::new("-c"), &source, Path::new("-o"), &partial];
+        self.run_compiler(unit.name, &flags.chain(files).collect::<Vec<_>>())?;
         at_path(&object, fs::rename(&partial, &object))?;
         Ok(object)
     }
@@ -253,20 +253,27 @@ impl CppCompiler {
 }
 
 /// Builds the missing files and returns the library's path.
-pub(crate) fn build_library(folder: &Path, sources: &KernelSources, sanitized: bool) -> Result<PathBuf, BuildError> {
-    let compiler = CppCompiler::find(sanitized)?;
+pub(crate) fn build_library(
+    folder: &Path,
+    sources: &KernelSources,
+    sanitizer: Option<Sanitizer>,
+) -> Result<PathBuf, BuildError> {
+    let compiler = CppCompiler::find(sanitizer)?;
     let _held = LockedFolder::new(folder)?;
     let files = sources.families.iter().map(|family| format!("{}.cpp", family.name)).collect::<Vec<_>>();
     let own = [("emulator.h".into(), EMULATOR_H), ("emulated.h".into(), EMULATED_H)];
     let headers = sources.headers.iter().map(|(name, text)| (name.clone(), text.as_str()));
     let headers = headers.chain(own.clone()).collect::<Vec<_>>();
-    let mut units = vec![CompilationUnit { name: "emulator.cpp", text: EMULATOR_CPP.into(), beside: own.into() }];
+    let flags = sanitizer.map_or([].as_slice(), Sanitizer::emulator_flags);
+    let mut units =
+        vec![CompilationUnit { name: "emulator.cpp", text: EMULATOR_CPP.into(), beside: own.into(), flags }];
     units.extend(sources.families.iter().zip(&files).map(|(family, file)| {
         let family_file = (format!("{}.cu", family.name), family.text.as_str());
         CompilationUnit {
             name: file,
             text: family.unit_text(),
             beside: headers.iter().cloned().chain([family_file]).collect(),
+            flags: &[],
         }
     }));
     let objects = compiler.build_objects(folder, &units)?;
@@ -277,13 +284,17 @@ pub(crate) fn build_library(folder: &Path, sources: &KernelSources, sanitized: b
 
 impl KernelLibrary {
     /// Builds the missing files and loads the library.
-    pub(crate) fn build(folder: &Path, sources: &KernelSources, sanitized: bool) -> Result<Arc<Self>, BuildError> {
-        if sanitized && !sanitizer::is_loaded() {
+    pub(crate) fn build(
+        folder: &Path,
+        sources: &KernelSources,
+        sanitizer: Option<Sanitizer>,
+    ) -> Result<Arc<Self>, BuildError> {
+        if let Some(missing) = sanitizer.filter(|sanitizer| !sanitizer.is_loaded()) {
             return Err(BuildError::NotPreloaded {
-                library: sanitizer::sanitizer_library().unwrap_or_else(|| "libasan.so".into()),
+                library: missing.library().unwrap_or_else(|| missing.library_name().into()),
             });
         }
-        let path = build_library(folder, sources, sanitized)?;
+        let path = build_library(folder, sources, sanitizer)?;
         let kernels = sources.families.iter().flat_map(|family| &family.kernels);
         Self::load_kernels(&path, kernels).map(Arc::new).map_err(|source| BuildError::Load { path, source })
     }

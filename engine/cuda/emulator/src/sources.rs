@@ -1,6 +1,7 @@
 //! The texts to build: the kernels' files and the emulator's own, so that a test may change a copy.
 
 use hopeval_cuda::kernels::{FAMILIES, HEADERS};
+use std::path::{Path, PathBuf};
 
 /// A file of kernels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,9 +30,35 @@ pub(crate) const EMULATED_H: &str = include_str!("../cpp/emulated.h");
 /// The code behind the launches.
 pub(crate) const EMULATOR_CPP: &str = include_str!("../cpp/emulator.cpp");
 
+/// The folder in `EMULATED_KERNELS`: changed kernels, for all tests of a process.
+pub(crate) fn changed_folder() -> Option<PathBuf> {
+    std::env::var_os("EMULATED_KERNELS").map(PathBuf::from)
+}
+
 impl KernelSources {
-    /// The device's own kernels.
+    /// The device's own kernels. Where `EMULATED_KERNELS` names a folder, their texts are those of its files, which
+    /// have the names of the kernels' files.
+    ///
+    /// # Panics
+    /// If that folder lacks a file.
     pub fn device_kernels() -> Self {
+        let mut sources = Self::embedded_kernels();
+        if let Some(folder) = changed_folder() {
+            sources.read_texts(&folder);
+        }
+        sources
+    }
+
+    fn read_texts(&mut self, folder: &Path) {
+        let families = self.families.iter_mut().map(|family| (format!("{}.cu", family.name), &mut family.text));
+        for (name, text) in self.headers.iter_mut().map(|(name, text)| (name.clone(), text)).chain(families) {
+            let path = folder.join(name);
+            *text = std::fs::read_to_string(&path)
+                .unwrap_or_else(|e| panic!("{}: {e}; EMULATED_KERNELS is to name a folder of kernels", path.display()));
+        }
+    }
+
+    fn embedded_kernels() -> Self {
         let family = |family: &hopeval_cuda::kernels::KernelFamily| KernelSource {
             name: family.name.into(),
             text: family.text.into(),
@@ -81,6 +108,22 @@ fn fnv_digest(text: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_come_from_a_folder_with_all_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut sources = KernelSources::embedded_kernels();
+        let names = sources.families.iter().map(|family| format!("{}.cu", family.name));
+        for name in names.chain(sources.headers.iter().map(|(name, _)| name.clone())) {
+            std::fs::write(folder.path().join(&name), format!("of {name}")).unwrap();
+        }
+        sources.read_texts(folder.path());
+        assert!(sources.families.iter().all(|family| family.text == format!("of {}.cu", family.name)));
+        assert!(sources.headers.iter().all(|(name, text)| *text == format!("of {name}")));
+        std::fs::remove_file(folder.path().join("norm.cu")).unwrap();
+        let missing = std::panic::catch_unwind(move || sources.read_texts(folder.path())).unwrap_err();
+        assert!(missing.downcast_ref::<String>().unwrap().contains("norm.cu: "), "{missing:?}");
+    }
 
     #[test]
     fn a_unit_exports_kernels_with_the_threads_that_they_say() {

@@ -9,11 +9,12 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Numbers the threads of a grid; one warp of two may leave before a barrier, and blocks may go around a table.
+/// Numbers the threads of a grid; one warp of two may leave before a barrier; the halves of a warp may take the same
+/// step from two places.
 static FAMILY: KernelFamily = KernelFamily {
     name: "numbers",
     text: r#"
-#include "prelude.cuh"
+#include "mma.cuh"
 
 KERNEL(64) number(u32* out, u32 first, float half) {
     SHARED(u32, numbers, 64);
@@ -26,8 +27,32 @@ KERNEL(64) leaves(u32 from) {
     if (threadIdx.x >= from) return;
     __syncthreads();
 }
+
+KERNEL(64) apart(u32 step) {
+    const bool lower = threadIdx.x % WARP < WARP / 2;
+    float sums[4] = {};
+    const u32 left[4] = {};
+    if (step == 0) {
+        if (lower) sums[0] = __shfl_sync(EVERY_LANE, 1.0f, 0);
+        else sums[0] = __shfl_sync(EVERY_LANE, 1.0f, 0);
+    } else if (step == 1) {
+        if (lower) __syncwarp();
+        else __syncwarp();
+    } else if (step == 2) {
+        if (lower) multiply_add(sums, left, 0, 0);
+        else multiply_add(sums, left, 0, 0);
+    } else if (step == 3) {
+        if (lower) sums[0] = warp_sum(1.0f);
+        else sums[0] = warp_sum(1.0f);
+    } else if (step == 4) {
+        if (threadIdx.x < WARP) __syncthreads();
+        else __syncthreads();
+    } else {
+        for (u32 i = 0; i < 3; i++) sums[0] += __shfl_sync(EVERY_LANE, lower && i < 2 ? 1.0f : 2.0f, 0);
+    }
+}
 "#,
-    kernels: &["number", "leaves"],
+    kernels: &["number", "leaves", "apart"],
 };
 
 fn sources(text: &str) -> KernelSources {
@@ -134,13 +159,40 @@ fn a_wrong_launch_is_said() {
     );
     assert_eq!(
         lost(launch("leaves", 3, 64), &[KernelArgument::U32(40)]),
-        "kernel leaves, block (0, 0): thread 40 has come to its end, but thread 32 of its warp to __syncthreads"
+        "kernel leaves, block (0, 0): thread 40 has come to its end, but thread 32 of its warp to __syncthreads at \
+         numbers.cu:13"
     );
     assert_eq!(
         lost(launch("leaves", 3, 64), &[KernelArgument::U32(32)]),
-        "kernel leaves, block (0, 0): the warp of thread 63 has come to its end, but the warp of thread 0 to __syncthreads"
+        "kernel leaves, block (0, 0): the warp of thread 63 has come to its end, but the warp of thread 0 to \
+         __syncthreads at numbers.cu:13"
     );
     assert_eq!(lost(launch("absent", 1, 32), &[]), "no kernel absent was built");
+}
+
+/// On a GPU they would be two instructions, each of which waits for the lanes that are at the other one.
+#[test]
+fn lanes_that_meet_from_two_places_are_named_with_both() {
+    for (order, first) in [(ThreadOrder::Ascending, 0), (ThreadOrder::Descending, 1)] {
+        let apart = |step| {
+            let result = Emulator::new(options().order(order)).unwrap();
+            result.launch(launch("apart", 1, 64), &[KernelArgument::U32(step)])
+        };
+        for (step, kind, [lower, upper]) in [
+            (0, "a shuffle, vote or exchange at", ["numbers.cu:21", "numbers.cu:22"]),
+            (1, "__syncwarp at", ["numbers.cu:24", "numbers.cu:25"]),
+            (2, "a shuffle, vote or exchange at", ["numbers.cu:27", "numbers.cu:28"]),
+            (3, ", called at", ["numbers.cu:30", "numbers.cu:31"]),
+            (4, "__syncthreads at", ["numbers.cu:33", "numbers.cu:34"]),
+        ] {
+            let message = reason(apart(step));
+            let (later, earlier) = message.split_once(", but ").unwrap_or_else(|| panic!("{message}"));
+            let [here, there] = if first == 0 { [upper, lower] } else { [lower, upper] };
+            assert!(later.ends_with(&format!("{kind} {here}")), "{order:?}, {step}: {message}");
+            assert!(earlier.ends_with(&format!("{kind} {there}")), "{order:?}, {step}: {message}");
+        }
+        apart(5).unwrap();
+    }
 }
 
 #[test]

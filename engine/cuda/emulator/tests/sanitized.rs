@@ -4,14 +4,14 @@
 #![expect(clippy::print_stderr, reason = "a test that is skipped says so, and a log says how long it took")]
 
 use hopeval_cuda::Cuda;
-use hopeval_cuda_emulator::{Emulator, EmulatorOptions, ThreadOrder, sanitizer};
+use hopeval_cuda_emulator::{Emulator, EmulatorOptions, Sanitizer, ThreadOrder};
 use hopeval_device::conformance::{Arithmetic, Operation, check};
 use std::time::Instant;
 
 /// Runs this test again if the sanitizers are not loaded yet.
 fn conforms(test: &str, arithmetic: Arithmetic) {
-    if !sanitizer::is_loaded() {
-        let Some(ran) = sanitizer::run_again(test, &[]) else {
+    if !Sanitizer::Address.is_loaded() {
+        let Some(ran) = Sanitizer::Address.run_again(test, &[]) else {
             eprintln!("SKIPPED: {test}: the C++ compiler has no address sanitizer, or it does not start here");
             return;
         };
@@ -22,7 +22,8 @@ fn conforms(test: &str, arithmetic: Arithmetic) {
     }
     for operation in Operation::ALL {
         let options = EmulatorOptions::new(env!("CARGO_TARGET_TMPDIR")).order(ThreadOrder::Shuffled(3));
-        let emulator = Emulator::new(EmulatorOptions { sanitized: true, ..options }).expect("kernels that compile");
+        let emulator = Emulator::new(EmulatorOptions { sanitizer: Some(Sanitizer::Address), ..options })
+            .expect("kernels that compile");
         let start = Instant::now();
         let found = check(&Cuda::new(emulator, arithmetic), arithmetic, operation).unwrap_or_else(|e| panic!("{e}"));
         eprintln!("{arithmetic:?}, sanitized: {found:?}, {:.1?}", start.elapsed());
