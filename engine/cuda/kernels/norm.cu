@@ -1,8 +1,8 @@
 // Layer and RMS normalisation of rows, or of groups of their columns: a warp for a short group, a block for a long one.
 //
-// A short group is held in its warp's registers, so it is read once and no thread waits for another warp. A long one is read
-// two or three times (mean, mean square, result), the second and third time from the L1 cache. How many threads share a group,
-// and so the order of the sums, follows from its width and alignment alone.
+// A short group is held in its warp's registers as it is stored, so it is read once and no thread waits for another warp. A
+// long one is read two or three times (mean, mean square, result), the second and third time from the L1 cache. How many
+// threads share a group, and so the order of the sums, follows from its width and alignment alone.
 #include "vectors.cuh"
 
 // Vectors of a short group that a lane holds, at most.
@@ -13,17 +13,19 @@ template <typename T, u32 PARTS>
 __device__ void norm_held(T* out, const T* x, const float* weight, const float* bias, float eps, u32 width) {
     constexpr u32 V = VECTOR<T>;
     const u32 parts = width / V, lane = threadIdx.x % WARP;
-    float held[PARTS][V];
+    uint4 held[PARTS];
     UNROLL for (u32 k = 0; k < PARTS; k++) {
         const u32 part = k * WARP + lane;
-        if (part < parts) load_vector(held[k], x + part * V);
+        if (part < parts) held[k] = reinterpret_cast<const uint4*>(x)[part];
     }
+    float some[V];
     float mean = 0.0f;
     if (bias != nullptr) {
         float sum = 0.0f;
         UNROLL for (u32 k = 0; k < PARTS; k++) {
             if (k * WARP + lane < parts) {
-                UNROLL for (u32 i = 0; i < V; i++) sum += held[k][i];
+                unpack_vector(some, held[k]);
+                UNROLL for (u32 i = 0; i < V; i++) sum += some[i];
             }
         }
         mean = warp_sum(sum) / static_cast<float>(width);
@@ -31,8 +33,9 @@ __device__ void norm_held(T* out, const T* x, const float* weight, const float* 
     float squares = 0.0f;
     UNROLL for (u32 k = 0; k < PARTS; k++) {
         if (k * WARP + lane < parts) {
+            unpack_vector(some, held[k]);
             UNROLL for (u32 i = 0; i < V; i++) {
-                const float centred = held[k][i] - mean;
+                const float centred = some[i] - mean;
                 squares += centred * centred;
             }
         }
@@ -41,14 +44,15 @@ __device__ void norm_held(T* out, const T* x, const float* weight, const float* 
     UNROLL for (u32 k = 0; k < PARTS; k++) {
         const u32 part = k * WARP + lane;
         if (part < parts) {
-            float other[V], done[V];
+            float other[V];
+            unpack_vector(some, held[k]);
             load_vector(other, weight + part * V);
-            UNROLL for (u32 i = 0; i < V; i++) done[i] = (held[k][i] - mean) * factor * other[i];
+            UNROLL for (u32 i = 0; i < V; i++) some[i] = (some[i] - mean) * factor * other[i];
             if (bias != nullptr) {
                 load_vector(other, bias + part * V);
-                UNROLL for (u32 i = 0; i < V; i++) done[i] += other[i];
+                UNROLL for (u32 i = 0; i < V; i++) some[i] += other[i];
             }
-            store_vector(out + part * V, done);
+            store_vector(out + part * V, some);
         }
     }
 }

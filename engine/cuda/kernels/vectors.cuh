@@ -7,17 +7,24 @@
 template <typename T>
 constexpr u32 VECTOR = 16 / sizeof(T);
 
-__device__ __forceinline__ void load_vector(float (&to)[4], const float* from) {
-    const float4 all = *reinterpret_cast<const float4*>(from);
-    to[0] = all.x, to[1] = all.y, to[2] = all.z, to[3] = all.w;
+// The numbers of a vector's bits.
+__device__ __forceinline__ void unpack_vector(float (&to)[4], uint4 bits) {
+    to[0] = __uint_as_float(bits.x), to[1] = __uint_as_float(bits.y);
+    to[2] = __uint_as_float(bits.z), to[3] = __uint_as_float(bits.w);
 }
-__device__ __forceinline__ void load_vector(float (&to)[8], const bf16* from) {
-    const uint4 all = *reinterpret_cast<const uint4*>(from);
-    const u32 pairs[4] = {all.x, all.y, all.z, all.w};
+__device__ __forceinline__ void unpack_vector(float (&to)[8], uint4 bits) {
+    const u32 pairs[4] = {bits.x, bits.y, bits.z, bits.w};
     for (u32 i = 0; i < 4; i++) {
         to[2 * i] = __uint_as_float(pairs[i] << 16);
         to[2 * i + 1] = __uint_as_float(pairs[i] & 0xffff0000u);
     }
+}
+
+__device__ __forceinline__ void load_vector(float (&to)[4], const float* from) {
+    unpack_vector(to, *reinterpret_cast<const uint4*>(from));
+}
+__device__ __forceinline__ void load_vector(float (&to)[8], const bf16* from) {
+    unpack_vector(to, *reinterpret_cast<const uint4*>(from));
 }
 // As many exact numbers as a vector of bf16 has.
 __device__ __forceinline__ void load_vector(float (&to)[8], const float* from) {

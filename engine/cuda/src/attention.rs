@@ -226,6 +226,8 @@ fn check_shapes<R: Runtime>(
     attention: &Attention<'_, Cuda<R>>,
 ) {
     let Attention { heads, kv_heads, head_dim, packing, .. } = *attention;
+    // The greatest score is that of the greatest product.
+    assert!(attention.scale > 0.0, "a positive scale; this is a bug");
     assert!(kv_heads > 0 && heads.is_multiple_of(kv_heads) && head_dim > 0, "heads of attention; this is a bug");
     assert!(u16::try_from(heads).is_ok(), "less than 2^16 heads; this is a bug");
     assert!(q.start + heads * head_dim <= q.tensor.columns, "columns of queries; this is a bug");

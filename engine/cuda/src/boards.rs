@@ -32,7 +32,10 @@ impl BoardCounters {
             self.energy.wait_until_active();
             loop {
                 let active = self.energy.is_active();
-                self.read();
+                self.energy.observe(self.meter.millijoules());
+                if active {
+                    self.sample_load();
+                }
                 if !active {
                     break;
                 }
@@ -41,8 +44,7 @@ impl BoardCounters {
         }
     }
 
-    fn read(&self) {
-        self.energy.observe(self.meter.millijoules());
+    fn sample_load(&self) {
         let mut load = lock_ignoring_poison(&self.load);
         if load.is_due(Instant::now())
             && let Ok(sample) = self.meter.sample()
@@ -57,7 +59,7 @@ impl Board {
     fn open(name: &str, uuid: &str) -> Result<Self, EnergyError> {
         let meter = EnergyMeter::open(uuid)?;
         let counters = Arc::new(BoardCounters { meter, load: Mutex::default(), energy: DeviceEnergy::default() });
-        counters.read();
+        counters.energy.observe(counters.meter.millijoules());
         let observed = Arc::clone(&counters);
         std::thread::Builder::new()
             .name(format!("energy-{name}"))

@@ -1,10 +1,8 @@
 //! Compiles a family of kernels to machine code of one architecture, by NVRTC, and keeps it on disk.
 //!
 //! ```text
-//!   kernels/*.cu, *.cuh (embedded) --NVRTC--> CUBIN + log      load_families: all families not on disk yet
 //!                                                |
 //!                                                |--> resources: registers, shared memory, spills of each kernel
-//!                                                '--> sass:      the instructions of each kernel, for tests
 //! ```
 //!
 //! Headers travel in memory, so neither an include path nor a toolkit is needed. The machine code is for one
@@ -22,8 +20,9 @@ use cudarc::nvrtc::{result::NvrtcError, sys};
 use std::ffi::{CString, c_char, c_int};
 use std::ptr;
 
-/// Options for every family, after the architecture. The report of ptxas comes with the log and costs nothing.
-const OPTIONS: [&str; 3] = ["--std=c++17", "-lineinfo", "--ptxas-options=-v"];
+/// Options for every family, after the architecture. The report of ptxas comes with the log and costs nothing. No
+/// `-lineinfo`: it writes the folder in which the process began into the code, and so into every key.
+const OPTIONS: [&str; 2] = ["--std=c++17", "--ptxas-options=-v"];
 
 /// NVRTC.
 #[derive(Clone, Debug)]
@@ -238,6 +237,6 @@ mod tests {
     #[test]
     fn the_architecture_is_the_first_option() {
         let options = nvrtc_options(GpuArchitecture::new(9, 0));
-        assert_eq!(options, ["--gpu-architecture=sm_90", "--std=c++17", "-lineinfo", "--ptxas-options=-v"]);
+        assert_eq!(options, ["--gpu-architecture=sm_90", "--std=c++17", "--ptxas-options=-v"]);
     }
 }

@@ -9,6 +9,7 @@ use hopeval_device::{
     Activation, Attention, Device, DeviceEnergy, DeviceError, DeviceIdentity, Epilogue, HostTensor, LogProbs,
     NextToken, Norm, RotaryAngles, RotaryStyle, TableLookup, TensorColumns, TokenRule, WeightLayout,
 };
+use std::time::Duration;
 
 /// Threads of a block in kernels with one thread for each number.
 const EACH: u32 = 256;
@@ -115,6 +116,10 @@ impl<R: Runtime> Device for Cuda<R> {
 
     fn energy(&self) -> Option<&DeviceEnergy> {
         self.runtime.energy()
+    }
+
+    fn take_preparation(&self) -> Duration {
+        self.runtime.take_tuning()
     }
 
     fn finish_work(&self) -> Result<(), DeviceError> {

@@ -1,9 +1,7 @@
 //! [`Driver`]: the runtime on a real device, through the CUDA driver, NVRTC and cuBLASLt.
 //!
 //! ```text
-//!   Driver --- DeviceContext    the device's primary context, one stream, one pool of memory; permanent failures
 //!          |-- CublasProducts   cuBLASLt: one algorithm for each shape of weights
-//!          '-- StagingMemory    pinned memory, through which lists are uploaded without waiting
 //! ```
 //!
 //! Everything runs on the one stream. The order of the calls is therefore the order of the work, and freed memory is
@@ -27,6 +25,7 @@ use products::CublasProducts;
 use staging::StagingMemory;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A CUDA device.
 // Fields are dropped in this order: everything inside the context goes before it.
@@ -148,6 +147,10 @@ impl Runtime for Driver {
 
     fn numerics(&self) -> String {
         self.identity.numerics()
+    }
+
+    fn take_tuning(&self) -> Duration {
+        self.products.take_tuning()
     }
 
     fn energy(&self) -> Option<&DeviceEnergy> {

@@ -7,6 +7,7 @@
 use crate::kernels::Kernel;
 use hopeval_device::{DeviceEnergy, DeviceError};
 use std::fmt;
+use std::time::Duration;
 
 /// How numbers lie in the device's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -109,9 +110,7 @@ pub struct MatrixProduct<'a, B> {
 /// # Contract
 /// * A buffer's address is a multiple of 256, and a dropped buffer is freed after the work that uses it.
 /// * [`Runtime::multiply_matrices`] gives a row the same bits in any batch: its summation depends on `inner`, `out` and
-///   the elements only, never on `rows`.
 /// * Exhausted memory is [`DeviceError::OutOfMemory`], an unsupported request is [`DeviceError::Unsupported`], and both
-///   leave everything usable. Any other failure is [`DeviceError::Lost`], and so is every request after it.
 pub trait Runtime: Send + Sync + 'static {
     /// Memory of the device. Kernels write through shared references: the order of the work is the lock.
     type Buffer: Send + Sync + fmt::Debug;
@@ -122,6 +121,11 @@ pub trait Runtime: Send + Sync + 'static {
     /// Everything about the machine that can change a bit of a result: its architecture, its library of products. No
     /// spaces.
     fn numerics(&self) -> String;
+
+    /// The time since the last call that went into choosing algorithms, and so into no request.
+    fn take_tuning(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// The account of its energy; `None` if nothing counts it.
     fn energy(&self) -> Option<&DeviceEnergy> {

@@ -6,7 +6,6 @@
 //!
 //! # Contract
 //! * **Batch invariance.** A row of a result depends on its own inputs only: not on the other rows or their number, nor
-//!   on threads, nor on the cut of key rows into spans. Bit for bit, within a numerics class.
 //! * **Bounds.** Shapes and indices are the caller's duty; a violation panics with "this is a bug".
 //! * **Memory.** Exhausted memory is [`DeviceError::OutOfMemory`], and leaves the device usable.
 //! * Every implementation passes [`crate::conformance`].
@@ -250,6 +249,12 @@ pub trait Device: Send + Sync + 'static {
     fn run_timed<R: Send>(&self, work: impl FnOnce() -> R + Send) -> (R, Duration) {
         let begun = Instant::now();
         (work(), begun.elapsed())
+    }
+
+    /// The time since the last call that the device spent on preparing itself, such as a choice of algorithms that
+    /// later batches have, too: it belongs to no request.
+    fn take_preparation(&self) -> Duration {
+        Duration::ZERO
     }
 
     /// Waits until all requested work is done; for callers that read nothing but report time or energy.

@@ -1,8 +1,6 @@
 //! The engine: a thread with a device and a model. It takes requests from a queue; a second thread gives completions.
 //!
 //! ```text
-//!   submit --check--> queue --equal ones merge--> packers --batch--> model --> completions, one for each submission
-//!                     '----------------- a thread with the device ----------'  '-------- a thread beside it -------'
 //! ```
 //!
 //! Work-conserving: between two batches the thread takes in all new submissions, and it never waits for more. Each
@@ -303,11 +301,14 @@ impl Engine {
             let (counters, stop) = (counters.clone(), stop.clone());
             let work = move || {
                 let (finished, groups) = channel();
+                let answer = || groups.into_iter().for_each(|group: FinishedGroup| group.answer(&*model, &counters));
                 std::thread::scope(|scope| {
-                    scope
-                        .spawn(|| groups.into_iter().for_each(|group: FinishedGroup| group.answer(&*model, &counters)));
-                    EngineWorker::new(&*device, &*model, options, detokenise, &counters, finished)
-                        .run(&submissions, &stop);
+                    let answering = std::thread::Builder::new().name("lm-answers".into()).spawn_scoped(scope, answer);
+                    // Without it nothing is run: the drop of the submissions refuses them.
+                    if answering.is_ok() {
+                        EngineWorker::new(&*device, &*model, options, detokenise, &counters, finished)
+                            .run(&submissions, &stop);
+                    }
                 });
             };
             std::thread::Builder::new().name("lm-engine".into()).spawn(work).map_err(LmError::Thread)?

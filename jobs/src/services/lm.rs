@@ -1,9 +1,6 @@
 //! `kind = "lm"`: a Hugging Face folder behind the language-model engine.
 //!
 //! ```text
-//!   request --prompts.. assembled, tokenised--> PreparedRequest: engine requests, and a builder of the response
-//!             (threads of the service)             |
-//!                                                  +--submit--> Engine (one for the process) --reply--> ticket
 //! ```
 //!
 //! A service's abilities depend on its checkpoint: language models score and generate; an encoder embeds, and its heads
@@ -50,6 +47,7 @@ use hopeval_methods::{FailureKind, Request, RequestKind, Response};
 use hopeval_wordrules::WordRules;
 use std::ffi::OsStr;
 use std::fmt;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -194,8 +192,14 @@ impl Service for LmService {
             return Ok(());
         }
         let devices = self.settings.device.device_count(workers).map_err(|error| failed(error.into()))?;
-        let open = |nth| self.settings.device.open(nth, Some(self.threads), folder, self.settings.options());
-        let further = (1..devices).map(open).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+        let open = &|nth| self.settings.device.open(nth, Some(self.threads), folder, self.settings.options());
+        // Beside each other: each reads the weights and prepares them for its device.
+        let further = std::thread::scope(|scope| {
+            let threads: Vec<_> = (1..devices).map(|nth| scope.spawn(move || open(nth))).collect();
+            let opened = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            opened.collect::<Result<Vec<_>, _>>()
+        });
+        let further = further.map_err(failed)?;
         let numerics = |session: &Session| session.engine.identity().numerics.clone();
         let first = numerics(&self.model()?.session);
         // A key has one answer, so all devices must compute alike.

@@ -10,7 +10,7 @@ import floors
 from drawn_requests import forest
 
 PRODUCTS = 650e12
-"""Operations a second of cuBLASLt's products (issue 26)."""
+"""Operations a second of cuBLASLt's products, as the bars count them."""
 COPY = 4.3e12
 """Bytes a second, read and written."""
 CLOCK = 1.7e9

@@ -21,7 +21,7 @@ class KernelCounts:
 
 
 BEFORE = {
-    # Counted in the code of ee8ef5e6, whose kernels are those of bdcd5ee, for issue 26 and before there was a table.
+    # Counted in the code of ee8ef5e6, whose kernels are those of bdcd5ee, before there was a table.
     # From the cheapest function to the dearest.
     "gate_bf16": KernelCounts(0, 0, 0, 0, 75, 127, 8),
     "finish_bf16": KernelCounts(0, 0, 0, 0, 45, 129, 8),

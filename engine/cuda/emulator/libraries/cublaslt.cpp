@@ -7,6 +7,7 @@
 //   3  serves at most 32,768 columns
 //   4  serves all
 //   5  serves all, with other bits than 4, and needs memory of its own
+//   6  has the bits of 4 in half the time where there is much to do, and refuses 37 columns without a word before
 //
 //   SIMULATED_CUDA_POOR_PRODUCTS   1: all need memory of their own, and none adds a matrix outside its output
 #include "simulated.h"
@@ -83,7 +84,10 @@ struct Found {
 };
 static_assert(sizeof(Found) == 96, "as cublasLt.h has it");
 
-constexpr uint64_t COLUMNS_OF_3 = 32768;
+constexpr uint64_t COLUMNS_OF_3 = 32768, REFUSED_BY_6 = 37;
+// Multiplications and additions from which algorithm 4 does everything twice.
+constexpr uint64_t MUCH = 1 << 24;
+volatile float wasted;
 
 struct Problem {
     Operation operation;
@@ -111,7 +115,7 @@ struct Problem {
     }
 
     Status serves(const Algorithm& algorithm) const {
-        if (algorithm.id < 1 || algorithm.id > 5) return INVALID;
+        if (algorithm.id < 1 || algorithm.id > 6) return INVALID;
         return algorithm.id == 3 && d.columns > COLUMNS_OF_3 ? UNSUPPORTED : DONE;
     }
 };
@@ -189,9 +193,11 @@ struct Product {
         size_t inner = problem.inner(), padded = (inner + 7) / 8 * 8;
         std::vector<float> left = vectors(a, layout_a, operation.transposed_a == TRANSPOSED, inner, padded);
         std::vector<float> right = vectors(b, layout_b, operation.transposed_b == NORMAL, inner, padded);
-        size_t parts = algorithm.id == 4 ? 1 : algorithm.id == 1 && layout_d.columns < 64 ? 1 : static_cast<size_t>(algorithm.id) + 1;
+        size_t parts = algorithm.id == 4 || algorithm.id == 6 ? 1 : algorithm.id == 1 && layout_d.columns < 64 ? 1 : static_cast<size_t>(algorithm.id) + 1;
+        bool is_slow = algorithm.id == 4 && layout_d.columns * layout_d.rows * inner >= MUCH;
         for (size_t j = 0; j < layout_d.columns; ++j) {
             for (size_t i = 0; i < layout_d.rows; ++i) {
+                if (is_slow) wasted = dot(&left[i * padded], &right[j * padded], padded, parts);
                 float x = alpha * dot(&left[i * padded], &right[j * padded], padded, parts);
                 if (beta != 0.0f) x += beta * number(c, layout_c, j * static_cast<size_t>(layout_c.leading) + i);
                 if ((operation.epilogue & BIAS) != 0) x += number(operation.bias, layout_d, i);
@@ -297,7 +303,8 @@ SIMULATED_CALL cublasLtMatmulAlgoGetHeuristic(Library*, const Operation* operati
     Status checked = problem.check();
     if (checked != DONE) return checked;
     Algorithm all[] = {{1, 2, 0, 1, 1 << 20, {}, {}}, {2, 1, 0, 0, 0, {}, {}}, {2, 4, 2, 1, 1 << 20, {}, {}},
-                       {3, 1, 0, 1, 0, {}, {}},       {4, 1, 0, 1, 0, {}, {}}, {5, 1, 0, 1, 4096, {}, {}}};
+                       {3, 1, 0, 1, 0, {}, {}},       {4, 1, 0, 1, 0, {}, {}}, {5, 1, 0, 1, 4096, {}, {}},
+                       {6, 1, 0, 1, 0, {}, {}}};
     static const char* poor = getenv("SIMULATED_CUDA_POOR_PRODUCTS");
     for (Algorithm& algorithm : all) {
         if (poor != nullptr && strcmp(poor, "1") == 0) {
@@ -355,6 +362,7 @@ SIMULATED_CALL cublasLtMatmul(Library*, const Operation* operation, const float*
     Status checked = product.problem.check();
     if (checked == DONE) checked = product.problem.serves(*algorithm);
     if (checked != DONE) return checked;
+    if (algorithm->id == 6 && layout_d->columns == REFUSED_BY_6) return UNSUPPORTED;
     if (*beta != 0.0f && c != d && algorithm->is_out_of_place == 0) return UNSUPPORTED;
     if (workspace_bytes < algorithm->workspace || !is_aligned(workspace, 256)) return INVALID;
     const void* operands[4] = {a, b, c, d};

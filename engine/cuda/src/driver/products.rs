@@ -28,7 +28,9 @@ use std::collections::hash_map::Entry;
 use std::ffi::{c_int, c_void};
 use std::fmt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use tuning_file::TuningFile;
 
 /// Bytes of memory beside the operands for an algorithm that needs some, if there is no other.
@@ -68,6 +70,8 @@ pub(super) struct CublasProducts {
     version: LibraryVersion,
     workspace: DriverBuffer,
     plans: Mutex<ProductPlans>,
+    /// Microseconds of trials that [`CublasProducts::take_tuning`] has not told yet.
+    tuning_us: AtomicU64,
 }
 
 /// The plans by shape, and what was tuned in earlier runs.
@@ -91,7 +95,7 @@ impl CublasProducts {
         let workspace = DriverBuffer::new(&context, WORKSPACE)?;
         let file = TuningFile::open(cache, numerics);
         let plans = Mutex::new(ProductPlans { by_shape: HashMap::new(), file });
-        Ok(Self { context, handle, version, workspace, plans })
+        Ok(Self { context, handle, version, workspace, plans, tuning_us: AtomicU64::new(0) })
     }
 
     /// Enqueues a product.
@@ -118,7 +122,10 @@ impl CublasProducts {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => new.insert(self.make_plan(shape, product)?),
         };
-        let choice = self.choice_of_range(plan, file, tuning::range_of(product.rows))?;
+        let choice = match tuning::range_of(product.rows) {
+            Some(range) => self.choice_of_range(plan, file, range)?,
+            None => plan.choice,
+        };
         match self.run_plan(plan, &choice, product) {
             // A tuned algorithm that does not serve this number of rows after all.
             Err(DeviceError::Unsupported { what, .. }) if choice.algorithm.data != plan.choice.algorithm.data => {
@@ -127,6 +134,11 @@ impl CublasProducts {
             }
             done => done,
         }
+    }
+
+    /// The time of trials since the last call: it belongs to no request.
+    pub(super) fn take_tuning(&self) -> Duration {
+        Duration::from_micros(self.tuning_us.swap(0, Relaxed))
     }
 
     /// The tuned algorithm of a plan for a range of rows, found in the file or by trial.
@@ -142,12 +154,21 @@ impl CublasProducts {
         if let Some(tuned) = plan.tuned[range] {
             return Ok(tuned);
         }
-        let tuned = match file.find_choice(plan.shape, range) {
+        let tuned = match file.find_choice(plan.shape, range, &plan.choice) {
             Some(kept) => kept,
             None => {
-                let tuned = self.tune(plan, range)?;
-                file.keep_choice(plan.shape, range, tuned);
-                tuned
+                let begun = Instant::now();
+                let tuned = self.tune(plan, range);
+                self.tuning_us.fetch_add(begun.elapsed().as_micros() as u64, Relaxed);
+                match tuned {
+                    // Another run may have the memory.
+                    Err(DeviceError::OutOfMemory { .. }) => plan.choice,
+                    tuned => {
+                        let tuned = tuned?;
+                        file.keep_choice(plan.shape, range, &plan.choice, tuned);
+                        tuned
+                    }
+                }
             }
         };
         plan.tuned[range] = Some(tuned);

@@ -40,6 +40,8 @@ pub(super) struct EngineWorker<'a, D: Device> {
     set_aside: Vec<Submission>,
     /// To the thread that answers.
     finished: Sender<FinishedGroup>,
+    /// True once that thread has ended, by a panic of a reply.
+    is_unheard: bool,
 }
 
 /// The submissions that wait for one answer.
@@ -64,8 +66,12 @@ struct DeviceUsage {
 /// Runs a piece of work on the device, and measures it.
 fn measure_work<R: Send>(device: &impl Device, work: impl FnOnce() -> R + Send) -> (R, DeviceUsage) {
     let (begun, energy) = (Instant::now(), device.energy().map(DeviceEnergy::begin));
-    let (done, busy) = device.run_timed(work);
-    (done, DeviceUsage { begun, busy, energy_j: energy.and_then(WorkPiece::end) })
+    let (done, whole) = device.run_timed(work);
+    let (energy_j, prepared) = (energy.and_then(WorkPiece::end), device.take_preparation());
+    let busy = whole.saturating_sub(prepared);
+    // The preparation had its part of the energy.
+    let part = if prepared.is_zero() { 1.0 } else { busy.as_secs_f64() / whole.as_secs_f64() };
+    (done, DeviceUsage { begun, busy, energy_j: energy_j.map(|joules| joules * part) })
 }
 
 impl<'a, D: Device> EngineWorker<'a, D> {
@@ -93,6 +99,7 @@ impl<'a, D: Device> EngineWorker<'a, D> {
             group_of: HashMap::new(),
             set_aside: Vec::new(),
             finished,
+            is_unheard: false,
         }
     }
 
@@ -100,7 +107,7 @@ impl<'a, D: Device> EngineWorker<'a, D> {
     /// dropped; this answers them.
     pub(super) fn run(mut self, submissions: &Receiver<Vec<Submission>>, stop: &AtomicBool) {
         let mut open = true;
-        while (open || !self.waiting.is_empty()) && !stop.load(Relaxed) {
+        while (open || !self.waiting.is_empty()) && !self.is_unheard && !stop.load(Relaxed) {
             if open && self.waiting.is_empty() {
                 match submissions.recv() {
                     Ok(submissions) => submissions.into_iter().for_each(|submission| self.take_in(submission)),
@@ -389,8 +396,8 @@ impl<'a, D: Device> EngineWorker<'a, D> {
         }
         let RequestGroup { submissions, started, device_s, energy_j, computed_tokens, .. } = group;
         let finished = FinishedGroup { submissions, result, started, device_s, energy_j, computed_tokens };
-        // A thread that has ended answers nobody: the drop of the submissions does.
-        drop(self.finished.send(finished));
+        // A thread that has ended answers nobody: the drop of the submissions does, and no further batch is of use.
+        self.is_unheard |= self.finished.send(finished).is_err();
     }
 }
 

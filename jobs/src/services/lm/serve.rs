@@ -146,8 +146,8 @@ struct PendingReplies<E> {
     end: Option<E>,
 }
 
-/// Gives each request a reply closure. Together they call `end` once, with all completions in order, on the engine's
-/// thread or the submitting thread. Without requests `end` is called immediately.
+/// Gives each request a reply closure. Together they call `end` once, with all completions in order, on the thread that
+/// answers or a tokenising one. Without requests `end` is called immediately.
 fn gather_replies<E: FnOnce(Vec<Completion>) + Send + 'static>(
     requests: Vec<Request>,
     end: E,

@@ -8,22 +8,25 @@
 //! the first run on a device pays for it.
 
 use super::{
-    AlgorithmChoice, AlgorithmDescription, CublasProducts, DriverBuffer, ProductPlan, Shape, WORKSPACE, attempt_call,
-    writes_apart,
+    AlgorithmChoice, AlgorithmDescription, CublasProducts, DriverBuffer, ProductPlan, Shape, attempt_call, writes_apart,
 };
 use crate::runtime::{ElementType, MatrixProduct};
 use half::bf16;
 use hopeval_device::DeviceError;
 use std::time::{Duration, Instant};
 
-/// The most rows of each range but the last, which has no end.
+/// The most rows of each range. Beyond the last one the leader multiplies: nothing was compared there.
 pub(super) const RANGES: [usize; 8] = [64, 256, 512, 1024, 2560, 4096, 8192, 16384];
 
 /// Operations below which a product takes so little time that no algorithm is better.
 const LEAST_OPERATIONS: usize = 50_000_000;
 
 /// Timed products of an algorithm.
-const ROUNDS: u32 = 3;
+const ROUNDS: u32 = 4;
+
+/// Bytes of memory beside the operands for a tuned algorithm: those of an H200 that need any need 4. Parts of sums
+/// would need more, and how they are added could depend on the number of rows.
+const MOST_WORKSPACE: usize = 4096;
 
 /// A part of the leader's time that another algorithm must save: less is noise.
 const LEAST_GAIN: f64 = 0.02;
@@ -36,8 +39,8 @@ const STRIPS: usize = 8;
 const TILE: usize = 1 << 20;
 
 /// The range of a number of rows.
-pub(super) fn range_of(rows: usize) -> usize {
-    RANGES.iter().position(|&most| rows <= most).unwrap_or(RANGES.len() - 1)
+pub(super) fn range_of(rows: usize) -> Option<usize> {
+    RANGES.iter().position(|&most| rows <= most)
 }
 
 /// True if algorithms of a shape are compared for a range. Products in `f32` are for checks alone.
@@ -46,14 +49,13 @@ pub(super) fn is_tuned(shape: &Shape, range: usize) -> bool {
 }
 
 impl CublasProducts {
-    /// The choice for a range of rows: the leader's, if no other with the same bits is faster, or if memory for a trial
-    /// is lacking.
+    /// The choice for a range of rows: the leader's, if no other with the same bits is faster.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`] if the trial needs more memory than there is; [`DeviceError::Lost`].
     pub(super) fn tune(&self, plan: &ProductPlan, range: usize) -> Result<AlgorithmChoice, DeviceError> {
         let begun = Instant::now();
-        let operands = match TrialOperands::new(self, plan.shape, RANGES[range]) {
-            Err(DeviceError::OutOfMemory { .. }) => return Ok(plan.choice),
-            operands => operands?,
-        };
+        let operands = TrialOperands::new(self, plan.shape, range)?;
         let leaders = operands.results_of(self, plan, &plan.choice)?;
         let least = operands.time_of(self, plan, &plan.choice)?;
         let (mut best, mut equal) = ((plan.choice, least.mul_f64(1.0 - LEAST_GAIN)), 0);
@@ -86,18 +88,17 @@ impl CublasProducts {
         Ok(best.0)
     }
 
-    /// cuBLASLt's offers for the ends of a range that serve all of it, but for the leader.
+    /// cuBLASLt's offers for the most rows of a range that serve all of it, but for the leader.
     fn candidates_of_range(&self, plan: &ProductPlan, range: usize) -> Result<Vec<AlgorithmChoice>, DeviceError> {
         let most = RANGES[range];
-        let least = range.checked_sub(1).map_or(1, |before| RANGES[before] + 1);
         let mut found = Vec::<AlgorithmChoice>::new();
-        for workspace in [0, WORKSPACE] {
+        for workspace in [0, MOST_WORKSPACE] {
             let call = format_args!("cublasLtMatmulAlgoGetHeuristic of {:?}, {most} rows", plan.shape);
             let offered = attempt_call(&self.context, call, || self.find_candidates(plan, workspace, most as u64))?;
             for algorithm in offered {
-                let is_known =
-                    std::iter::once(&plan.choice).chain(&found).any(|at| at.algorithm.data == algorithm.data);
-                let rows = [least as u64, most as u64];
+                let mut known = std::iter::once(&plan.choice).chain(&found);
+                let is_known = known.any(|at| at.algorithm.data == algorithm.data);
+                let rows = [least_rows(range) as u64, most as u64];
                 if !is_known && self.refusal_reason(plan, &algorithm, workspace, &rows).is_none() {
                     let is_apart = !plan.shape.residual || writes_apart(&algorithm);
                     found.push(AlgorithmChoice { algorithm, workspace, is_apart });
@@ -108,9 +109,21 @@ impl CublasProducts {
     }
 }
 
+/// The fewest rows of a range.
+fn least_rows(range: usize) -> usize {
+    range.checked_sub(1).map_or(1, |before| RANGES[before] + 1)
+}
+
+/// The numbers of rows whose results are compared: the ends of a range, and one between with tiles that are partly
+/// full.
+fn compared_rows(range: usize) -> [usize; 3] {
+    let (least, most) = (least_rows(range), RANGES[range]);
+    [most, least, ((least + most) / 2) | 1]
+}
+
 /// Random operands of a product, and room for its result.
 struct TrialOperands {
-    rows: usize,
+    range: usize,
     x: DriverBuffer,
     weight: DriverBuffer,
     bias: Option<DriverBuffer>,
@@ -119,11 +132,12 @@ struct TrialOperands {
 }
 
 impl TrialOperands {
-    fn new(products: &CublasProducts, shape: Shape, rows: usize) -> Result<Self, DeviceError> {
+    fn new(products: &CublasProducts, shape: Shape, range: usize) -> Result<Self, DeviceError> {
         let Shape { inner, out, element, output_element, .. } = shape;
+        let rows = RANGES[range];
         let random = |seed, numbers, element| random_buffer(products, seed, numbers, element);
         Ok(Self {
-            rows,
+            range,
             x: random(1, rows * inner, element)?,
             weight: random(2, inner * out, element)?,
             bias: shape.bias.then(|| random(3, out, output_element)).transpose()?,
@@ -137,10 +151,11 @@ impl TrialOperands {
         products: &CublasProducts,
         plan: &ProductPlan,
         choice: &AlgorithmChoice,
+        rows: usize,
     ) -> Result<(), DeviceError> {
         let Shape { inner, out, element, output_element, fused, .. } = plan.shape;
         let product = MatrixProduct {
-            rows: self.rows,
+            rows,
             inner,
             out,
             element,
@@ -157,37 +172,44 @@ impl TrialOperands {
         products.run_plan(plan, choice, &product)
     }
 
-    /// Strips of the result, after the output was overwritten.
+    /// Strips of the results of [`compared_rows`], each after the output was overwritten.
     fn results_of(
         &self,
         products: &CublasProducts,
         plan: &ProductPlan,
         choice: &AlgorithmChoice,
     ) -> Result<Vec<u8>, DeviceError> {
-        self.output.set_bytes(0xff)?;
-        self.multiply(products, plan, choice)?;
         let row = plan.shape.out * plan.shape.output_element.size();
-        let (height, last) = (STRIP.min(self.rows), self.rows - STRIP.min(self.rows));
-        let mut all = vec![0; STRIPS * height * row];
-        for (strip, into) in all.chunks_exact_mut(height * row).enumerate() {
-            self.output.read_from(last * strip / (STRIPS - 1) * row, into)?;
+        let mut all = Vec::new();
+        for rows in compared_rows(self.range) {
+            self.output.set_bytes(0xff)?;
+            self.multiply(products, plan, choice, rows)?;
+            let (height, last) = (STRIP.min(rows), rows - STRIP.min(rows));
+            let mut strips = vec![0; STRIPS * height * row];
+            for (strip, into) in strips.chunks_exact_mut(height * row).enumerate() {
+                self.output.read_from(last * strip / (STRIPS - 1) * row, into)?;
+            }
+            all.append(&mut strips);
         }
         Ok(all)
     }
 
+    /// The least time of a few products of the most rows: other engines may use the device meanwhile.
     fn time_of(
         &self,
         products: &CublasProducts,
         plan: &ProductPlan,
         choice: &AlgorithmChoice,
     ) -> Result<Duration, DeviceError> {
+        let mut least = Duration::MAX;
         products.context.synchronize()?;
-        let begun = Instant::now();
         for _ in 0..ROUNDS {
-            self.multiply(products, plan, choice)?;
+            let begun = Instant::now();
+            self.multiply(products, plan, choice, RANGES[self.range])?;
+            products.context.synchronize()?;
+            least = least.min(begun.elapsed());
         }
-        products.context.synchronize()?;
-        Ok(begun.elapsed() / ROUNDS)
+        Ok(least)
     }
 }
 
@@ -226,9 +248,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_ends_with_its_most_rows_and_the_last_one_never() {
-        let of = [1, 64, 65, 2415, 2560, 2561, 16384, 16385, 1 << 20].map(range_of);
-        assert_eq!(of, [0, 0, 1, 4, 4, 5, 7, 7, 7]);
+    fn a_range_ends_with_its_most_rows() {
+        let of = [1, 64, 65, 2415, 2560, 2561, 16384].map(range_of);
+        assert_eq!(of, [0, 0, 1, 4, 4, 5, 7].map(Some));
+        assert_eq!(range_of(16385), None);
+        assert_eq!(compared_rows(0), [64, 1, 33]);
+        assert_eq!(compared_rows(7), [16384, 8193, 12289]);
     }
 
     #[test]
