@@ -319,7 +319,7 @@ Counts are of instructions in the code, not of executions, with the compiler's s
         assert_eq!(load_family(&compiler, None, family, architecture).unwrap(), cubin);
 
         // A process that starts in another folder has the same code, and so the same keys.
-        std::env::set_current_dir(home.path()).unwrap();
+        env::set_current_dir(home.path()).unwrap();
         assert_eq!(load_family(&compiler, None, family, architecture).unwrap(), cubin);
     }
 }
