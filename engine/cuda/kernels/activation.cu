@@ -1,8 +1,9 @@
-// Gated activations, and what a product's epilogue could not do: a block of 128 threads for a row, sixteen bytes a thread.
+// Gated activations, and what a product's epilogue could not do: a block of 128 threads for a row, sixteen bytes a
+// thread.
 //
 // Both kernels read and write each number once, so memory bounds them if a number takes few instructions: there is no
-// division by a row's length, the activation is chosen once for a row, and what is rounded to bf16 is computed by the GPU's
-// fast functions.
+// division by a row's length, the activation is chosen once for a row, and what is rounded to bf16 is computed by the
+// GPU's fast functions.
 #include "vectors.cuh"
 
 // The activation of a number that stays in f32.

@@ -1,8 +1,8 @@
 // Attention of packed sequences over lists of key rows on tensor cores, for bf16 and heads of up to 128 numbers.
 //
-// A block of four warps takes 64 query rows of one sequence and one head, 16 rows a warp, and goes over its keys in tiles of
-// 64: scores by tensor cores, the softmax as it goes (maximum, sum and output are rescaled when the maximum grows), weights
-// rounded to bf16 and kept in registers as the left factor of the product with the values.
+// A block of four warps takes 64 query rows of one sequence and one head, 16 rows a warp, and goes over its keys in
+// tiles of 64: scores by tensor cores, the softmax as it goes (maximum, sum and output are rescaled when the maximum
+// grows), weights rounded to bf16 and kept in registers as the left factor of the product with the values.
 //
 //   shared memory    rows x numbers     filled
 //   keys             64 x (D + 8)       with tile t + 1, while the weights of tile t meet the values
@@ -11,15 +11,16 @@
 //   biases           2 x 64             relative: those of the 127 distances that a tile has
 //   positions        2 x 2 x 64 x (D+8) disentangled: the positions' keys and queries of the same distances
 //
-// A row is 16 bytes longer than its numbers: then eight rows one below the other, which is what `load_tiles` reads at once,
-// lie in different banks. Keys are found through a list of their rows, so prefixes, caches and shared prompts are not copied.
+// A row is 16 bytes longer than its numbers: then eight rows one below the other, which is what `load_tiles` reads at
+// once, lie in different banks. Keys are found through a list of their rows, so prefixes, caches and shared prompts are
+// not copied.
 //
 // # Bits
-// Tiles begin at multiples of 64 of a key's place in its sequence, wherever it lies and whoever asks. A key that a query does
-// not see weighs 0, which changes no sum of finite numbers; a tile of such keys leaves the maximum alone, and the factor of
-// what was summed before is 1: so it does not matter whether a tile is left out because nobody of the block sees it. What lies
-// behind the last key is not read but 0. A row's place among the 64 does not matter either: tensor cores compute each row from
-// its own numbers.
+// Tiles begin at multiples of 64 of a key's place in its sequence, wherever it lies and whoever asks. A key that a
+// query does not see weighs 0, which changes no sum of finite numbers; a tile of such keys leaves the maximum alone,
+// and the factor of what was summed before is 1: so it does not matter whether a tile is left out because nobody of the
+// block sees it. What lies behind the last key is not read but 0. A row's place among the 64 does not matter either:
+// tensor cores compute each row from its own numbers.
 #include "attention.cuh"
 #include "mma.cuh"
 #include "prelude.cuh"
@@ -43,7 +44,8 @@ template <u32 D, class RowOf>
 __device__ __forceinline__ void send(bf16* to, const bf16* from, u32 stride, u32 count, const Operands<bf16>& o, RowOf row_of) {
     constexpr u32 CHUNKS = D / CHUNK;
     if (o.aligned != 0 && THREADS % CHUNKS == 0) {
-        // A thread has the same chunk of every few lines. Of a line that is not there nothing is read, wherever it lies.
+        // A thread has the same chunk of every few lines. Of a line that is not there nothing is read, wherever it
+        // lies.
         constexpr u32 LINES = THREADS / CHUNKS;
         const u32 begin = threadIdx.x / CHUNKS, first = threadIdx.x % CHUNKS * CHUNK;
         const bool within = first < o.head_dim;
@@ -109,15 +111,15 @@ __device__ __forceinline__ void cross(float (&tiles)[2][4], bool crossed) {
     }
 }
 
-// The scores of a warp's 16 queries and 64 keys: q_i · k_j + q_i · position_keys[e] + position_queries[e] · k_j, where line
-// e = i - j + 63 of 79 is that of the distance of query i and key j; line 0 is line `first` of 128, which go around. Either
-// kind of positions may be null.
+// The scores of a warp's 16 queries and 64 keys: q_i · k_j + q_i · position_keys[e] + position_queries[e] · k_j, where
+// line e = i - j + 63 of 79 is that of the distance of query i and key j; line 0 is line `first` of 128, which go
+// around. Either kind of positions may be null.
 //
-// For eight keys and eight queries the lines e lie in two neighbouring groups of eight. With r a lane's row and c its column,
-// e is line (r - c - 1) % 8 of the first group, or of the second if r > c. So each term is in a register of the same row of
-// lanes (products of queries, whose columns are lines) or the same column of lanes (products of keys, whose rows are lines):
-// one shuffle brings it, and each lane gives to one other, so it knows which group that one needs. Sixteen keys are worked on
-// at once; they need four groups, two of which the sixteen keys before them had.
+// For eight keys and eight queries the lines e lie in two neighbouring groups of eight. With r a lane's row and c its
+// column, e is line (r - c - 1) % 8 of the first group, or of the second if r > c. So each term is in a register of the
+// same row of lanes (products of queries, whose columns are lines) or the same column of lanes (products of keys, whose
+// rows are lines): one shuffle brings it, and each lane gives to one other, so it knows which group that one needs.
+// Sixteen keys are worked on at once; they need four groups, two of which the sixteen keys before them had.
 template <u32 D>
 __device__ __forceinline__ void multiply_disentangled(float (&scores)[SIDE / 8][4], const u32 (&queries)[D / 16][4],
                                                       const bf16* keys, const bf16* position_keys,
@@ -128,9 +130,9 @@ __device__ __forceinline__ void multiply_disentangled(float (&scores)[SIDE / 8][
     // Two groups: sixteen lines.
     const auto groups = [=](u32 group) { return (first + group * 8) % (2 * SIDE) * PITCH<D>; };
 
-    // For each of a lane's two columns c: whom it takes a product of queries and one of keys from, and whether it gives of the
-    // second group. Of products of queries a lane of an even row gives its second line to the first column, and the first to
-    // the second: they change places beforehand.
+    // For each of a lane's two columns c: whom it takes a product of queries and one of keys from, and whether it gives
+    // of the second group. Of products of queries a lane of an even row gives its second line to the first column, and
+    // the first to the second: they change places beforehand.
     const bool crossed = row % 2 == 0;
     u32 from_row[2], from_column[2];
     bool second_of_queries[2], second_of_keys[2];
@@ -175,8 +177,8 @@ __device__ __forceinline__ void multiply_disentangled(float (&scores)[SIDE / 8][
                 multiply_add(of_keys[0][1], upper_left[k], right[2], right[3]);
             }
         }
-        // Eight keys of the pair: their groups are the second to the fourth, or the first to the third. The two halves of a
-        // warp's queries are a group apart.
+        // Eight keys of the pair: their groups are the second to the fourth, or the first to the third. The two halves
+        // of a warp's queries are a group apart.
         if (position_queries != nullptr) {
 #pragma unroll
             for (u32 i = 0; i < 8; i++) {
@@ -245,8 +247,8 @@ __device__ __forceinline__ void attend(const Operands<bf16>& o) {
     const u32 all_first = seen(o, position + warp * STRIP + STRIP - 1, key_count).first;
     const u32 all_end = seen(o, position + warp * STRIP, key_count).end;
 
-    // What a thread fetches of tile t: the first 64 the row of a key, the others that of the relative position for distance
-    // 64 steps below. A tile has 127 distances; the upper 63 are the lower ones of the tile before it.
+    // What a thread fetches of tile t: the first 64 the row of a key, the others that of the relative position for
+    // distance 64 steps below. A tile has 127 distances; the upper 63 are the lower ones of the tile before it.
     const auto fetch = [&](u32 t) -> u32 {
         if (threadIdx.x < SIDE) {
             const u32 key = t * SIDE + threadIdx.x;

@@ -1,7 +1,8 @@
-// The log-sum-exps of one tile of the vocabulary, for a grid of temperatures, and the target's logit: a block for a row.
+// The log-sum-exps of one tile of the vocabulary, for a grid of temperatures, and the target's logit: a block for a
+// row.
 //
-// A thread keeps its 32 logits in registers, so the tile is read once, however many temperatures there are. The tiles' parts
-// are joined on the host, in the order of the tiles.
+// A thread keeps its 32 logits in registers, so the tile is read once, however many temperatures there are. The tiles'
+// parts are joined on the host, in the order of the tiles.
 #include "mma.cuh"
 #include "prelude.cuh"
 
@@ -10,8 +11,9 @@ constexpr u32 EACH = 32;
 // log2(e): the exponentials are of base 2.
 constexpr float LOG2_E = 1.44269504088896341f;
 
-// logits [gridDim.x, stride], of which `count` (at most THREADS * EACH) are entries first..first + count of the vocabulary;
-// bias [vocabulary] or null; inverses [temperatures] of the temperatures. parts [gridDim.x, part_stride]: from
+// logits [gridDim.x, stride], of which `count` (at most THREADS * EACH) are entries first..first + count of the
+// vocabulary; bias [vocabulary] or null; inverses [temperatures] of the temperatures. parts [gridDim.x, part_stride]:
+// from
 // `part` on the greatest logit, then a sum of exp((logit - greatest) / T) for each temperature: NaN where a logit is.
 KERNEL(256) log_probs_tile(float* parts, float* target_logits, const float* logits, const float* bias,
                            const u32* targets, const float* inverses, u32 stride, u32 first, u32 count,
@@ -49,7 +51,8 @@ KERNEL(256) log_probs_tile(float* parts, float* target_logits, const float* logi
 }
 
 // As above, for one temperature of 1. parts [gridDim.x, part_stride]: from `part` on the greatest logit, the sum of
-// exp(logit - greatest), NaN where a logit is, and the greatest's entry, the lowest of equals: below 2^24, so a float has it.
+// exp(logit - greatest), NaN where a logit is, and the greatest's entry, the lowest of equals: below 2^24, so a float
+// has it.
 KERNEL(256) highest_tile(float* parts, const float* logits, const float* bias, u32 stride, u32 first, u32 count, u32 part,
                          u32 part_stride) {
     SHARED(float, scratch, WARP);

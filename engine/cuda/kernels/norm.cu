@@ -1,8 +1,8 @@
 // Layer and RMS normalisation of rows, or of groups of their columns: a warp for a short group, a block for a long one.
 //
-// A short group is held in its warp's registers as it is stored, so it is read once and no thread waits for another warp. A
-// long one is read two or three times (mean, mean square, result), the second and third time from the L1 cache. How many
-// threads share a group, and so the order of the sums, follows from its width and alignment alone.
+// A short group is held in its warp's registers as it is stored, so it is read once and no thread waits for another
+// warp. A long one is read two or three times (mean, mean square, result), the second and third time from the L1 cache.
+// How many threads share a group, and so the order of the sums, follows from its width and alignment alone.
 #include "vectors.cuh"
 
 // Vectors of a short group that a lane holds, at most.
@@ -57,13 +57,13 @@ __device__ void norm_held(T* out, const T* x, const float* weight, const float* 
     }
 }
 
-// Where the group with this number begins in [rows, stride], of `groups` groups a row from column `start` on.
+// The begin of the group with this number in [rows, stride], of `groups` groups a row from column `start` on.
 __device__ __forceinline__ size_t group_begin(u32 number, u32 stride, u32 start, u32 groups, u32 width) {
     return static_cast<size_t>(number / groups) * stride + start + static_cast<size_t>(number % groups) * width;
 }
 
-// out and x [.., stride]: `count` groups of `width` columns from `start` on, a warp each. May be in place. Columns begin at
-// vectors, and a group has at most WARP * HELD of them.
+// out and x [.., stride]: `count` groups of `width` columns from `start` on, a warp each. May be in place. Columns
+// begin at vectors, and a group has at most WARP * HELD of them.
 template <typename T>
 __device__ void norm_short(T* out, const T* x, const float* weight, const float* bias, float eps, u32 stride, u32 start,
                            u32 groups, u32 width, u32 count) {

@@ -1,4 +1,5 @@
-// Rotary position embedding, in place: a block of 128 threads for a row, a thread for a pair of numbers that turn together.
+// Rotary position embedding, in place: a block of 128 threads for a row, a thread for a pair of numbers that turn
+// together.
 #include "prelude.cuh"
 
 // x [gridDim.x, stride]: heads of head_dim columns from `start` on; table [.., 2 * pairs]: cosines, then sines;

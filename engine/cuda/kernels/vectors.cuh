@@ -1,4 +1,5 @@
-// Sixteen bytes of a row at once, in f32: four floats, or eight bf16 numbers. Both sides lie at multiples of sixteen bytes.
+// Sixteen bytes of a row at once, in f32: four floats, or eight bf16 numbers. Both sides lie at multiples of sixteen
+// bytes.
 #pragma once
 
 #include "mma.cuh"

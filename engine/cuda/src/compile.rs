@@ -1,8 +1,10 @@
 //! Compiles a family of kernels to machine code of one architecture, by NVRTC, and keeps it on disk.
 //!
 //! ```text
+//!   kernels/*.cu, *.cuh (embedded) --NVRTC--> CUBIN + log      load_families: all families not on disk yet
 //!                                                |
 //!                                                |--> resources: registers, shared memory, spills of each kernel
+//!                                                '--> sass:      the instructions of each kernel, for tests
 //! ```
 //!
 //! Headers travel in memory, so neither an include path nor a toolkit is needed. The machine code is for one

@@ -1,7 +1,9 @@
 //! [`Driver`]: the runtime on a real device, through the CUDA driver, NVRTC and cuBLASLt.
 //!
 //! ```text
+//!   Driver --- DeviceContext    the device's primary context, one stream, one pool of memory; permanent failures
 //!          |-- CublasProducts   cuBLASLt: one algorithm for each shape of weights
+//!          '-- StagingMemory    pinned memory, through which lists are uploaded without waiting
 //! ```
 //!
 //! Everything runs on the one stream. The order of the calls is therefore the order of the work, and freed memory is

@@ -110,7 +110,9 @@ pub struct MatrixProduct<'a, B> {
 /// # Contract
 /// * A buffer's address is a multiple of 256, and a dropped buffer is freed after the work that uses it.
 /// * [`Runtime::multiply_matrices`] gives a row the same bits in any batch: its summation depends on `inner`, `out` and
+///   the elements only, never on `rows`.
 /// * Exhausted memory is [`DeviceError::OutOfMemory`], an unsupported request is [`DeviceError::Unsupported`], and both
+///   leave everything usable. Any other failure is [`DeviceError::Lost`], and so is every request after it.
 pub trait Runtime: Send + Sync + 'static {
     /// Memory of the device. Kernels write through shared references: the order of the work is the lock.
     type Buffer: Send + Sync + fmt::Debug;

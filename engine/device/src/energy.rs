@@ -7,13 +7,16 @@
 //! begin and its end.
 //!
 //! ```text
+//!   counter   0        100     160        200       240    J
+//!   first     |=========|=======|                            its own: 100 + 30
+//!   second              |=======|==========|                 its own: 30 + 40
 //!                                          |---------|       nobody's: 40
 //! ```
 //!
 //! Readings do not fall on begins and ends. Of the energy between two readings, the part of the time in which some
-//! piece was active counts; if none is active any more, the next piece gets it. So nothing is counted twice, nothing
-//! but the energy since the last reading is lost, and the figure of a piece that is shorter than the time between two
-//! readings is right only in the mean of many.
+//! piece was active counts; if none is active any more, the next piece gets it. So nothing is counted twice, and
+//! the figure of a piece that is shorter than the time between two readings is right only in the mean of many. Lost are
+//! the energy since the last reading, and around a failed reading that of pieces that had ended.
 
 use std::fmt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

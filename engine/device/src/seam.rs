@@ -6,6 +6,7 @@
 //!
 //! # Contract
 //! * **Batch invariance.** A row of a result depends on its own inputs only: not on the other rows or their number, nor
+//!   on threads, nor on the cut of key rows into spans. Bit for bit, within a numerics class.
 //! * **Bounds.** Shapes and indices are the caller's duty; a violation panics with "this is a bug".
 //! * **Memory.** Exhausted memory is [`DeviceError::OutOfMemory`], and leaves the device usable.
 //! * Every implementation passes [`crate::conformance`].

@@ -52,7 +52,7 @@ fn main() {
     }
 }
 
-/// What `run` gives, and its CPU seconds on this thread.
+/// The result of `run`, and its CPU seconds on this thread.
 fn timed<T>(run: impl FnOnce() -> T) -> (f64, T) {
     let begun = thread_seconds();
     let found = run();

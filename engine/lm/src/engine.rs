@@ -1,6 +1,8 @@
 //! The engine: a thread with a device and a model. It takes requests from a queue; a second thread gives completions.
 //!
 //! ```text
+//!   submit --check--> queue --equal ones merge--> packers --batch--> model --> completions, one for each submission
+//!                     '----------------- a thread with the device ----------'  '-------- a thread beside it -------'
 //! ```
 //!
 //! Work-conserving: between two batches the thread takes in all new submissions, and it never waits for more. Each

@@ -1,6 +1,9 @@
 //! `kind = "lm"`: a Hugging Face folder behind the language-model engine.
 //!
 //! ```text
+//!   request --prompts.. assembled, tokenised--> PreparedRequest: engine requests, and a builder of the response
+//!             (threads of the service)             |
+//!                                                  +--submit--> Engine (one for the process) --reply--> ticket
 //! ```
 //!
 //! A service's abilities depend on its checkpoint: language models score and generate; an encoder embeds, and its heads

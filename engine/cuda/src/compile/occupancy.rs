@@ -28,7 +28,7 @@ pub struct MultiprocessorLimits {
     pub shared: usize,
 }
 
-/// What each block of a launch takes.
+/// The resources of each block of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockResources {
     /// Threads.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 /// Widths of accesses, in bits of a thread; the first also counts wider ones.
 pub const WIDTHS: [u32; 5] = [128, 64, 32, 16, 8];
 
-/// What the code of a kernel has, subroutines of the compiler included.
+/// The counts of a kernel's code, subroutines of the compiler included.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SassCounts {
     /// Products on tensor cores.
