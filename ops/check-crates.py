@@ -165,6 +165,7 @@ UNSAFE = {
     "engine/cuda/emulator/src/sanitizer.rs": "whether a sanitizer's runtime is in this process",
     "engine/cuda/src/compile.rs": "NVRTC",
     "engine/cuda/src/driver/context.rs": "the CUDA driver",
+    "engine/cuda/src/driver/downloads.rs": "pinned memory that copies fill",
     "engine/cuda/src/driver/memory.rs": "the CUDA driver's memory",
     "engine/cuda/src/driver/modules.rs": "launches",
     "engine/cuda/src/driver/products.rs": "cuBLASLt",

@@ -392,6 +392,27 @@ fn memory_that_runs_out_halves_batches_and_loses_nothing() {
 }
 
 #[test]
+fn a_batch_is_requested_before_the_last_one_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    harness::models(dir.path(), &["gpt2", "t5-v1.1"]);
+    let input = lines(dir.path(), "many.jsonl", 24);
+    for model in ["gpt2", "t5-v1.1"] {
+        let score = |device: &str, tokens: &str| {
+            let arguments = ["lm", "score", "--model", model, "--device", device, "--input", &input];
+            told(dir.path(), &[&arguments[..], &["--batch-tokens", tokens]].concat(), &[])
+        };
+        let ((whole, alone), (several, report)) = (score("cuda:0", "2048"), score("cuda:0", "128"));
+        assert_eq!(of_first(&alone, "ahead"), 0, "{model}: one batch");
+        // All of the next batch's kernels and products.
+        let batches = work(&report, 0) / of_first(&report, "ahead").max(1);
+        println!("{model}: {} of {} behind a read", of_first(&report, "ahead"), work(&report, 0));
+        assert!(batches < 60, "{report}");
+        assert!(several == whole, "{model}: other bits in several batches");
+        assert_all_is_given_back(&report);
+    }
+}
+
+#[test]
 fn a_device_checks_itself() {
     let dir = tempfile::tempdir().unwrap();
     harness::models(dir.path(), &["t5-v1.1"]);

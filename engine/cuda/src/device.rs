@@ -7,7 +7,7 @@ use crate::{Cuda, Tensor, WeightMatrix, WeightVector, attention, log_probs, next
 use KernelArgument::{Buffer, F32, Null, U32};
 use hopeval_device::{
     Activation, Attention, Device, DeviceEnergy, DeviceError, DeviceIdentity, Epilogue, HostTensor, LogProbs,
-    NextToken, Norm, RotaryAngles, RotaryStyle, TableLookup, TensorColumns, TokenRule, WeightLayout,
+    NextToken, Norm, PendingRead, RotaryAngles, RotaryStyle, TableLookup, TensorColumns, TokenRule, WeightLayout,
 };
 use std::time::Duration;
 
@@ -138,7 +138,7 @@ impl<R: Runtime> Device for Cuda<R> {
         let rounded = (self.element == ElementType::Bf16)
             .then(|| self.runtime.upload(&to_bytes(&numbers, ElementType::Bf16)))
             .transpose()?;
-        Ok(WeightVector { exact, rounded, len: numbers.len(), numbers })
+        Ok(WeightVector { exact, rounded, len: numbers.len(), numbers: numbers.into() })
     }
 
     fn upload(&self, rows: usize, columns: usize, values: &[f32]) -> Result<Self::Tensor, DeviceError> {
@@ -152,9 +152,13 @@ impl<R: Runtime> Device for Cuda<R> {
     }
 
     fn read_tensor(&self, x: &Self::Tensor) -> Result<Vec<f32>, DeviceError> {
-        let mut bytes = vec![0; x.rows * x.columns * x.element.size()];
-        self.runtime.download(&x.buffer, &mut bytes)?;
-        Ok(from_bytes(&bytes, x.element))
+        self.request_tensor(x)?.read()
+    }
+
+    fn request_tensor(&self, x: &Self::Tensor) -> Result<PendingRead<Vec<f32>>, DeviceError> {
+        let element = x.element;
+        let bytes = self.runtime.request_bytes(&x.buffer, x.rows * x.columns * element.size())?;
+        Ok(bytes.map(move |bytes| from_bytes(&bytes, element)))
     }
 
     fn shape(&self, x: &Self::Tensor) -> (usize, usize) {
@@ -217,7 +221,17 @@ impl<R: Runtime> Device for Cuda<R> {
         bias: Option<&Self::Vector>,
         scale: f32,
     ) -> Result<Vec<f32>, DeviceError> {
-        product::project(self, x, weight, bias, scale)
+        self.request_projection(x, weight, bias, scale)?.read()
+    }
+
+    fn request_projection(
+        &self,
+        x: &Self::Tensor,
+        weight: &Self::Matrix,
+        bias: Option<&Self::Vector>,
+        scale: f32,
+    ) -> Result<PendingRead<Vec<f32>>, DeviceError> {
+        product::request_projection(self, x, weight, bias, scale)
     }
 
     fn gate(&self, x: &Self::Tensor, activation: Activation) -> Result<Self::Tensor, DeviceError> {
@@ -330,7 +344,19 @@ impl<R: Runtime> Device for Cuda<R> {
         targets: &[u32],
         temperatures: &[f32],
     ) -> Result<LogProbs, DeviceError> {
-        log_probs::log_probs(self, x, weight, bias, scale, targets, temperatures)
+        self.request_log_probs(x, weight, bias, scale, targets, temperatures)?.read()
+    }
+
+    fn request_log_probs(
+        &self,
+        x: &Self::Tensor,
+        weight: &Self::Matrix,
+        bias: Option<&Self::Vector>,
+        scale: f32,
+        targets: &[u32],
+        temperatures: &[f32],
+    ) -> Result<PendingRead<LogProbs>, DeviceError> {
+        log_probs::request_log_probs(self, x, weight, bias, scale, targets, temperatures)
     }
 
     fn next_tokens(

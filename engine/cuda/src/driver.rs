@@ -10,6 +10,7 @@
 //! available to later requests. Any thread may call: each call first makes the context current on its thread.
 
 mod context;
+mod downloads;
 mod memory;
 mod modules;
 mod products;
@@ -20,7 +21,8 @@ use crate::compile::{self, CompileError, Compiler};
 use crate::machine::{self, GpuArchitecture, LibraryVersion, MissingRequirement};
 use crate::runtime::{KernelArgument, KernelLaunch, MatrixProduct, Runtime};
 use context::DeviceContext;
-use hopeval_device::{DeviceEnergy, DeviceError};
+use downloads::DownloadMemory;
+use hopeval_device::{DeviceEnergy, DeviceError, PendingRead};
 pub use memory::DriverBuffer;
 use modules::KernelModules;
 use products::CublasProducts;
@@ -34,6 +36,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Driver {
     staging: StagingMemory,
+    downloads: Arc<DownloadMemory>,
     products: CublasProducts,
     modules: KernelModules,
     context: Arc<DeviceContext>,
@@ -112,8 +115,9 @@ impl Driver {
         let products = CublasProducts::new(Arc::clone(&context), cublaslt, cache, &identity.numerics());
         let products = products.map_err(unusable)?;
         let staging = StagingMemory::new(Arc::clone(&context)).map_err(unusable)?;
+        let downloads = DownloadMemory::new(Arc::clone(&context));
         let board = boards::board_of(&name, &identity.uuid);
-        Ok(Self { staging, products, modules, context, identity, board })
+        Ok(Self { staging, downloads, products, modules, context, identity, board })
     }
 
     /// The device's UUID in NVML's form, for [`EnergyMeter`](crate::energy::EnergyMeter).
@@ -171,6 +175,14 @@ impl Runtime for Driver {
 
     fn download(&self, from: &DriverBuffer, into: &mut [u8]) -> Result<(), DeviceError> {
         from.read(into)
+    }
+
+    fn request_bytes(&self, from: &DriverBuffer, bytes: usize) -> Result<PendingRead<Vec<u8>>, DeviceError> {
+        if bytes == 0 {
+            return Ok(PendingRead::ready(Vec::new()));
+        }
+        let download = self.downloads.request_bytes(from, bytes)?;
+        Ok(PendingRead::pending(move || download.read()))
     }
 
     fn synchronize(&self) -> Result<(), DeviceError> {

@@ -10,7 +10,7 @@ use crate::runtime::{ElementType, FusedFunction, KernelArgument, MatrixProduct, 
 use crate::tensor::{from_bytes, to_bytes};
 use crate::{Cuda, Tensor, WeightMatrix, WeightVector};
 use KernelArgument::{Buffer, Null, U32};
-use hopeval_device::{DeviceError, LogProbs};
+use hopeval_device::{DeviceError, LogProbs, PendingRead};
 
 /// Entries of a tile, all in the kernel's registers: 32 for each of its threads.
 const TILE: usize = 8192;
@@ -23,8 +23,8 @@ const ROWS: usize = 4096;
 const _: () =
     assert!(ROWS < hopeval_device::conformance::MANY_ROWS && 2 * ROWS > hopeval_device::conformance::MANY_ROWS);
 
-/// See [`hopeval_device::Device::log_probs`].
-pub(crate) fn log_probs<R: Runtime>(
+/// See [`hopeval_device::Device::request_log_probs`].
+pub(crate) fn request_log_probs<R: Runtime>(
     cuda: &Cuda<R>,
     x: &Tensor<R::Buffer>,
     weight: &WeightMatrix<R::Buffer>,
@@ -32,14 +32,14 @@ pub(crate) fn log_probs<R: Runtime>(
     scale: f32,
     targets: &[u32],
     temperatures: &[f32],
-) -> Result<LogProbs, DeviceError> {
+) -> Result<PendingRead<LogProbs>, DeviceError> {
     let (rows, entries) = (x.rows, weight.rows);
     assert!(x.columns == weight.columns && x.columns > 0, "inner sizes of a product; this is a bug");
     assert!(bias.is_none_or(|bias| bias.len == entries), "a bias for each entry; this is a bug");
     assert!(targets.len() == rows && targets.iter().all(|id| (*id as usize) < entries), "targets; this is a bug");
     assert!(temperatures.iter().all(|t| *t > 0.0 && t.is_finite()), "temperatures above 0; this is a bug");
     if rows == 0 {
-        return Ok(LogProbs { target_logits: Vec::new(), log_sum_exps: Vec::new() });
+        return Ok(PendingRead::ready(LogProbs { target_logits: Vec::new(), log_sum_exps: Vec::new() }));
     }
     let converted = cuda.convert_tensor(x)?;
     let x = converted.as_ref().unwrap_or(x);
@@ -56,14 +56,19 @@ pub(crate) fn log_probs<R: Runtime>(
         temperatures: temperatures.len(),
         tiles,
     };
-    let mut found = LogProbs { target_logits: Vec::new(), log_sum_exps: Vec::new() };
-    for first in (0..rows).step_by(ROWS) {
-        let count = ROWS.min(rows - first);
-        let (parts, target_logits) = head.row_parts(first, &targets[first..first + count])?;
-        found.target_logits.extend(target_logits);
-        found.log_sum_exps.extend(parts.chunks_exact(tiles * each).flat_map(|parts| join_tiles(parts, temperatures)));
-    }
-    Ok(found)
+    let chunks = (0..rows).step_by(ROWS);
+    let chunks = chunks.map(|first| head.request_parts(first, &targets[first..(first + ROWS).min(rows)]));
+    let chunks = PendingRead::all(chunks.collect::<Result<Vec<_>, _>>()?);
+    let temperatures = temperatures.to_vec();
+    Ok(chunks.map(move |chunks| {
+        let mut found = LogProbs { target_logits: Vec::new(), log_sum_exps: Vec::new() };
+        for (parts, target_logits) in chunks {
+            found.target_logits.extend(target_logits);
+            let rows = parts.chunks_exact(tiles * each);
+            found.log_sum_exps.extend(rows.flat_map(|parts| join_tiles(parts, &temperatures)));
+        }
+        found
+    }))
 }
 
 /// The operands of all tiles.
@@ -80,7 +85,7 @@ struct VocabularyHead<'a, R: Runtime> {
 
 impl<R: Runtime> VocabularyHead<'_, R> {
     /// The parts `[rows, tiles, 1 + temperatures]` and the targets' logits of the rows from `first` on.
-    fn row_parts(&self, first: usize, targets: &[u32]) -> Result<(Vec<f32>, Vec<f32>), DeviceError> {
+    fn request_parts(&self, first: usize, targets: &[u32]) -> Result<PendingRead<(Vec<f32>, Vec<f32>)>, DeviceError> {
         let (cuda, runtime, rows) = (self.cuda, &self.cuda.runtime, targets.len());
         let each = 1 + self.temperatures;
         let some = (self.x.rows != rows)
@@ -110,8 +115,8 @@ impl<R: Runtime> VocabularyHead<'_, R> {
             ];
             cuda.launch_blocks(Kernel::named("log_probs", "log_probs_tile"), rows, THREADS, &arguments)
         })?;
-        let parts = read_numbers(runtime, &parts, rows * self.tiles * each)?;
-        Ok((parts, read_numbers(runtime, &target_logits, rows)?))
+        let parts = request_numbers(runtime, &parts, rows * self.tiles * each)?;
+        Ok(parts.zip(request_numbers(runtime, &target_logits, rows)?))
     }
 }
 
@@ -164,11 +169,14 @@ pub(crate) fn for_each_tile<R: Runtime>(
     Ok(())
 }
 
-/// Reads numbers of a buffer after all earlier work.
-pub(crate) fn read_numbers<R: Runtime>(runtime: &R, buffer: &R::Buffer, count: usize) -> Result<Vec<f32>, DeviceError> {
-    let mut bytes = vec![0; count * ElementType::F32.size()];
-    runtime.download(buffer, &mut bytes)?;
-    Ok(from_bytes(&bytes, ElementType::F32))
+/// Requests numbers of a buffer as they are after all earlier work.
+pub(crate) fn request_numbers<R: Runtime>(
+    runtime: &R,
+    buffer: &R::Buffer,
+    count: usize,
+) -> Result<PendingRead<Vec<f32>>, DeviceError> {
+    let bytes = runtime.request_bytes(buffer, count * ElementType::F32.size())?;
+    Ok(bytes.map(|bytes| from_bytes(&bytes, ElementType::F32)))
 }
 
 /// `log Σ exp(logit / T)` for each temperature, from one row's parts `[tiles, 1 + temperatures]`. A tile's maximum

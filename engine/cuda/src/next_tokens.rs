@@ -2,9 +2,9 @@
 //! vocabulary are read. Rows that draw their token need all logits, which are read; the host draws, in several threads.
 
 use crate::kernels::{Kernel, kernel_size};
-use crate::log_probs::{THREADS, for_each_tile, read_numbers, tile_count};
+use crate::log_probs::{THREADS, for_each_tile, request_numbers, tile_count};
 use crate::runtime::{KernelArgument, Runtime};
-use crate::{Cuda, Tensor, WeightMatrix, WeightVector, product};
+use crate::{Cuda, Tensor, WeightMatrix, WeightVector};
 use KernelArgument::{Buffer, Null, U32};
 use hopeval_device::sampling::choose_token;
 use hopeval_device::{ChosenToken, Device, DeviceError, NextToken, TokenRule, UnusableLogits};
@@ -37,7 +37,7 @@ pub(crate) fn next_tokens<R: Runtime>(
     }
     if !drawn.is_empty() {
         let some = if highest.is_empty() { None } else { Some(cuda.gather(x, &drawn)?) };
-        let logits = product::project(cuda, some.as_ref().unwrap_or(x), weight, bias, scale)?;
+        let logits = cuda.project(some.as_ref().unwrap_or(x), weight, bias, scale)?;
         let rows = logits.par_chunks_exact(weight.rows.max(1)).zip(&drawn);
         let tokens = rows.map(|(logits, row)| choose_token(logits, &rules[*row as usize])).collect::<Vec<_>>();
         drawn.iter().zip(tokens).for_each(|(row, token)| chosen[*row as usize] = token);
@@ -70,7 +70,7 @@ fn highest_tokens<R: Runtime>(
         ];
         cuda.launch_blocks(Kernel::named("log_probs", "highest_tile"), x.rows, THREADS, &arguments)
     })?;
-    let numbers = read_numbers(&cuda.runtime, &parts, x.rows * each)?;
+    let numbers = request_numbers(&cuda.runtime, &parts, x.rows * each)?.read()?;
     Ok(numbers.chunks_exact(each).map(join_parts).collect())
 }
 

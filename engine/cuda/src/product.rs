@@ -5,7 +5,8 @@ use crate::runtime::{ElementType, FusedFunction, KernelArgument, KernelLaunch, M
 use crate::tensor::from_bytes;
 use crate::{Cuda, Tensor, WeightMatrix, WeightVector};
 use KernelArgument::{Buffer, F32, Null, U32};
-use hopeval_device::{Activation, DeviceError, Epilogue};
+use hopeval_device::{Activation, DeviceError, Epilogue, PendingRead};
+use std::sync::Arc;
 
 /// Sides of the tiles of `product.cu`, and its threads.
 const SIDE: usize = 32;
@@ -79,19 +80,20 @@ pub(crate) fn linear<R: Runtime>(
     Ok(output)
 }
 
-/// See [`hopeval_device::Device::project`]: the padded product in `f32`, read, and the bias added on the host.
-pub(crate) fn project<R: Runtime>(
+/// See [`hopeval_device::Device::request_projection`]: the padded product in `f32`, read, and the bias added on the
+/// host.
+pub(crate) fn request_projection<R: Runtime>(
     cuda: &Cuda<R>,
     x: &Tensor<R::Buffer>,
     weight: &WeightMatrix<R::Buffer>,
     bias: Option<&WeightVector<R::Buffer>>,
     scale: f32,
-) -> Result<Vec<f32>, DeviceError> {
+) -> Result<PendingRead<Vec<f32>>, DeviceError> {
     assert!(x.columns == weight.columns && x.columns > 0, "inner sizes of a product; this is a bug");
     assert!(bias.is_none_or(|bias| bias.len == weight.rows), "a bias for each output; this is a bug");
     let (rows, out, padded) = (x.rows, weight.rows, weight.padded_rows());
     if rows == 0 || out == 0 {
-        return Ok(Vec::new());
+        return Ok(PendingRead::ready(Vec::new()));
     }
     let converted = cuda.convert_tensor(x)?;
     let x = converted.as_ref().unwrap_or(x);
@@ -112,12 +114,14 @@ pub(crate) fn project<R: Runtime>(
         output: &output,
     };
     multiply_matrices(cuda, &product)?;
-    let mut bytes = vec![0; rows * padded * ElementType::F32.size()];
-    cuda.runtime.download(&output, &mut bytes)?;
-    let numbers = from_bytes(&bytes, ElementType::F32);
-    let of_bias = |column: usize| bias.map_or(0.0, |bias| bias.numbers[column]);
-    let add = |row: &[f32]| (0..out).map(|column| row[column] + of_bias(column)).collect::<Vec<_>>();
-    Ok(numbers.chunks_exact(padded).flat_map(add).collect())
+    let bytes = cuda.runtime.request_bytes(&output, rows * padded * ElementType::F32.size())?;
+    let bias = bias.map(|bias| Arc::clone(&bias.numbers));
+    Ok(bytes.map(move |bytes| {
+        let numbers = from_bytes(&bytes, ElementType::F32);
+        let of_bias = |column: usize| bias.as_ref().map_or(0.0, |bias| bias[column]);
+        let add = |row: &[f32]| (0..out).map(|column| row[column] + of_bias(column)).collect::<Vec<_>>();
+        numbers.chunks_exact(padded).flat_map(add).collect()
+    }))
 }
 
 /// True if the library of products takes these sizes.

@@ -5,7 +5,7 @@
 //! the CPU. A runtime does all work in the order of the requests.
 
 use crate::kernels::Kernel;
-use hopeval_device::{DeviceEnergy, DeviceError};
+use hopeval_device::{DeviceEnergy, DeviceError, PendingRead};
 use std::fmt;
 use std::time::Duration;
 
@@ -151,6 +151,17 @@ pub trait Runtime: Send + Sync + 'static {
     /// # Errors
     /// [`DeviceError::Lost`].
     fn download(&self, from: &Self::Buffer, into: &mut [u8]) -> Result<(), DeviceError>;
+
+    /// The first bytes of a buffer as they are after all earlier work, without a wait for that work if the machine does
+    /// it beside the host.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`], [`DeviceError::Lost`].
+    fn request_bytes(&self, from: &Self::Buffer, bytes: usize) -> Result<PendingRead<Vec<u8>>, DeviceError> {
+        let mut into = vec![0; bytes];
+        self.download(from, &mut into)?;
+        Ok(PendingRead::ready(into))
+    }
 
     /// Waits until all earlier work is done.
     ///

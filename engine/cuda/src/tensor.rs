@@ -5,6 +5,7 @@ mod stacked_weights;
 use crate::runtime::ElementType;
 use half::bf16;
 pub(crate) use stacked_weights::{stack_weights, to_bytes};
+use std::sync::Arc;
 
 /// Activations, row-major, without gaps.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ pub struct WeightVector<B> {
     /// In the element of activations; `None` if this is `f32`, too.
     pub(crate) rounded: Option<B>,
     /// On the host, for results that are read.
-    pub(crate) numbers: Vec<f32>,
+    pub(crate) numbers: Arc<[f32]>,
     pub(crate) len: usize,
 }
 

@@ -108,6 +108,37 @@ fn what_is_uploaded_by_any_way_comes_back() {
 }
 
 #[test]
+fn a_requested_read_is_of_the_time_of_the_request() {
+    let Some(driver) = device() else { return };
+    // More than are kept, of several sizes; every fifth is dropped unread, and its memory serves another.
+    for turn in 0..3_u8 {
+        let sizes = [1, 70_000, 300, 2_000_000, 65_536].into_iter().cycle().take(90);
+        let mut requested = Vec::new();
+        for (n, size) in sizes.enumerate() {
+            let content = vec![n as u8 ^ turn; size];
+            let buffer = driver.upload(&content).unwrap();
+            let read = driver.request_bytes(&buffer, size).unwrap();
+            assert!(!read.is_ready(), "it waits for the device");
+            // The buffer is freed before it is read, and its memory is used again.
+            drop(buffer);
+            if n % 5 > 0 {
+                requested.push((content, read));
+            }
+        }
+        for (content, read) in requested.into_iter().rev() {
+            assert!(read.read().unwrap() == content, "{} bytes", content.len());
+        }
+    }
+    let buffer = driver.upload(&[1, 2, 3]).unwrap();
+    assert_eq!(driver.request_bytes(&buffer, 2).unwrap().read().unwrap(), [1, 2], "the first bytes");
+    assert!(driver.request_bytes(&buffer, 0).unwrap().is_ready());
+    // One that outlives the rest.
+    let last = driver.request_bytes(&buffer, 3).unwrap();
+    drop((buffer, driver));
+    assert_eq!(last.read().unwrap(), [1, 2, 3]);
+}
+
+#[test]
 fn memory_that_runs_out_leaves_the_device_usable() {
     let Some(driver) = device() else { return };
     let before = driver.upload(&[1, 2, 3]).unwrap();

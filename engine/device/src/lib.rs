@@ -17,6 +17,7 @@ pub mod energy;
 pub mod error;
 pub mod host;
 pub mod layout;
+pub mod pending;
 pub mod reference;
 pub mod sampling;
 pub mod seam;
@@ -26,6 +27,7 @@ pub use energy::DeviceEnergy;
 pub use error::DeviceError;
 pub use host::{Dtype, HostTensor};
 pub use layout::{DistanceBuckets, Packing, TensorColumns};
+pub use pending::PendingRead;
 pub use reference::Reference;
 pub use sampling::{ChosenToken, TokenRule, UnusableLogits};
 pub use seam::{

@@ -12,7 +12,7 @@
 //! * Every implementation passes [`crate::conformance`].
 
 use crate::sampling::{ChosenToken, TokenRule, UnusableLogits, choose_token};
-use crate::{DeviceEnergy, DeviceError, DistanceBuckets, HostTensor, Packing, TensorColumns};
+use crate::{DeviceEnergy, DeviceError, DistanceBuckets, HostTensor, Packing, PendingRead, TensorColumns};
 use std::time::{Duration, Instant};
 
 /// The identity of a device, for tables, messages and keys.
@@ -246,7 +246,7 @@ pub trait Device: Send + Sync + 'static {
     /// does.
     ///
     /// `work` reads the results of its requests, or ends with [`Self::finish_work`]: work still pending at its return
-    /// is not counted. It does not call this again.
+    /// is not counted; a caller that keeps a [`PendingRead`] measures on its own. It does not call this again.
     fn run_timed<R: Send>(&self, work: impl FnOnce() -> R + Send) -> (R, Duration) {
         let begun = Instant::now();
         (work(), begun.elapsed())
@@ -295,6 +295,14 @@ pub trait Device: Send + Sync + 'static {
     /// # Errors
     /// [`DeviceError::Lost`].
     fn read_tensor(&self, x: &Self::Tensor) -> Result<Vec<f32>, DeviceError>;
+
+    /// As [`read_tensor`](Self::read_tensor), without a wait where the device works beside the host.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`], [`DeviceError::Lost`].
+    fn request_tensor(&self, x: &Self::Tensor) -> Result<PendingRead<Vec<f32>>, DeviceError> {
+        self.read_tensor(x).map(PendingRead::ready)
+    }
 
     /// `(rows, columns)`.
     fn shape(&self, x: &Self::Tensor) -> (usize, usize);
@@ -348,6 +356,20 @@ pub trait Device: Send + Sync + 'static {
         scale: f32,
     ) -> Result<Vec<f32>, DeviceError> {
         self.read_tensor(&self.linear(x, weight, Epilogue { scale, ..Epilogue::bias(bias) })?)
+    }
+
+    /// As [`project`](Self::project), without a wait where the device works beside the host.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`], [`DeviceError::Lost`].
+    fn request_projection(
+        &self,
+        x: &Self::Tensor,
+        weight: &Self::Matrix,
+        bias: Option<&Self::Vector>,
+        scale: f32,
+    ) -> Result<PendingRead<Vec<f32>>, DeviceError> {
+        self.project(x, weight, bias, scale).map(PendingRead::ready)
     }
 
     /// `activation(x[.., ..n]) * x[.., n..2n]`: `[rows, n]` of `[rows, 2n]`.
@@ -418,6 +440,22 @@ pub trait Device: Send + Sync + 'static {
         targets: &[u32],
         temperatures: &[f32],
     ) -> Result<LogProbs, DeviceError>;
+
+    /// As [`log_probs`](Self::log_probs), without a wait where the device works beside the host.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`], [`DeviceError::Lost`].
+    fn request_log_probs(
+        &self,
+        x: &Self::Tensor,
+        weight: &Self::Matrix,
+        bias: Option<&Self::Vector>,
+        scale: f32,
+        targets: &[u32],
+        temperatures: &[f32],
+    ) -> Result<PendingRead<LogProbs>, DeviceError> {
+        self.log_probs(x, weight, bias, scale, targets, temperatures).map(PendingRead::ready)
+    }
 
     /// The next token of each row, by its own rule, from logits `scale * x · weightᵀ + bias`. A device should neither
     /// keep all logits nor hand them out. The token is that of [`choose_token`] for the logits of

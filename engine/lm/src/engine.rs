@@ -5,9 +5,10 @@
 //!                     '----------------- a thread with the device ----------'  '-------- a thread beside it -------'
 //! ```
 //!
-//! Work-conserving: between two batches the thread takes in all new submissions, and it never waits for more. Each
-//! request is answered exactly once. A bad one is refused on submission and does not affect the others. If the engine
-//! is dropped first, the remaining requests are refused.
+//! Work-conserving: between two batches the thread takes in all new submissions, and it never waits for more. A device
+//! that works beside the host has the next batch before the last one is read. Each request is answered exactly once. A
+//! bad one is refused on submission and does not affect the others. If the engine is dropped first, the remaining
+//! requests are refused.
 
 mod answering;
 mod queue;

@@ -22,7 +22,7 @@ pub use reading::{SpanLogits, SpanReader};
 pub use span::{AnswerSpan, best_span};
 
 use crate::LmError;
-use hopeval_device::{Device, DeviceError};
+use hopeval_device::{Device, DeviceError, PendingRead};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -36,12 +36,13 @@ pub struct HostRows {
 }
 
 impl HostRows {
-    /// Reads a tensor.
+    /// Requests a tensor's rows.
     ///
     /// # Errors
-    /// [`DeviceError::Lost`].
-    pub fn from_tensor<D: Device>(device: &D, x: &D::Tensor) -> Result<Self, DeviceError> {
-        Ok(Self { columns: device.shape(x).1, values: device.read_tensor(x)? })
+    /// [`DeviceError::OutOfMemory`], [`DeviceError::Lost`].
+    pub fn from_tensor<D: Device>(device: &D, x: &D::Tensor) -> Result<PendingRead<Self>, DeviceError> {
+        let columns = device.shape(x).1;
+        Ok(device.request_tensor(x)?.map(move |values| Self { columns, values }))
     }
 
     /// A row.

@@ -8,7 +8,7 @@ use crate::model::{Decoder, EncoderDecoder, EncoderMemory, LmHead, Operations, P
 use crate::prefix::PrefixForest;
 use crate::request::{RequestWork, ScoreRequest, ScoreResult, TokenIds};
 use crate::states_pool::StatesPool;
-use hopeval_device::{Device, DeviceError, LogProbs, Packing};
+use hopeval_device::{Device, DeviceError, LogProbs, Packing, PendingRead};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Results of a batch, in its order, and the number of computed tokens.
@@ -35,7 +35,7 @@ pub fn with_decoder<D: Device>(
     model: &dyn Decoder<D>,
     requests: &[&ScoreRequest],
     share: bool,
-) -> Result<BatchResults<ScoreResult>, DeviceError> {
+) -> Result<PendingRead<BatchResults<ScoreResult>>, DeviceError> {
     let sequences = requests.iter().map(|score| decoder_sequence(score)).collect::<Vec<_>>();
     let sequences = sequences.iter().map(Vec::as_slice).collect::<Vec<_>>();
     let forest =
@@ -45,8 +45,9 @@ pub fn with_decoder<D: Device>(
     let predicting = |(score, rows): (&&ScoreRequest, &Vec<u32>)| rows[score.prompt.len() - 1..].to_vec();
     let rows = requests.iter().zip(&forest.rows).flat_map(predicting).collect::<Vec<_>>();
     let hidden = device.gather(&hidden, &rows)?;
-    let results = head_rows(device, model.head(), &hidden, requests)?;
-    Ok(BatchResults { results, computed_tokens: forest.ids.len() as u64 })
+    let computed_tokens = forest.ids.len() as u64;
+    let results = request_head(device, model.head(), &hidden, requests)?;
+    Ok(results.map(move |results| BatchResults { results, computed_tokens }))
 }
 
 /// Scores with an encoder-decoder, over the pool's states if they are there.
@@ -58,7 +59,7 @@ pub fn with_encoder_decoder<D: Device>(
     model: &dyn EncoderDecoder<D>,
     pool: &mut StatesPool<D>,
     requests: &[&ScoreRequest],
-) -> Result<BatchResults<ScoreResult>, DeviceError> {
+) -> Result<PendingRead<BatchResults<ScoreResult>>, DeviceError> {
     let prompts = requests.iter().map(|score| &score.prompt).collect::<BTreeSet<_>>();
     let EncodedPrompts { states, spans, computed } = encode_prompts(device, model, pool, &prompts)?;
     let mut decoder = PackedSequences::default();
@@ -70,8 +71,9 @@ pub fn with_encoder_decoder<D: Device>(
         cross.push(score.target.len(), [spans[&score.prompt]]);
     }
     let hidden = model.decode(device, &decoder.batch(), EncoderMemory::States(&states), &cross, None)?;
-    let results = head_rows(device, model.head(), &hidden, requests)?;
-    Ok(BatchResults { results, computed_tokens: computed + decoder.ids.len() as u64 })
+    let computed_tokens = computed + decoder.ids.len() as u64;
+    let results = request_head(device, model.head(), &hidden, requests)?;
+    Ok(results.map(move |results| BatchResults { results, computed_tokens }))
 }
 
 /// States of a batch's prompts.
@@ -154,33 +156,42 @@ impl PackedSequences {
 }
 
 /// Applies the head to `hidden`, one row for each target token of all requests.
-fn head_rows<D: Device>(
+fn request_head<D: Device>(
     device: &D,
     head: &LmHead<D>,
     hidden: &D::Tensor,
     requests: &[&ScoreRequest],
-) -> Result<Vec<ScoreResult>, DeviceError> {
+) -> Result<PendingRead<Vec<ScoreResult>>, DeviceError> {
     let targets = requests.iter().flat_map(|score| score.target.iter().copied()).collect::<Vec<_>>();
     // One grid for the batch: positive floats sort as their bits do.
     let grid =
         requests.iter().flat_map(|score| score.temperatures.iter().map(|t| t.to_bits())).collect::<BTreeSet<_>>();
     let grid = grid.into_iter().map(f32::from_bits).collect::<Vec<_>>();
-    let LogProbs { target_logits, log_sum_exps } =
-        device.log_probs(hidden, &head.weight, head.bias.as_ref(), head.scale, &targets, &grid)?;
+    let of_grid = |temperature: &f32| {
+        grid.iter().position(|g| g == temperature).expect("the grid holds all temperatures; this is a bug")
+    };
+    let parts = requests
+        .iter()
+        .map(|score| (score.target.len(), score.temperatures.iter().map(of_grid).collect::<Vec<_>>()))
+        .collect::<Vec<_>>();
+    let width = grid.len();
+    let found = device.request_log_probs(hidden, &head.weight, head.bias.as_ref(), head.scale, &targets, &grid)?;
+    Ok(found.map(move |found| divide_rows(&found, &parts, width)))
+}
+
+/// The result of each request: `parts` are its number of rows and its temperatures among the `width` of the batch.
+fn divide_rows(found: &LogProbs, parts: &[(usize, Vec<usize>)], width: usize) -> Vec<ScoreResult> {
     let mut first = 0;
-    let scored = |score: &&ScoreRequest| {
-        let rows = first..first + score.target.len();
+    let scored = |(rows, temperatures): &(usize, Vec<usize>)| {
+        let rows = first..first + rows;
         first = rows.end;
-        let of = |temperature: &f32| {
-            let t = grid.iter().position(|g| g == temperature).expect("the grid holds all temperatures; this is a bug");
-            rows.clone().map(|row| log_sum_exps[row * grid.len() + t]).collect()
-        };
+        let of = |t: &usize| rows.clone().map(|row| found.log_sum_exps[row * width + t]).collect();
         ScoreResult {
-            target_logits: target_logits[rows.clone()].to_vec(),
-            log_sum_exps: score.temperatures.iter().map(of).collect(),
+            target_logits: found.target_logits[rows.clone()].to_vec(),
+            log_sum_exps: temperatures.iter().map(of).collect(),
         }
     };
-    Ok(requests.iter().map(scored).collect())
+    parts.iter().map(scored).collect()
 }
 
 /// Operations of the head for `rows` rows.

@@ -4,7 +4,7 @@
 
 use hopeval_checkpoint::Checkpoint;
 use hopeval_device::cpu::InstructionSet;
-use hopeval_device::{Cpu, Device, Packing, Reference};
+use hopeval_device::{Cpu, Device, DeviceError, Packing, PendingRead, Reference};
 use hopeval_lm::architectures::open_encoder;
 use hopeval_lm::heads::{self, CheckpointHeads, HeadKind, HostRows, Pooling, best_span, highest_logit};
 use hopeval_lm::{Encoder, LmError, PackedBatch};
@@ -91,6 +91,11 @@ fn encode<D: Device>(device: &D, encoder: &dyn Encoder<D>, sequences: &[Value]) 
     (encoder.encode(device, &batch).unwrap(), packing)
 }
 
+/// The rows once they are there.
+fn read<T: Send + 'static>(requested: Result<PendingRead<T>, DeviceError>) -> T {
+    requested.and_then(PendingRead::read).unwrap()
+}
+
 /// All outputs of a checkpoint for packed sequences, one table for each tensor of the fixture; rows of sequences stay
 /// together.
 fn outputs<D: Device>(
@@ -106,21 +111,21 @@ fn outputs<D: Device>(
     };
     let by_sequence = |rows: HostRows| rows.iter().map(<[f32]>::to_vec).collect::<Vec<_>>();
     let column = |values: Vec<f32>| by_token(HostRows { columns: 1, values });
-    let mut out = BTreeMap::from([("hidden".to_owned(), by_token(HostRows::from_tensor(device, &states).unwrap()))]);
+    let mut out = BTreeMap::from([("hidden".to_owned(), by_token(read(HostRows::from_tensor(device, &states))))]);
     for (name, pooling) in [("cls", Pooling::Cls), ("mean", Pooling::Mean)] {
         for (suffix, normalize) in [("", false), (".normalized", true)] {
-            let rows = pooling.embed(device, &states, &packing, normalize).unwrap();
+            let rows = read(pooling.embed(device, &states, &packing, normalize));
             out.insert(format!("embedding.{name}{suffix}"), by_sequence(rows));
         }
     }
     if let Ok(classifier) = heads.token_classifier() {
-        out.insert("token_logits".into(), by_token(classifier.logits(device, &states).unwrap()));
+        out.insert("token_logits".into(), by_token(read(classifier.logits(device, &states))));
     }
     if let Ok(classifier) = heads.sequence_classifier() {
-        out.insert("sequence_logits".into(), by_sequence(classifier.logits(device, &states, &packing).unwrap()));
+        out.insert("sequence_logits".into(), by_sequence(read(classifier.logits(device, &states, &packing))));
     }
     if let Ok(reader) = heads.span_reader() {
-        let logits = reader.read(device, &states, &packing).unwrap();
+        let logits = read(reader.logits(device, &states, &packing));
         out.insert("start_logits".into(), column(logits.start));
         out.insert("end_logits".into(), column(logits.end));
         if let Some(rank) = logits.rank {

@@ -78,7 +78,8 @@ struct Report {
             Counters told = counters(device->number);
             if (device->number > 0) line += ",";
             line += "{\"launches\":" + std::to_string(told.launches) + ",\"products\":" + std::to_string(told.products) +
-                    ",\"peak\":" + std::to_string(told.peak) + ",\"refused\":" + std::to_string(device->refused) + "}";
+                    ",\"peak\":" + std::to_string(told.peak) + ",\"refused\":" + std::to_string(device->refused) +
+                    ",\"ahead\":" + std::to_string(device->ahead) + "}";
         }
         line += "],\"left\":{";
         std::lock_guard<std::mutex> guard(counts_lock);

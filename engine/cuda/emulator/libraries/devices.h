@@ -21,6 +21,8 @@ struct Stream {
     std::deque<std::function<void()>> waiting;
     // Numbers of requested and of finished pieces of work.
     uint64_t asked = 0, done = 0;
+    // The last piece that copies to the host.
+    uint64_t last_read = 0;
 
     void push(std::function<void()> work);
     // Does the work up to this piece.
@@ -31,6 +33,8 @@ struct Stream {
 struct Event {
     Stream* stream = nullptr;
     uint64_t piece = 0;
+    // Whether that piece copies to the host.
+    bool is_read = false;
 };
 
 // Memory of a present or former buffer.
@@ -82,6 +86,8 @@ struct Device {
     std::atomic<uint64_t> launches{0}, products{0}, taken{0}, peak{0};
     // Buffers refused for lack of memory.
     std::atomic<uint64_t> refused{0};
+    // Most pieces of work that were requested behind a copy to the host when it was waited for.
+    std::atomic<uint64_t> ahead{0};
 
     // The buffer that contains the address, if any; with its first byte's address.
     std::map<uint64_t, Buffer>::iterator within(uint64_t address, size_t bytes);

@@ -420,6 +420,7 @@ SIMULATED_CALL cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, void* 
     stream->push([&device, to, from, bytes] {
         if (device.lost == SUCCESS) memcpy(to, reinterpret_cast<void*>(from), bytes);
     });
+    stream->last_read = stream->asked;
     return SUCCESS;
 }
 
@@ -435,7 +436,7 @@ SIMULATED_CALL cuEventCreate(Event** made, unsigned flags) {
 SIMULATED_CALL cuEventRecord(Event* event, void* handle) {
     ENTER_STREAM(handle)
     if (device.events.count(event) == 0) return INVALID_HANDLE;
-    *event = {stream, stream->asked};
+    *event = {stream, stream->asked, stream->asked > 0 && stream->last_read == stream->asked};
     return SUCCESS;
 }
 
@@ -443,7 +444,11 @@ SIMULATED_CALL cuEventRecord(Event* event, void* handle) {
 SIMULATED_CALL cuEventSynchronize(Event* event) {
     ENTER
     if (device.events.count(event) == 0) return INVALID_HANDLE;
-    if (event->stream != nullptr) event->stream->run_to(event->piece);
+    if (event->stream != nullptr) {
+        uint64_t behind = event->stream->asked - event->piece;
+        if (event->is_read && behind > device.ahead) device.ahead = behind;
+        event->stream->run_to(event->piece);
+    }
     return device.lost;
 }
 

@@ -17,7 +17,7 @@ use crate::model::{Encoder, ModelSizes, Operations, PackedBatch};
 use crate::weights::Weights;
 use hopeval_device::{
     Activation, Attention, AttentionBias, AttentionMask, Device, DeviceError, DisentangledBias, DistanceBuckets,
-    Epilogue, Packing, TableLookup, TensorColumns,
+    Epilogue, Packing, PendingRead, TableLookup, TensorColumns,
 };
 use std::fmt;
 
@@ -50,9 +50,11 @@ impl<D: Device> DenseLayer<D> {
         device.linear(x, &self.weight, Epilogue::bias(Some(&self.bias)).activation(activation))
     }
 
-    /// Logits: `x · weightᵀ + bias`, read from the device.
-    pub(crate) fn read_logits(&self, device: &D, x: &D::Tensor) -> Result<HostRows, DeviceError> {
-        Ok(HostRows { columns: self.out, values: device.project(x, &self.weight, Some(&self.bias), 1.0)? })
+    /// Requests logits: `x · weightᵀ + bias`.
+    pub(crate) fn request_logits(&self, device: &D, x: &D::Tensor) -> Result<PendingRead<HostRows>, DeviceError> {
+        let columns = self.out;
+        let values = device.request_projection(x, &self.weight, Some(&self.bias), 1.0)?;
+        Ok(values.map(move |values| HostRows { columns, values }))
     }
 
     /// `x · weightᵀ + bias + residual`.

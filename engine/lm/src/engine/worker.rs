@@ -1,4 +1,14 @@
 //! The engine's thread: takes in submissions, runs one batch of each sort in turn, and hands the results to be told.
+//!
+//! A device that works beside the host has two batches of scores or encodings: the thread packs and requests the next
+//! one before it reads the results of the last. Generation reads each token before it requests the next.
+//!
+//! ```text
+//!   thread   request 1 | request 2 | wait, read 1 | request 3 | wait, read 2 |
+//!   device             |------------- 1 ----------|------------- 2 ----------|-- 3
+//! ```
+
+mod meter;
 
 use super::answering::{FinishedGroup, ProportionalShares, temperature_grid};
 use super::queue::{QueueItem, RequestIdentity};
@@ -9,12 +19,12 @@ use crate::pack::Packer;
 use crate::request::{Answer, Request, ScoreRequest};
 use crate::score::{self, BatchResults};
 use crate::states_pool::StatesPool;
-use hopeval_device::energy::WorkPiece;
-use hopeval_device::{Device, DeviceEnergy, DeviceError};
+use hopeval_device::{Device, DeviceError, PendingRead};
+use meter::{DeviceUsage, WorkMeter, measure_work};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The state of the thread.
 pub(super) struct EngineWorker<'a, D: Device> {
@@ -25,6 +35,8 @@ pub(super) struct EngineWorker<'a, D: Device> {
     detokenise: Option<Box<Detokeniser>>,
     /// Waiting scores and encodings.
     batches: Packer<QueueItem>,
+    /// The batch whose results are to be read next.
+    running: Option<RunningBatch<'a>>,
     /// Prompts waiting for their continuation.
     prompts: Packer<QueueItem>,
     /// True if some of them did not fit beside the active continuations. Nothing is admitted until one of those ends.
@@ -56,22 +68,11 @@ struct RequestGroup {
     computed_tokens: u64,
 }
 
-/// Timing and energy of a piece of the device's work.
-struct DeviceUsage {
-    begun: Instant,
-    busy: Duration,
-    energy_j: Option<f64>,
-}
-
-/// Runs a piece of work on the device, and measures it.
-fn measure_work<R: Send>(device: &impl Device, work: impl FnOnce() -> R + Send) -> (R, DeviceUsage) {
-    let (begun, energy) = (Instant::now(), device.energy().map(DeviceEnergy::begin));
-    let (done, whole) = device.run_timed(work);
-    let (energy_j, prepared) = (energy.and_then(WorkPiece::end), device.take_preparation());
-    let busy = whole.saturating_sub(prepared);
-    // The preparation had its part of the energy.
-    let part = if prepared.is_zero() { 1.0 } else { busy.as_secs_f64() / whole.as_secs_f64() };
-    (done, DeviceUsage { begun, busy, energy_j: energy_j.map(|joules| joules * part) })
+/// A batch of which the device has all the work.
+struct RunningBatch<'a> {
+    items: Vec<(u64, QueueItem)>,
+    results: PendingRead<BatchResults<Answer>>,
+    meter: WorkMeter<'a>,
 }
 
 impl<'a, D: Device> EngineWorker<'a, D> {
@@ -90,6 +91,7 @@ impl<'a, D: Device> EngineWorker<'a, D> {
             counters,
             detokenise,
             batches: Packer::new(options.batch_tokens),
+            running: None,
             prompts: Packer::new(options.batch_tokens),
             full: false,
             pool: None,
@@ -127,6 +129,7 @@ impl<'a, D: Device> EngineWorker<'a, D> {
             self.run_batch();
             self.run_generation();
         }
+        self.finish_running();
     }
 
     fn take_in(&mut self, submission: Submission) {
@@ -160,34 +163,88 @@ impl<'a, D: Device> EngineWorker<'a, D> {
         assert!(fits, "what cannot fit was refused on submission; this is a bug");
     }
 
-    /// Runs one batch of scores or encodings.
+    /// Requests the next batch of scores or encodings, then reads the one before it.
     fn run_batch(&mut self) {
-        let Some(batch) = self.batches.next_batch() else { return };
-        let batch = self.without_set_aside(batch);
-        if batch.is_empty() {
-            return;
+        let next = self.request_batch();
+        self.finish_running();
+        self.running = next.map(|mut next| {
+            next.meter.follow(self.device);
+            next
+        });
+    }
+
+    /// Takes a batch from the queue and requests its results, which are read at once where they are ready. `None` if
+    /// there is nothing to wait for.
+    fn request_batch(&mut self) -> Option<RunningBatch<'a>> {
+        let items = self.batches.next_batch()?;
+        let items = self.without_set_aside(items);
+        if items.is_empty() {
+            return None;
         }
         let device = self.device;
-        let (outcome, usage) = measure_work(device, || self.answer_batch(&batch));
+        let meter = if self.running.is_some() { WorkMeter::begin_behind() } else { WorkMeter::begin(device) };
+        let (requested, busy) = device.run_timed(|| self.request_answers(&items));
         self.counters.batches.fetch_add(1, Relaxed);
-        match outcome {
+        match requested {
+            Ok(results) if results.is_ready() => {
+                let usage = meter.end(device, Some(busy));
+                self.finish_batch(items, results.read(), &usage);
+                None
+            }
+            Ok(results) => {
+                self.leave_queue(&items, meter.begun);
+                Some(RunningBatch { items, results, meter })
+            }
+            // The batch before it may hold what it lacks.
+            Err(DeviceError::OutOfMemory { .. }) if self.running.is_some() => {
+                self.batches.put_back(items);
+                None
+            }
+            Err(error) => {
+                drop(meter);
+                self.fail_batch(items, &error);
+                None
+            }
+        }
+    }
+
+    /// Waits for the batch on the device, if there is one.
+    fn finish_running(&mut self) {
+        if let Some(RunningBatch { items, results, meter }) = self.running.take() {
+            let results = results.read();
+            let usage = meter.end(self.device, None);
+            self.finish_batch(items, results, &usage);
+        }
+    }
+
+    fn finish_batch(
+        &mut self,
+        items: Vec<(u64, QueueItem)>,
+        results: Result<BatchResults<Answer>, DeviceError>,
+        usage: &DeviceUsage,
+    ) {
+        match results {
             Ok(BatchResults { results, computed_tokens }) => {
                 self.batches.done();
-                self.leave_queue(&batch, usage.begun);
-                let groups = batch.iter().map(|(_, item)| item.group).collect::<Vec<_>>();
-                self.charge_groups(&groups, &usage, computed_tokens, request_tokens);
-                for ((_, item), result) in batch.iter().zip(results) {
+                self.leave_queue(&items, usage.begun);
+                let groups = items.iter().map(|(_, item)| item.group).collect::<Vec<_>>();
+                self.charge_groups(&groups, usage, computed_tokens, request_tokens);
+                for ((_, item), result) in items.iter().zip(results) {
                     self.complete_group(item.group, Ok(result));
                 }
             }
-            Err(DeviceError::OutOfMemory { .. }) if batch.len() > 1 => {
-                self.counters.halved.fetch_add(1, Relaxed);
-                let alone = self.batches.out_of_memory(batch);
-                assert!(alone.is_none(), "several items wait again; this is a bug");
-            }
-            Err(error) => {
-                batch.into_iter().for_each(|(_, item)| self.complete_group(item.group, Err(device_refusal(&error))))
-            }
+            Err(error) => self.fail_batch(items, &error),
+        }
+    }
+
+    /// Lets the items of a batch that found no memory wait for a smaller one; refuses those of any other failure.
+    fn fail_batch(&mut self, items: Vec<(u64, QueueItem)>, error: &DeviceError) {
+        if matches!(error, DeviceError::OutOfMemory { .. }) && items.len() > 1 {
+            self.counters.halved.fetch_add(1, Relaxed);
+            let alone = self.batches.out_of_memory(items);
+            assert!(alone.is_none(), "several items wait again; this is a bug");
+        } else {
+            items.into_iter().for_each(|(_, item)| self.complete_group(item.group, Err(device_refusal(error))));
         }
     }
 
@@ -208,10 +265,14 @@ impl<'a, D: Device> EngineWorker<'a, D> {
         batch
     }
 
-    fn answer_batch(&mut self, batch: &[(u64, QueueItem)]) -> Result<BatchResults<Answer>, DeviceError> {
+    fn request_answers(
+        &mut self,
+        batch: &[(u64, QueueItem)],
+    ) -> Result<PendingRead<BatchResults<Answer>>, DeviceError> {
         if let LoadedModel::Encoder(model) = self.model {
             let requests = batch.iter().map(|(_, item)| item.request.as_encode()).collect::<Vec<_>>();
-            return Ok(wrap_results(model.answer_batch(self.device, &requests)?, Answer::Encoded));
+            let encoded = model.answer_batch(self.device, &requests)?;
+            return Ok(encoded.map(|encoded| wrap_results(encoded, Answer::Encoded)));
         }
         let requests = batch.iter().map(|(_, item)| self.score_of(item)).collect::<Vec<_>>();
         let scores = requests.iter().collect::<Vec<_>>();
@@ -228,7 +289,7 @@ impl<'a, D: Device> EngineWorker<'a, D> {
             }
             LoadedModel::Encoder(_) => unreachable!("it was answered above; this is a bug"),
         };
-        Ok(wrap_results(scores, Answer::Scored))
+        Ok(scores.map(|scores| wrap_results(scores, Answer::Scored)))
     }
 
     /// The score request of an item, with the temperatures of all waiting submissions.
@@ -264,6 +325,8 @@ impl<'a, D: Device> EngineWorker<'a, D> {
         if self.prompts.is_empty() && idle {
             return;
         }
+        // Each step reads its tokens: a batch before it would count as its own.
+        self.finish_running();
         let model = match self.model {
             LoadedModel::Decoder(model) => GenerativeModel::Decoder(&**model),
             LoadedModel::EncoderDecoder(model) => GenerativeModel::EncoderDecoder(&**model),

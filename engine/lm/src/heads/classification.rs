@@ -4,7 +4,7 @@
 use super::HostRows;
 use super::pooling::Pooler;
 use crate::architectures::post_norm::DenseLayer;
-use hopeval_device::{Device, DeviceError, Packing};
+use hopeval_device::{Device, DeviceError, Packing, PendingRead};
 use std::fmt;
 
 /// Gives each token a logit for each label.
@@ -19,12 +19,12 @@ impl<D: Device> TokenClassifier<D> {
         &self.labels
     }
 
-    /// Logits `[rows, labels]` of `states [rows, hidden]`.
+    /// Requests logits `[rows, labels]` of `states [rows, hidden]`.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`], [`DeviceError::Lost`].
-    pub fn logits(&self, device: &D, states: &D::Tensor) -> Result<HostRows, DeviceError> {
-        self.classifier.read_logits(device, states)
+    pub fn logits(&self, device: &D, states: &D::Tensor) -> Result<PendingRead<HostRows>, DeviceError> {
+        self.classifier.request_logits(device, states)
     }
 }
 
@@ -47,13 +47,18 @@ impl<D: Device> SequenceClassifier<D> {
         &self.labels
     }
 
-    /// Logits `[sequences, labels]` of `states [rows, hidden]`.
+    /// Requests logits `[sequences, labels]` of `states [rows, hidden]`.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`], [`DeviceError::Lost`].
-    pub fn logits(&self, device: &D, states: &D::Tensor, packing: &Packing) -> Result<HostRows, DeviceError> {
+    pub fn logits(
+        &self,
+        device: &D,
+        states: &D::Tensor,
+        packing: &Packing,
+    ) -> Result<PendingRead<HostRows>, DeviceError> {
         let pooled = self.pooler.pool(device, states, packing)?;
-        self.classifier.read_logits(device, &pooled)
+        self.classifier.request_logits(device, &pooled)
     }
 }
 

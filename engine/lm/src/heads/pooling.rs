@@ -2,7 +2,7 @@
 
 use super::HostRows;
 use crate::architectures::post_norm::DenseLayer;
-use hopeval_device::{Activation, Device, DeviceError, Packing};
+use hopeval_device::{Activation, Device, DeviceError, Packing, PendingRead};
 
 /// The vector that stands for a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,8 +26,8 @@ impl Pooling {
         }
     }
 
-    /// An embedding of each sequence: `[sequences, hidden]`, of length 1 if `normalize`. BERT's pooler is not applied,
-    /// as in Contriever, E5 and BGE.
+    /// Requests an embedding of each sequence: `[sequences, hidden]`, of length 1 if `normalize`. BERT's pooler is not
+    /// applied, as in Contriever, E5 and BGE.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
@@ -37,12 +37,14 @@ impl Pooling {
         states: &D::Tensor,
         packing: &Packing,
         normalize: bool,
-    ) -> Result<HostRows, DeviceError> {
-        let mut rows = HostRows::from_tensor(device, &self.pool(device, states, packing)?)?;
-        if normalize {
-            rows.values.chunks_mut(rows.columns).for_each(normalise_row);
-        }
-        Ok(rows)
+    ) -> Result<PendingRead<HostRows>, DeviceError> {
+        let rows = HostRows::from_tensor(device, &self.pool(device, states, packing)?)?;
+        Ok(rows.map(move |mut rows| {
+            if normalize {
+                rows.values.chunks_mut(rows.columns).for_each(normalise_row);
+            }
+            rows
+        }))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::pooling::Pooler;
 use crate::architectures::post_norm::DenseLayer;
-use hopeval_device::{Device, DeviceError, Packing};
+use hopeval_device::{Device, DeviceError, Packing, PendingRead};
 use std::fmt;
 
 /// A reader's logits for packed sequences.
@@ -30,22 +30,28 @@ impl<D: Device> SpanReader<D> {
         self.rank.is_some()
     }
 
-    /// Logits of `states [rows, hidden]`. [`best_span`](super::best_span) finds the answer in a sequence's part of
-    /// them.
+    /// Requests logits of `states [rows, hidden]`. [`best_span`](super::best_span) finds the answer in a sequence's
+    /// part of them.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`], [`DeviceError::Lost`].
-    pub fn read(&self, device: &D, states: &D::Tensor, packing: &Packing) -> Result<SpanLogits, DeviceError> {
-        let spans = self.spans.read_logits(device, states)?;
+    pub fn logits(
+        &self,
+        device: &D,
+        states: &D::Tensor,
+        packing: &Packing,
+    ) -> Result<PendingRead<SpanLogits>, DeviceError> {
+        let spans = self.spans.request_logits(device, states)?;
         let rank = |(pooler, dense): &(Pooler<D>, DenseLayer<D>)| {
             let pooled = pooler.pool(device, states, packing)?;
-            Ok(dense.read_logits(device, &pooled)?.values)
+            dense.request_logits(device, &pooled)
         };
-        Ok(SpanLogits {
+        let rank = self.rank.as_ref().map(rank).transpose()?;
+        Ok(spans.zip(PendingRead::optional(rank)).map(|(spans, rank)| SpanLogits {
             start: spans.iter().map(|row| row[0]).collect(),
             end: spans.iter().map(|row| row[1]).collect(),
-            rank: self.rank.as_ref().map(rank).transpose()?,
-        })
+            rank: rank.map(|rows| rows.values),
+        }))
     }
 }
 
