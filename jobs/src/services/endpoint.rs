@@ -145,10 +145,10 @@ impl Service for EndpointService {
             Ok(endpoint) => endpoint,
             Err(error) => return Response::failure(FailureKind::Unavailable, error.to_string()),
         };
-        endpoint.call(call.call.clone(), Box::new(move |end| drop(sender.try_send(Ok(end)))));
+        endpoint.call(call.call, Box::new(move |end| drop(sender.try_send(Ok(end)))));
         match receiver.recv() {
             Ok(Ok(end)) => AnswerReader::of_settings(&self.settings)
-                .read_responses(corpus, &call, &[request], end)
+                .read_responses(corpus, call.report.as_ref(), &[request], end)
                 .responses
                 .remove(0),
             Ok(Err(message)) => Response::failure(FailureKind::Unavailable, message),

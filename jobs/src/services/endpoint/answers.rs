@@ -1,6 +1,6 @@
 //! The responses of a call, with its measured facts.
 
-use super::calls::{PreparedCall, SCORED_TEMPERATURE};
+use super::calls::SCORED_TEMPERATURE;
 use super::rankings::found_passages;
 use crate::services::true_nli::written_entailment;
 use hopeval_corpus::Corpus;
@@ -9,7 +9,7 @@ use hopeval_endpoint::{
     FailureKind as CallFailureKind, FinishReason, GeneratedChoice, PriceSettings, TokenUsage,
 };
 use hopeval_methods::response::{CallFacts, FinishReason as GenerationEnd, Generation, MoneyAmount, TargetScores};
-use hopeval_methods::{Answer, AnswerWork, FailureKind, Request, RequestKind, Response};
+use hopeval_methods::{Answer, AnswerWork, FailureKind, PromptReport, Request, RequestKind, Response};
 
 /// The responses to the requests of one call, in their order.
 pub(super) struct CallResponses {
@@ -43,11 +43,11 @@ impl AnswerReader {
         Self { price, entail_by: settings.entail_by }
     }
 
-    /// Reads the end of a call for its requests: one, or several draws of one payload.
+    /// Reads the end of a call for its requests: one, or several draws of one payload. `report` is on its prompt.
     pub(super) fn read_responses(
         &self,
         corpus: &Corpus,
-        call: &PreparedCall,
+        report: Option<&PromptReport>,
         requests: &[&Request],
         end: CallEnd,
     ) -> CallResponses {
@@ -82,7 +82,7 @@ impl AnswerReader {
                     Response { work: self.own_work(request, &answer_usage, share, requests.len()), ..*failure }
                 }
             };
-            Response { facts: Some(Box::new(facts(share))), prompt: call.report.clone(), ..response }
+            Response { facts: Some(Box::new(facts(share))), prompt: report.cloned(), ..response }
         };
         let places = || requests.iter().enumerate();
         let responses: Vec<Response> = match verdict {

@@ -54,7 +54,7 @@ fn serve_batch(thread: &ServiceThread, service: &EndpointService, tasks: Vec<Ser
         drop(desk);
         match asked {
             Ok(DeskAnswer::Ended(end)) => {
-                let mut read = reader.read_responses(&thread.corpus, &call, &[request], *end);
+                let mut read = reader.read_responses(&thread.corpus, call.report.as_ref(), &[request], *end);
                 delivery.answer_task(task, read.responses.remove(0), AnswerTiming::default(), None);
             }
             Ok(DeskAnswer::Waits) => waiting.push(task),

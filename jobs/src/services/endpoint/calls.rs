@@ -16,7 +16,7 @@ use hopeval_methods::{Failure, FailureKind, Prompt, PromptReport, Request, Reque
 pub(super) const SCORED_TEMPERATURE: f64 = 1.0;
 
 /// A call, with what is known of it before its answer.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct PreparedCall {
     /// The call.
     pub(super) call: EndpointCall,

@@ -98,12 +98,14 @@ fn send_call(
         }
     };
     let (delivery, reader) = (AnswerDelivery::of_thread(thread), AnswerReader::of_settings(&service.settings));
-    let (body, corpus) = (call.call.clone(), Arc::clone(&thread.corpus));
+    // The prompt goes with the call: ten thousand open calls would keep a copy each.
+    let PreparedCall { call, report } = call;
+    let corpus = Arc::clone(&thread.corpus);
     endpoint.call(
-        body,
+        call,
         Box::new(move |end: CallEnd| {
             let requests: Vec<&Request> = tasks.iter().map(|(submission, _)| &submission.request).collect();
-            let read = reader.read_responses(&corpus, &call, &requests, end);
+            let read = reader.read_responses(&corpus, report.as_ref(), &requests, end);
             let work = read.guard.and_then(work_guard);
             let shares = read.responses.len().max(1) as u64;
             for (task, response) in tasks.into_iter().zip(read.responses) {
