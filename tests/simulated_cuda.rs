@@ -397,16 +397,13 @@ fn a_batch_is_requested_before_the_last_one_is_read() {
     harness::models(dir.path(), &["gpt2", "t5-v1.1"]);
     let input = lines(dir.path(), "many.jsonl", 24);
     for model in ["gpt2", "t5-v1.1"] {
-        let score = |device: &str, tokens: &str| {
-            let arguments = ["lm", "score", "--model", model, "--device", device, "--input", &input];
+        let score = |tokens: &str| {
+            let arguments = ["lm", "score", "--model", model, "--device", "cuda:0", "--input", &input];
             told(dir.path(), &[&arguments[..], &["--batch-tokens", tokens]].concat(), &[])
         };
-        let ((whole, alone), (several, report)) = (score("cuda:0", "2048"), score("cuda:0", "128"));
-        assert_eq!(of_first(&alone, "ahead"), 0, "{model}: one batch");
-        // All of the next batch's kernels and products.
-        let batches = work(&report, 0) / of_first(&report, "ahead").max(1);
-        println!("{model}: {} of {} behind a read", of_first(&report, "ahead"), work(&report, 0));
-        assert!(batches < 60, "{report}");
+        let ((whole, _), (several, report)) = (score("2048"), score("128"));
+        // Fewer than ten follow a read within its batch: copies and frees. A batch has more than fifty.
+        assert!(of_first(&report, "ahead") > 50, "{model}: {report}");
         assert!(several == whole, "{model}: other bits in several batches");
         assert_all_is_given_back(&report);
     }

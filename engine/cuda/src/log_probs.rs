@@ -71,6 +71,9 @@ pub(crate) fn request_log_probs<R: Runtime>(
     }))
 }
 
+/// The parts of some rows' tiles, and their targets' logits.
+type RowParts = (Vec<f32>, Vec<f32>);
+
 /// The operands of all tiles.
 struct VocabularyHead<'a, R: Runtime> {
     cuda: &'a Cuda<R>,
@@ -85,7 +88,7 @@ struct VocabularyHead<'a, R: Runtime> {
 
 impl<R: Runtime> VocabularyHead<'_, R> {
     /// The parts `[rows, tiles, 1 + temperatures]` and the targets' logits of the rows from `first` on.
-    fn request_parts(&self, first: usize, targets: &[u32]) -> Result<PendingRead<(Vec<f32>, Vec<f32>)>, DeviceError> {
+    fn request_parts(&self, first: usize, targets: &[u32]) -> Result<PendingRead<RowParts>, DeviceError> {
         let (cuda, runtime, rows) = (self.cuda, &self.cuda.runtime, targets.len());
         let each = 1 + self.temperatures;
         let some = (self.x.rows != rows)
