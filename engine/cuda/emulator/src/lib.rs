@@ -15,6 +15,8 @@
 //! [`libraries`] builds stand-ins for CUDA's own libraries. They run the same kernels, for tests of the driver and of
 //! the whole program.
 //!
+//! [`ptx`] executes NVRTC's code for the same kernels, with its inline assembly, and compares it launch by launch.
+//!
 //! It does not show speed or the rounding of a GPU's functions.
 
 #[cfg(target_os = "linux")]
@@ -22,6 +24,7 @@ pub mod libraries;
 mod library;
 mod memory;
 mod product;
+pub mod ptx;
 mod sanitizer;
 mod sources;
 
