@@ -162,6 +162,7 @@ UNSAFE = {
     "engine/corpus/src/mapped.rs": "memory maps, and passage ids read in place",
     "engine/cuda/emulator/src/library.rs": "kernels that the C++ compiler built, loaded and called",
     "engine/cuda/emulator/src/memory.rs": "blocks of exactly their size, as a device's memory",
+    "engine/cuda/emulator/src/ptx/compiler.rs": "NVRTC of a folder",
     "engine/cuda/emulator/src/sanitizer.rs": "whether a sanitizer's runtime is in this process",
     "engine/cuda/src/compile.rs": "NVRTC",
     "engine/cuda/src/driver/context.rs": "the CUDA driver",

@@ -7,43 +7,22 @@
 //! `HOPEVAL_BLESS=1 cargo test -p hopeval-cuda --test nvrtc` writes the tables `ops/bench/gpu/registers.md` and
 //! `sass.md` anew.
 
+#[path = "nvrtc/packages.rs"]
+mod packages;
+
 use hopeval_cuda::compile::{CompileError, Compiler};
 use hopeval_cuda::driver::Driver;
 use hopeval_cuda::energy::{EnergyError, EnergyMeter};
 use hopeval_cuda::machine::{CudaFacts, MissingRequirement};
 use hopeval_device::DeviceError;
-use std::path::{Path, PathBuf};
+use packages::{NVRTC, install};
 use std::process::Command;
-
-/// One release, so that the table is the same everywhere.
-const NVRTC: &str = "nvidia-cuda-nvrtc==13.0.88";
 
 /// The oldest release that the index has; it reads the code of older compilers.
 const NVDISASM: &str = "nvidia-cuda-nvdisasm==13.2.51";
 
 /// Names the disassembler to the tests in `with_nvrtc`.
 const NVDISASM_PATH: &str = "HOPEVAL_TEST_NVDISASM";
-
-/// The folder of CUDA 13 in a package, which is installed below `folder`.
-fn install(package: &str, folder: &str) -> Result<PathBuf, String> {
-    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
-    let (venv, packages) = (home.join("venv"), home.join("packages"));
-    let ready = home.join(format!("{package}.installed"));
-    let installed = packages.join("nvidia/cu13");
-    if ready.exists() {
-        return Ok(installed);
-    }
-    let attempt = |command: &mut Command| match command.output() {
-        Ok(output) if output.status.success() => Ok(()),
-        Ok(output) => Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim())),
-        Err(error) => Err(format!("{command:?}: {error}")),
-    };
-    attempt(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--upgrade", "--target"];
-    attempt(Command::new(venv.join("bin/python")).args(pip).arg(&packages).arg(package))?;
-    std::fs::write(&ready, "").map_err(|error| format!("{}: {error}", ready.display()))?;
-    Ok(installed)
-}
 
 /// Runs all of [`with_nvrtc`] in a process that finds the library.
 #[test]

@@ -18,6 +18,8 @@ struct LaunchParameters {
     uint32_t arguments;
     const char* kinds;
     uint64_t seed;
+    // The blocks before these, in x and in y, are left out: for tensors of which a test touches the end alone.
+    uint32_t first_x, first_y;
 };
 
 // `emulated_kernel_<name>`: the kinds of a kernel's parameters, as above, and the most threads of a block.

@@ -369,10 +369,11 @@ uint64_t mix(uint64_t x) {
     return x ^ (x >> 31);
 }
 
-// 0..count in a launch's order.
-std::vector<uint32_t> ordered(const LaunchParameters& parameters, uint32_t count, uint64_t salt) {
+// first..end in a launch's order.
+std::vector<uint32_t> ordered(const LaunchParameters& parameters, uint32_t first, uint32_t end, uint64_t salt) {
+    uint32_t count = end - first;
     std::vector<uint32_t> order(count);
-    for (uint32_t i = 0; i < count; ++i) order[i] = parameters.order == 1 ? count - 1 - i : i;
+    for (uint32_t i = 0; i < count; ++i) order[i] = parameters.order == 1 ? end - 1 - i : first + i;
     if (parameters.order != 2) return order;
     uint64_t state = mix(parameters.seed ^ mix(salt));
     for (uint32_t i = count; i > 1; --i) {
@@ -393,8 +394,8 @@ void line_up(Machine& m, const LaunchParameters& parameters) {
     }
     uint32_t warps = parameters.threads / LANES;
     m.firsts.clear();
-    for (uint32_t warp : ordered(parameters, warps, 1)) {
-        std::vector<uint32_t> lanes = ordered(parameters, LANES, 2 + warp);
+    for (uint32_t warp : ordered(parameters, 0, warps, 1)) {
+        std::vector<uint32_t> lanes = ordered(parameters, 0, LANES, 2 + warp);
         for (uint32_t place = 0; place < LANES; ++place) {
             Fibre& fibre = *m.fibres[warp * LANES + lanes[place]];
             fibre.index = {warp * LANES + lanes[place], 0, 0};
@@ -591,7 +592,8 @@ int launch(const char* kernel, uint32_t most_threads, const LaunchParameters* pa
                  parameters->threads, most_threads);
         return 1;
     }
-    if (parameters->grid_x == 0 || parameters->grid_y == 0 || parameters->grid_y > 65535) {
+    if (parameters->grid_x == 0 || parameters->grid_y == 0 || parameters->grid_y > 65535 ||
+        parameters->first_x >= parameters->grid_x || parameters->first_y >= parameters->grid_y) {
         snprintf(message, message_size, "kernel %s: %u x %u blocks", kernel, parameters->grid_x, parameters->grid_y);
         return 1;
     }
@@ -605,8 +607,8 @@ int launch(const char* kernel, uint32_t most_threads, const LaunchParameters* pa
     m.block.dimension = {parameters->threads, 1, 1};
     m.block.grid = {parameters->grid_x, parameters->grid_y, 1};
     line_up(m, *parameters);
-    for (uint32_t y : ordered(*parameters, parameters->grid_y, MOST_THREADS)) {
-        for (uint32_t x : ordered(*parameters, parameters->grid_x, MOST_THREADS + 1 + y)) {
+    for (uint32_t y : ordered(*parameters, parameters->first_y, parameters->grid_y, MOST_THREADS)) {
+        for (uint32_t x : ordered(*parameters, parameters->first_x, parameters->grid_x, MOST_THREADS + 1 + y)) {
             m.block.index = {x, y, 0};
             run_block(m, *parameters);
             if (m.error[0] == 0) continue;

@@ -15,6 +15,8 @@
 //! [`libraries`] builds stand-ins for CUDA's own libraries. They run the same kernels, for tests of the driver and of
 //! the whole program.
 //!
+//! [`ptx`] executes NVRTC's code for the same kernels, with its inline assembly, and compares it launch by launch.
+//!
 //! It does not show speed or the rounding of a GPU's functions.
 
 #[cfg(target_os = "linux")]
@@ -22,6 +24,7 @@ pub mod libraries;
 mod library;
 mod memory;
 mod product;
+pub mod ptx;
 mod sanitizer;
 mod sources;
 
@@ -155,6 +158,59 @@ impl Emulator {
         }
         Err(self.lost_error(&format!("it was to fail after {} launches", self.most_launches)))
     }
+
+    /// Memory of zeros that takes room only where it is touched, by pages: for tensors larger than this machine's
+    /// memory.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`]: the system refuses the addresses, too, or the emulator's limit is reached.
+    pub fn allocate_sparse(&self, bytes: usize) -> Result<EmulatorBuffer, DeviceError> {
+        self.ensure_alive()?;
+        self.memory.allocate_sparse(bytes).map_err(|available| out_of_memory(bytes, available))
+    }
+
+    /// Runs the blocks of a launch from `first` on, in x and in y: the last rows of a tensor of
+    /// [`Emulator::allocate_sparse`], whose other rows are left alone.
+    ///
+    /// # Errors
+    /// As [`Runtime::launch`].
+    pub fn launch_blocks_from(
+        &self,
+        launch: KernelLaunch,
+        first: (u32, u32),
+        arguments: &[KernelArgument<'_, EmulatorBuffer>],
+    ) -> Result<(), DeviceError> {
+        self.count_launch()?;
+        let (kinds, mut values): (Vec<u8>, Vec<ArgumentValue>) = arguments
+            .iter()
+            .map(|argument| match argument {
+                KernelArgument::Buffer(buffer) => (b'p', ArgumentValue { address: buffer.address() }),
+                KernelArgument::Null => (b'p', ArgumentValue { address: std::ptr::null_mut() }),
+                KernelArgument::U32(word) => (b'u', ArgumentValue { word: *word }),
+                KernelArgument::F32(number) => (b'f', ArgumentValue { number: *number }),
+            })
+            .unzip();
+        let (order, seed) = match self.order {
+            ThreadOrder::Ascending => (0, 0),
+            ThreadOrder::Descending => (1, 0),
+            ThreadOrder::Shuffled(seed) => (2, seed),
+        };
+        let parameters = LaunchParameters {
+            grid: [launch.grid.0, launch.grid.1],
+            threads: launch.threads,
+            shared: launch.shared,
+            order,
+            arguments: kinds.len() as u32,
+            kinds: kinds.as_ptr(),
+            seed,
+            first: [first.0, first.1],
+        };
+        self.library.launch(launch.kernel.name, &parameters, &mut values).map_err(|reason| self.lost_error(&reason))
+    }
+}
+
+fn out_of_memory(wanted: usize, available: u64) -> DeviceError {
+    DeviceError::OutOfMemory { device: NAME.into(), wanted: wanted as u64, available }
 }
 
 impl Runtime for Emulator {
@@ -174,11 +230,7 @@ impl Runtime for Emulator {
 
     fn allocate(&self, bytes: usize) -> Result<EmulatorBuffer, DeviceError> {
         self.ensure_alive()?;
-        self.memory.allocate(bytes).map_err(|available| DeviceError::OutOfMemory {
-            device: NAME.into(),
-            wanted: bytes as u64,
-            available,
-        })
+        self.memory.allocate(bytes).map_err(|available| out_of_memory(bytes, available))
     }
 
     fn upload(&self, bytes: &[u8]) -> Result<EmulatorBuffer, DeviceError> {
@@ -212,31 +264,7 @@ impl Runtime for Emulator {
         launch: KernelLaunch,
         arguments: &[KernelArgument<'_, EmulatorBuffer>],
     ) -> Result<(), DeviceError> {
-        self.count_launch()?;
-        let (kinds, mut values): (Vec<u8>, Vec<ArgumentValue>) = arguments
-            .iter()
-            .map(|argument| match argument {
-                KernelArgument::Buffer(buffer) => (b'p', ArgumentValue { address: buffer.address() }),
-                KernelArgument::Null => (b'p', ArgumentValue { address: std::ptr::null_mut() }),
-                KernelArgument::U32(word) => (b'u', ArgumentValue { word: *word }),
-                KernelArgument::F32(number) => (b'f', ArgumentValue { number: *number }),
-            })
-            .unzip();
-        let (order, seed) = match self.order {
-            ThreadOrder::Ascending => (0, 0),
-            ThreadOrder::Descending => (1, 0),
-            ThreadOrder::Shuffled(seed) => (2, seed),
-        };
-        let parameters = LaunchParameters {
-            grid: [launch.grid.0, launch.grid.1],
-            threads: launch.threads,
-            shared: launch.shared,
-            order,
-            arguments: kinds.len() as u32,
-            kinds: kinds.as_ptr(),
-            seed,
-        };
-        self.library.launch(launch.kernel.name, &parameters, &mut values).map_err(|reason| self.lost_error(&reason))
+        self.launch_blocks_from(launch, (0, 0), arguments)
     }
 
     fn multiply_matrices(&self, product: &MatrixProduct<'_, EmulatorBuffer>) -> Result<(), DeviceError> {

@@ -74,6 +74,7 @@ pub(crate) struct LaunchParameters {
     pub(crate) arguments: u32,
     pub(crate) kinds: *const u8,
     pub(crate) seed: u64,
+    pub(crate) first: [u32; 2],
 }
 
 /// An argument of a kernel, in memory so that its address can be taken.

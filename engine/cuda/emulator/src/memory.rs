@@ -1,12 +1,15 @@
 //! Buffers: heap blocks of exactly their size, so that address sanitizer sees every access beyond one.
 
-use std::alloc::{Layout, alloc, dealloc};
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Alignment of a GPU's allocations, in bytes.
 const ALIGNMENT: usize = 256;
+
+/// The greatest alignment for which the system's allocator takes zeros as the kernel gives them, without writing them.
+const SPARSE_ALIGNMENT: usize = 16;
 
 /// The limit of all buffers together, and their present total.
 #[derive(Debug)]
@@ -20,6 +23,8 @@ pub(crate) struct MemoryBudget {
 pub struct EmulatorBuffer {
     at: NonNull<u8>,
     bytes: usize,
+    /// The block around it; none for no bytes.
+    block: Option<(NonNull<u8>, Layout)>,
     memory: Arc<MemoryBudget>,
 }
 
@@ -36,22 +41,38 @@ impl MemoryBudget {
 
     /// Memory with all bits set (NaN, or an index beyond everything); the error is the number of bytes left.
     pub(crate) fn allocate(self: &Arc<Self>, bytes: usize) -> Result<EmulatorBuffer, u64> {
-        let grown = |taken: u64| taken.checked_add(bytes as u64).filter(|taken| *taken <= self.most);
-        self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown).map_err(|taken| self.most - taken)?;
-        let buffer = EmulatorBuffer { at: Self::allocate_block(bytes).ok_or(0_u64)?, bytes, memory: Arc::clone(self) };
+        let buffer = self.allocate_with(bytes, bytes, ALIGNMENT, alloc)?;
         // SAFETY: the block has `bytes` bytes; with 0 nothing is written.
         unsafe { buffer.at.as_ptr().write_bytes(0xff, bytes) };
         Ok(buffer)
     }
 
-    fn allocate_block(bytes: usize) -> Option<NonNull<u8>> {
-        let layout = Layout::from_size_align(bytes, ALIGNMENT).ok()?;
+    /// Memory of zeros, of which the system provides the pages that are touched; the error is the number of bytes left.
+    pub(crate) fn allocate_sparse(self: &Arc<Self>, bytes: usize) -> Result<EmulatorBuffer, u64> {
+        self.allocate_with(bytes, bytes.saturating_add(ALIGNMENT), SPARSE_ALIGNMENT, alloc_zeroed)
+    }
+
+    fn allocate_with(
+        self: &Arc<Self>,
+        bytes: usize,
+        size: usize,
+        alignment: usize,
+        allocator: unsafe fn(Layout) -> *mut u8,
+    ) -> Result<EmulatorBuffer, u64> {
+        let grown = |taken: u64| taken.checked_add(bytes as u64).filter(|taken| *taken <= self.most);
+        self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown).map_err(|taken| self.most - taken)?;
+        // There is no memory at this address: an access is a fault.
+        let mut buffer = EmulatorBuffer { at: NonNull::dangling(), bytes, block: None, memory: Arc::clone(self) };
         if bytes == 0 {
-            // There is no memory at this address: an access is a fault.
-            return Some(NonNull::dangling());
+            return Ok(buffer);
         }
+        let layout = Layout::from_size_align(size, alignment).map_err(|_| 0_u64)?;
         // SAFETY: the size is not 0.
-        NonNull::new(unsafe { alloc(layout) })
+        let first = NonNull::new(unsafe { allocator(layout) }).ok_or(0_u64)?;
+        buffer.block = Some((first, layout));
+        // SAFETY: a block that may not be aligned already is larger by the alignment.
+        buffer.at = unsafe { first.add(first.align_offset(ALIGNMENT)) };
+        Ok(buffer)
     }
 }
 
@@ -66,6 +87,28 @@ impl EmulatorBuffer {
         self.bytes == 0
     }
 
+    /// Writes bytes from `offset` on.
+    ///
+    /// # Panics
+    /// If they end beyond the buffer.
+    pub fn write_at(&self, offset: usize, bytes: &[u8]) {
+        assert!(offset.checked_add(bytes.len()).is_some_and(|end| end <= self.bytes), "bytes of a buffer");
+        // SAFETY: the buffer has these bytes, and no slice lies in a buffer.
+        unsafe { self.at.as_ptr().add(offset).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    }
+
+    /// The bytes from `offset` on.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn read_at(&self, offset: usize, count: usize) -> Vec<u8> {
+        assert!(offset.checked_add(count).is_some_and(|end| end <= self.bytes), "bytes of a buffer");
+        let mut bytes = vec![0; count];
+        // SAFETY: the buffer has these bytes, all of them written when it was made; no slice lies in a buffer.
+        unsafe { bytes.as_mut_ptr().copy_from_nonoverlapping(self.at.as_ptr().add(offset), count) };
+        bytes
+    }
+
     pub(crate) fn address(&self) -> *mut u8 {
         self.at.as_ptr()
     }
@@ -75,9 +118,7 @@ impl EmulatorBuffer {
     /// # Panics
     /// If there are more bytes than the buffer has.
     pub(crate) fn write(&self, bytes: &[u8]) {
-        assert!(bytes.len() <= self.bytes, "bytes of a buffer; this is a bug");
-        // SAFETY: both have at least `bytes.len()` bytes, and no slice lies in a buffer.
-        unsafe { self.at.as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        self.write_at(0, bytes);
     }
 
     /// # Panics
@@ -93,9 +134,9 @@ impl EmulatorBuffer {
 impl Drop for EmulatorBuffer {
     fn drop(&mut self) {
         self.memory.taken.fetch_sub(self.bytes as u64, Ordering::Relaxed);
-        if let (1.., Ok(layout)) = (self.bytes, Layout::from_size_align(self.bytes, ALIGNMENT)) {
-            // SAFETY: allocated by `MemoryBudget::allocate_block` with this layout.
-            unsafe { dealloc(self.at.as_ptr(), layout) };
+        if let Some((block, layout)) = self.block {
+            // SAFETY: allocated by `MemoryBudget::allocate_with` with this layout.
+            unsafe { dealloc(block.as_ptr(), layout) };
         }
     }
 }
@@ -115,5 +156,17 @@ mod tests {
         let mut first = [0; 2];
         memory.allocate(1000).unwrap().read(&mut first);
         assert_eq!(first, [0xff; 2]);
+    }
+
+    #[test]
+    fn sparse_memory_is_zeros_at_an_aligned_address() {
+        let memory = MemoryBudget::with_limit(1 << 40);
+        let held = memory.allocate_sparse(1 << 33).unwrap();
+        assert_eq!((held.address() as usize % ALIGNMENT, held.len()), (0, 1 << 33));
+        held.write_at((1 << 33) - 2, &[5, 6]);
+        assert_eq!(held.read_at((1 << 33) - 4, 4), [0, 0, 5, 6]);
+        assert_eq!(memory.allocate_sparse(1 << 40).unwrap_err(), (1 << 40) - (1 << 33));
+        drop(held);
+        assert_eq!(memory.allocate_sparse((1 << 40) + 1).unwrap_err(), 1 << 40);
     }
 }
