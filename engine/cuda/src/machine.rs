@@ -4,10 +4,13 @@
 //! first, because in `cudarc` a call into an absent library panics. Nothing here decides for the user:
 //! `CUDA_VISIBLE_DEVICES` is the driver's matter, and devices keep the driver's numbers.
 
+mod held_library;
+
 use crate::energy::{self, EnergyError};
 use cudarc::cublaslt::sys as products;
 use cudarc::driver::{DriverError, result as driver, sys};
 use cudarc::nvrtc::sys as nvrtc;
+use held_library::HeldLibrary;
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
 
@@ -61,6 +64,11 @@ impl fmt::Display for GpuArchitecture {
 
 /// The oldest CUDA version of the driver and the libraries: they are called through the interface of this version.
 pub const OLDEST_CUDA: LibraryVersion = LibraryVersion::new(13, 0);
+
+/// The libraries that `cudarc` calls.
+static DRIVER: HeldLibrary = HeldLibrary::new("cuda");
+static NVRTC: HeldLibrary = HeldLibrary::new("nvrtc");
+static CUBLASLT: HeldLibrary = HeldLibrary::new("cublasLt");
 
 /// The first devices with tensor cores for bf16 and with asynchronous copies to shared memory.
 pub const OLDEST_ARCHITECTURE: GpuArchitecture = GpuArchitecture::new(8, 0);
@@ -212,8 +220,7 @@ impl CudaFacts {
 /// # Errors
 /// [`MissingRequirement::Driver`], [`MissingRequirement::OldDriver`].
 pub fn driver_version() -> Result<LibraryVersion, MissingRequirement> {
-    // SAFETY: loading libcuda runs its initialisers, as in all of its clients.
-    if !unsafe { sys::is_culib_present() } {
+    if !DRIVER.is_there() {
         return Err(MissingRequirement::Driver);
     }
     let mut number: c_int = 0;
@@ -287,8 +294,7 @@ pub fn describe_device(ordinal: usize) -> Result<DeviceFacts, MissingRequirement
 /// # Errors
 /// [`MissingRequirement::Nvrtc`], [`MissingRequirement::OldLibrary`].
 pub fn nvrtc_version() -> Result<LibraryVersion, MissingRequirement> {
-    // SAFETY: loading libnvrtc runs its initialisers, as in all of its clients.
-    if !unsafe { nvrtc::is_culib_present() } {
+    if !NVRTC.is_there() {
         return Err(MissingRequirement::Nvrtc);
     }
     let (mut major, mut minor) = (0, 0);
@@ -305,8 +311,7 @@ pub fn nvrtc_version() -> Result<LibraryVersion, MissingRequirement> {
 /// # Errors
 /// [`MissingRequirement::CublasLt`], [`MissingRequirement::OldLibrary`].
 pub fn cublaslt_version() -> Result<LibraryVersion, MissingRequirement> {
-    // SAFETY: loading libcublasLt runs its initialisers, as in all of its clients.
-    if !unsafe { products::is_culib_present() } {
+    if !CUBLASLT.is_there() {
         return Err(MissingRequirement::CublasLt);
     }
     let property = |of| {

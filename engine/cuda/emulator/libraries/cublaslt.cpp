@@ -236,6 +236,8 @@ struct Library {
 
 }  // namespace
 
+SIMULATED_LIBRARY("libcublasLt")
+
 SIMULATED_CALL cublasLtGetProperty(int property, int* value) {
     constexpr int VERSION[3] = {13, 99, 0};
     if (property < 0 || property > 2) return INVALID;

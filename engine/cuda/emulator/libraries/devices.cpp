@@ -4,6 +4,7 @@
 //   SIMULATED_CUDA_MEMORY    bytes of each; 256 MiB
 //   SIMULATED_CUDA_LOST_AT   "device:N": that device is lost at its Nth launch, kernels and products counted together
 //   SIMULATED_CUDA_AT_ONCE   1: work is done when it is requested, not when someone waits for it
+//   SIMULATED_CUDA_LOADS     a file that gets a line with a library's name each time that it is loaded
 //   SIMULATED_CUDA_REPORT    a file that gets a line of JSON at the process's end: the work of each device, and its
 //                            unreleased objects
 //
@@ -112,6 +113,14 @@ void misused(const char* format, ...) {
 void count(const char* kind, int more) {
     std::lock_guard<std::mutex> guard(counts_lock);
     counts[kind] += more;
+}
+
+void note_load(const char* library) {
+    const char* path = getenv("SIMULATED_CUDA_LOADS");
+    FILE* file = path == nullptr ? nullptr : fopen(path, "a");
+    if (file == nullptr) return;
+    fprintf(file, "%s\n", library);
+    fclose(file);
 }
 
 bool ending() { return is_ending; }

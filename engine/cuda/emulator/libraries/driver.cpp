@@ -152,6 +152,8 @@ struct Launched {
 
 }  // namespace
 
+SIMULATED_LIBRARY("libcuda")
+
 SIMULATED_CALL cuInit(unsigned flags) {
     if (flags != 0) return INVALID_VALUE;
     if (visible().empty()) return NO_DEVICE;

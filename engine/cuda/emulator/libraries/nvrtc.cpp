@@ -68,6 +68,8 @@ bool includes_are_there(Program& program) {
 
 }  // namespace
 
+SIMULATED_LIBRARY("libnvrtc")
+
 SIMULATED_CALL nvrtcVersion(int* major, int* minor) {
     *major = 13;
     *minor = 99;
