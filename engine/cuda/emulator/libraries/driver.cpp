@@ -163,7 +163,7 @@ SIMULATED_CALL cuInit(unsigned flags) {
 }
 
 SIMULATED_CALL cuDriverGetVersion(int* version) {
-    *version = 13000;
+    *version = simulated::version("SIMULATED_CUDA_DRIVER", 13000);
     return SUCCESS;
 }
 

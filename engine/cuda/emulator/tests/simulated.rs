@@ -9,7 +9,7 @@
 mod driver;
 
 use hopeval_cuda::driver::Driver;
-use hopeval_cuda::machine::CudaFacts;
+use hopeval_cuda::machine::{CudaFacts, MissingRequirement};
 use hopeval_cuda_emulator::libraries::SimulatedLibraries;
 use std::ffi::OsString;
 use std::path::Path;
@@ -58,6 +58,31 @@ fn the_driver_keeps_its_promises_over_simulated_libraries() {
     }
 }
 
+/// A driver and libraries of CUDA 12.4, with the files that its packages have.
+#[test]
+fn cuda_12_is_served_from_12_4_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let found = libraries().named_as_12(dir.path()).unwrap();
+    let with = |driver, library, test: &str| {
+        let way = [("SIMULATED_CUDA_DRIVER", driver), ("SIMULATED_CUDA_LIBRARIES", library)];
+        let said = again(&[test, "--include-ignored"], found.clone(), &way);
+        assert!(!said.contains("SKIPPED") && said.contains("1 passed"), "{said}");
+        said
+    };
+    with("12.4", "12.99", "driver::a_rows_product_has_the_same_bits_in_any_batch");
+    for (driver, library, refused) in [
+        ("12.4", "12.4", ""),
+        ("12.3", "12.3", "the driver serves CUDA 12.3, 12.4 or later is needed: install NVIDIA's driver, release 550"),
+        ("12.4", "12.3", "libcublasLt is of CUDA 12.3.0, 12.4 or later is needed: LD_LIBRARY_PATH"),
+        ("12.4", "13.0", "libcublasLt is of CUDA 13.0.0, the driver serves 12.4: install a newer driver, or a"),
+        ("13.0", "12.4", ""),
+    ] {
+        let said = with(driver, library, "opened_here");
+        let expected = if refused.is_empty() { "OPENED".to_owned() } else { format!("REFUSED cuda:0: {refused}") };
+        assert!(said.contains(&expected), "CUDA {driver} and {library}: {said}");
+    }
+}
+
 /// Facts and devices are asked for several times.
 #[test]
 fn each_library_is_loaded_once() {
@@ -72,10 +97,20 @@ fn each_library_is_loaded_once() {
 }
 
 #[test]
-#[ignore = "run by the one above, with libraries"]
+#[ignore = "run by the others, with libraries"]
 fn opened_here() {
-    for _ in 0..2 {
-        assert!(CudaFacts::collect_facts().is_usable());
-        Driver::open(0, None).unwrap();
+    let facts = CudaFacts::collect_facts();
+    match Driver::open(0, None) {
+        Ok(driver) => {
+            assert!(facts.is_usable() && CudaFacts::collect_facts().is_usable(), "{facts:#?}");
+            println!("OPENED {driver:?}");
+        }
+        Err(error) => {
+            // Doctor says the same.
+            let shown = [facts.driver.err(), facts.cublaslt.err()].into_iter().flatten().next().unwrap();
+            assert!(!matches!(shown, MissingRequirement::Driver) && error.to_string().contains(&shown.to_string()));
+            let text = error.to_string();
+            println!("REFUSED {}", &text[text.find("cuda:0").unwrap()..]);
+        }
     }
 }
