@@ -154,6 +154,10 @@ impl Runtime for Driver {
         self.identity.numerics()
     }
 
+    fn tune_products(&self, most_rows: usize) -> Result<(), DeviceError> {
+        self.products.tune_products(most_rows)
+    }
+
     fn take_tuning(&self) -> Duration {
         self.products.take_tuning()
     }
