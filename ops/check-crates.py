@@ -76,7 +76,7 @@ RULES = {
     ),
     "hopeval-cuda": (
         # rayon: weights are converted by all threads.
-        {"blake3", "cudarc", "half", "hopeval-device", "nvml-wrapper", "rayon", "thiserror", "tracing"},
+        {"blake3", "cudarc", "half", "hopeval-device", "libloading", "nvml-wrapper", "rayon", "thiserror", "tracing"},
         DATAFLOW | ASYNC | TABLES | JOBS | RESULTS | INPUT | ENGINE | MODELS | {"hopeval-methods", "hopeval-operators"},
     ),
     # What is simulated is for tests: nothing that is shipped knows it.
@@ -172,6 +172,7 @@ UNSAFE = {
     "engine/cuda/src/driver/products.rs": "cuBLASLt",
     "engine/cuda/src/driver/staging.rs": "pinned memory",
     "engine/cuda/src/machine.rs": "the CUDA driver's and the libraries' facts",
+    "engine/cuda/src/machine/held_library.rs": "libraries loaded, which runs their initialisers",
     "engine/device/src/cpu/attention.rs": "results that tasks write to disjoint places of",
     "engine/device/src/cpu/attention/distance.rs": "gathered lanes",
     "engine/device/src/cpu/attention/head.rs": "the products' operands, and the same places",

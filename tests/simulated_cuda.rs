@@ -391,6 +391,35 @@ fn memory_that_runs_out_halves_batches_and_loses_nothing() {
     assert!(found == score(&[]), "other bits with little memory");
 }
 
+/// The log of a first opening on a device: all trials come before the device is warm.
+#[test]
+fn algorithms_are_chosen_before_the_first_request() {
+    let dir = tempfile::tempdir().unwrap();
+    harness::models(dir.path(), &["gpt2"]);
+    let input = lines(dir.path(), "some.jsonl", 4);
+    let cache = dir.path().join("cache");
+    let score = |device| {
+        let arguments = ["lm", "score", "--model", "gpt2", "--device", device, "--input", &input];
+        // A shape of so few numbers is tuned for many rows only.
+        let command = hopeval(dir.path(), &[&arguments[..], &["--batch-tokens", "8192"]].concat());
+        let mut command = simulated(command, &[("RUST_LOG", "hopeval_cuda=debug,hopeval_lm=info")]);
+        let output = run(command.env("XDG_CACHE_HOME", &cache));
+        let log = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{log}");
+        (output.stdout, log)
+    };
+    let (first, log) = score("cuda:0");
+    let is_trial = |line: &str| line.contains(" others, ") && line.contains(" with its bits");
+    let warm = log.lines().position(|line| line.contains("warmed the device up in ")).expect("it is told");
+    let trials: Vec<usize> = log.lines().enumerate().filter(|(_, line)| is_trial(line)).map(|(n, _)| n).collect();
+    assert!(!trials.is_empty() && trials.iter().all(|n| *n < warm), "{trials:?}, warm {warm}: {log}");
+    assert!(log.lines().nth(warm).unwrap().contains(" J"), "{log}");
+    // The choices are kept for the next process.
+    let (again, log) = score("cuda:1");
+    assert!(log.contains("warmed the device up in ") && !log.lines().any(is_trial), "{log}");
+    assert!(again == first);
+}
+
 #[test]
 fn a_batch_is_requested_before_the_last_one_is_read() {
     let dir = tempfile::tempdir().unwrap();

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Headers travel in memory, so neither an include path nor a toolkit is needed. The machine code is for one
-//! architecture; it is not PTX. A driver takes it from any release of NVRTC within its CUDA version.
+//! architecture; it is not PTX. A driver takes it from any release of NVRTC up to its own major version of CUDA.
 
 mod cache;
 pub mod occupancy;
@@ -44,7 +44,7 @@ pub struct CompiledFamily {
 
 /// A new compilation gives the same error: the user must act.
 const HINT: &str =
-    "libnvrtc and libnvrtc-builtins must be of one release of CUDA 13: LD_LIBRARY_PATH says which are found first";
+    "libnvrtc and libnvrtc-builtins must be of one release of CUDA: LD_LIBRARY_PATH says which are found first";
 
 /// A failure to make machine code.
 #[derive(Debug, thiserror::Error)]

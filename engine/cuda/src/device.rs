@@ -122,6 +122,12 @@ impl<R: Runtime> Device for Cuda<R> {
         self.runtime.take_tuning()
     }
 
+    fn warm_up(&self, most_rows: usize, pass: impl FnOnce() -> Result<(), DeviceError>) -> Result<(), DeviceError> {
+        pass()?;
+        self.runtime.tune_products(most_rows)?;
+        self.runtime.synchronize()
+    }
+
     fn finish_work(&self) -> Result<(), DeviceError> {
         self.runtime.synchronize()
     }

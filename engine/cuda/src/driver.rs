@@ -18,7 +18,7 @@ mod staging;
 
 use crate::boards::{self, Board};
 use crate::compile::{self, CompileError, Compiler};
-use crate::machine::{self, GpuArchitecture, LibraryVersion, MissingRequirement};
+use crate::machine::{self, CUBLASLT_NAME, GpuArchitecture, LibraryVersion, MissingRequirement, NVRTC_NAME};
 use crate::runtime::{KernelArgument, KernelLaunch, MatrixProduct, Runtime};
 use context::DeviceContext;
 use downloads::DownloadMemory;
@@ -90,8 +90,11 @@ impl Driver {
         }
         // Before anything is allocated on the device.
         let uncompiled = |error: CompileError| unavailable(error.to_string());
-        let cublaslt = machine::cublaslt_version().map_err(missing)?;
+        let driver = machine::driver_version().map_err(missing)?;
+        let served = |library, found| driver.check_served(library, found).map_err(missing);
+        let cublaslt = served(CUBLASLT_NAME, machine::cublaslt_version().map_err(missing)?)?;
         let compiler = Compiler::find().map_err(uncompiled)?;
+        served(NVRTC_NAME, compiler.version())?;
         let target = compiler.target_for(device.architecture).map_err(missing)?;
         let cubins = compile::load_families(&compiler, cache, target).map_err(uncompiled)?;
         let identity = DriverIdentity {
@@ -128,7 +131,7 @@ impl Driver {
 
 /// The remedy for a device that exists but does not work.
 const HINT: &str = "\nhint: see whether `nvidia-smi` lists the device, and which processes use it; \
-                    the driver must be of release 580 or later";
+                    the driver must be of release 550 or later";
 
 /// A digest of all machine code, to distinguish builds.
 fn code_digest(cubins: &[Vec<u8>]) -> String {
@@ -153,6 +156,10 @@ impl Runtime for Driver {
 
     fn numerics(&self) -> String {
         self.identity.numerics()
+    }
+
+    fn tune_products(&self, most_rows: usize) -> Result<(), DeviceError> {
+        self.products.tune_products(most_rows)
     }
 
     fn take_tuning(&self) -> Duration {

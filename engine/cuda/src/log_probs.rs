@@ -19,6 +19,9 @@ pub(crate) const THREADS: u32 = 256;
 /// Rows with logits in memory at once: 128 MiB of them. Results do not depend on it.
 const ROWS: usize = 4096;
 
+/// Logits of a tile in memory at once.
+pub(crate) const MOST_LOGITS: usize = ROWS * TILE;
+
 /// The conformance suite compares rows in one chunk with the same rows in two.
 const _: () =
     assert!(ROWS < hopeval_device::conformance::MANY_ROWS && 2 * ROWS > hopeval_device::conformance::MANY_ROWS);

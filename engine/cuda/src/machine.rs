@@ -4,10 +4,13 @@
 //! first, because in `cudarc` a call into an absent library panics. Nothing here decides for the user:
 //! `CUDA_VISIBLE_DEVICES` is the driver's matter, and devices keep the driver's numbers.
 
+mod held_library;
+
 use crate::energy::{self, EnergyError};
 use cudarc::cublaslt::sys as products;
 use cudarc::driver::{DriverError, result as driver, sys};
 use cudarc::nvrtc::sys as nvrtc;
+use held_library::HeldLibrary;
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
 
@@ -26,6 +29,18 @@ impl LibraryVersion {
     /// A version of two parts.
     pub const fn new(major: i32, minor: i32) -> Self {
         Self { major, minor, patch: None }
+    }
+
+    /// Checks that a driver of this version serves a library: machine code and calls of a newer major version need its
+    /// driver, while minor versions fit each other.
+    ///
+    /// # Errors
+    /// [`MissingRequirement::NewLibrary`].
+    pub fn check_served(self, library: &'static str, found: Self) -> Result<Self, MissingRequirement> {
+        if found.major > self.major {
+            return Err(MissingRequirement::NewLibrary { library, found, driver: self });
+        }
+        Ok(found)
     }
 }
 
@@ -59,8 +74,18 @@ impl fmt::Display for GpuArchitecture {
     }
 }
 
-/// The oldest CUDA version of the driver and the libraries: they are called through the interface of this version.
-pub const OLDEST_CUDA: LibraryVersion = LibraryVersion::new(13, 0);
+/// The oldest CUDA version of the driver and the libraries: the first with `cuFuncGetParamInfo`. All other calls are
+/// older, and none has changed up to 13.
+pub const OLDEST_CUDA: LibraryVersion = LibraryVersion::new(12, 4);
+
+/// The names of the libraries in messages.
+pub(crate) const NVRTC_NAME: &str = "libnvrtc";
+pub(crate) const CUBLASLT_NAME: &str = "libcublasLt";
+
+/// The libraries that `cudarc` calls.
+static DRIVER: HeldLibrary = HeldLibrary::new("cuda");
+static NVRTC: HeldLibrary = HeldLibrary::new("nvrtc");
+static CUBLASLT: HeldLibrary = HeldLibrary::new("cublasLt");
 
 /// The first devices with tensor cores for bf16 and with asynchronous copies to shared memory.
 pub const OLDEST_ARCHITECTURE: GpuArchitecture = GpuArchitecture::new(8, 0);
@@ -70,14 +95,14 @@ pub const OLDEST_ARCHITECTURE: GpuArchitecture = GpuArchitecture::new(8, 0);
 pub enum MissingRequirement {
     /// libcuda is absent.
     #[error(
-        "the CUDA driver (libcuda.so.1) was not found: install NVIDIA's driver, release 580 or later; in a container, \
+        "the CUDA driver (libcuda.so.1) was not found: install NVIDIA's driver, release 550 or later; in a container, \
          pass the devices and the driver through to it"
     )]
     Driver,
     /// libcuda is older than the interface used to call it.
     #[error(
         "the driver serves CUDA {found}, {OLDEST_CUDA} or later is needed: \
-         install NVIDIA's driver, release 580 or later"
+         install NVIDIA's driver, release 550 or later"
     )]
     OldDriver {
         /// The driver's CUDA version.
@@ -123,17 +148,17 @@ pub enum MissingRequirement {
     },
     /// libnvrtc is absent.
     #[error(
-        "libnvrtc.so.13 was not found: pip install 'nvidia-cuda-nvrtc==13.0.*' and put its folder nvidia/cu13/lib on \
-         LD_LIBRARY_PATH"
+        "libnvrtc.so.13 or .so.12 was not found: pip install 'nvidia-cuda-nvrtc==13.0.*' and put its folder \
+         nvidia/cu13/lib on LD_LIBRARY_PATH; for a driver of CUDA 12: nvidia-cuda-nvrtc-cu12, nvidia/cuda_nvrtc/lib"
     )]
     Nvrtc,
     /// libcublasLt is absent.
     #[error(
-        "libcublasLt.so.13 was not found: pip install 'nvidia-cublas==13.0.*' and put its folder nvidia/cu13/lib on \
-         LD_LIBRARY_PATH"
+        "libcublasLt.so.13 or .so.12 was not found: pip install 'nvidia-cublas==13.0.*' and put its folder \
+         nvidia/cu13/lib on LD_LIBRARY_PATH; for a driver of CUDA 12: nvidia-cublas-cu12, nvidia/cublas/lib"
     )]
     CublasLt,
-    /// A library is there, but with another major version.
+    /// A library is there, but too old.
     #[error(
         "{library} is of CUDA {found}, {OLDEST_CUDA} or later is needed: LD_LIBRARY_PATH says which is found first"
     )]
@@ -143,8 +168,25 @@ pub enum MissingRequirement {
         /// Its version.
         found: LibraryVersion,
     },
+    /// A library is newer than the driver.
+    #[error(
+        "{library} is of CUDA {found}, the driver serves {driver}: install a newer driver, or a {library} of CUDA {}, \
+         and take the folder of the newer one off LD_LIBRARY_PATH",
+        driver.major
+    )]
+    NewLibrary {
+        /// The library.
+        library: &'static str,
+        /// Its version.
+        found: LibraryVersion,
+        /// The driver's CUDA version.
+        driver: LibraryVersion,
+    },
     /// The device is newer than the compiler.
-    #[error("NVRTC {nvrtc} makes no machine code for {architecture}: a newer one is needed")]
+    #[error(
+        "NVRTC {nvrtc} makes no machine code for {architecture}: install a newer one (12.8 is the first for sm_100 \
+         and sm_120)"
+    )]
     NewDevice {
         /// The device's.
         architecture: GpuArchitecture,
@@ -197,7 +239,13 @@ impl CudaFacts {
             let ordinals = 0..device_count()?;
             ordinals.map(|ordinal| describe_device(ordinal).map(DeviceFacts::with_free_memory)).collect()
         });
-        Self { driver, devices, nvrtc: nvrtc_version(), cublaslt: cublaslt_version(), nvml: energy::driver_release() }
+        let served = |library, found: Result<LibraryVersion, MissingRequirement>| match &driver {
+            Ok(driver) => found.and_then(|found| driver.check_served(library, found)),
+            Err(_) => found,
+        };
+        let nvrtc = served(NVRTC_NAME, nvrtc_version());
+        let cublaslt = served(CUBLASLT_NAME, cublaslt_version());
+        Self { driver, devices, nvrtc, cublaslt, nvml: energy::driver_release() }
     }
 
     /// True if some device could be opened.
@@ -212,8 +260,7 @@ impl CudaFacts {
 /// # Errors
 /// [`MissingRequirement::Driver`], [`MissingRequirement::OldDriver`].
 pub fn driver_version() -> Result<LibraryVersion, MissingRequirement> {
-    // SAFETY: loading libcuda runs its initialisers, as in all of its clients.
-    if !unsafe { sys::is_culib_present() } {
+    if !DRIVER.is_there() {
         return Err(MissingRequirement::Driver);
     }
     let mut number: c_int = 0;
@@ -287,8 +334,7 @@ pub fn describe_device(ordinal: usize) -> Result<DeviceFacts, MissingRequirement
 /// # Errors
 /// [`MissingRequirement::Nvrtc`], [`MissingRequirement::OldLibrary`].
 pub fn nvrtc_version() -> Result<LibraryVersion, MissingRequirement> {
-    // SAFETY: loading libnvrtc runs its initialisers, as in all of its clients.
-    if !unsafe { nvrtc::is_culib_present() } {
+    if !NVRTC.is_there() {
         return Err(MissingRequirement::Nvrtc);
     }
     let (mut major, mut minor) = (0, 0);
@@ -297,7 +343,7 @@ pub fn nvrtc_version() -> Result<LibraryVersion, MissingRequirement> {
     status
         .result()
         .map_err(|error| MissingRequirement::Broken { call: "nvrtcVersion", said: format!("{:?}", error.0) })?;
-    check_version("libnvrtc", LibraryVersion::new(major, minor))
+    check_version(NVRTC_NAME, LibraryVersion::new(major, minor))
 }
 
 /// cuBLASLt's version.
@@ -305,8 +351,7 @@ pub fn nvrtc_version() -> Result<LibraryVersion, MissingRequirement> {
 /// # Errors
 /// [`MissingRequirement::CublasLt`], [`MissingRequirement::OldLibrary`].
 pub fn cublaslt_version() -> Result<LibraryVersion, MissingRequirement> {
-    // SAFETY: loading libcublasLt runs its initialisers, as in all of its clients.
-    if !unsafe { products::is_culib_present() } {
+    if !CUBLASLT.is_there() {
         return Err(MissingRequirement::CublasLt);
     }
     let property = |of| {
@@ -321,12 +366,12 @@ pub fn cublaslt_version() -> Result<LibraryVersion, MissingRequirement> {
         minor: property(products::libraryPropertyType_t::MINOR_VERSION)?,
         patch: Some(property(products::libraryPropertyType_t::PATCH_LEVEL)?),
     };
-    check_version("libcublasLt", found)
+    check_version(CUBLASLT_NAME, found)
 }
 
-/// Refuses an older major version, which `cudarc` takes if there is no other.
+/// Refuses an older version.
 fn check_version(library: &'static str, found: LibraryVersion) -> Result<LibraryVersion, MissingRequirement> {
-    if found.major < OLDEST_CUDA.major { Err(MissingRequirement::OldLibrary { library, found }) } else { Ok(found) }
+    if found < OLDEST_CUDA { Err(MissingRequirement::OldLibrary { library, found }) } else { Ok(found) }
 }
 
 impl DeviceFacts {
@@ -387,11 +432,29 @@ mod tests {
     #[test]
     fn versions_and_architectures_are_ordered_and_formatted() {
         assert!(
-            LibraryVersion::new(12, 9) < OLDEST_CUDA && OLDEST_CUDA < LibraryVersion { patch: Some(2), ..OLDEST_CUDA }
+            LibraryVersion::new(12, 3) < OLDEST_CUDA && OLDEST_CUDA < LibraryVersion { patch: Some(2), ..OLDEST_CUDA }
         );
         assert_eq!(LibraryVersion { major: 13, minor: 0, patch: Some(2) }.to_string(), "13.0.2");
         assert!(GpuArchitecture::new(7, 5) < OLDEST_ARCHITECTURE);
         assert_eq!(GpuArchitecture::new(10, 0).to_string(), "sm_100");
+    }
+
+    #[test]
+    fn versions_from_12_4_on_are_served_and_libraries_up_to_the_drivers_major() {
+        let version = LibraryVersion::new;
+        let three = LibraryVersion { patch: Some(4), ..version(12, 3) };
+        let old = check_version(CUBLASLT_NAME, three).unwrap_err().to_string();
+        assert!(old.starts_with("libcublasLt is of CUDA 12.3.4, 12.4 or later is needed: "), "{old}");
+        for served in [version(12, 4), version(12, 9), version(13, 1)] {
+            assert_eq!(check_version(NVRTC_NAME, served), Ok(served));
+        }
+        for (driver, library) in [((12, 4), (12, 8)), ((13, 0), (12, 4)), ((13, 0), (13, 1))] {
+            let library = version(library.0, library.1);
+            assert_eq!(version(driver.0, driver.1).check_served(NVRTC_NAME, library), Ok(library));
+        }
+        let new = version(12, 4).check_served(NVRTC_NAME, version(13, 0)).unwrap_err().to_string();
+        assert!(new.starts_with("libnvrtc is of CUDA 13.0, the driver serves 12.4: "), "{new}");
+        assert!(new.contains("a libnvrtc of CUDA 12, "), "{new}");
     }
 
     #[test]

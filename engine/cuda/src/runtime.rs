@@ -124,6 +124,16 @@ pub trait Runtime: Send + Sync + 'static {
     /// spaces.
     fn numerics(&self) -> String;
 
+    /// Chooses the algorithms of all products so far for every number of rows up to `most_rows`, so that no later
+    /// product does. Without it they are chosen when a product comes up.
+    ///
+    /// # Errors
+    /// [`DeviceError::Lost`].
+    fn tune_products(&self, most_rows: usize) -> Result<(), DeviceError> {
+        let _ = most_rows;
+        Ok(())
+    }
+
     /// The time since the last call that went into choosing algorithms, and so into no request.
     fn take_tuning(&self) -> Duration {
         Duration::ZERO

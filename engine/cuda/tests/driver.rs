@@ -378,6 +378,31 @@ fn a_tuned_product_has_the_same_bits_in_every_range_and_next_time() {
     assert!(!is_simulated || faster > 0, "no faster algorithm was chosen");
 }
 
+/// A device that was warmed up chooses nothing more, but for products of more rows.
+#[test]
+fn products_are_tuned_before_they_come_up() {
+    let Some(turn) = device() else { return };
+    let (inner, out) = (256, 1024);
+    let asked = asked().into_iter().find(|asked| asked.element == ElementType::Bf16 && asked.residual).unwrap();
+    let operands = operands(300, inner, out, asked.first);
+    // Without a folder nothing is known from earlier runs.
+    let [warm, cold] = [(); 2].map(|()| Driver::open(0, None).unwrap());
+    let rows = |driver: &Driver, some| {
+        let weights = weights(driver, asked, &operands, inner, out);
+        multiply(driver, asked, &operands, &weights, some)
+    };
+    rows(&warm, 0..2);
+    warm.tune_products(200).unwrap();
+    assert!(warm.take_tuning() > Duration::ZERO);
+    for some in [0..3, 3..68, 40..290] {
+        assert!(rows(&warm, some.clone()) == rows(&cold, some.clone()), "rows {some:?}");
+        assert_eq!(warm.take_tuning(), Duration::ZERO, "rows {some:?}");
+    }
+    assert!(rows(&warm, 0..300) == rows(&cold, 0..300));
+    assert!(warm.take_tuning() > Duration::ZERO && cold.take_tuning() > Duration::ZERO, "of more than 256 rows");
+    drop(turn);
+}
+
 /// A full batch of real layers, and parts of it in every range of rows.
 #[test]
 fn a_full_batch_has_the_bits_of_its_parts() {

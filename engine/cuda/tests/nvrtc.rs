@@ -2,7 +2,9 @@
 //! spilled, and counts of instructions are those of a committed table.
 //!
 //! NVRTC and nvdisasm come from the Python package index into folders below `target`, once. The loader's path is fixed
-//! when a process begins, so one test here runs this binary again, with the path set, for all tests in `with_nvrtc`.
+//! when a process begins, so one test here runs this binary again, with the path set, for all tests in `with_nvrtc`,
+//! and another one for those in `with_nvrtc_12`: the tables are of CUDA 13, and the oldest NVRTC that is served must
+//! compile the same kernels.
 //!
 //! `HOPEVAL_BLESS=1 cargo test -p hopeval-cuda --test nvrtc` writes the tables `ops/bench/gpu/registers.md` and
 //! `sass.md` anew.
@@ -18,6 +20,9 @@ use hopeval_device::DeviceError;
 use packages::{NVRTC, install};
 use std::process::Command;
 
+/// The oldest that is served.
+const NVRTC_12: &str = "nvidia-cuda-nvrtc-cu12==12.4.127";
+
 /// The oldest release that the index has; it reads the code of older compilers.
 const NVDISASM: &str = "nvidia-cuda-nvdisasm==13.2.51";
 
@@ -28,7 +33,7 @@ const NVDISASM_PATH: &str = "HOPEVAL_TEST_NVDISASM";
 #[test]
 fn the_compiler_does_what_it_should() {
     let library = match install(NVRTC, "nvrtc") {
-        Ok(installed) => installed.join("lib"),
+        Ok(installed) => installed.join("cu13/lib"),
         Err(reason) => {
             eprintln!("SKIPPED: nvrtc: {NVRTC} cannot be installed: {reason}");
             return;
@@ -37,7 +42,7 @@ fn the_compiler_does_what_it_should() {
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["with_nvrtc::", "--ignored", "--nocapture", "--test-threads=1"]).env("LD_LIBRARY_PATH", library);
     match install(NVDISASM, "nvdisasm") {
-        Ok(installed) => child.env(NVDISASM_PATH, installed.join("bin/nvdisasm")),
+        Ok(installed) => child.env(NVDISASM_PATH, installed.join("cu13/bin/nvdisasm")),
         Err(reason) => {
             eprintln!("SKIPPED: table of instructions: {NVDISASM} cannot be installed: {reason}");
             child.env_remove(NVDISASM_PATH)
@@ -47,6 +52,24 @@ fn the_compiler_does_what_it_should() {
     let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
     println!("{said}");
     assert!(output.status.success() && said.contains("5 passed"), "{child:?}");
+}
+
+/// Runs [`with_nvrtc_12`] in a process that finds that library, whose file has the number of CUDA 12 in its name.
+#[test]
+fn the_oldest_compiler_that_is_served_does_too() {
+    let library = match install(NVRTC_12, "nvrtc-12") {
+        Ok(installed) => installed.join("cuda_nvrtc/lib"),
+        Err(reason) => {
+            eprintln!("SKIPPED: nvrtc: {NVRTC_12} cannot be installed: {reason}");
+            return;
+        }
+    };
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["with_nvrtc_12::", "--ignored", "--nocapture"]).env("LD_LIBRARY_PATH", library);
+    let output = child.output().unwrap();
+    let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    println!("{said}");
+    assert!(output.status.success() && said.contains("1 passed"), "{child:?}");
 }
 
 /// Each error names the missing part; no call goes into an absent library, which would panic.
@@ -73,6 +96,46 @@ fn what_is_missing_is_an_error_that_says_what_to_do() {
         let error = Compiler::find().unwrap_err();
         assert!(matches!(error, CompileError::Missing(MissingRequirement::Nvrtc)), "{error}");
         assert!(error.to_string().contains("pip install 'nvidia-cuda-nvrtc==13.0.*'"), "{error}");
+        assert!(error.to_string().contains("for a driver of CUDA 12: nvidia-cuda-nvrtc-cu12, "), "{error}");
+    }
+}
+
+/// A test with NVRTC 12.4 on the loader's path.
+mod with_nvrtc_12 {
+    use hopeval_cuda::compile::Compiler;
+    use hopeval_cuda::compile::resources::{ARCHITECTURES, parse_log};
+    use hopeval_cuda::kernels::FAMILIES;
+    use hopeval_cuda::machine::{GpuArchitecture, OLDEST_CUDA};
+    use std::{thread, time};
+
+    #[test]
+    #[ignore = "run by the_oldest_compiler_that_is_served_does_too"]
+    fn every_kernel_compiles_without_local_memory() {
+        let compiler = Compiler::find().unwrap();
+        assert_eq!(compiler.version(), OLDEST_CUDA);
+        let begun = time::Instant::now();
+        // The last one came with 12.8.
+        let known = &ARCHITECTURES[..3];
+        let compile_all = |architecture: GpuArchitecture| {
+            assert_eq!(compiler.target_for(architecture), Ok(architecture));
+            for family in &FAMILIES {
+                let made = compiler.compile_family(family, architecture).unwrap_or_else(|error| panic!("{error}"));
+                assert!(made.cubin.starts_with(b"\x7fELF"), "{}.cu for {architecture}", family.name);
+                let kernels = parse_log(&made.log);
+                let mut listed = family.kernels.to_vec();
+                listed.sort_unstable();
+                assert!(kernels.iter().map(|kernel| kernel.kernel.as_str()).eq(listed), "{}.cu", family.name);
+                for kernel in kernels {
+                    let local = kernel.stack + kernel.spill_stores + kernel.spill_loads;
+                    assert!(kernel.registers > 0 && local == 0, "{architecture}: {kernel:?}");
+                }
+            }
+        };
+        thread::scope(|scope| known.iter().for_each(|architecture| drop(scope.spawn(|| compile_all(*architecture)))));
+        println!("{} families for {} architectures: {:.1?}", FAMILIES.len(), known.len(), begun.elapsed());
+        let newer = compiler.target_for(ARCHITECTURES[3]).unwrap_err().to_string();
+        let expected = "NVRTC 12.4 makes no machine code for sm_100: install a newer one (12.8 is the first for sm_100";
+        assert!(newer.starts_with(expected), "{newer}");
     }
 }
 

@@ -258,6 +258,17 @@ pub trait Device: Send + Sync + 'static {
         Duration::ZERO
     }
 
+    /// Prepares for batches of at most `most_rows` rows of a model, before its first request. A device that loads or
+    /// chooses something when it is first used does it here: `pass` runs the model on a few tokens, whose results are
+    /// dropped. It changes no result. Other devices do not call `pass`.
+    ///
+    /// # Errors
+    /// As `pass`; [`DeviceError::Lost`].
+    fn warm_up(&self, most_rows: usize, pass: impl FnOnce() -> Result<(), DeviceError>) -> Result<(), DeviceError> {
+        let _ = (most_rows, pass);
+        Ok(())
+    }
+
     /// Waits until all requested work is done; for callers that read nothing but report time or energy.
     ///
     /// # Errors

@@ -52,6 +52,7 @@ pub mod session;
 pub mod states_pool;
 pub mod stop;
 pub mod tokenise;
+mod warm_up;
 pub mod weights;
 
 pub use config::ModelConfig;

@@ -6,6 +6,7 @@ use crate::generate::Detokeniser;
 use crate::heads;
 use crate::loaded_model::{EncoderWithHeads, LoadedModel};
 use crate::tokenise::{TokeniseError, Tokenizer};
+use crate::warm_up::warm_up;
 use crate::{LmError, architectures::ModelFamily};
 use hopeval_checkpoint::Checkpoint;
 use hopeval_device::Device;
@@ -34,7 +35,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Opens a folder on a device and starts its engine.
+    /// Opens a folder on a device, which is warmed up if it wants to be, and starts its engine.
     ///
     /// # Errors
     /// [`LmError`], naming the file, tensor or field.
@@ -61,6 +62,7 @@ impl Session {
         // Opening belongs to no request. The first batch must pay for itself alone, and a device lost until now is an
         // error here.
         device.finish_work()?;
+        warm_up(&device, &model, options.batch_tokens)?;
         let (ends, token_types) = (end_tokens(&checkpoint)?, model.token_types());
         let detokenise = tokenizer
             .clone()

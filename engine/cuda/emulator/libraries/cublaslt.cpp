@@ -236,10 +236,13 @@ struct Library {
 
 }  // namespace
 
+SIMULATED_LIBRARY("libcublasLt")
+
 SIMULATED_CALL cublasLtGetProperty(int property, int* value) {
-    constexpr int VERSION[3] = {13, 99, 0};
+    int number = version("SIMULATED_CUDA_LIBRARIES", 13990);
+    int parts[3] = {number / 1000, number % 1000 / 10, 0};
     if (property < 0 || property > 2) return INVALID;
-    *value = VERSION[property];
+    *value = parts[property];
     return DONE;
 }
 

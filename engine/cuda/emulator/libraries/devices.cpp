@@ -4,6 +4,9 @@
 //   SIMULATED_CUDA_MEMORY    bytes of each; 256 MiB
 //   SIMULATED_CUDA_LOST_AT   "device:N": that device is lost at its Nth launch, kernels and products counted together
 //   SIMULATED_CUDA_AT_ONCE   1: work is done when it is requested, not when someone waits for it
+//   SIMULATED_CUDA_DRIVER    the CUDA version that the driver serves, "12.4"; 13.0
+//   SIMULATED_CUDA_LIBRARIES the version of NVRTC and cuBLASLt; 13.99, which no release has
+//   SIMULATED_CUDA_LOADS     a file that gets a line with a library's name each time that it is loaded
 //   SIMULATED_CUDA_REPORT    a file that gets a line of JSON at the process's end: the work of each device, and its
 //                            unreleased objects
 //
@@ -113,6 +116,21 @@ void misused(const char* format, ...) {
 void count(const char* kind, int more) {
     std::lock_guard<std::mutex> guard(counts_lock);
     counts[kind] += more;
+}
+
+int version(const char* variable, int otherwise) {
+    const char* text = getenv(variable);
+    int major = 0, minor = 0;
+    bool is_told = text != nullptr && sscanf(text, "%d.%d", &major, &minor) == 2;
+    return is_told ? major * 1000 + minor * 10 : otherwise;
+}
+
+void note_load(const char* library) {
+    const char* path = getenv("SIMULATED_CUDA_LOADS");
+    FILE* file = path == nullptr ? nullptr : fopen(path, "a");
+    if (file == nullptr) return;
+    fprintf(file, "%s\n", library);
+    fclose(file);
 }
 
 bool ending() { return is_ending; }

@@ -152,6 +152,8 @@ struct Launched {
 
 }  // namespace
 
+SIMULATED_LIBRARY("libcuda")
+
 SIMULATED_CALL cuInit(unsigned flags) {
     if (flags != 0) return INVALID_VALUE;
     if (visible().empty()) return NO_DEVICE;
@@ -161,7 +163,7 @@ SIMULATED_CALL cuInit(unsigned flags) {
 }
 
 SIMULATED_CALL cuDriverGetVersion(int* version) {
-    *version = 13000;
+    *version = simulated::version("SIMULATED_CUDA_DRIVER", 13000);
     return SUCCESS;
 }
 

@@ -68,9 +68,12 @@ bool includes_are_there(Program& program) {
 
 }  // namespace
 
+SIMULATED_LIBRARY("libnvrtc")
+
 SIMULATED_CALL nvrtcVersion(int* major, int* minor) {
-    *major = 13;
-    *minor = 99;
+    int number = version("SIMULATED_CUDA_LIBRARIES", 13990);
+    *major = number / 1000;
+    *minor = number % 1000 / 10;
     return DONE;
 }
 

@@ -84,6 +84,16 @@ SIMULATED_EXPORT Result enqueue_product(void* stream, std::function<void()> prod
 // Counts objects that must be released, by kind.
 SIMULATED_EXPORT void count(const char* kind, int more);
 
+// The version in the environment's variable of this name, "12.4"; 1000 times the major one, and 10 times the minor one.
+SIMULATED_EXPORT int version(const char* variable, int otherwise);
+
+// Adds a line with the library's name to the file that SIMULATED_CUDA_LOADS names.
+SIMULATED_EXPORT void note_load(const char* library);
+
+// Notes each time that the loader loads a library, which it does again once the library was unloaded.
+#define SIMULATED_LIBRARY(name) \
+    __attribute__((constructor)) static void note_this_load() { simulated::note_load(name); }
+
 // Ends the process: the caller made a mistake that the real library would not notice, with silently wrong results.
 SIMULATED_EXPORT __attribute__((noreturn, format(printf, 1, 2))) void misused(const char* format, ...);
 

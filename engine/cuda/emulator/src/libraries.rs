@@ -100,6 +100,21 @@ impl SimulatedLibraries {
         Ok(Self { folder, kernels })
     }
 
+    /// Links the files into `folder` under the names of CUDA 12 alone, and returns the variables of
+    /// [`environment_variables`](Self::environment_variables) for that folder.
+    ///
+    /// # Errors
+    /// [`BuildError`]: the folder cannot be written.
+    pub fn named_as_12(&self, folder: &Path) -> Result<[(&'static str, OsString); 3], BuildError> {
+        for SimulatedLibrary { name, .. } in &ALL {
+            let link = folder.join(name.replace(".so.13", ".so.12"));
+            at_path(&link, symlink(self.folder.join(name), &link))?;
+        }
+        let mut variables = self.environment_variables();
+        variables[0].1 = folder.into();
+        Ok(variables)
+    }
+
     /// The variables with which a process finds these libraries before others and keeps compiled kernels apart from
     /// real ones.
     pub fn environment_variables(&self) -> [(&'static str, OsString); 3] {

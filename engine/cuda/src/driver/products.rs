@@ -136,6 +136,23 @@ impl CublasProducts {
         }
     }
 
+    /// Tunes all shapes so far for the ranges up to `most_rows`. A trial that the library refuses is left to the
+    /// product that needs it, if one does.
+    pub(super) fn tune_products(&self, most_rows: usize) -> Result<(), DeviceError> {
+        self.context.make_current()?;
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        let ProductPlans { by_shape, file } = &mut *plans;
+        for plan in by_shape.values_mut() {
+            for range in tuning::ranges_in_use(&plan.shape, most_rows) {
+                match self.choice_of_range(plan, file, range) {
+                    Err(DeviceError::Unsupported { what, .. }) => tracing::debug!("not tuned: {what}"),
+                    tuned => drop(tuned?),
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// The time of trials since the last call: it belongs to no request.
     pub(super) fn take_tuning(&self) -> Duration {
         Duration::from_micros(self.tuning_us.swap(0, Relaxed))

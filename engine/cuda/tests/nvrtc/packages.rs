@@ -7,7 +7,7 @@ use std::process::Command;
 /// One release, so that tables and texts are the same everywhere.
 pub(crate) const NVRTC: &str = "nvidia-cuda-nvrtc==13.0.88";
 
-/// The folder of CUDA 13 in a package, which is installed below `folder`. Test processes wait for each other.
+/// The folder `nvidia` of a package, which is installed below `folder`. Test processes wait for each other.
 ///
 /// # Errors
 /// The command that failed, with its messages.
@@ -15,7 +15,7 @@ pub(crate) fn install(package: &str, folder: &str) -> Result<PathBuf, String> {
     let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
     let (venv, packages) = (home.join("venv"), home.join("packages"));
     let ready = home.join(format!("{package}.installed"));
-    let installed = packages.join("nvidia/cu13");
+    let installed = packages.join("nvidia");
     let at_home = |error| format!("{}: {error}", home.display());
     fs::create_dir_all(&home).map_err(at_home)?;
     let lock = File::create(home.join("lock")).map_err(at_home)?;

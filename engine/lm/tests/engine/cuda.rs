@@ -5,10 +5,11 @@ use hopeval_checkpoint::Checkpoint;
 use hopeval_cuda::Cuda;
 use hopeval_cuda_emulator::{Emulator, EmulatorOptions};
 use hopeval_device::conformance::Arithmetic;
-use hopeval_lm::architectures::{open_decoder, open_encoder_decoder};
-use hopeval_lm::engine::Engine;
+use hopeval_lm::architectures::{ModelFamily, identify, open_decoder, open_encoder, open_encoder_decoder};
+use hopeval_lm::engine::{Engine, EngineCounters};
 use hopeval_lm::generate::{GenerativeModel, Generator};
-use hopeval_lm::loaded_model::LoadedModel;
+use hopeval_lm::heads;
+use hopeval_lm::loaded_model::{EncoderWithHeads, LoadedModel};
 use hopeval_lm::self_check::PassVariant;
 use hopeval_lm::states_pool::StatesPool;
 use std::sync::Arc;
@@ -101,6 +102,51 @@ fn no_bit_depends_on_the_batch_on_cuda_either() {
     }
 }
 
+/// An engine whose device was not warmed up.
+fn cold(name: &str, device: Cuda<Emulator>, options: EngineOptions) -> Engine {
+    let checkpoint = Checkpoint::open(&fixture(name)).unwrap();
+    let model = match identify(&checkpoint).unwrap().1 {
+        ModelFamily::Decoder => LoadedModel::Decoder(open_decoder(&checkpoint, &device).unwrap()),
+        ModelFamily::EncoderDecoder => LoadedModel::EncoderDecoder(open_encoder_decoder(&checkpoint, &device).unwrap()),
+        ModelFamily::Encoder => LoadedModel::Encoder(EncoderWithHeads {
+            encoder: open_encoder(&checkpoint, &device).unwrap(),
+            heads: heads::open(&checkpoint, &device).unwrap(),
+        }),
+    };
+    // As a session does: what opening takes is in no account either.
+    device.finish_work().unwrap();
+    Engine::start(device, model, options, None).unwrap()
+}
+
+/// Answers, keys and accounts are those of an engine whose device was not warmed up, and the energy of warming up is in
+/// no account.
+#[test]
+fn a_device_is_warmed_up_and_nobody_pays_for_it() {
+    for name in ["gpt2", "llama", "t5-v1.1", "efficientrag-labeler", "electra-span"] {
+        let asked: Vec<Request> = asked(name).into_iter().take(6).collect();
+        let run = |is_warm: bool| {
+            let counter = Arc::new(AtomicU64::new(1 << 40));
+            let energy = Some(Arc::clone(&counter));
+            let device = cuda(Arithmetic::Bf16, EmulatorOptions { energy, ..options() });
+            let engine = if is_warm { open(name, device, SMALL).engine } else { cold(name, device, SMALL) };
+            let used = counter.load(Relaxed) - (1 << 40);
+            let completions = engine.ask(asked.clone());
+            let of = |Completion { result, work, cost }: Completion| {
+                (result.unwrap(), work, cost.energy_j.unwrap(), cost.computed_tokens)
+            };
+            let EngineCounters { requests, unique_tokens, computed_tokens, batches, energy_uj, .. } =
+                &**engine.counters();
+            let counts =
+                [requests, unique_tokens, computed_tokens, batches, energy_uj].map(|count| count.load(Relaxed));
+            let told = completions.into_iter().map(of).collect::<Vec<_>>();
+            (told, counts, engine.identity().clone(), used)
+        };
+        let (warm, cold) = (run(true), run(false));
+        assert_eq!((warm.0, warm.1, warm.2), (cold.0, cold.1, cold.2), "{name}");
+        assert!(warm.3 > cold.3, "{name}: {} and {} mJ before the first request", warm.3, cold.3);
+    }
+}
+
 fn scores() -> Vec<Request> {
     sample("gpt2").into_iter().filter(|request| matches!(request, Request::Score(_))).take(8).collect()
 }
@@ -139,10 +185,13 @@ fn cuda_out_of_memory_halves_batches_and_loses_nothing() {
 
 #[test]
 fn a_cuda_device_that_is_lost_answers_nothing_more() {
-    let device = cuda(Arithmetic::F32, EmulatorOptions { launches: Some(3), ..options() });
-    let session = open("gpt2", device, EngineOptions::default());
+    let with = |launches| cuda(Arithmetic::F32, EmulatorOptions { launches: Some(launches), ..options() });
+    let lost = Session::open(&fixture("gpt2"), with(3), EngineOptions::default()).unwrap_err();
+    assert!(lost.to_string().contains("was lost"), "while it is warmed up: {lost}");
+    // This engine's device was not.
+    let engine = cold("gpt2", with(3), EngineOptions::default());
     for _ in 0..2 {
-        for completion in session.engine.ask(scores()) {
+        for completion in engine.ask(scores()) {
             let refusal = completion.result.unwrap_err();
             assert!(matches!(refusal, Refusal::Device { .. }) && !refusal.is_determinate(), "{refusal}");
         }

@@ -573,7 +573,7 @@ mod tests {
         let text = "and.b32 %r5, %r1, 1; mov.u32 %r6, 0; setp.eq.s32 %p1, %r5, 0; @%p1 bra JOIN;\n\
                     LOOP:\nadd.s32 %r6, %r6, 2; setp.lt.u32 %p2, %r6, %r1; @%p2 bra LOOP;\n\
                     JOIN:\nshfl.sync.bfly.b32 %r7|%p3, %r6, 1, 31, -1; st.global.u32 [%rd1], %r7;";
-        let counted = |thread: u32| if thread % 2 == 0 { 0 } else { thread + 1 };
+        let counted = |thread: u32| if thread.is_multiple_of(2) { 0 } else { thread + 1 };
         let expected: Vec<u32> = (0..128).map(|thread| counted((thread ^ 1) % 64)).collect();
         assert_eq!(run(text).unwrap(), expected);
     }

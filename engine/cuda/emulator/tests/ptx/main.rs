@@ -30,7 +30,7 @@ const fn exactly(element: ElementType) -> NumberTolerance {
 fn compiler() -> Option<&'static PtxCompiler> {
     static COMPILER: OnceLock<Result<PtxCompiler, String>> = OnceLock::new();
     let found = COMPILER.get_or_init(|| {
-        let library = install(NVRTC, "nvrtc")?.join("lib");
+        let library = install(NVRTC, "nvrtc")?.join("cu13/lib");
         Ok(PtxCompiler::load(&library).unwrap_or_else(|error| panic!("{error:?}")))
     });
     found.as_ref().inspect_err(|reason| eprintln!("SKIPPED: ptx: {NVRTC} cannot be installed: {reason}")).ok()

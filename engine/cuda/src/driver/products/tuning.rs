@@ -10,6 +10,7 @@
 use super::{
     AlgorithmChoice, AlgorithmDescription, CublasProducts, DriverBuffer, ProductPlan, Shape, attempt_call, writes_apart,
 };
+use crate::log_probs::MOST_LOGITS;
 use crate::runtime::{ElementType, MatrixProduct};
 use half::bf16;
 use hopeval_device::DeviceError;
@@ -46,6 +47,14 @@ pub(super) fn range_of(rows: usize) -> Option<usize> {
 /// True if algorithms of a shape are compared for a range. Products in `f32` are for checks alone.
 pub(super) fn is_tuned(shape: &Shape, range: usize) -> bool {
     shape.element == ElementType::Bf16 && 2 * RANGES[range] * shape.inner * shape.out >= LEAST_OPERATIONS
+}
+
+/// The ranges that products of a shape fall into if no batch has more rows. Results in `f32` are logits, of which a
+/// vocabulary's come in pieces.
+pub(super) fn ranges_in_use(shape: &Shape, most_rows: usize) -> impl Iterator<Item = usize> + use<> {
+    let Shape { out, output_element, .. } = *shape;
+    let is_whole = move |range: &usize| output_element == ElementType::Bf16 || RANGES[*range] * out <= MOST_LOGITS;
+    (0..RANGES.len()).take_while(move |range| least_rows(*range) <= most_rows).filter(is_whole)
 }
 
 impl CublasProducts {
@@ -246,6 +255,7 @@ fn random_tile(seed: u64, element: ElementType, bytes: usize) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::FusedFunction;
 
     #[test]
     fn a_range_ends_with_its_most_rows() {
@@ -254,6 +264,25 @@ mod tests {
         assert_eq!(range_of(16385), None);
         assert_eq!(compared_rows(0), [64, 1, 33]);
         assert_eq!(compared_rows(7), [16384, 8193, 12289]);
+    }
+
+    #[test]
+    fn the_ranges_of_a_shape_end_with_its_batches_and_with_pieces_of_logits() {
+        let shape = |out, output_element| Shape {
+            inner: 2048,
+            out,
+            element: ElementType::Bf16,
+            output_element,
+            fused: FusedFunction::Nothing,
+            bias: false,
+            residual: false,
+        };
+        let of = |shape, most_rows| ranges_in_use(&shape, most_rows).collect::<Vec<_>>();
+        assert_eq!(of(shape(10240, ElementType::Bf16), 16384), [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(of(shape(10240, ElementType::Bf16), 2560), [0, 1, 2, 3, 4]);
+        assert_eq!(of(shape(10240, ElementType::Bf16), 2561), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(of(shape(8192, ElementType::F32), 16384), [0, 1, 2, 3, 4, 5], "pieces of 4,096 rows");
+        assert_eq!(of(shape(8, ElementType::F32), 16384), [0, 1, 2, 3, 4, 5, 6, 7], "labels");
     }
 
     #[test]
