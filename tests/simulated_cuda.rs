@@ -439,6 +439,25 @@ fn a_batch_is_requested_before_the_last_one_is_read() {
 }
 
 #[test]
+fn what_is_kept_grows_with_the_free_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    harness::models(dir.path(), &["t5-v1.1"]);
+    let input = lines(dir.path(), "few.jsonl", 6);
+    let score = |more: &[&str], mib: u64| {
+        let arguments = ["lm", "score", "--model", "t5-v1.1", "--device", "cuda:0", "--input", &input];
+        let memory = (mib << 20).to_string();
+        let settings = [("SIMULATED_CUDA_MEMORY", memory.as_str())];
+        let (out, report) = told(dir.path(), &[&arguments[..], more].concat(), &settings);
+        (out, of_first(&report, "peak") >> 20)
+    };
+    let (set, much, less) = (score(&["--states-tokens", "1024"], 512), score(&[], 512), score(&[], 128));
+    println!("peaks in MiB: {}, {} and {}", set.1, much.1, less.1);
+    // The pool has an eighth of what is free behind the weights.
+    assert!((40..64).contains(&(much.1 - set.1)) && (8..16).contains(&(less.1 - set.1)), "{set:?} {much:?} {less:?}");
+    assert!(much.0 == set.0 && less.0 == set.0, "other bits with another memory");
+}
+
+#[test]
 fn a_device_checks_itself() {
     let dir = tempfile::tempdir().unwrap();
     harness::models(dir.path(), &["t5-v1.1"]);

@@ -128,6 +128,10 @@ impl<R: Runtime> Device for Cuda<R> {
         self.runtime.synchronize()
     }
 
+    fn free_numbers(&self) -> Option<u64> {
+        Some(self.runtime.free_memory()? / self.element.size() as u64)
+    }
+
     fn finish_work(&self) -> Result<(), DeviceError> {
         self.runtime.synchronize()
     }

@@ -162,6 +162,10 @@ impl Runtime for Driver {
         self.products.tune_products(most_rows)
     }
 
+    fn free_memory(&self) -> Option<u64> {
+        self.context.make_current().ok().and_then(|()| self.context.free_memory())
+    }
+
     fn take_tuning(&self) -> Duration {
         self.products.take_tuning()
     }

@@ -139,6 +139,11 @@ pub trait Runtime: Send + Sync + 'static {
         Duration::ZERO
     }
 
+    /// Bytes of free memory, with what it holds unused; `None` if nobody knows.
+    fn free_memory(&self) -> Option<u64> {
+        None
+    }
+
     /// The account of its energy; `None` if nothing counts it.
     fn energy(&self) -> Option<&DeviceEnergy> {
         None

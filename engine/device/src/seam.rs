@@ -269,6 +269,11 @@ pub trait Device: Send + Sync + 'static {
         Ok(())
     }
 
+    /// The numbers of activations that its free memory has room for; `None` if it is the host's, or unknown.
+    fn free_numbers(&self) -> Option<u64> {
+        None
+    }
+
     /// Waits until all requested work is done; for callers that read nothing but report time or energy.
     ///
     /// # Errors

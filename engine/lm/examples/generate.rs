@@ -11,7 +11,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line of its own")]
 
 use hopeval_device::Cpu;
-use hopeval_lm::engine::EngineOptions;
+use hopeval_lm::engine::{EngineOptions, PoolTokens};
 use hopeval_lm::request::{Answer, GenerateRequest, Request, Sampling};
 use hopeval_lm::session::Session;
 use serde::Deserialize;
@@ -48,7 +48,8 @@ fn main() -> ExitCode {
 fn run_requests(model: &str, requests: &str, threads: &str, cache_tokens: &str) -> Result<String, Box<dyn Error>> {
     let text = std::fs::read_to_string(requests)?;
     let lines: Vec<RequestLine> = text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
-    let options = EngineOptions { cache_tokens: cache_tokens.parse()?, ..EngineOptions::default() };
+    let options =
+        EngineOptions { cache_tokens: PoolTokens::exactly(cache_tokens.parse()?), ..EngineOptions::default() };
     let session = Session::open(Path::new(model), Cpu::new(Some(threads.parse()?))?, options)?;
     let request = |line: &RequestLine, max_tokens: usize| {
         let (prompt, stop, ends) = (line.prompt_ids.clone().into(), Vec::new(), Vec::new());

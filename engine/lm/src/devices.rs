@@ -4,7 +4,7 @@
 //! the first device in `CUDA_VISIBLE_DEVICES`, the second worker the second, and round again.
 
 use crate::LmError;
-use crate::engine::EngineOptions;
+use crate::engine::{EngineOptions, PoolTokens};
 use crate::session::Session;
 use hopeval_cuda::machine::{self, MissingRequirement};
 use hopeval_cuda::{Cuda, Driver};
@@ -101,12 +101,15 @@ impl fmt::Display for DeviceName {
 
 impl DeviceName {
     /// The engine's default options for such a device. A GPU needs large batches: below some hundred tokens it waits
-    /// for its weights, and each batch costs hundreds of launches.
+    /// for its weights, and each batch costs hundreds of launches. What it keeps between batches grows with its free
+    /// memory.
     pub fn default_options(self) -> EngineOptions {
         match self {
             Self::Cpu | Self::CpuAvx2 | Self::CpuAvx512 => EngineOptions::default(),
             Self::Cuda { .. } => {
-                EngineOptions { batch_tokens: 16_384, states_tokens: 65_536, ..EngineOptions::default() }
+                let states_tokens = PoolTokens { least: 65_536, most: 1 << 20 };
+                let cache_tokens = PoolTokens { least: 16_384, most: 1 << 20 };
+                EngineOptions { batch_tokens: 16_384, states_tokens, cache_tokens, ..EngineOptions::default() }
             }
         }
     }

@@ -11,6 +11,7 @@
 //! requests are refused.
 
 mod answering;
+mod pool_tokens;
 mod queue;
 mod worker;
 
@@ -20,6 +21,8 @@ use crate::request::{Answer, Request, RequestWork};
 use crate::{LmError, ModelSizes};
 use answering::FinishedGroup;
 use hopeval_device::{Device, DeviceIdentity};
+pub use pool_tokens::PoolTokens;
+use pool_tokens::{cache_numbers, state_numbers};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
@@ -34,16 +37,33 @@ pub struct EngineOptions {
     pub batch_tokens: usize,
     /// Tokens of the encoder states to keep (encoder-decoders); at least a batch. With 0, the states are dropped after
     /// each batch, and so are the prompts of decoders in the key/value cache.
-    pub states_tokens: usize,
+    pub states_tokens: PoolTokens,
     /// Tokens in the key/value cache (generation): of open sequences, and of kept prompts where there is room.
-    pub cache_tokens: usize,
+    pub cache_tokens: PoolTokens,
     /// Whether equal requests merge and prefixes are shared; off only to measure the gain.
     pub share: bool,
 }
 
 impl Default for EngineOptions {
     fn default() -> Self {
-        Self { batch_tokens: 2048, states_tokens: 32_768, cache_tokens: 16_384, share: true }
+        Self {
+            batch_tokens: 2048,
+            states_tokens: PoolTokens::exactly(32_768),
+            cache_tokens: PoolTokens::exactly(16_384),
+            share: true,
+        }
+    }
+}
+
+impl EngineOptions {
+    /// The options with pools for a model on a device, which has room for so many `free` numbers.
+    #[must_use]
+    pub(crate) fn with_memory(self, free: Option<u64>, sizes: &ModelSizes, has_encoder: bool) -> Self {
+        Self {
+            states_tokens: self.states_tokens.within(free, state_numbers(sizes)),
+            cache_tokens: self.cache_tokens.within(free, cache_numbers(sizes, has_encoder)),
+            ..self
+        }
     }
 }
 

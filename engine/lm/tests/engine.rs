@@ -6,7 +6,7 @@
 mod cuda;
 
 use hopeval_device::{Cpu, Device, Reference};
-use hopeval_lm::engine::{Completion, EngineOptions, Refusal};
+use hopeval_lm::engine::{Completion, EngineOptions, PoolTokens, Refusal};
 use hopeval_lm::lines::{self, SamplingOptions, Task};
 use hopeval_lm::request::{
     Answer, EncodeRequest, EncoderOutput, FinishReason, GenerateRequest, Request, Sampling, ScoreRequest,
@@ -170,7 +170,12 @@ fn sample(name: &str) -> Vec<Request> {
 
 #[test]
 fn no_bit_depends_on_batch_order_or_threads() {
-    let options = EngineOptions { batch_tokens: 160, states_tokens: 200, cache_tokens: 400, share: true };
+    let options = EngineOptions {
+        batch_tokens: 160,
+        states_tokens: PoolTokens::exactly(200),
+        cache_tokens: PoolTokens::exactly(400),
+        share: true,
+    };
     for name in [
         "gpt2",
         "mistral",
@@ -242,8 +247,11 @@ fn shared_work_is_done_once_and_counted() {
 
 #[test]
 fn bad_requests_are_refused_one_by_one_and_the_engine_goes_on() {
-    let session =
-        open("gpt2", Reference, EngineOptions { batch_tokens: 64, cache_tokens: 40, ..EngineOptions::default() });
+    let session = open(
+        "gpt2",
+        Reference,
+        EngineOptions { batch_tokens: 64, cache_tokens: PoolTokens::exactly(40), ..EngineOptions::default() },
+    );
     let score = |prompt: &[u32], target: &[u32], temperatures: &[f32]| {
         Request::Score(ScoreRequest { prompt: prompt.into(), target: target.into(), temperatures: temperatures.into() })
     };
@@ -356,7 +364,8 @@ fn texts_are_scored_as_their_tokens_are() {
 /// After a closed pipe the rest of a window has no reader.
 #[test]
 fn a_dropped_engine_ends_soon_and_refuses_what_is_left() {
-    let session = open("gpt2", cpu(), EngineOptions { cache_tokens: 200, ..EngineOptions::default() });
+    let session =
+        open("gpt2", cpu(), EngineOptions { cache_tokens: PoolTokens::exactly(200), ..EngineOptions::default() });
     let (answers, completions) = channel();
     for n in 0..400 {
         let generate = GenerateRequest {
@@ -379,7 +388,12 @@ fn a_dropped_engine_ends_soon_and_refuses_what_is_left() {
 /// An encoder cannot share prefixes: batches count whole prompts, and the pool of states holds each of them.
 #[test]
 fn prompts_with_shared_beginnings_are_encoded_in_batches() {
-    let small = EngineOptions { batch_tokens: 80, states_tokens: 1, cache_tokens: 1024, share: true };
+    let small = EngineOptions {
+        batch_tokens: 80,
+        states_tokens: PoolTokens::exactly(1),
+        cache_tokens: PoolTokens::exactly(1024),
+        share: true,
+    };
     let generate = |last: u32| {
         let mut prompt = vec![7; 30];
         prompt.push(last);

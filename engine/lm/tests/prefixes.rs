@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails where its fixture is not as expected")]
 
 use hopeval_device::Cpu;
-use hopeval_lm::engine::EngineOptions;
+use hopeval_lm::engine::{EngineOptions, PoolTokens};
 use hopeval_lm::request::{Answer, GenerateRequest, GenerateResult, Request, Sampling};
 use hopeval_lm::session::Session;
 use std::path::Path;
@@ -64,9 +64,9 @@ fn kept_prompts_change_no_bit_of_any_answer() {
         for options in [
             usual,
             // Every few prompts others must leave.
-            EngineOptions { cache_tokens: 110, ..usual },
-            EngineOptions { cache_tokens: 49, ..usual },
-            EngineOptions { states_tokens: 0, ..usual },
+            EngineOptions { cache_tokens: PoolTokens::exactly(110), ..usual },
+            EngineOptions { cache_tokens: PoolTokens::exactly(49), ..usual },
+            EngineOptions { states_tokens: PoolTokens::exactly(0), ..usual },
             EngineOptions { batch_tokens: 50, ..usual },
         ] {
             let session = open(name, options);
@@ -91,7 +91,7 @@ fn a_prefix_is_computed_once_for_all_batches() {
     for tokens in computed(usual) {
         assert!(tokens <= 9 + 10 + 45, "{tokens} tokens");
     }
-    for tokens in computed(EngineOptions { states_tokens: 0, ..usual }) {
+    for tokens in computed(EngineOptions { states_tokens: PoolTokens::exactly(0), ..usual }) {
         assert!(tokens >= 40 + 9 + 40, "nothing is kept where requests are timed one by one: {tokens} tokens");
     }
 }

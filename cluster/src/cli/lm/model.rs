@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use hopeval_jobs::services::models::find_model;
 use hopeval_lm::devices::DeviceName;
-use hopeval_lm::engine::EngineOptions;
+use hopeval_lm::engine::{EngineOptions, PoolTokens};
 use hopeval_lm::session::Session;
 use hopeval_lm::tokenise::Tokenizer;
 use std::path::PathBuf;
@@ -23,11 +23,12 @@ pub(crate) struct ModelArguments {
     /// Tokens in a batch at most [default: 2048; 16384 on CUDA].
     #[arg(long, value_parser = count)]
     batch_tokens: Option<usize>,
-    /// Tokens whose encoder states are kept, for prompts that come again (encoder-decoders) [default: 32768; 65536 on
-    /// CUDA].
+    /// Tokens whose encoder states are kept, for prompts that come again (encoder-decoders) [default: 32768; on
+    /// CUDA 65536, up to 1048576 in an eighth of the free memory].
     #[arg(long, value_parser = count)]
     states_tokens: Option<usize>,
-    /// Tokens that the key/value cache holds (generate) [default: 16384].
+    /// Tokens that the key/value cache holds (generate) [default: 16384; on CUDA more in an eighth of
+    /// the free memory].
     #[arg(long, value_parser = count)]
     cache_tokens: Option<usize>,
     /// Computes every request for itself: to measure what sharing brings.
@@ -40,8 +41,8 @@ impl ModelArguments {
         let usual = self.device.default_options();
         EngineOptions {
             batch_tokens: self.batch_tokens.unwrap_or(usual.batch_tokens),
-            states_tokens: self.states_tokens.unwrap_or(usual.states_tokens),
-            cache_tokens: self.cache_tokens.unwrap_or(usual.cache_tokens),
+            states_tokens: self.states_tokens.map_or(usual.states_tokens, PoolTokens::exactly),
+            cache_tokens: self.cache_tokens.map_or(usual.cache_tokens, PoolTokens::exactly),
             share: !self.no_share,
         }
     }

@@ -193,11 +193,17 @@ impl DeviceContext {
 
     /// An error for exhausted memory, with the free bytes of the device and the unused bytes of the pool.
     pub(super) fn out_of_memory(&self, wanted: u64) -> DeviceError {
-        let free = driver::mem_get_info().map_or(0, |(free, _)| free as u64);
+        let available = self.free_memory().unwrap_or(0);
+        DeviceError::OutOfMemory { device: self.name.clone(), wanted, available }
+    }
+
+    /// The free bytes of the device and the unused bytes of the pool; `None` if the driver does not say. The thread has
+    /// entered.
+    pub(super) fn free_memory(&self) -> Option<u64> {
+        let (free, _) = driver::mem_get_info().ok()?;
         let held = self.pool_bytes(sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
         let used = self.pool_bytes(sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
-        let available = free + held.saturating_sub(used);
-        DeviceError::OutOfMemory { device: self.name.clone(), wanted, available }
+        Some(free as u64 + held.saturating_sub(used))
     }
 
     fn pool_bytes(&self, attribute: sys::CUmemPool_attribute) -> u64 {

@@ -115,7 +115,7 @@ fn check_generate<D: Device>(
     let joined = matches!(model, LoadedModel::Decoder(_));
     check_positions(model, if joined { prompt.saturating_add(new - 1) } else { prompt.max(new) })?;
     check_length(prompt, options)?;
-    let limit = options.cache_tokens;
+    let limit = options.cache_tokens.least;
     let tokens = prompt.saturating_add(new);
     if tokens > limit {
         return Err(Refusal::TooLong { tokens, limit, what: "the cache" });

@@ -282,7 +282,7 @@ impl<'a, D: Device> EngineWorker<'a, D> {
                 self.open_pool()?;
                 let pool = self.pool.as_mut().expect("it was opened; this is a bug");
                 let scored = score::with_encoder_decoder(self.device, &**model, pool, &scores);
-                if self.options.states_tokens == 0 {
+                if self.options.states_tokens.most == 0 {
                     pool.clear();
                 }
                 scored?
@@ -300,8 +300,9 @@ impl<'a, D: Device> EngineWorker<'a, D> {
 
     fn open_pool(&mut self) -> Result<(), DeviceError> {
         if self.pool.is_none() {
-            let rows = self.options.states_tokens.max(self.options.batch_tokens);
-            self.pool = Some(StatesPool::reserve(self.device, rows, self.model.sizes().hidden)?);
+            let (device, hidden) = (self.device, self.model.sizes().hidden);
+            let reserve = |tokens: usize| StatesPool::reserve(device, tokens.max(self.options.batch_tokens), hidden);
+            self.pool = Some(self.options.states_tokens.reserve(reserve)?);
         }
         Ok(())
     }
@@ -311,10 +312,10 @@ impl<'a, D: Device> EngineWorker<'a, D> {
             self.open_pool()?;
         }
         if self.generator.is_none() {
-            let rows = self.options.cache_tokens as u32;
             // As encoder states are: nothing of other requests where requests are timed one by one.
-            let keeps = self.options.share && self.options.states_tokens > 0;
-            self.generator = Some(Generator::new(self.device, model, rows, keeps)?);
+            let keeps = self.options.share && self.options.states_tokens.most > 0;
+            let reserve = |tokens: usize| Generator::new(self.device, model, tokens as u32, keeps);
+            self.generator = Some(self.options.cache_tokens.reserve(reserve)?);
         }
         Ok(())
     }

@@ -24,7 +24,12 @@ fn cuda(arithmetic: Arithmetic, options: EmulatorOptions) -> Cuda<Emulator> {
 }
 
 /// The compared options: small batches, to have several of them.
-const SMALL: EngineOptions = EngineOptions { batch_tokens: 200, states_tokens: 300, cache_tokens: 400, share: true };
+const SMALL: EngineOptions = EngineOptions {
+    batch_tokens: 200,
+    states_tokens: PoolTokens::exactly(300),
+    cache_tokens: PoolTokens::exactly(400),
+    share: true,
+};
 
 /// Scores, greedy continuations of few tokens, and all outputs of heads.
 fn asked(name: &str) -> Vec<Request> {

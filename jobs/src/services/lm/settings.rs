@@ -4,7 +4,7 @@ use crate::bad_value::{BadValue, ensure};
 use crate::services::models;
 use hopeval_lm::chat_template::{ChatVariable, GIVEN_NAMES};
 use hopeval_lm::devices::DeviceName;
-use hopeval_lm::engine::EngineOptions;
+use hopeval_lm::engine::{EngineOptions, PoolTokens};
 use hopeval_lm::request::EncoderOutput;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -230,8 +230,8 @@ impl LmSettings {
         let usual = self.device.default_options();
         EngineOptions {
             batch_tokens: self.batch_tokens.unwrap_or(usual.batch_tokens),
-            states_tokens: self.states_tokens.unwrap_or(usual.states_tokens),
-            cache_tokens: self.cache_tokens.unwrap_or(usual.cache_tokens),
+            states_tokens: self.states_tokens.map_or(usual.states_tokens, PoolTokens::exactly),
+            cache_tokens: self.cache_tokens.map_or(usual.cache_tokens, PoolTokens::exactly),
             ..usual
         }
     }

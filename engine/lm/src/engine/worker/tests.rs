@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::architectures::open_decoder;
-use crate::engine::{BeginCheck, Completion};
+use crate::engine::{BeginCheck, Completion, PoolTokens};
 use crate::request::{GenerateRequest, GenerateResult, RequestWork, Sampling};
 use hopeval_checkpoint::Checkpoint;
 use hopeval_device::Cpu;
@@ -32,7 +32,11 @@ impl Bench {
     }
 
     fn worker(&self, cache_tokens: usize) -> EngineWorker<'_, Cpu> {
-        let options = EngineOptions { batch_tokens: 200, cache_tokens, ..EngineOptions::default() };
+        let options = EngineOptions {
+            batch_tokens: 200,
+            cache_tokens: PoolTokens::exactly(cache_tokens),
+            ..EngineOptions::default()
+        };
         EngineWorker::new(&self.device, &self.model, options, None, &self.counters, self.finished.clone())
     }
 
