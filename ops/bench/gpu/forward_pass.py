@@ -101,8 +101,10 @@ class ForwardPass:
         self.add("attention", times * max(work, latency) / PROCESSORS / CLOCK, times)
 
     def done(self, batches):
-        """Adds what passes between kernels and around batches; returns seconds by kind."""
-        self.seconds["gaps"] = batches * (self.launches * BETWEEN_S + HOST_S + (2 * NVML_S if self.before else 0))
+        """Adds what passes between kernels and around batches; returns seconds by kind. The head has two batches in
+        flight: the host's time shows around the first and the last one alone."""
+        around = batches * (HOST_S + 2 * NVML_S) if self.before else HOST_S
+        self.seconds["gaps"] = batches * self.launches * BETWEEN_S + around
         return self.seconds
 
 

@@ -14,7 +14,7 @@ pass. Each gets a time:
   cores and shared memory; a pair of tiles runs the loop once, a block the rest of the code once. Latency is the time of
   one block alone over the blocks that reside: a warp alone issues an instruction every four cycles and waits for
   memory twice a pair of tiles and three times a block;
-* 1 us between kernels, 2.5 ms around a batch, and for bdcd5ee two readings of NVML a batch.
+* 1 us between kernels; 2.5 ms around all batches, for bdcd5ee around each, with two readings of NVML.
 
 The requests have the sizes of those that `run.py` asks, drawn by another generator (`drawn_requests.py`). So figures
 are compared in multiples of the floor (`floors.py`), which do not depend on the tokens that were drawn.
