@@ -213,6 +213,10 @@ pub struct EngineCounters {
     pub halved: AtomicU64,
     /// Microseconds of the device's work on batches ([`Device::run_timed`]).
     pub device_us: AtomicU64,
+    /// Microseconds in which the thread or its device had a batch.
+    pub working_us: AtomicU64,
+    /// Microseconds from the begin of the first batch to the end of the last one.
+    pub span_us: AtomicU64,
     /// Microseconds in metered batches.
     pub metered_us: AtomicU64,
     /// Microjoules of the device in the metered batches.
@@ -410,6 +414,13 @@ impl Drop for Engine {
         if let Some(thread) = self.thread.take() {
             // The panic hook has reported a panic there. Its submissions are gone with their replies.
             drop(thread.join());
+        }
+        let [batches, working, span] = [&self.counters.batches, &self.counters.working_us, &self.counters.span_us]
+            .map(|count| count.load(Relaxed));
+        if span > 0 {
+            let idle = 100.0 * span.saturating_sub(working) as f64 / span as f64;
+            let (seconds, device) = (span as f64 / 1e6, &self.identity.name);
+            tracing::info!("{device}: {batches} batches within {seconds:.1} s, idle for {idle:.1} % of it");
         }
     }
 }

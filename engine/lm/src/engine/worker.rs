@@ -54,6 +54,8 @@ pub(super) struct EngineWorker<'a, D: Device> {
     finished: Sender<FinishedGroup>,
     /// True once that thread has ended, by a panic of a reply.
     is_unheard: bool,
+    /// The begin of the first finished piece of work.
+    first_begun: Option<Instant>,
 }
 
 /// The submissions that wait for one answer.
@@ -102,6 +104,7 @@ impl<'a, D: Device> EngineWorker<'a, D> {
             set_aside: Vec::new(),
             finished,
             is_unheard: false,
+            first_begun: None,
         }
     }
 
@@ -432,7 +435,10 @@ impl<'a, D: Device> EngineWorker<'a, D> {
         computed_tokens: u64,
         tokens: impl Fn(&Request) -> u64,
     ) {
-        let &DeviceUsage { busy, energy_j, .. } = usage;
+        let &DeviceUsage { begun, ended, lasted, busy, energy_j } = usage;
+        let since = *self.first_begun.get_or_insert(begun);
+        self.counters.working_us.fetch_add(lasted.as_micros() as u64, Relaxed);
+        self.counters.span_us.store((ended - since).as_micros() as u64, Relaxed);
         self.counters.device_us.fetch_add(busy.as_micros() as u64, Relaxed);
         if let Some(energy_j) = energy_j {
             self.counters.metered_us.fetch_add(busy.as_micros() as u64, Relaxed);

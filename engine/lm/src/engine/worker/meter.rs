@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 /// Timing and energy of a finished piece of work.
 pub(super) struct DeviceUsage {
     pub(super) begun: Instant,
+    pub(super) ended: Instant,
+    /// From its begin, or the end of the piece before it, to its end.
+    pub(super) lasted: Duration,
     pub(super) busy: Duration,
     pub(super) energy_j: Option<f64>,
 }
@@ -40,12 +43,14 @@ impl<'a> WorkMeter<'a> {
 
     /// Ends it. `busy` is the time that the device reports, without which it had all of the time.
     pub(super) fn end(self, device: &impl Device, busy: Option<Duration>) -> DeviceUsage {
-        let whole = busy.unwrap_or_else(|| self.since.elapsed());
+        let ended = Instant::now();
+        let lasted = ended - self.since;
+        let whole = busy.unwrap_or(lasted);
         let (energy_j, prepared) = (self.energy.and_then(WorkPiece::end), device.take_preparation());
         let busy = whole.saturating_sub(prepared);
         // The preparation had its part of the energy.
         let part = if prepared.is_zero() { 1.0 } else { busy.as_secs_f64() / whole.as_secs_f64() };
-        DeviceUsage { begun: self.begun, busy, energy_j: energy_j.map(|joules| joules * part) }
+        DeviceUsage { begun: self.begun, ended, lasted, busy, energy_j: energy_j.map(|joules| joules * part) }
     }
 }
 
