@@ -208,11 +208,14 @@ fn two_devices_answer_as_the_cpu_does_and_tell_their_joules() {
     for account in costs["configurations"].as_array().unwrap() {
         assert!(account["attributed"]["energy_j"].as_f64().unwrap() > 0.0, "{account}");
     }
-    // A millijoule for each launch, all of them incurred by some service. Launches for opening models count for none.
+    // A millijoule for each launch, all of them incurred by some service. Launches for opening models count for none: all
+    // of a run whose answers are in the journal.
+    let (_, opened) = told(at, &run_arguments(&cuda, "store", "2"), &[]);
     let rows = found["cost"].as_array().unwrap().iter().filter(|row| row["configuration"].is_null());
     let joules: f64 = rows.filter_map(|row| row["energy_j"].as_f64()).sum();
-    let done = (work(&report, 0) + work(&report, 1)) as f64 / 1e3;
-    assert!(joules > 0.5 * done && joules <= done + 1e-9, "{joules} of {done}");
+    let [done, opening] = [report, opened].map(|report| (work(&report, 0) + work(&report, 1)) as f64 / 1e3);
+    let answering = done - opening;
+    assert!(opening > 0.0 && joules > 0.5 * answering && joules <= answering + 1e-9, "{joules} of {done} - {opening}");
     assert_compared_by_money(at, run_of(&of_cpu), run_of(&found));
 }
 
@@ -252,14 +255,22 @@ fn device_loss_ends_the_process_and_the_run_is_resumable() {
     let at = dir.path();
     // One question after the other, to have a middle of the run.
     let job = job(at, "lost", "cuda", "in_flight = 1");
+    // All algorithms are chosen, so that every later run has the same launches.
+    told(at, &run_arguments(&job, "first", "2"), &[]);
     let (peace, two) = told(at, &run_arguments(&job, "peace", "2"), &[]);
     let (_, one) = told(at, &run_arguments(&job, "alone", "1"), &[]);
     let peace: Value = serde_json::from_str(&peace).unwrap();
     let expected = tables(at, "peace", &peace);
+    // Models are opened, and nothing is computed: the journal has all answers.
+    let (_, opened) = told(at, &run_arguments(&job, "peace", "2"), &[]);
+    let launch = |report: &Value, device, tenths| {
+        let opening = work(&opened, device);
+        opening + (work(report, device) - opening) * tenths / 10
+    };
     // One of two workers' at the beginning; and the only one when most is done, and committed.
     let mut committed = Vec::new();
     for (store, workers, device, launch) in
-        [("early", "2", 1, work(&two, 1) / 4), ("late", "1", 0, work(&one, 0) * 6 / 10)]
+        [("early", "2", 1, launch(&two, 1, 2)), ("late", "1", 0, launch(&one, 0, 6))]
     {
         let last = format!("{device}:{launch}");
         let settings = [("SIMULATED_CUDA_LOST_AT", last.as_str())];
@@ -317,6 +328,8 @@ fn with_little_memory_a_run_gives_the_same() {
     harness::models(at, &["t5-v1.1"]);
     let job = at.join("scarce.toml");
     std::fs::write(&job, SCARCE).unwrap();
+    // The trials of algorithms take more memory than the batches. They are kept, and later runs have none.
+    told(at, &run_arguments(&job, "first", "1"), &[]);
     let (much, calm, with_much) = told_and_warned(at, &run_arguments(&job, "much", "1"), &[]);
     // Less than half of a large batch's memory above that of a single request (256 tokens are one request). Kept memory
     // lies in larger pieces where memory was short, so it is more than a single request's, too.
@@ -369,7 +382,7 @@ fn memory_that_runs_out_halves_batches_and_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
     harness::models(dir.path(), &["gpt2"]);
     let (one, many) = (lines(dir.path(), "one.jsonl", 1), lines(dir.path(), "many.jsonl", 24));
-    let device = ["--model", "gpt2", "--device", "cuda:1", "--input"];
+    let device = ["--model", "gpt2", "--device", "cuda:1", "--batch-tokens", "2048", "--input"];
     let bench = |input: &str, settings: &[(&str, &str)]| {
         let arguments = [&["lm", "bench", "--task", "score"][..], &device, &[input]].concat();
         let (out, report) = told(dir.path(), &arguments, settings);
@@ -379,6 +392,8 @@ fn memory_that_runs_out_halves_batches_and_loses_nothing() {
     };
     let score =
         |settings: &[(&str, &str)]| told(dir.path(), &[&["lm", "score"][..], &device, &[&many]].concat(), settings).0;
+    // As in a run: trials of algorithms come first, and once.
+    bench(&one, &[]);
     let ((_, least), (whole, most)) = (bench(&one, &[]), bench(&many, &[]));
     let memory = (least + (most - least) / 8).to_string();
     let little = [("SIMULATED_CUDA_MEMORY", memory.as_str())];

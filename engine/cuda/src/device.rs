@@ -162,7 +162,9 @@ impl<R: Runtime> Device for Cuda<R> {
     }
 
     fn read_tensor(&self, x: &Self::Tensor) -> Result<Vec<f32>, DeviceError> {
-        self.request_tensor(x)?.read()
+        let mut bytes = vec![0; x.rows * x.columns * x.element.size()];
+        self.runtime.download(&x.buffer, &mut bytes)?;
+        Ok(from_bytes(&bytes, x.element))
     }
 
     fn request_tensor(&self, x: &Self::Tensor) -> Result<PendingRead<Vec<f32>>, DeviceError> {
@@ -231,7 +233,7 @@ impl<R: Runtime> Device for Cuda<R> {
         bias: Option<&Self::Vector>,
         scale: f32,
     ) -> Result<Vec<f32>, DeviceError> {
-        self.request_projection(x, weight, bias, scale)?.read()
+        product::project(self, x, weight, bias, scale, false)?.read()
     }
 
     fn request_projection(
@@ -241,7 +243,7 @@ impl<R: Runtime> Device for Cuda<R> {
         bias: Option<&Self::Vector>,
         scale: f32,
     ) -> Result<PendingRead<Vec<f32>>, DeviceError> {
-        product::request_projection(self, x, weight, bias, scale)
+        product::project(self, x, weight, bias, scale, true)
     }
 
     fn gate(&self, x: &Self::Tensor, activation: Activation) -> Result<Self::Tensor, DeviceError> {

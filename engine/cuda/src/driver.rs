@@ -3,7 +3,8 @@
 //! ```text
 //!   Driver --- DeviceContext    the device's primary context, one stream, one pool of memory; permanent failures
 //!          |-- CublasProducts   cuBLASLt: one algorithm for each shape of weights
-//!          '-- StagingMemory    pinned memory, through which lists are uploaded without waiting
+//!          |-- StagingMemory    pinned memory, through which lists are uploaded without waiting
+//!          '-- DownloadMemory   pinned memory, to which results come while the host does other things
 //! ```
 //!
 //! Everything runs on the one stream. The order of the calls is therefore the order of the work, and freed memory is

@@ -168,7 +168,7 @@ pub enum MissingRequirement {
         /// Its version.
         found: LibraryVersion,
     },
-    /// A library is newer than the driver.
+    /// A library is of a newer major version than the driver.
     #[error(
         "{library} is of CUDA {found}, the driver serves {driver}: install a newer driver, or a {library} of CUDA {}, \
          and take the folder of the newer one off LD_LIBRARY_PATH",

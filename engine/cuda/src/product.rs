@@ -80,14 +80,15 @@ pub(crate) fn linear<R: Runtime>(
     Ok(output)
 }
 
-/// See [`hopeval_device::Device::request_projection`]: the padded product in `f32`, read, and the bias added on the
-/// host.
-pub(crate) fn request_projection<R: Runtime>(
+/// See [`hopeval_device::Device::project`]: the padded product in `f32`, read, and the bias added on the host. It is
+/// read later if it `waits`: results that are read at once may be large, and need no pinned memory.
+pub(crate) fn project<R: Runtime>(
     cuda: &Cuda<R>,
     x: &Tensor<R::Buffer>,
     weight: &WeightMatrix<R::Buffer>,
     bias: Option<&WeightVector<R::Buffer>>,
     scale: f32,
+    waits: bool,
 ) -> Result<PendingRead<Vec<f32>>, DeviceError> {
     assert!(x.columns == weight.columns && x.columns > 0, "inner sizes of a product; this is a bug");
     assert!(bias.is_none_or(|bias| bias.len == weight.rows), "a bias for each output; this is a bug");
@@ -114,7 +115,14 @@ pub(crate) fn request_projection<R: Runtime>(
         output: &output,
     };
     multiply_matrices(cuda, &product)?;
-    let bytes = cuda.runtime.request_bytes(&output, rows * padded * ElementType::F32.size())?;
+    let count = rows * padded * ElementType::F32.size();
+    let bytes = if waits {
+        cuda.runtime.request_bytes(&output, count)?
+    } else {
+        let mut bytes = vec![0; count];
+        cuda.runtime.download(&output, &mut bytes)?;
+        PendingRead::ready(bytes)
+    };
     let bias = bias.map(|bias| Arc::clone(&bias.numbers));
     Ok(bytes.map(move |bytes| {
         let numbers = from_bytes(&bytes, ElementType::F32);

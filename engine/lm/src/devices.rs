@@ -101,14 +101,13 @@ impl fmt::Display for DeviceName {
 
 impl DeviceName {
     /// The engine's default options for such a device. A GPU needs large batches: below some hundred tokens it waits
-    /// for its weights, and each batch costs hundreds of launches. What it keeps between batches grows with its free
-    /// memory.
+    /// for its weights, and each batch costs hundreds of launches. The pools between batches grow with its free memory.
     pub fn default_options(self) -> EngineOptions {
         match self {
             Self::Cpu | Self::CpuAvx2 | Self::CpuAvx512 => EngineOptions::default(),
             Self::Cuda { .. } => {
                 let states_tokens = PoolTokens { least: 65_536, most: 1 << 20 };
-                let cache_tokens = PoolTokens { least: 16_384, most: 1 << 20 };
+                let cache_tokens = PoolTokens { least: 16_384, most: 1 << 18 };
                 EngineOptions { batch_tokens: 16_384, states_tokens, cache_tokens, ..EngineOptions::default() }
             }
         }

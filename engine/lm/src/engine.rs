@@ -22,7 +22,6 @@ use crate::{LmError, ModelSizes};
 use answering::FinishedGroup;
 use hopeval_device::{Device, DeviceIdentity};
 pub use pool_tokens::PoolTokens;
-use pool_tokens::{cache_numbers, state_numbers};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
@@ -55,18 +54,6 @@ impl Default for EngineOptions {
     }
 }
 
-impl EngineOptions {
-    /// The options with pools for a model on a device, which has room for so many `free` numbers.
-    #[must_use]
-    pub(crate) fn with_memory(self, free: Option<u64>, sizes: &ModelSizes, has_encoder: bool) -> Self {
-        Self {
-            states_tokens: self.states_tokens.within(free, state_numbers(sizes)),
-            cache_tokens: self.cache_tokens.within(free, cache_numbers(sizes, has_encoder)),
-            ..self
-        }
-    }
-}
-
 /// The reason for a refusal.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Refusal {
@@ -85,7 +72,7 @@ pub enum Refusal {
         positions: usize,
     },
     /// It is longer than a batch, or larger than the cache.
-    #[error("{tokens} tokens, and {what} holds at most {limit}")]
+    #[error("{tokens} tokens, and a request may have at most {limit} in {what}")]
     TooLong {
         /// The request's tokens.
         tokens: usize,
@@ -184,7 +171,8 @@ pub struct CompletionCost {
     pub queue_s: f64,
     /// Seconds from there to the answer.
     pub service_s: f64,
-    /// Its share of the device's busy seconds in its batches ([`Device::run_timed`]), by operations.
+    /// Its share of the device's busy seconds in its batches, by operations: those of [`Device::run_timed`], or, with
+    /// two batches in flight, from the end of the batch before.
     pub device_s: f64,
     /// Its share of the device energy in its batches, in joules, by operations; `None` if one of the batches was not
     /// metered.
@@ -211,7 +199,7 @@ pub struct EngineCounters {
     pub batches: AtomicU64,
     /// Batches split and tried again because memory ran out.
     pub halved: AtomicU64,
-    /// Microseconds of the device's work on batches ([`Device::run_timed`]).
+    /// Microseconds of the device's work on batches, as in [`CompletionCost::device_s`].
     pub device_us: AtomicU64,
     /// Microseconds in which the thread or its device had a batch.
     pub working_us: AtomicU64,

@@ -67,8 +67,6 @@ impl Session {
         let detokenise = tokenizer
             .clone()
             .map(|tokenizer| -> Box<Detokeniser> { Box::new(move |ids: &[u32]| tokenizer.decode(ids, true)) });
-        let has_encoder = matches!(model, LoadedModel::EncoderDecoder(_));
-        let options = options.with_memory(device.free_numbers(), &model.sizes(), has_encoder);
         let engine = Engine::start(device, model, options, detokenise)?;
         let folder = folder.to_owned();
         Ok(Self { folder, engine, tokenizer, family, token_labels, sequence_labels, token_types, ends })

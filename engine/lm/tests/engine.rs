@@ -4,6 +4,8 @@
 
 #[path = "engine/cuda.rs"]
 mod cuda;
+#[path = "engine/in_flight.rs"]
+mod in_flight;
 
 use hopeval_device::{Cpu, Device, Reference};
 use hopeval_lm::engine::{Completion, EngineOptions, PoolTokens, Refusal};

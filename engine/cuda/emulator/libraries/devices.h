@@ -60,11 +60,11 @@ struct Buffer {
     size_t bytes;
 };
 
-// Host memory that copies read when they are done.
+// Host memory that copies use when they are done.
 struct Pinned {
     size_t bytes;
-    // Pending copies that read it.
-    std::shared_ptr<std::atomic<int>> reads;
+    // Pending copies from it and to it.
+    std::shared_ptr<std::atomic<int>> uses;
 };
 
 struct Device {

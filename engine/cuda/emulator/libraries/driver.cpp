@@ -361,11 +361,22 @@ SIMULATED_CALL cuMemFreeHost(void* memory) {
     ENTER
     auto found = device.pinned.find(reinterpret_cast<uint64_t>(memory));
     if (found == device.pinned.end()) return INVALID_VALUE;
-    if (*found->second.reads > 0) misused("pinned memory is freed, and %d copies are still to read it", found->second.reads->load());
+    if (*found->second.uses > 0) misused("pinned memory is freed, and %d copies are still to use it", found->second.uses->load());
     device.pinned.erase(found);
     free(memory);
     count("pinned", -1);
     return SUCCESS;
+}
+
+// The pinned memory that a copy of these bytes uses; null if it uses other memory.
+static const Pinned* pinned_of(Device& device, const void* memory, size_t bytes) {
+    uint64_t at = reinterpret_cast<uint64_t>(memory);
+    auto after = device.pinned.upper_bound(at);
+    if (after == device.pinned.begin()) return nullptr;
+    const auto& [begin, pinned] = *std::prev(after);
+    if (at >= begin + pinned.bytes) return nullptr;
+    if (at + bytes > begin + pinned.bytes) misused("a copy beyond the end of pinned memory");
+    return &pinned;
 }
 
 // Pinned memory is read when the copy is done, and so is most other memory: a driver may read it in place without
@@ -374,15 +385,11 @@ SIMULATED_CALL cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, 
     ENTER_STREAM(handle)
     if (device.within(to, bytes) == device.buffers.end()) return INVALID_VALUE;
     void* target = reinterpret_cast<void*>(to);
-    uint64_t at = reinterpret_cast<uint64_t>(from);
-    auto after = device.pinned.upper_bound(at);
-    if (after != device.pinned.begin() && at < std::prev(after)->first + std::prev(after)->second.bytes) {
-        const Pinned& pinned = std::prev(after)->second;
-        if (at + bytes > std::prev(after)->first + pinned.bytes) misused("a copy from beyond the end of pinned memory");
-        ++*pinned.reads;
-        stream->push([&device, target, from, bytes, reads = pinned.reads] {
+    if (const Pinned* pinned = pinned_of(device, from, bytes)) {
+        ++*pinned->uses;
+        stream->push([&device, target, from, bytes, uses = pinned->uses] {
             if (device.lost == SUCCESS) memcpy(target, from, bytes);
-            --*reads;
+            --*uses;
         });
     } else if (bytes > TAKEN_ALONG) {
         stream->push([&device, target, from, bytes] {
@@ -419,8 +426,12 @@ SIMULATED_CALL cuMemsetD8Async(Address to, unsigned char value, size_t bytes, vo
 SIMULATED_CALL cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, void* handle) {
     ENTER_STREAM(handle)
     if (device.within(from, bytes) == device.buffers.end()) return INVALID_VALUE;
-    stream->push([&device, to, from, bytes] {
+    const Pinned* pinned = pinned_of(device, to, bytes);
+    auto uses = pinned == nullptr ? nullptr : pinned->uses;
+    if (uses != nullptr) ++*uses;
+    stream->push([&device, to, from, bytes, uses] {
         if (device.lost == SUCCESS) memcpy(to, reinterpret_cast<void*>(from), bytes);
+        if (uses != nullptr) --*uses;
     });
     stream->last_read = stream->asked;
     return SUCCESS;

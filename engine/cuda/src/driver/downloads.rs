@@ -11,12 +11,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 const SMALLEST: usize = 64 << 10;
 
 /// Bytes in unused blocks at most.
-const KEPT: usize = 256 << 20;
+const KEPT: usize = 64 << 20;
 
 /// Pinned blocks, kept for later reads: to allocate one takes longer than most copies.
 #[derive(Debug)]
 pub(super) struct DownloadMemory {
     context: Arc<DeviceContext>,
+    /// The last one was used last.
     unused: Mutex<Vec<PinnedBlock>>,
 }
 
@@ -77,12 +78,12 @@ impl DownloadMemory {
         Ok(download)
     }
 
-    /// The smallest unused block that is large enough, or a new one. The thread has entered.
+    /// An unused block of the next power of two, or a new one. The thread has entered.
     fn take_block(&self, bytes: usize) -> Result<PinnedBlock, DeviceError> {
         let bytes = bytes.next_power_of_two().max(SMALLEST);
         let mut unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = unused.iter().position(|block| block.bytes == bytes) {
-            return Ok(unused.swap_remove(found));
+            return Ok(unused.remove(found));
         }
         drop(unused);
         let event = driver::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING);
@@ -98,17 +99,22 @@ impl DownloadMemory {
         }
     }
 
-    /// Keeps a block for later reads, or frees it if enough are kept.
+    /// Keeps a block for later reads. The blocks that were used longest ago make room.
     fn give_back(&self, block: PinnedBlock) {
         let mut unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
-        if unused.iter().map(|block| block.bytes).sum::<usize>() + block.bytes <= KEPT {
-            unused.push(block);
-            return;
-        }
+        unused.push(block);
+        let mut kept = unused.iter().map(|block| block.bytes).sum::<usize>();
+        let leave = |block: &PinnedBlock| {
+            let leaves = kept > KEPT;
+            kept -= if leaves { block.bytes } else { 0 };
+            leaves
+        };
+        let many = unused.iter().map(leave).take_while(|leaves| *leaves).count();
+        let leaving = unused.drain(..many).collect::<Vec<_>>();
         drop(unused);
-        // A copy to it may be pending, if nobody has read it. A lost context's memory is freed with the process.
-        if self.context.make_current().and_then(|()| self.context.synchronize()).is_ok() {
-            free_block(&block);
+        // A copy to one may be pending, if nobody has read it. A lost context's memory is freed with the process.
+        if many > 0 && self.context.make_current().and_then(|()| self.context.synchronize()).is_ok() {
+            leaving.iter().for_each(free_block);
         }
     }
 }

@@ -174,6 +174,8 @@ impl CublasProducts {
         let tuned = match file.find_choice(plan.shape, range, &plan.choice) {
             Some(kept) => kept,
             None => {
+                // The wait for earlier work is theirs.
+                self.context.synchronize()?;
                 let begun = Instant::now();
                 let tuned = self.tune(plan, range);
                 self.tuning_us.fetch_add(begun.elapsed().as_micros() as u64, Relaxed);

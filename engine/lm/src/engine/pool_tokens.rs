@@ -7,10 +7,11 @@ use hopeval_device::DeviceError;
 /// pools, and batches need room.
 const SHARE: u64 = 8;
 
-/// Tokens of a pool: the most if there is memory for them, or the least. No result depends on it.
+/// Tokens of a pool, between two bounds: as many as a share of the memory holds that is free when the pool is first
+/// needed. No result depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolTokens {
-    /// Requests are checked against this one, so that none depends on the device's memory.
+    /// Requests are checked against this one, so that no outcome depends on the device's memory.
     pub least: usize,
     /// At least `least`.
     pub most: usize,
@@ -30,18 +31,13 @@ impl PoolTokens {
         Self { most: fitting.clamp(self.least, self.most), ..self }
     }
 
-    /// Reserves the pool: smaller if memory has run out since the device was opened.
+    /// Reserves the pool, the least if there is no memory for more.
     pub(crate) fn reserve<T>(self, reserve: impl Fn(usize) -> Result<T, DeviceError>) -> Result<T, DeviceError> {
         match reserve(self.most) {
             Err(DeviceError::OutOfMemory { .. }) if self.most > self.least => reserve(self.least),
             reserved => reserved,
         }
     }
-}
-
-/// Numbers of a token's encoder states.
-pub(crate) fn state_numbers(sizes: &ModelSizes) -> usize {
-    sizes.hidden
 }
 
 /// Numbers of a token's keys and values in all layers; an encoder-decoder has as many again for its prompts.

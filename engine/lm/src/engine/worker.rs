@@ -11,6 +11,7 @@
 mod meter;
 
 use super::answering::{FinishedGroup, ProportionalShares, temperature_grid};
+use super::pool_tokens::cache_numbers;
 use super::queue::{QueueItem, RequestIdentity};
 use super::{EngineCounters, EngineOptions, Refusal, Submission};
 use crate::generate::{AdmissionResult, Detokeniser, FinishedSequence, GenerativeModel, Generator};
@@ -132,7 +133,7 @@ impl<'a, D: Device> EngineWorker<'a, D> {
             self.run_batch();
             self.run_generation();
         }
-        self.finish_running();
+        self.finish_running(None);
     }
 
     fn take_in(&mut self, submission: Submission) {
@@ -168,12 +169,9 @@ impl<'a, D: Device> EngineWorker<'a, D> {
 
     /// Requests the next batch of scores or encodings, then reads the one before it.
     fn run_batch(&mut self) {
-        let next = self.request_batch();
-        self.finish_running();
-        self.running = next.map(|mut next| {
-            next.meter.follow(self.device);
-            next
-        });
+        let mut next = self.request_batch();
+        self.finish_running(next.as_mut());
+        self.running = next;
     }
 
     /// Takes a batch from the queue and requests its results, which are read at once where they are ready. `None` if
@@ -198,24 +196,25 @@ impl<'a, D: Device> EngineWorker<'a, D> {
                 self.leave_queue(&items, meter.begun);
                 Some(RunningBatch { items, results, meter })
             }
-            // The batch before it may hold what it lacks.
-            Err(DeviceError::OutOfMemory { .. }) if self.running.is_some() => {
-                self.batches.put_back(items);
-                None
-            }
             Err(error) => {
-                drop(meter);
+                // Its preparation is taken with it, unless the batch before it lasts for that time, too.
+                if self.running.is_none() {
+                    let _ = meter.end(device, Some(busy));
+                }
                 self.fail_batch(items, &error);
                 None
             }
         }
     }
 
-    /// Waits for the batch on the device, if there is one.
-    fn finish_running(&mut self) {
+    /// Waits for the batch on the device, if there is one. From then on the device works for `next`.
+    fn finish_running(&mut self, next: Option<&mut RunningBatch<'a>>) {
         if let Some(RunningBatch { items, results, meter }) = self.running.take() {
             let results = results.read();
             let usage = meter.end(self.device, None);
+            if let Some(next) = next {
+                next.meter.follow(self.device);
+            }
             self.finish_batch(items, results, &usage);
         }
     }
@@ -305,7 +304,8 @@ impl<'a, D: Device> EngineWorker<'a, D> {
         if self.pool.is_none() {
             let (device, hidden) = (self.device, self.model.sizes().hidden);
             let reserve = |tokens: usize| StatesPool::reserve(device, tokens.max(self.options.batch_tokens), hidden);
-            self.pool = Some(self.options.states_tokens.reserve(reserve)?);
+            let tokens = self.options.states_tokens.within(device.free_numbers(), hidden);
+            self.pool = Some(tokens.reserve(reserve)?);
         }
         Ok(())
     }
@@ -318,7 +318,9 @@ impl<'a, D: Device> EngineWorker<'a, D> {
             // As encoder states are: nothing of other requests where requests are timed one by one.
             let keeps = self.options.share && self.options.states_tokens.most > 0;
             let reserve = |tokens: usize| Generator::new(self.device, model, tokens as u32, keeps);
-            self.generator = Some(self.options.cache_tokens.reserve(reserve)?);
+            let numbers = cache_numbers(&self.model.sizes(), matches!(model, GenerativeModel::EncoderDecoder(_)));
+            let tokens = self.options.cache_tokens.within(self.device.free_numbers(), numbers);
+            self.generator = Some(tokens.reserve(reserve)?);
         }
         Ok(())
     }
@@ -330,7 +332,7 @@ impl<'a, D: Device> EngineWorker<'a, D> {
             return;
         }
         // Each step reads its tokens: a batch before it would count as its own.
-        self.finish_running();
+        self.finish_running(None);
         let model = match self.model {
             LoadedModel::Decoder(model) => GenerativeModel::Decoder(&**model),
             LoadedModel::EncoderDecoder(model) => GenerativeModel::EncoderDecoder(&**model),

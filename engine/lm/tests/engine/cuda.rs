@@ -32,7 +32,7 @@ const SMALL: EngineOptions = EngineOptions {
 };
 
 /// Scores, greedy continuations of few tokens, and all outputs of heads.
-fn asked(name: &str) -> Vec<Request> {
+pub(super) fn asked(name: &str) -> Vec<Request> {
     let tasks = open(name, cpu(), SMALL).engine.abilities().tasks.clone();
     let able = |request: &Request| match request {
         Request::Encode(encode) => tasks.contains(&encode.want.task()),
