@@ -127,7 +127,7 @@ fn late(name: &str, options: EmulatorOptions) -> (Session, Arc<AtomicU64>) {
 /// Requests without the continuations, which have no two batches.
 fn asked(name: &str) -> Vec<Request> {
     let whole = |request: &Request| !matches!(request, Request::Generate(_));
-    super::cuda::asked(name).into_iter().filter(whole).collect()
+    cuda::asked(name).into_iter().filter(whole).collect()
 }
 
 #[test]
