@@ -56,7 +56,7 @@ pub(super) const KINDS: [(AttentionMask, BiasKind); 12] = [
     (AttentionMask::Window(7), BiasKind::Disentangled(T5, true, true)),
 ];
 
-const HEADS: [Heads; 9] = [
+const HEADS: [Heads; 10] = [
     Heads { heads: 1, kv_heads: 1, head_dim: 1 },
     Heads { heads: 2, kv_heads: 2, head_dim: 8 },
     Heads { heads: 3, kv_heads: 1, head_dim: 5 },
@@ -66,6 +66,7 @@ const HEADS: [Heads; 9] = [
     Heads { heads: 1, kv_heads: 1, head_dim: 96 },
     Heads { heads: 2, kv_heads: 2, head_dim: 128 },
     Heads { heads: 1, kv_heads: 1, head_dim: 256 },
+    Heads { heads: 1, kv_heads: 1, head_dim: 264 },
 ];
 
 impl<D: Device> PairedBias<D> {
