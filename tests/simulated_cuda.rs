@@ -208,8 +208,8 @@ fn two_devices_answer_as_the_cpu_does_and_tell_their_joules() {
     for account in costs["configurations"].as_array().unwrap() {
         assert!(account["attributed"]["energy_j"].as_f64().unwrap() > 0.0, "{account}");
     }
-    // A millijoule for each launch, all of them incurred by some service. Launches for opening models, which are all of a
-    // run whose answers are in the journal, count for none but by the time between two readings that is a batch's.
+    // A millijoule for each launch, all of them incurred by some service. Launches for opening models, which are all
+    // of a run whose answers are in the journal, count for none but by the time between two readings that is a batch's.
     let (_, opened) = told(at, &run_arguments(&cuda, "store", "2"), &[]);
     let rows = found["cost"].as_array().unwrap().iter().filter(|row| row["configuration"].is_null());
     let joules: f64 = rows.filter_map(|row| row["energy_j"].as_f64()).sum();

@@ -80,15 +80,15 @@ pub(crate) fn linear<R: Runtime>(
     Ok(output)
 }
 
-/// See [`hopeval_device::Device::project`]: the padded product in `f32`, read, and the bias added on the host. It is
-/// read later if it `waits`: results that are read at once may be large, and need no pinned memory.
+/// See [`hopeval_device::Device::project`]: the padded product in `f32`, read, and the bias added on the host. With
+/// `later` it is on its way to pinned memory at the return; results that are read at once may be large, and need none.
 pub(crate) fn project<R: Runtime>(
     cuda: &Cuda<R>,
     x: &Tensor<R::Buffer>,
     weight: &WeightMatrix<R::Buffer>,
     bias: Option<&WeightVector<R::Buffer>>,
     scale: f32,
-    waits: bool,
+    later: bool,
 ) -> Result<PendingRead<Vec<f32>>, DeviceError> {
     assert!(x.columns == weight.columns && x.columns > 0, "inner sizes of a product; this is a bug");
     assert!(bias.is_none_or(|bias| bias.len == weight.rows), "a bias for each output; this is a bug");
@@ -116,7 +116,7 @@ pub(crate) fn project<R: Runtime>(
     };
     multiply_matrices(cuda, &product)?;
     let count = rows * padded * ElementType::F32.size();
-    let bytes = if waits {
+    let bytes = if later {
         cuda.runtime.request_bytes(&output, count)?
     } else {
         let mut bytes = vec![0; count];

@@ -254,7 +254,7 @@ impl KernelDecoder<'_> {
         }))
     }
 
-    /// What lanes do together, asynchronous copies, and ways through the code.
+    /// Instructions of all lanes together, asynchronous copies, and ways through the code.
     fn warp_operation(&mut self, statement: &Statement, operands: &[&str]) -> Result<Operation, PtxError> {
         let number =
             |text: &str| constant_bits(text).ok_or_else(|| statement.form_error(format!("{text} is no number")));

@@ -365,7 +365,7 @@ impl<'a> Warp<'a> {
         move |fault| KernelFault::Access { thread, fault }
     }
 
-    /// What each lane does by itself.
+    /// An instruction of each lane by itself.
     fn execute_alone(
         &mut self,
         operation: &Operation,
@@ -460,7 +460,7 @@ impl<'a> Warp<'a> {
         Ok(())
     }
 
-    /// What all lanes do at once.
+    /// An instruction of all lanes at once.
     fn execute_together(&mut self, operation: &Operation, shared: &MemoryBlocks) -> Result<(), KernelFault> {
         match operation {
             Operation::SyncWarp { lanes } => self.check_mask(*lanes)?,

@@ -1,7 +1,7 @@
 //! Each function of `mma.cuh` and `vectors.cuh` by itself, in PTX and by its twin, on the same numbers.
 //!
-//! What can be said without a twin is said once more here, in plain loops. Wrong assembly, planted in what NVRTC alone
-//! reads, must be found.
+//! Results that can be stated without a twin are stated here, too, in plain loops. Wrong assembly, planted in the part
+//! that NVRTC alone reads, must be found.
 
 use crate::{SHIPPED, compiler, exactly};
 use half::bf16;
