@@ -2,31 +2,37 @@
 //
 // A block of four warps takes 64 query rows of one sequence and one head, 16 rows a warp, and goes over its keys in
 // tiles of 64: scores by tensor cores, the softmax as it goes (maximum, sum and output are rescaled when the maximum
-// grows), weights rounded to bf16 and kept in registers as the left factor of the product with the values.
+// grows), weights rounded to bf16 and kept in registers as the left factor of the product with the values. A block of
+// two warps does the same for up to 32 rows: half of a block of four would hold registers and do nothing.
+//
+// A block of four warps has two stages in shared memory: tile t + 1 is copied while tile t is worked on, and its
+// threads meet once a tile. With one stage they meet twice, and the copies overlap with half of the work; but more
+// blocks of two warps fit, and the positions of disentangled attention fit at all.
 //
 //   shared memory    rows x numbers     filled
-//   keys             64 x (D + 8)       with tile t + 1, while the weights of tile t meet the values
-//   values           64 x (D + 8)       with tile t, while its scores are computed; before the first tile it holds the queries
-//   entries          2 x 128            tile t + 1's rows of keys, and of relative positions, while tile t is worked on
-//   biases           2 x 64             relative: those of the 127 distances that a tile has
+//   keys             64 x (D + 8)       two stages: with tile t + 1, while tile t is worked on
+//   values           64 x (D + 8)       one stage: keys with tile t + 1, while the weights of tile t meet the values;
+//                                       values with tile t, while its scores are computed
+//   entries          2 x 128            the rows of keys, and of relative positions, of the tiles that are copied next
+//   biases           4 x 64             relative: of a tile's 127 distances the lower 64; the upper ones are those of
+//                                       the tile before
 //   positions        2 x 2 x 64 x (D+8) disentangled: the positions' keys and queries of the same distances
 //
-// A row is 16 bytes longer than its numbers: then eight rows one below the other, which is what `load_tiles` reads at
-// once, lie in different banks. Keys are found through a list of their rows, so prefixes, caches and shared prompts are
-// not copied.
+// Queries are loaded by way of values that are not there yet. A row is 16 bytes longer than its numbers: then eight
+// rows one below the other, which is what `load_tiles` reads at once, lie in different banks. Keys are found through a
+// list of their rows, so prefixes, caches and shared prompts are not copied.
 //
 // # Bits
 // Tiles begin at multiples of 64 of a key's place in its sequence, wherever it lies and whoever asks. A key that a
 // query does not see weighs 0, which changes no sum of finite numbers; a tile of such keys leaves the maximum alone,
 // and the factor of what was summed before is 1: so it does not matter whether a tile is left out because nobody of the
-// block sees it. What lies behind the last key is not read but 0. A row's place among the 64 does not matter either:
-// tensor cores compute each row from its own numbers.
+// block sees it. What lies behind the last key is not read but 0. A row's place in its block and the block's height do
+// not matter either: tensor cores compute each row from its own numbers.
 #include "attention.cuh"
 #include "mma.cuh"
 #include "prelude.cuh"
 
-constexpr u32 THREADS = 128;
-// Query rows of a block, keys of a tile.
+// Keys of a tile, and query rows of a block of four warps.
 constexpr u32 SIDE = 64;
 // Query rows of a warp.
 constexpr u32 STRIP = 16;
@@ -39,27 +45,29 @@ enum Bias : u32 { NONE, RELATIVE, DISENTANGLED };
 template <u32 D>
 constexpr u32 PITCH = D + CHUNK;
 
-// Sends the numbers of one head of 64 rows to shared memory: line i is row `row_of(i)`, zeros from line `count` on.
-template <u32 D, class RowOf>
-__device__ __forceinline__ void send(bf16* to, const bf16* from, u32 stride, u32 count, const Operands<bf16>& o, RowOf row_of) {
+// Sends the numbers of one head of `LINES` rows to shared memory: line i is row `row_of(i)`, zeros from line `count`
+// on.
+template <u32 D, u32 THREADS, u32 LINES, class RowOf>
+__device__ __forceinline__ void send(bf16* to, const bf16* from, u32 stride, u32 count, const Operands<bf16>& o,
+                                     RowOf row_of) {
     constexpr u32 CHUNKS = D / CHUNK;
     if (o.aligned != 0 && THREADS % CHUNKS == 0) {
         // A thread has the same chunk of every few lines. Of a line that is not there nothing is read, wherever it
         // lies.
-        constexpr u32 LINES = THREADS / CHUNKS;
+        constexpr u32 STEP = THREADS / CHUNKS;
         const u32 begin = threadIdx.x / CHUNKS, first = threadIdx.x % CHUNKS * CHUNK;
         const bool within = first < o.head_dim;
         const char* const column = reinterpret_cast<const char*>(from + first);
         const u32 row_bytes = stride * sizeof(bf16);
         bf16* const mine = to + begin * PITCH<D> + first;
 #pragma unroll
-        for (u32 i = 0; i < SIDE; i += LINES) {
+        for (u32 i = 0; i < LINES; i += STEP) {
             const char* const line = column + static_cast<size_t>(row_of(begin + i)) * row_bytes;
             copy_async(mine + i * PITCH<D>, reinterpret_cast<const bf16*>(line), within && begin + i < count);
         }
     } else if (o.aligned != 0) {
 #pragma unroll
-        for (u32 i = threadIdx.x; i < SIDE * CHUNKS; i += THREADS) {
+        for (u32 i = threadIdx.x; i < LINES * CHUNKS; i += THREADS) {
             const u32 line = i / CHUNKS, first = i % CHUNKS * CHUNK;
             const bool there = line < count && first < o.head_dim;
             const size_t offset = there ? static_cast<size_t>(row_of(line)) * stride + first : 0;
@@ -67,7 +75,7 @@ __device__ __forceinline__ void send(bf16* to, const bf16* from, u32 stride, u32
         }
     } else {
 #pragma unroll 1
-        for (u32 i = threadIdx.x; i < SIDE * D; i += THREADS) {
+        for (u32 i = threadIdx.x; i < LINES * D; i += THREADS) {
             const u32 line = i / D, column = i % D;
             const bool there = line < count && column < o.head_dim;
             to[line * PITCH<D> + column] = there ? from[static_cast<size_t>(row_of(line)) * stride + column] : bf16{0};
@@ -216,14 +224,19 @@ __device__ __forceinline__ void multiply_disentangled(float (&scores)[SIDE / 8][
     }
 }
 
-template <u32 D, u32 BIAS>
+template <u32 D, u32 BIAS, u32 WARPS>
 __device__ __forceinline__ void attend(const Operands<bf16>& o) {
-    DYNAMIC_SHARED(bf16, keys);
-    bf16* const values = keys + SIDE * PITCH<D>;
-    bf16* const position_keys = values + SIDE * PITCH<D>;
-    bf16* const position_queries = position_keys + 2 * SIDE * PITCH<D>;
-    SHARED(u32, entries, 2 * THREADS);
-    SHARED(float, biases, 2 * SIDE);
+    constexpr u32 THREADS = WARPS * WARP, ROWS = WARPS * STRIP;
+    constexpr u32 STAGES = WARPS == 4 && BIAS != DISENTANGLED ? 2 : 1;
+    // From a stage's keys to its values.
+    constexpr u32 ONE = SIDE * PITCH<D>;
+    // Of a tile: the rows of 64 keys, and of 64 relative positions. Those that a thread fetches.
+    constexpr u32 ENTRIES = 2 * SIDE, EACH = ENTRIES / THREADS;
+    DYNAMIC_SHARED(bf16, stages);
+    bf16* const position_keys = stages + 2 * ONE;
+    bf16* const position_queries = position_keys + 2 * ONE;
+    SHARED(u32, entries, 2 * ENTRIES);
+    SHARED(float, biases, 4 * SIDE);
 
     const u32 warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
     const u32 head = blockIdx.y, heads = gridDim.y;
@@ -247,35 +260,64 @@ __device__ __forceinline__ void attend(const Operands<bf16>& o) {
     const u32 all_first = seen(o, position + warp * STRIP + STRIP - 1, key_count).first;
     const u32 all_end = seen(o, position + warp * STRIP, key_count).end;
 
-    // What a thread fetches of tile t: the first 64 the row of a key, the others that of the relative position for
-    // distance 64 steps below. A tile has 127 distances; the upper 63 are the lower ones of the tile before it.
-    const auto fetch = [&](u32 t) -> u32 {
-        if (threadIdx.x < SIDE) {
-            const u32 key = t * SIDE + threadIdx.x;
-            return key < key_count ? key_rows[key] : 0;
+    const auto keys_of = [=](u32 t) { return stages + t % STAGES * 2 * ONE; };
+    const auto values_of = [=](u32 t) { return stages + (t % STAGES * 2 + 1) * ONE; };
+    // The entries of tile t that a thread fetches: of the first 64 each is the row of a key, of the others that of the
+    // relative position for distance 64 steps below. A tile has 127 distances; the upper 63 are the lower ones of the
+    // tile before it.
+    const auto fetch = [&](u32 (&found)[EACH], u32 t) {
+#pragma unroll
+        for (u32 i = 0; i < EACH; i++) {
+            const u32 entry = threadIdx.x + i * THREADS;
+            found[i] = 0;
+            if (entry < SIDE) {
+                const u32 key = t * SIDE + entry;
+                if (key < key_count) found[i] = key_rows[key];
+            } else if (BIAS != NONE) {
+                const int reach = static_cast<int>(o.reach);
+                const int steps = static_cast<int>(position - t * SIDE + (entry - SIDE));
+                const int distance = steps - static_cast<int>(SIDE - 1);
+                found[i] = o.places[max(-reach, min(distance, reach)) + reach];
+            }
         }
-        if (BIAS == NONE) return 0;
-        const int reach = static_cast<int>(o.reach);
-        const int distance = static_cast<int>(position - t * SIDE + (threadIdx.x - SIDE)) - static_cast<int>(SIDE - 1);
-        return o.places[max(-reach, min(distance, reach)) + reach];
     };
-    const auto keep = [&](u32 t, u32 entry) { entries[t % 2 * THREADS + threadIdx.x] = entry; };
+    const auto keep = [&](u32 t, const u32 (&found)[EACH]) {
+#pragma unroll
+        for (u32 i = 0; i < EACH; i++) {
+            const u32 entry = threadIdx.x + i * THREADS;
+            if (entry < SIDE || BIAS == DISENTANGLED) entries[t % 2 * ENTRIES + entry] = found[i];
+        }
+    };
     const auto key_row = [&](u32 t) {
-        const u32* list = entries + t % 2 * THREADS;
+        const u32* list = entries + t % 2 * ENTRIES;
         return [=](u32 line) { return list[line]; };
     };
-    const auto bias_of = [&](u32 entry) { return to_float(o.table[static_cast<size_t>(entry) * heads + head]) * LOG2_E; };
-    const auto send_keys = [&](u32 t) { send<D>(keys, k, o.k_stride, key_count - t * SIDE, o, key_row(t)); };
-    const auto send_values = [&](u32 t) { send<D>(values, v, o.v_stride, key_count - t * SIDE, o, key_row(t)); };
+    // The bias of the distance that a thread fetched last.
+    const auto bias_of = [&](const u32 (&found)[EACH]) {
+        return to_float(o.table[static_cast<size_t>(found[EACH - 1]) * heads + head]) * LOG2_E;
+    };
+    const bool has_distance = threadIdx.x + (EACH - 1) * THREADS >= SIDE;
+    // Later tiles lie before earlier ones, around 256: distances grow from a tile to the one before it.
+    const auto keep_bias = [&](u32 t, float bias) {
+        if (BIAS == RELATIVE && has_distance) biases[(0u - t) % 4 * SIDE + threadIdx.x % SIDE] = bias;
+    };
+    const auto send_keys = [&](u32 t) {
+        send<D, THREADS, SIDE>(keys_of(t), k, o.k_stride, key_count - t * SIDE, o, key_row(t));
+    };
+    const auto send_values = [&](u32 t) {
+        send<D, THREADS, SIDE>(values_of(t), v, o.v_stride, key_count - t * SIDE, o, key_row(t));
+    };
     // The lower distances of tile t; they replace the upper ones of the tile before it.
     const auto send_positions = [&](u32 t) {
-        const u32* list = entries + t % 2 * THREADS + SIDE;
+        const u32* list = entries + t % 2 * ENTRIES + SIDE;
         const auto place = [=](u32 line) { return list[line]; };
-        const u32 slot = t % 2 * SIDE * PITCH<D>;
+        const u32 slot = t % 2 * ONE;
         const u32 first = head * o.head_dim;
-        if (o.position_keys != nullptr) send<D>(position_keys + slot, o.position_keys + first, width, SIDE, o, place);
+        if (o.position_keys != nullptr) {
+            send<D, THREADS, SIDE>(position_keys + slot, o.position_keys + first, width, SIDE, o, place);
+        }
         if (o.position_queries != nullptr) {
-            send<D>(position_queries + slot, o.position_queries + first, width, SIDE, o, place);
+            send<D, THREADS, SIDE>(position_queries + slot, o.position_queries + first, width, SIDE, o, place);
         }
     };
 
@@ -284,16 +326,23 @@ __device__ __forceinline__ void attend(const Operands<bf16>& o) {
     u32 queries[D / 16][4];
 
     if (first_tile < end_tile) {
-        const u32 before = fetch(first_tile - 1), now = fetch(first_tile);
-        keep(first_tile - 1, before);
+        u32 before[EACH], now[EACH], after[EACH];
+        fetch(before, first_tile - 1);
+        fetch(now, first_tile);
+        if (STAGES == 2) fetch(after, first_tile + 1);
         keep(first_tile, now);
-        if (BIAS == RELATIVE && threadIdx.x >= SIDE) {
-            biases[(first_tile - 1) % 2 * SIDE + threadIdx.x - SIDE] = bias_of(before);
-            biases[first_tile % 2 * SIDE + threadIdx.x - SIDE] = bias_of(now);
+        keep(first_tile + 1, STAGES == 2 ? after : before);
+        if (BIAS == RELATIVE && has_distance) {
+            keep_bias(first_tile - 1, bias_of(before));
+            keep_bias(first_tile, bias_of(now));
+            if (STAGES == 2) keep_bias(first_tile + 1, bias_of(after));
         }
         __syncthreads();
-        send<D>(values, q, o.q_stride, rows, o, [=](u32 line) { return first_row + line; });
+        // With two stages by way of the other one.
+        bf16* const through = values_of(first_tile + 1);
+        send<D, THREADS, ROWS>(through, q, o.q_stride, rows, o, [=](u32 line) { return first_row + line; });
         send_keys(first_tile);
+        if (STAGES == 2) send_values(first_tile);
         if (BIAS == DISENTANGLED) {
             send_positions(first_tile - 1);
             send_positions(first_tile);
@@ -301,40 +350,49 @@ __device__ __forceinline__ void attend(const Operands<bf16>& o) {
         copy_commit();
         copy_wait<0>();
         __syncthreads();
-        load_left<D>(queries, values + warp * STRIP * PITCH<D>);
+        load_left<D>(queries, through + warp * STRIP * PITCH<D>);
     }
 
     for (u32 t = first_tile; t < end_tile; t++) {
         const bool more = t + 1 < end_tile;
-        // The keys are there; nobody reads the values of the tile before, or the queries, any more.
+        const bf16* const keys = keys_of(t);
+        const bf16* const values = values_of(t);
+        // The keys are there, with two stages the values too; nobody reads the tile before, or the queries, any more.
         copy_wait<0>();
         __syncthreads();
-        send_values(t);
+        if (STAGES == 1) {
+            send_values(t);
+        } else if (more) {
+            send_keys(t + 1);
+            send_values(t + 1);
+        }
         copy_commit();
-        const u32 next = more ? fetch(t + 1) : 0;
+        u32 next[EACH] = {};
+        if (t + STAGES < end_tile) fetch(next, t + STAGES);
 
         float scores[SIDE / 8][4] = {};
         if (busy && BIAS == DISENTANGLED) {
             // This warp's rows begin at line 16 * warp; tile by tile the lines go around.
             multiply_disentangled<D>(scores, queries, keys, o.position_keys != nullptr ? position_keys : nullptr,
-                                     o.position_queries != nullptr ? position_queries : nullptr, warp * STRIP + t * SIDE);
+                                     o.position_queries != nullptr ? position_queries : nullptr,
+                                     warp * STRIP + t * SIDE);
         } else if (busy) {
             multiply<D>(scores, queries, [=](u32 pair) { return keys + pair * 16 * PITCH<D>; });
         }
         float next_bias = 0.0f;
-        if (BIAS == RELATIVE && more && threadIdx.x >= SIDE) next_bias = bias_of(next);
+        if (BIAS == RELATIVE && has_distance && t + STAGES < end_tile) next_bias = bias_of(next);
 
         u32 weights[SIDE / 16][4];
         if (busy) {
             const bool open = all_first <= t * SIDE && (t + 1) * SIDE <= all_end;
             const float scale = o.scale * LOG2_E;
             if (BIAS == RELATIVE) {
-                const u32 distance = row + SIDE - 1 + t * SIDE - lane % 4 * 2;
+                const u32 distance = row + SIDE - 1 - t * SIDE - lane % 4 * 2;
 #pragma unroll
                 for (u32 n = 0; n < SIDE / 8; n++) {
 #pragma unroll
                     for (u32 i = 0; i < 4; i++) {
-                        const u32 at = (distance + i / 2 * 8 - n * 8 - i % 2) % (2 * SIDE);
+                        const u32 at = (distance + i / 2 * 8 - n * 8 - i % 2) % (4 * SIDE);
                         scores[n][i] = scores[n][i] * scale + biases[at];
                     }
                 }
@@ -384,16 +442,18 @@ __device__ __forceinline__ void attend(const Operands<bf16>& o) {
                 }
             }
         }
-        keep(t + 1, next);
-
-        // The values are there; nobody reads the keys, the biases and the upper distances of this tile any more.
-        copy_wait<0>();
-        __syncthreads();
-        if (more) {
-            send_keys(t + 1);
-            if (BIAS == DISENTANGLED) send_positions(t + 1);
-            copy_commit();
-            if (BIAS == RELATIVE && threadIdx.x >= SIDE) biases[(t + 1) % 2 * SIDE + threadIdx.x - SIDE] = next_bias;
+        // Slots that were read before the threads met last.
+        keep(t + STAGES, next);
+        keep_bias(t + STAGES, next_bias);
+        if (STAGES == 1) {
+            // The values are there; nobody reads the keys and the upper distances of this tile any more.
+            copy_wait<0>();
+            __syncthreads();
+            if (more) {
+                send_keys(t + 1);
+                if (BIAS == DISENTANGLED) send_positions(t + 1);
+                copy_commit();
+            }
         }
         if (busy) {
             const bf16* const mine = values + lane % 16 * PITCH<D> + lane / 16 * CHUNK;
@@ -411,8 +471,8 @@ __device__ __forceinline__ void attend(const Operands<bf16>& o) {
     }
 
     if (!busy) return;
-    // By way of the keys' memory, which nobody reads any more, so that whole rows are written.
-    bf16* const strip = keys + warp * STRIP * PITCH<D>;
+    // By way of keys that nobody reads any more, so that whole rows are written.
+    bf16* const strip = keys_of(end_tile) + warp * STRIP * PITCH<D>;
 #pragma unroll
     for (u32 h = 0; h < 2; h++) {
         float total = totals[h];
@@ -442,13 +502,22 @@ __device__ __forceinline__ void attend(const Operands<bf16>& o) {
     }
 }
 
-KERNEL(128) attention_32(PARAMETERS(bf16)) { attend<32, NONE>(OPERANDS(bf16)); }
-KERNEL(128) attention_64(PARAMETERS(bf16)) { attend<64, NONE>(OPERANDS(bf16)); }
-KERNEL(128) attention_96(PARAMETERS(bf16)) { attend<96, NONE>(OPERANDS(bf16)); }
-KERNEL(128) attention_128(PARAMETERS(bf16)) { attend<128, NONE>(OPERANDS(bf16)); }
-KERNEL(128) attention_relative_32(PARAMETERS(bf16)) { attend<32, RELATIVE>(OPERANDS(bf16)); }
-KERNEL(128) attention_relative_64(PARAMETERS(bf16)) { attend<64, RELATIVE>(OPERANDS(bf16)); }
-KERNEL(128) attention_relative_96(PARAMETERS(bf16)) { attend<96, RELATIVE>(OPERANDS(bf16)); }
-KERNEL(128) attention_relative_128(PARAMETERS(bf16)) { attend<128, RELATIVE>(OPERANDS(bf16)); }
-KERNEL(128) attention_disentangled_32(PARAMETERS(bf16)) { attend<32, DISENTANGLED>(OPERANDS(bf16)); }
-KERNEL(128) attention_disentangled_64(PARAMETERS(bf16)) { attend<64, DISENTANGLED>(OPERANDS(bf16)); }
+// Heads of up to so many numbers; `short` for blocks of up to 32 query rows.
+KERNEL(128) attention_32(PARAMETERS(bf16)) { attend<32, NONE, 4>(OPERANDS(bf16)); }
+KERNEL(128) attention_64(PARAMETERS(bf16)) { attend<64, NONE, 4>(OPERANDS(bf16)); }
+KERNEL(128) attention_96(PARAMETERS(bf16)) { attend<96, NONE, 4>(OPERANDS(bf16)); }
+KERNEL(128) attention_128(PARAMETERS(bf16)) { attend<128, NONE, 4>(OPERANDS(bf16)); }
+KERNEL(128) attention_relative_32(PARAMETERS(bf16)) { attend<32, RELATIVE, 4>(OPERANDS(bf16)); }
+KERNEL(128) attention_relative_64(PARAMETERS(bf16)) { attend<64, RELATIVE, 4>(OPERANDS(bf16)); }
+KERNEL(128) attention_relative_96(PARAMETERS(bf16)) { attend<96, RELATIVE, 4>(OPERANDS(bf16)); }
+KERNEL(128) attention_relative_128(PARAMETERS(bf16)) { attend<128, RELATIVE, 4>(OPERANDS(bf16)); }
+KERNEL(128) attention_disentangled_32(PARAMETERS(bf16)) { attend<32, DISENTANGLED, 4>(OPERANDS(bf16)); }
+KERNEL(128) attention_disentangled_64(PARAMETERS(bf16)) { attend<64, DISENTANGLED, 4>(OPERANDS(bf16)); }
+KERNEL(64) attention_short_32(PARAMETERS(bf16)) { attend<32, NONE, 2>(OPERANDS(bf16)); }
+KERNEL(64) attention_short_64(PARAMETERS(bf16)) { attend<64, NONE, 2>(OPERANDS(bf16)); }
+KERNEL(64) attention_short_96(PARAMETERS(bf16)) { attend<96, NONE, 2>(OPERANDS(bf16)); }
+KERNEL(64) attention_short_128(PARAMETERS(bf16)) { attend<128, NONE, 2>(OPERANDS(bf16)); }
+KERNEL(64) attention_short_relative_32(PARAMETERS(bf16)) { attend<32, RELATIVE, 2>(OPERANDS(bf16)); }
+KERNEL(64) attention_short_relative_64(PARAMETERS(bf16)) { attend<64, RELATIVE, 2>(OPERANDS(bf16)); }
+KERNEL(64) attention_short_relative_96(PARAMETERS(bf16)) { attend<96, RELATIVE, 2>(OPERANDS(bf16)); }
+KERNEL(64) attention_short_relative_128(PARAMETERS(bf16)) { attend<128, RELATIVE, 2>(OPERANDS(bf16)); }

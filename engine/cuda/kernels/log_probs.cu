@@ -13,26 +13,26 @@ constexpr float LOG2_E = 1.44269504088896341f;
 
 // logits [gridDim.x, stride], of which `count` (at most THREADS * EACH) are entries first..first + count of the
 // vocabulary; bias [vocabulary] or null; inverses [temperatures] of the temperatures. parts [gridDim.x, part_stride]:
-// from
-// `part` on the greatest logit, then a sum of exp((logit - greatest) / T) for each temperature: NaN where a logit is.
+// from `part` on the greatest logit, then a sum of exp((logit - greatest) / T) for each temperature: NaN where a logit is.
 KERNEL(256) log_probs_tile(float* parts, float* target_logits, const float* logits, const float* bias,
                            const u32* targets, const float* inverses, u32 stride, u32 first, u32 count,
                            u32 temperatures, u32 part, u32 part_stride) {
     SHARED(float, scratch, WARP);
     const size_t row = blockIdx.x;
     const float* there = logits + row * stride;
-    const u32 target = targets[row];
     float mine[EACH];
     float highest = -infinity();
+    // Nothing is stored in between, so that all loads are on their way at once.
 #pragma unroll
     for (u32 i = 0; i < EACH; i++) {
         const u32 at = i * THREADS + threadIdx.x;
-        mine[i] = -infinity();
-        if (at < count) {
-            mine[i] = there[at] + (bias == nullptr ? 0.0f : bias[first + at]);
-            if (first + at == target) target_logits[row] = mine[i];
-        }
+        mine[i] = at < count ? there[at] + (bias == nullptr ? 0.0f : bias[first + at]) : -infinity();
         highest = fmaxf(highest, mine[i]);
+    }
+    // Wraps around if the target lies before this tile.
+    const u32 place = targets[row] - first;
+    if (place < count && place % THREADS == threadIdx.x) {
+        target_logits[row] = there[place] + (bias == nullptr ? 0.0f : bias[first + place]);
     }
     highest = block_max(highest, scratch);
     float* out = parts + row * part_stride + part;

@@ -68,6 +68,20 @@ KERNEL(128) scatter_bf16(bf16* into, const u32* rows, const bf16* from, u32 colu
     scatter(into, rows, from, columns, start, stride);
 }
 
+// out [gridDim.x] = 1 for a block that finds a vector of a [vectors] with other bits than that of b, else 0; `vectors`
+// is below 2^31.
+KERNEL(256) find_differences(u32* out, const uint4* a, const uint4* b, u32 vectors) {
+    SHARED(float, scratch, WARP);
+    u32 different = 0;
+    const u32 step = blockDim.x * gridDim.x;
+    for (u32 at = blockDim.x * blockIdx.x + threadIdx.x; at < vectors; at += step) {
+        const uint4 first = a[at], second = b[at];
+        different |= (first.x ^ second.x) | (first.y ^ second.y) | (first.z ^ second.z) | (first.w ^ second.w);
+    }
+    const float found = block_max(different == 0 ? 0.0f : 1.0f, scratch);
+    if (threadIdx.x == 0) out[blockIdx.x] = found == 0.0f ? 0 : 1;
+}
+
 // out [count] = x [count], rounded; a thread for a number.
 KERNEL(256) round_to_bf16(bf16* out, const float* x, u32 count_low, u32 count_high) {
     const size_t count = static_cast<size_t>(count_high) << 32 | count_low;

@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `attention_*` | bf16, heads of up to 128 numbers, smaller ones padded to 32, 64, 96 or 128 within the kernel |
 //! | `attention_relative_*` | the same, with a bias for each distance |
+//! | `attention_short_*` | either, in blocks of half as many rows, for tiles of up to 32 rows |
 //! | `attention_disentangled_*` | the same, heads of up to 64 numbers: no DeBERTa has larger ones |
 //! | `attention_plain_*` | everything else: `f32`, and bf16 of any size |
 
@@ -17,14 +18,21 @@ use crate::runtime::{ElementType, KernelArgument, KernelLaunch, Runtime};
 use crate::{Cuda, Tensor};
 use KernelArgument::{Buffer, F32, Null, U32};
 use hopeval_device::{Attention, AttentionBias, AttentionMask, DeviceError, DisentangledBias, TensorColumns};
-use plans::SIDE;
+use plans::{SHORT_SIDE, SIDE};
 use std::sync::Arc;
 
-/// Threads of each of these kernels.
-const THREADS: u32 = 128;
+/// The kernels that are not on tensor cores, and their threads.
+const PLAIN: [&str; 2] = ["attention_plain_f32", "attention_plain_bf16"];
+const PLAIN_THREADS: u32 = 128;
+
+/// Threads for each query row of a block on tensor cores: a warp has 16 rows.
+const ROW_THREADS: usize = 2;
 
 /// Numbers between the end of a row in shared memory and the next row, and numbers copied at once.
 const CHUNK: usize = 8;
+
+/// The argument that a group of tiles sets.
+const TILES: usize = 4;
 
 /// See [`hopeval_device::Device::attention`].
 pub(crate) fn attend<R: Runtime>(
@@ -43,8 +51,10 @@ pub(crate) fn attend<R: Runtime>(
     let v = TensorColumns { tensor: of_v.as_ref().unwrap_or(v.tensor), start: v.start };
 
     let out = cuda.new_tensor(packing.rows(), heads * head_dim)?;
-    let plan = cuda.plans.of_packing(&cuda.runtime, packing, by_position(attention))?;
-    if plan.blocks == 0 {
+    let added = AddedBias::of(&attention.bias);
+    let has_short = choose_kernel(cuda.element, head_dim, added, SHORT_SIDE).is_some();
+    let plan = cuda.plans.of_packing(&cuda.runtime, packing, by_position(attention), has_short)?;
+    if plan.groups.is_empty() {
         return Ok(out);
     }
     let bias = BiasOperands::new(cuda, attention, plan.most_keys)?;
@@ -55,12 +65,12 @@ pub(crate) fn attend<R: Runtime>(
     };
     let aligned = [head_dim, q.start, q.tensor.columns, k.start, k.tensor.columns, v.start, v.tensor.columns];
     let aligned = aligned.iter().all(|numbers| numbers.is_multiple_of(CHUNK));
-    let arguments = [
+    let mut arguments = [
         Buffer(&out.buffer),
         Buffer(&q.tensor.buffer),
         Buffer(&k.tensor.buffer),
         Buffer(&v.tensor.buffer),
-        Buffer(&plan.tiles),
+        Null,
         Buffer(&plan.keys),
         optional_argument(bias.table),
         optional_argument(bias.position_keys.buffer()),
@@ -80,14 +90,19 @@ pub(crate) fn attend<R: Runtime>(
         U32(bias.places.as_ref().map_or(0, |(_, reach)| kernel_size(*reach))),
         U32(u32::from(aligned)),
     ];
-    let (kernel, shared) = choose_kernel(cuda.element, head_dim, &attention.bias);
-    let launch = KernelLaunch {
-        kernel,
-        grid: (kernel_size(plan.blocks), kernel_size(heads)),
-        threads: THREADS,
-        shared: kernel_size(shared),
-    };
-    cuda.runtime.launch(launch, &arguments)?;
+    for group in &plan.groups {
+        arguments[TILES] = Buffer(&group.tiles);
+        let (kernel, threads, shared) = match choose_kernel(cuda.element, head_dim, added, group.side) {
+            Some(found) => (
+                Kernel::named("attention", found.name),
+                kernel_size(found.threads()),
+                kernel_size(found.shared_bytes()),
+            ),
+            None => (cuda.typed_kernel("attention_plain", PLAIN), PLAIN_THREADS, 0),
+        };
+        let grid = (kernel_size(group.blocks), kernel_size(heads));
+        cuda.runtime.launch(KernelLaunch { kernel, grid, threads, shared }, &arguments)?;
+    }
     Ok(out)
 }
 
@@ -168,55 +183,85 @@ enum AddedBias {
     Disentangled,
 }
 
-/// The kernels on tensor cores: the added term, the largest head, the name; smaller heads first.
-const TENSOR_CORES: [(AddedBias, usize, &str); 10] = [
-    (AddedBias::Nothing, 32, "attention_32"),
-    (AddedBias::Nothing, 64, "attention_64"),
-    (AddedBias::Nothing, 96, "attention_96"),
-    (AddedBias::Nothing, 128, "attention_128"),
-    (AddedBias::Relative, 32, "attention_relative_32"),
-    (AddedBias::Relative, 64, "attention_relative_64"),
-    (AddedBias::Relative, 96, "attention_relative_96"),
-    (AddedBias::Relative, 128, "attention_relative_128"),
-    (AddedBias::Disentangled, 32, "attention_disentangled_32"),
-    (AddedBias::Disentangled, 64, "attention_disentangled_64"),
-];
-
-/// Bytes of dynamic shared memory of a kernel on tensor cores: keys and values of a tile; if disentangled, also keys
-/// and queries of the relative positions of two tiles.
-const fn shared_bytes(added: AddedBias, head: usize) -> usize {
-    let rows = SIDE * (head + CHUNK) * ElementType::Bf16.size();
-    match added {
-        AddedBias::Disentangled => 6 * rows,
-        AddedBias::Nothing | AddedBias::Relative => 2 * rows,
+impl AddedBias {
+    fn of<R: Runtime>(bias: &AttentionBias<'_, Cuda<R>>) -> Self {
+        match bias {
+            AttentionBias::None => Self::Nothing,
+            AttentionBias::Relative { .. } => Self::Relative,
+            AttentionBias::Disentangled(_) => Self::Disentangled,
+        }
     }
 }
+
+/// A kernel on tensor cores.
+struct TensorCoreKernel {
+    added: AddedBias,
+    /// Query rows of a block, at most.
+    side: usize,
+    /// The largest head.
+    head: usize,
+    name: &'static str,
+}
+
+impl TensorCoreKernel {
+    const fn new(added: AddedBias, side: usize, head: usize, name: &'static str) -> Self {
+        Self { added, side, head, name }
+    }
+
+    const fn threads(&self) -> usize {
+        self.side * ROW_THREADS
+    }
+
+    /// Bytes of dynamic shared memory: keys and values of a tile, and a second stage of both in blocks of all rows; if
+    /// disentangled, one stage, and keys and queries of the relative positions of two tiles.
+    const fn shared_bytes(&self) -> usize {
+        let rows = SIDE * (self.head + CHUNK) * ElementType::Bf16.size();
+        match (self.added, self.side) {
+            (AddedBias::Disentangled, _) => 6 * rows,
+            (AddedBias::Nothing | AddedBias::Relative, SHORT_SIDE) => 2 * rows,
+            (AddedBias::Nothing | AddedBias::Relative, _) => 4 * rows,
+        }
+    }
+}
+
+/// The kernels on tensor cores; of a term and a side smaller heads first. Disentangled blocks have 64 rows alone:
+/// DeBERTa's sequences are long.
+const TENSOR_CORES: [TensorCoreKernel; 18] = [
+    TensorCoreKernel::new(AddedBias::Nothing, SIDE, 32, "attention_32"),
+    TensorCoreKernel::new(AddedBias::Nothing, SIDE, 64, "attention_64"),
+    TensorCoreKernel::new(AddedBias::Nothing, SIDE, 96, "attention_96"),
+    TensorCoreKernel::new(AddedBias::Nothing, SIDE, 128, "attention_128"),
+    TensorCoreKernel::new(AddedBias::Relative, SIDE, 32, "attention_relative_32"),
+    TensorCoreKernel::new(AddedBias::Relative, SIDE, 64, "attention_relative_64"),
+    TensorCoreKernel::new(AddedBias::Relative, SIDE, 96, "attention_relative_96"),
+    TensorCoreKernel::new(AddedBias::Relative, SIDE, 128, "attention_relative_128"),
+    TensorCoreKernel::new(AddedBias::Disentangled, SIDE, 32, "attention_disentangled_32"),
+    TensorCoreKernel::new(AddedBias::Disentangled, SIDE, 64, "attention_disentangled_64"),
+    TensorCoreKernel::new(AddedBias::Nothing, SHORT_SIDE, 32, "attention_short_32"),
+    TensorCoreKernel::new(AddedBias::Nothing, SHORT_SIDE, 64, "attention_short_64"),
+    TensorCoreKernel::new(AddedBias::Nothing, SHORT_SIDE, 96, "attention_short_96"),
+    TensorCoreKernel::new(AddedBias::Nothing, SHORT_SIDE, 128, "attention_short_128"),
+    TensorCoreKernel::new(AddedBias::Relative, SHORT_SIDE, 32, "attention_short_relative_32"),
+    TensorCoreKernel::new(AddedBias::Relative, SHORT_SIDE, 64, "attention_short_relative_64"),
+    TensorCoreKernel::new(AddedBias::Relative, SHORT_SIDE, 96, "attention_short_relative_96"),
+    TensorCoreKernel::new(AddedBias::Relative, SHORT_SIDE, 128, "attention_short_relative_128"),
+];
 
 /// Bytes of dynamic shared memory in a launch of the kernel of this name.
 pub(crate) fn dynamic_shared(kernel: &str) -> usize {
-    let found = TENSOR_CORES.iter().find(|(_, _, name)| *name == kernel);
-    found.map_or(0, |(added, head, _)| shared_bytes(*added, *head))
+    let found = TENSOR_CORES.iter().find(|known| known.name == kernel);
+    found.map_or(0, TensorCoreKernel::shared_bytes)
 }
 
-/// The kernel, and its bytes of dynamic shared memory.
-fn choose_kernel<R: Runtime>(
+/// The kernel on tensor cores for tiles of at most `side` rows, if there is one.
+fn choose_kernel(
     element: ElementType,
     head_dim: usize,
-    bias: &AttentionBias<'_, Cuda<R>>,
-) -> (Kernel, usize) {
-    let adds = match bias {
-        AttentionBias::None => AddedBias::Nothing,
-        AttentionBias::Relative { .. } => AddedBias::Relative,
-        AttentionBias::Disentangled(_) => AddedBias::Disentangled,
-    };
-    let plain = |name| (Kernel::named("attention_plain", name), 0);
-    match element {
-        ElementType::F32 => plain("attention_plain_f32"),
-        ElementType::Bf16 => match TENSOR_CORES.iter().find(|(added, head, _)| *added == adds && head_dim <= *head) {
-            Some((_, head, name)) => (Kernel::named("attention", name), shared_bytes(adds, *head)),
-            None => plain("attention_plain_bf16"),
-        },
-    }
+    added: AddedBias,
+    side: usize,
+) -> Option<&'static TensorCoreKernel> {
+    let fits = |known: &&TensorCoreKernel| known.added == added && known.side == side && head_dim <= known.head;
+    TENSOR_CORES.iter().find(fits).filter(|_| element == ElementType::Bf16)
 }
 
 fn check_shapes<R: Runtime>(

@@ -39,7 +39,7 @@ pub struct Driver {
     staging: StagingMemory,
     downloads: Arc<DownloadMemory>,
     products: CublasProducts,
-    modules: KernelModules,
+    modules: Arc<KernelModules>,
     context: Arc<DeviceContext>,
     identity: DriverIdentity,
     /// `None` if NVML does not know it.
@@ -115,8 +115,9 @@ impl Driver {
             other => unavailable(format!("{other}{HINT}")),
         };
         let context = DeviceContext::new(ordinal, name.clone()).map_err(missing)?;
-        let modules = KernelModules::new(Arc::clone(&context), &cubins).map_err(unusable)?;
-        let products = CublasProducts::new(Arc::clone(&context), cublaslt, cache, &identity.numerics());
+        let modules = Arc::new(KernelModules::new(Arc::clone(&context), &cubins).map_err(unusable)?);
+        let kernels = Arc::clone(&modules);
+        let products = CublasProducts::new(Arc::clone(&context), kernels, cublaslt, cache, &identity.numerics());
         let products = products.map_err(unusable)?;
         let staging = StagingMemory::new(Arc::clone(&context)).map_err(unusable)?;
         let downloads = DownloadMemory::new(Arc::clone(&context));

@@ -127,7 +127,7 @@ const fn case(name: &'static str, columns: usize, run: SparseRun) -> SparseCase 
     SparseCase { name, columns, run }
 }
 
-const CASES: [SparseCase; 20] = [
+const CASES: [SparseCase; 21] = [
     case("norm", WIDTH, |at| norm(at, "norm_bf16", at.row_blocks(128), &[])),
     case("norm_short", WIDTH, |at| {
         let blocks = at.row_blocks(128);
@@ -232,6 +232,7 @@ const CASES: [SparseCase; 20] = [
         at.last_rows(&parts)
     }),
     case("attention_64", WIDTH, |at| attention(at, ["attention", "attention_64"], 64, true)),
+    case("attention_short_64", WIDTH, |at| attention(at, ["attention", "attention_short_64"], 64, true)),
     case("attention_64, not aligned", WIDTH, |at| attention(at, ["attention", "attention_64"], 64, false)),
     case("attention_96", 11 * 96, |at| attention(at, ["attention", "attention_96"], 96, true)),
     case("attention_plain", 3 * 344, |at| attention(at, ["attention_plain", "attention_plain_bf16"], 344, true)),
@@ -284,9 +285,14 @@ fn attention(at: &TensorEnds<'_>, kernel: [&str; 2], head_dim: usize, aligned: b
     let shapes = [0, stride, 0, stride, 0, stride, 1, head_dim as u32].map(U32);
     let rest = [F32(0.125), U32(0), U32(u32::MAX), U32(0), U32(u32::from(aligned))];
     let arguments = [&buffers[..], &[Null; 4], &shapes[..], &rest[..]].concat();
-    // Keys and values, 64 rows each, with eight numbers behind a row.
-    let shared = if kernel[0] == "attention" { 2 * 64 * (head_dim as u32 + 8) * HALF as u32 } else { 0 };
-    at.launch(kernel, LastBlocks { shared, ..LastBlocks::all(1, heads, 128) }, &arguments)?;
+    // Keys and values of two tiles or of one, 64 rows each, with eight numbers behind a row.
+    let (threads, tensors) = match kernel {
+        ["attention", name] if name.contains("short") => (64, 2),
+        ["attention", _] => (128, 4),
+        _ => (128, 0),
+    };
+    let shared = tensors * 64 * (head_dim as u32 + 8) * HALF as u32;
+    at.launch(kernel, LastBlocks { shared, ..LastBlocks::all(1, heads, threads) }, &arguments)?;
     at.last_rows(&out)
 }
 

@@ -37,22 +37,14 @@ impl DriverBuffer {
     /// # Panics
     /// If `into` is longer than the buffer.
     pub(super) fn read(&self, into: &mut [u8]) -> Result<(), DeviceError> {
-        self.read_from(0, into)
-    }
-
-    /// Reads its bytes from `first` on after all earlier work.
-    ///
-    /// # Panics
-    /// If the buffer has fewer.
-    pub(super) fn read_from(&self, first: usize, into: &mut [u8]) -> Result<(), DeviceError> {
-        assert!(first + into.len() <= self.bytes, "{} bytes of {}; this is a bug", into.len(), self.bytes);
+        assert!(into.len() <= self.bytes, "{} bytes of {}; this is a bug", into.len(), self.bytes);
         self.context.make_current()?;
         if into.is_empty() {
             return self.context.synchronize();
         }
-        // SAFETY: the buffer has `into.len()` bytes from `first` on, and `into` is borrowed until the copy is done: the
-        // next call waits for it, even if the copy was refused.
-        let copied = unsafe { driver::memcpy_dtoh_async(into, self.address + first as u64, self.context.stream()) };
+        // SAFETY: the buffer has `into.len()` bytes, and `into` is borrowed until the copy is done: the next call waits
+        // for it, even if the copy was refused.
+        let copied = unsafe { driver::memcpy_dtoh_async(into, self.address, self.context.stream()) };
         let done = self.context.synchronize();
         self.context.check_result("cuMemcpyDtoHAsync", copied).and(done)
     }

@@ -18,6 +18,7 @@ mod tuning_file;
 
 use super::context::DeviceContext;
 use super::memory::DriverBuffer;
+use super::modules::KernelModules;
 use crate::machine::LibraryVersion;
 use crate::runtime::{ElementType, FusedFunction, MatrixProduct};
 use cudarc::cublaslt::{result as lt, result::CublasError, sys};
@@ -66,6 +67,8 @@ struct Shape {
 /// cuBLASLt on a device.
 pub(super) struct CublasProducts {
     context: Arc<DeviceContext>,
+    /// Compares results of algorithms.
+    kernels: Arc<KernelModules>,
     handle: CublasHandle,
     version: LibraryVersion,
     workspace: DriverBuffer,
@@ -85,6 +88,7 @@ impl CublasProducts {
     /// kept in `cache`.
     pub(super) fn new(
         context: Arc<DeviceContext>,
+        kernels: Arc<KernelModules>,
         version: LibraryVersion,
         cache: Option<&Path>,
         numerics: &str,
@@ -95,7 +99,7 @@ impl CublasProducts {
         let workspace = DriverBuffer::new(&context, WORKSPACE)?;
         let file = TuningFile::open(cache, numerics);
         let plans = Mutex::new(ProductPlans { by_shape: HashMap::new(), file });
-        Ok(Self { context, handle, version, workspace, plans, tuning_us: AtomicU64::new(0) })
+        Ok(Self { context, kernels, handle, version, workspace, plans, tuning_us: AtomicU64::new(0) })
     }
 
     /// Enqueues a product.

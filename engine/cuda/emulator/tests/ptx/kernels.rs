@@ -6,7 +6,8 @@
 
 use crate::{PLAIN, SHIPPED, compiler, emulator, exactly};
 use hopeval_cuda::Cuda;
-use hopeval_cuda::runtime::ElementType;
+use hopeval_cuda::kernels::{FAMILIES, Kernel};
+use hopeval_cuda::runtime::{ElementType, KernelArgument, KernelLaunch, Runtime as _};
 use hopeval_cuda_emulator::KernelSources;
 use hopeval_cuda_emulator::ptx::{
     ComparedRuntime, KernelComparison, NumberTolerance, PtxCompiler, PtxModule, PtxOptions,
@@ -139,14 +140,39 @@ fn score(device: &ComparedDevice) -> Result<(), DeviceError> {
     Ok(())
 }
 
-/// Heads of each size, with each kind of bias and mask, over several tiles of queries and keys.
+/// Numbers of two lists that differ in one place, or nowhere, as the driver compares results of algorithms.
+fn compare_results(device: &ComparedDevice) -> Result<(), DeviceError> {
+    let runtime = device.runtime();
+    let family = FAMILIES.iter().find(|family| family.name == "rows").expect("a family");
+    let kernel = Kernel { family, name: "find_differences" };
+    let mut list = numbers(4 * 700, 0.7);
+    let bytes = |list: &[f32]| list.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<_>>();
+    let first = runtime.upload(&bytes(&list))?;
+    list[4 * 513 + 3] = 0.0;
+    let second = runtime.upload(&bytes(&list))?;
+    for (other, expected) in [(&first, [0, 0]), (&second, [1, 0])] {
+        let found = runtime.allocate(8)?;
+        let arguments = [KernelArgument::Buffer(&found), KernelArgument::Buffer(&first), KernelArgument::Buffer(other)];
+        let launch = KernelLaunch { kernel, grid: (2, 1), threads: 256, shared: 0 };
+        runtime.launch(launch, &[&arguments[..], &[KernelArgument::U32(700)]].concat())?;
+        let mut into = [0xff; 8];
+        runtime.download(&found, &mut into)?;
+        assert_eq!(into, [expected[0], 0, 0, 0, expected[1], 0, 0, 0]);
+    }
+    Ok(())
+}
+
+/// Heads of each size, with each kind of bias and mask, over several tiles of queries and keys, and in short blocks.
 fn attend(device: &ComparedDevice, head_dims: &[usize]) -> Result<(), DeviceError> {
     let heads = 2;
     let buckets = DistanceBuckets::Log { span: 40, max_position: 120 };
-    let packing = Packing::of_lengths([70, 9]);
+    let mut short = Packing::new();
+    short.push(20, [(0, 70)]);
+    short.push(3, [(70, 9)]);
+    let long = Packing::of_lengths([70, 9]);
     for &head_dim in head_dims {
         let width = heads * head_dim;
-        let fused = device.upload(packing.rows(), 3 * width, &numbers(packing.rows() * 3 * width, 0.7))?;
+        let fused = device.upload(long.rows(), 3 * width, &numbers(long.rows() * 3 * width, 0.7))?;
         let [keys, queries] = [0.3, 0.9]
             .map(|step| device.upload(buckets.table_rows(), width, &numbers(buckets.table_rows() * width, step)));
         let (keys, queries) = (keys?, queries?);
@@ -165,8 +191,11 @@ fn attend(device: &ComparedDevice, head_dims: &[usize]) -> Result<(), DeviceErro
             kinds.extend([(disentangled(Some(&keys), None), full), (disentangled(Some(&keys), Some(&queries)), full)]);
         }
         for (bias, mask) in kinds {
-            let attention = Attention { heads, kv_heads: heads, head_dim, scale: 0.1, mask, bias, packing: &packing };
+            let packing = &long;
+            let mut attention = Attention { heads, kv_heads: heads, head_dim, scale: 0.1, mask, bias, packing };
             let at = |start| TensorColumns { tensor: &fused, start };
+            device.attention(at(0), at(width), at(2 * width), &attention)?;
+            attention.packing = &short;
             device.attention(at(0), at(width), at(2 * width), &attention)?;
         }
     }
@@ -188,6 +217,7 @@ fn compare_kernels(
     multiply(&device)
         .and_then(|()| convert(&device))
         .and_then(|()| score(&device))
+        .and_then(|()| compare_results(&device))
         .and_then(|()| attend(&device, head_dims))
         .unwrap_or_else(|error| panic!("{error}"));
     device.runtime().comparisons()

@@ -10,8 +10,9 @@
 use super::{
     AlgorithmChoice, AlgorithmDescription, CublasProducts, DriverBuffer, ProductPlan, Shape, attempt_call, writes_apart,
 };
+use crate::kernels::{Kernel, kernel_size};
 use crate::log_probs::MOST_LOGITS;
-use crate::runtime::{ElementType, MatrixProduct};
+use crate::runtime::{ElementType, KernelArgument, KernelLaunch, MatrixProduct};
 use half::bf16;
 use hopeval_device::DeviceError;
 use std::time::{Duration, Instant};
@@ -32,9 +33,10 @@ const MOST_WORKSPACE: usize = 4096;
 /// A part of the leader's time that another algorithm must save: less is noise.
 const LEAST_GAIN: f64 = 0.02;
 
-/// Rows that are compared together, and how many such strips: the first, the last, and others between.
-const STRIP: usize = 64;
-const STRIPS: usize = 8;
+/// Bytes that a thread compares at once, the threads of a block, and the most blocks.
+const VECTOR: usize = 16;
+const COMPARING: usize = 256;
+const MOST_BLOCKS: usize = 1024;
 
 /// Bytes of random numbers, which are repeated in larger operands.
 const TILE: usize = 1 << 20;
@@ -65,27 +67,30 @@ impl CublasProducts {
     pub(super) fn tune(&self, plan: &ProductPlan, range: usize) -> Result<AlgorithmChoice, DeviceError> {
         let begun = Instant::now();
         let operands = TrialOperands::new(self, plan.shape, range)?;
-        let leaders = operands.results_of(self, plan, &plan.choice)?;
-        let least = operands.time_of(self, plan, &plan.choice)?;
-        let (mut best, mut equal) = ((plan.choice, least.mul_f64(1.0 - LEAST_GAIN)), 0);
-        let candidates = self.candidates_of_range(plan, range)?;
-        for candidate in &candidates {
-            let results = match operands.results_of(self, plan, candidate) {
-                // An algorithm that refuses this trial is none to use.
-                Err(DeviceError::Unsupported { .. }) => continue,
-                results => results?,
-            };
-            if results != leaders {
-                continue;
+        let mut candidates = self.candidates_of_range(plan, range)?;
+        let others = candidates.len();
+        for rows in compared_rows(range) {
+            operands.keep_results(self, plan, rows)?;
+            let mut equal = Vec::with_capacity(candidates.len());
+            for candidate in candidates {
+                match operands.has_kept_results(self, plan, &candidate, rows) {
+                    // An algorithm that refuses this trial is none to use.
+                    Err(DeviceError::Unsupported { .. }) => {}
+                    is_equal => equal.extend(is_equal?.then_some(candidate)),
+                }
             }
-            equal += 1;
+            candidates = equal;
+        }
+        let least = operands.time_of(self, plan, &plan.choice)?;
+        let mut best = (plan.choice, least.mul_f64(1.0 - LEAST_GAIN));
+        for candidate in &candidates {
             let taken = operands.time_of(self, plan, candidate)?;
             if taken < best.1 {
                 best = (*candidate, taken);
             }
         }
         tracing::debug!(
-            "{:?} of {} rows: {} in {:.1?}, the leader {} in {least:.1?}; {} others, {equal} with its bits; {:.0?}",
+            "{:?} of {} rows: {} in {:.1?}, the leader {} in {least:.1?}; {others} others, {} with its bits; {:.0?}",
             plan.shape,
             RANGES[range],
             AlgorithmDescription(&best.0.algorithm),
@@ -130,7 +135,7 @@ fn compared_rows(range: usize) -> [usize; 3] {
     [most, least, ((least + most) / 2) | 1]
 }
 
-/// Random operands of a product, and room for its result.
+/// Random operands of a product, and room for two results.
 struct TrialOperands {
     range: usize,
     x: DriverBuffer,
@@ -138,6 +143,10 @@ struct TrialOperands {
     bias: Option<DriverBuffer>,
     residual: Option<DriverBuffer>,
     output: DriverBuffer,
+    /// The leader's result.
+    kept: DriverBuffer,
+    /// A number for each block that compares.
+    differences: DriverBuffer,
 }
 
 impl TrialOperands {
@@ -145,13 +154,17 @@ impl TrialOperands {
         let Shape { inner, out, element, output_element, .. } = shape;
         let rows = RANGES[range];
         let random = |seed, numbers, element| random_buffer(products, seed, numbers, element);
+        let empty = |bytes| DriverBuffer::new(&products.context, bytes);
+        let results = rows * out * output_element.size();
         Ok(Self {
             range,
             x: random(1, rows * inner, element)?,
             weight: random(2, inner * out, element)?,
             bias: shape.bias.then(|| random(3, out, output_element)).transpose()?,
             residual: shape.residual.then(|| random(4, rows * out, output_element)).transpose()?,
-            output: DriverBuffer::new(&products.context, rows * out * output_element.size())?,
+            output: empty(results)?,
+            kept: empty(results)?,
+            differences: empty(MOST_BLOCKS * size_of::<u32>())?,
         })
     }
 
@@ -161,6 +174,7 @@ impl TrialOperands {
         plan: &ProductPlan,
         choice: &AlgorithmChoice,
         rows: usize,
+        output: &DriverBuffer,
     ) -> Result<(), DeviceError> {
         let Shape { inner, out, element, output_element, fused, .. } = plan.shape;
         let product = MatrixProduct {
@@ -176,31 +190,46 @@ impl TrialOperands {
             fused,
             residual: self.residual.as_ref(),
             output_element,
-            output: &self.output,
+            output,
         };
         products.run_plan(plan, choice, &product)
     }
 
-    /// Strips of the results of [`compared_rows`], each after the output was overwritten.
-    fn results_of(
+    /// Keeps the leader's results of so many rows.
+    fn keep_results(&self, products: &CublasProducts, plan: &ProductPlan, rows: usize) -> Result<(), DeviceError> {
+        self.multiply(products, plan, &plan.choice, rows, &self.kept)
+    }
+
+    /// True if an algorithm leaves the bits that were kept, where something else was before.
+    fn has_kept_results(
         &self,
         products: &CublasProducts,
         plan: &ProductPlan,
         choice: &AlgorithmChoice,
-    ) -> Result<Vec<u8>, DeviceError> {
-        let row = plan.shape.out * plan.shape.output_element.size();
-        let mut all = Vec::new();
-        for rows in compared_rows(self.range) {
-            self.output.set_bytes(0xff)?;
-            self.multiply(products, plan, choice, rows)?;
-            let (height, last) = (STRIP.min(rows), rows - STRIP.min(rows));
-            let mut strips = vec![0; STRIPS * height * row];
-            for (strip, into) in strips.chunks_exact_mut(height * row).enumerate() {
-                self.output.read_from(last * strip / (STRIPS - 1) * row, into)?;
-            }
-            all.append(&mut strips);
-        }
-        Ok(all)
+        rows: usize,
+    ) -> Result<bool, DeviceError> {
+        self.output.set_bytes(0xff)?;
+        self.multiply(products, plan, choice, rows, &self.output)?;
+        // Whole vectors: a row has a multiple of 8 numbers.
+        let vectors = rows * plan.shape.out * plan.shape.output_element.size() / VECTOR;
+        assert!(vectors < 1 << 31, "{vectors} vectors; this is a bug");
+        let blocks = vectors.div_ceil(COMPARING).min(MOST_BLOCKS);
+        let launch = KernelLaunch {
+            kernel: Kernel::named("rows", "find_differences"),
+            grid: (kernel_size(blocks), 1),
+            threads: COMPARING as u32,
+            shared: 0,
+        };
+        let arguments = [
+            KernelArgument::Buffer(&self.differences),
+            KernelArgument::Buffer(&self.output),
+            KernelArgument::Buffer(&self.kept),
+            KernelArgument::U32(kernel_size(vectors)),
+        ];
+        products.kernels.launch(launch, &arguments)?;
+        let mut found = vec![0; blocks * size_of::<u32>()];
+        self.differences.read(&mut found)?;
+        Ok(found.iter().all(|&byte| byte == 0))
     }
 
     /// The least time of a few products of the most rows: other engines may use the device meanwhile.
@@ -214,7 +243,7 @@ impl TrialOperands {
         products.context.synchronize()?;
         for _ in 0..ROUNDS {
             let begun = Instant::now();
-            self.multiply(products, plan, choice, RANGES[self.range])?;
+            self.multiply(products, plan, choice, RANGES[self.range], &self.output)?;
             products.context.synchronize()?;
             least = least.min(begun.elapsed());
         }
