@@ -34,8 +34,8 @@ HOST_S = 2.5e-3
 answers, which `lm bench` does not do."""
 NVML_S = 3.0e-3
 """A reading of the energy counter on the machine of 2026-11-27, median."""
-SIDE = 64
-"""Query rows of a block of attention, and keys of a tile."""
+SIDE, SHORT_SIDE = 64, 32
+"""The most query rows of a block of attention, and keys of a tile; the most rows of a short block."""
 VECTOR = 8
 """Numbers in bf16 of sixteen bytes."""
 
@@ -88,15 +88,30 @@ class ForwardPass:
         self.add("head", max(bytes_ / COPY, slots / ISSUE), 2 * tiles - 1)
 
     def attention(self, name, blocks, heads, times):
-        """`blocks`: pairs of tiles of each block of one head."""
+        """`blocks`: rows, and pairs of tiles, of each block of one head. Short blocks have a launch of their own if
+        there are no more of the others."""
+        short, long = (
+            [block for block in blocks if (block[0] <= SHORT_SIDE) == is_short] for is_short in (True, False)
+        )
+        short_name = name.replace("attention_", "attention_short_")
+        if self.before or short_name not in self.known or len(short) < len(long):
+            return self.launch_attention(name, 4, blocks, heads, times)
+        self.launch_attention(name, 4, long, heads, times)
+        return self.launch_attention(short_name, 2, short, heads, times)
+
+    def launch_attention(self, name, warps, blocks, heads, times):
+        if not blocks:
+            return
+        blocks = [pairs for _, pairs in blocks]
         kernel = self.known[name]
         tensors = 4 if "disentangled" in name else 2
-        # Four warps; queries are loaded once a block, by four LDSM. A tensor of 64 rows takes four LDGSTS a thread.
-        shared = SCHEDULERS * WAVEFRONTS * (kernel.ldsm - 4 + 4 * tensors) + kernel.more_wavefronts
-        pair = max(kernel.loop, MMA_CYCLES * kernel.hmma, shared)
+        # Queries are loaded once a block, by four LDSM. A tensor of 64 rows takes four LDGSTS a thread of four warps.
+        shared = warps * WAVEFRONTS * (kernel.ldsm - 4) + 16 * WAVEFRONTS * tensors + kernel.more_wavefronts
+        share = warps / SCHEDULERS
+        pair = max(share * kernel.loop, share * MMA_CYCLES * kernel.hmma, shared)
         rest = kernel.everything - kernel.loop
         alone_pair, alone_block = DEPENDENT * kernel.loop + 2 * MEMORY, DEPENDENT * rest + 3 * MEMORY
-        work = heads * sum(pairs * pair + rest for pairs in blocks)
+        work = heads * sum(pairs * pair + share * rest for pairs in blocks)
         latency = heads * sum(pairs * alone_pair + alone_block for pairs in blocks) / kernel.blocks
         self.add("attention", times * max(work, latency) / PROCESSORS / CLOCK, times)
 
@@ -112,14 +127,23 @@ def tiles(rows):
     return math.ceil(rows / SIDE)
 
 
+def heights(rows):
+    """Rows of the blocks of a sequence."""
+    return [min(SIDE, rows - at) for at in range(0, rows, SIDE)]
+
+
 def full(lengths):
-    """Pairs of tiles of the blocks of sequences that see all of themselves."""
-    return [tiles(length) for length in lengths for _ in range(tiles(length))]
+    """Rows, and pairs of tiles, of the blocks of sequences that see all of themselves."""
+    return [(height, tiles(length)) for length in lengths for height in heights(length)]
 
 
 def causal(nodes):
     """Of nodes `(position of the first row, rows)`."""
-    return [tiles(start + min(at + SIDE, rows)) for start, rows in nodes for at in range(0, rows, SIDE)]
+    return [
+        (height, tiles(start + number * SIDE + height))
+        for start, rows in nodes
+        for number, height in enumerate(heights(rows))
+    ]
 
 
 def t5(lines, shared, forward, size):
@@ -148,7 +172,7 @@ def t5(lines, shared, forward, size):
     for line in lines:
         prompt = tuple(line["prompt_ids"])
         rows_of[prompt] = rows_of.get(prompt, 0) + len(line["target_ids"])
-    cross = [tiles(len(prompt)) for prompt, rows in rows_of.items() for _ in range(tiles(rows))]
+    cross = [(height, tiles(len(prompt))) for prompt, rows in rows_of.items() for height in heights(rows)]
     forward.attention("attention_64", cross, heads, size.layers)
     forward.product(targets, width, hidden, size.layers)
     forward.head(targets, hidden, size.vocabulary)

@@ -27,6 +27,9 @@ BEFORE = {
     "finish_bf16": KernelCounts(0, 0, 0, 0, 45, 129, 8),
     # `sass.md` of 418afabb. The review of bdcd5ee counts 1,000 wavefronts for the f32 terms of positions.
     "attention_disentangled_64": KernelCounts(144, 80, 3430, 1772, None, None, 2, 1000),
+    # `sass.md` of 974380d8.
+    "attention_64": KernelCounts(64, 36, 1877, 983, None, None, 4),
+    "attention_relative_64": KernelCounts(64, 36, 2170, 1098, None, None, 4),
 }
 """Kernels of bdcd5ee that have changed since. `norm_bf16` is as it was; it served rows of all lengths."""
 

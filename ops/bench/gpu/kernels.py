@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 
 
 def table(text, first):
@@ -18,9 +19,6 @@ def number(text):
         return float((text or "").replace(",", ""))
     except ValueError:
         return None
-
-
-UNITS = {"ns": 1e-9, "nsecond": 1e-9, "us": 1e-6, "usecond": 1e-6, "ms": 1e-3, "msecond": 1e-3, "s": 1.0, "second": 1.0}
 
 
 def metrics(text):
@@ -45,13 +43,30 @@ def metrics(text):
                 yield row["ID"], row.get("Kernel Name", ""), name, units.get(name) or "", value
 
 
-def of_ncu(text):
-    """`(kernel, launches, seconds)` of `ncu --csv --metrics gpu__time_duration.sum`, the longest first."""
+SMALL = 64
+"""Rows of the batches that are no measured ones: the model warms up with two tokens, and the bench with some."""
+
+
+def timed(text):
+    """`(kernel, seconds)` of each launch in `ncu --csv --page raw --print-units base --metrics gpu__time_duration.sum`,
+    those before the first batch of more than SMALL rows apart. A batch begins with `embed`, a block for each row."""
+    before, behind = [], []
+    for row in table(text, "ID"):
+        kernel, nanoseconds = row.get("Kernel Name") or "", number(row.get("gpu__time_duration.sum"))
+        if nanoseconds is None or not (row.get("ID") or "").isdigit():
+            continue
+        blocks = re.findall(r"\d+", row.get("Grid Size") or "")
+        begins = kernel.startswith("embed") and bool(blocks) and int(blocks[0]) > SMALL
+        (behind if behind or begins else before).append((kernel, 1e-9 * nanoseconds))
+    return before, behind
+
+
+def summed(launches):
+    """`(kernel, launches, seconds)`, the longest first."""
     sums = {}
-    for _, kernel, name, unit, value in metrics(text):
-        if name == "gpu__time_duration.sum" and number(value) is not None:
-            launches, seconds = sums.get(kernel, (0, 0.0))
-            sums[kernel] = (launches + 1, seconds + number(value) * UNITS.get(unit, 1e-9))
+    for kernel, seconds in launches:
+        count, whole = sums.get(kernel, (0, 0.0))
+        sums[kernel] = (count + 1, whole + seconds)
     return sorted(((kernel, *sum_) for kernel, sum_ in sums.items()), key=lambda kernel: -kernel[2])
 
 

@@ -4,6 +4,8 @@ By `ncu`, each kernel by itself: no overlap, and for the times caches as the ker
 report on the machine that this was first run on.)
 """
 
+import re
+
 import kernels
 from bench import head, row, tool
 from models import ask_bench, chosen
@@ -12,17 +14,18 @@ from workloads import EVEN
 PRINTED, KEPT = 22, 40
 ONE_QUESTION = 115
 """Requests of a question of PromptRank, and of a few iterations of EfficientRAG."""
-OWN = "regex:gate_|finish_|norm_|attention_|log_probs_"
+OWN = "gate_|finish_|norm_|attention_|log_probs_"
 """Kernels whose single launches are looked at; the large products are cuBLASLt's."""
 TIMES = ["--clock-control", "none", "--cache-control", "none", "--launch-count", "4000"]
 TIMES += ["--metrics", "gpu__time_duration.sum", "--csv", "--page", "raw", "--print-units", "base"]
-LAUNCHES = ["--clock-control", "none", "--kernel-name", OWN, "--csv", "--page", "raw", "--print-units", "base"]
+LAUNCHES = ["--clock-control", "none", "--kernel-name", f"regex:{OWN}"]
+LAUNCHES += ["--csv", "--page", "raw", "--print-units", "base"]
 METRICS = ["--metrics", ",".join(kernels.FIGURES)]
 # The same figures and more, and slower; for an ncu that does not know one of the names.
 SECTIONS = [word for name in ("SpeedOfLight", "LaunchStats", "Occupancy") for word in ("--section", name)]
-WINDOWS = {"t5": (246, 24), "gpt2": (152, 24), "label": (98, 24)}
-"""Launches of our own kernels before the first batch of a file, and how many of it are looked at: a small request warms
-up first, and a launch of a large model takes a second with all figures, for what it writes is saved and restored."""
+LOOKED_AT = 24
+"""Launches of our own kernels of the first batch of a file. With all figures one of a large model takes a second, for
+what it writes is saved and restored. Those before, which warm up, are skipped: the pass for times has counted them."""
 FEW = 40
 LONGEST = 3
 """Launches that are shown of a kernel."""
@@ -41,10 +44,11 @@ def profile(bench):
             lines += [f"{model.name}: no checkpoint"]
             continue
         file = one_question(bench, model)
-        looked_at.append((model, folder, file))
-        lines += times(bench, model, folder, file)
-    for model, folder, file in looked_at:
-        lines += launches(bench, model, folder, file)
+        told, skipped = times(bench, model, folder, file)
+        looked_at.append((model, folder, file, skipped))
+        lines += told
+    for model, folder, file, skipped in looked_at:
+        lines += launches(bench, model, folder, file, skipped)
     return lines
 
 
@@ -59,18 +63,18 @@ def times(bench, model, folder, file):
     # Without a profiler first: products are tuned for these numbers of rows, and the choices are kept for the next.
     ask_bench(bench, "profile", model, folder, file, repeat=1)
     done = ask_bench(bench, "profile", model, folder, file, repeat=1, before=[tool("ncu"), *TIMES])
-    found = kernels.of_ncu(done.stdout)
+    before, measured = kernels.timed(done.stdout)
+    found, skipped = kernels.summed(measured), sum(bool(re.match(OWN, kernel)) for kernel, _ in before)
     top = [{"kernel": name, "launches": launched, "seconds": seconds} for name, launched, seconds in found[:KEPT]]
     whole = sum(seconds for _, _, seconds in found)
     bench.session.record("profile", f"{model.name} by ncu, one pass", done, kernels=top, all_kernels_s=whole)
     lines = bench.title(f"{model.name}: time by kernel, one pass over one question")
-    return lines + (kernels.shown(found, PRINTED) if found else [f"no kernels were seen: {done.why}"]) + [""]
+    return lines + (kernels.shown(found, PRINTED) if found else [f"no kernels were seen: {done.why}"]) + [""], skipped
 
 
-def launches(bench, model, folder, file):
+def launches(bench, model, folder, file, skipped):
     """The longest launches of each of our kernels."""
-    skipped, looked_at = WINDOWS[model.kind] if not bench.tiny else (0, FEW)
-    for figures, count in ((METRICS, looked_at), (SECTIONS, FEW)):
+    for figures, count in ((METRICS, FEW if bench.tiny else LOOKED_AT), (SECTIONS, FEW)):
         window = ["--launch-skip", skipped, "--launch-count", count]
         before = [tool("ncu"), *LAUNCHES, *figures, *window]
         done = ask_bench(bench, "profile", model, folder, file, repeat=1, limit=25, before=before)
