@@ -3,7 +3,7 @@
 //! The world is tiny, so the choices mean little. The tests show that choices are reproducible and take effect.
 
 use crate::harness::{self, document, hopeval, kill_after_commits, run_of};
-use hopeval_results::tables::{FinalOutcomeRow, read_table};
+use hopeval_results::tables::{ConfigurationRow, FinalOutcomeRow, read_table};
 use hopeval_results::{Store, layout};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -326,4 +326,69 @@ fn replicates_over_demonstrations_have_a_deviation() {
     let without = job(dir, "without", &["demonstrations = {draw = 2}\n"]);
     let message = refused(&mut command(dir, "run", &without, "store", &[]));
     assert!(message.contains("the job has no [tune]"), "{message}");
+}
+
+/// A pool and a temperature that are chosen together.
+const TOGETHER: &str = r#"
+[tune]
+sample = 6
+seed = 3
+[[tune.select]]
+name = "pair"
+method = "found"
+[tune.select.grid]
+pool = [6, 3]
+temperature = [1.0, 2.0]
+"#;
+
+#[test]
+fn parameters_are_chosen_together() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = temporary.path();
+    let head = HEAD.replace("pool = 6\n", "pool = { selection = \"pair\" }\n");
+    let write = |name: &str, chosen: &str| {
+        let path = dir.join(format!("{name}.toml"));
+        std::fs::write(&path, head.replace("NAME", name) + chosen + TOGETHER).unwrap();
+        path
+    };
+    let whole = write("whole", "temperature = { selection = \"pair\" }\n");
+    let found = tune(dir, &whole, "store", &[]);
+    let selection = &found["selections"][0];
+    assert_eq!(selection["parameters"], json!(["pool", "temperature"]));
+    assert_eq!(selection["parameter"], Value::Null);
+    let candidates = selection["candidates"].as_array().unwrap();
+    let mut pairs: Vec<String> = candidates.iter().map(|candidate| candidate["value"].to_string()).collect();
+    pairs.sort();
+    let expected = [(3, 1.0), (3, 2.0), (6, 1.0), (6, 2.0)];
+    assert_eq!(pairs, expected.map(|(pool, t)| json!({"pool": pool, "temperature": t}).to_string()));
+    assert!(candidates.windows(2).all(|pair| pair[0]["score"].as_f64() >= pair[1]["score"].as_f64()));
+
+    // The same figures as a sweep over the sample has: its own dataset, drawn by itself.
+    let swept = HEAD
+        .replace("NAME", "swept")
+        .replace("pool = 6\n", "")
+        .replace("[service.tfidf]", "[dataset.draw]\nquestions = 6\nseed = 3\n[service.tfidf]")
+        + "[method.found.sweep]\npool = [6, 3]\ntemperature = [1.0, 2.0]\n";
+    std::fs::write(dir.join("swept.toml"), swept).unwrap();
+    let run = document(&mut command(dir, "run", &dir.join("swept.toml"), "store", &["--json"]));
+    let measured = shown(dir, "store", &run["run"]);
+    let rows = measured["measures"].as_array().unwrap();
+    for candidate in candidates {
+        let (pool, temperature) = (&candidate["value"]["pool"], &candidate["value"]["temperature"]);
+        let name = format!("found{{pool={pool},temperature={temperature}}}");
+        let is_it = |row: &&Value| row["configuration"] == name && row["measure"] == "recall_all@2";
+        let row = rows.iter().find(is_it).unwrap_or_else(|| panic!("{name}: {rows:?}"));
+        assert_eq!(row["value"], candidate["score"], "{name}");
+    }
+
+    // A run has the values of the best pair; half of it is refused.
+    let run = document(&mut command(dir, "run", &whole, "store", &["--json"]));
+    let store = Store::open(dir.join("store").to_str().unwrap()).unwrap();
+    let table = layout::final_table(run_of(&run), "configurations");
+    let rows = read_table::<ConfigurationRow>(&store, &table).unwrap();
+    let parameters: Value = serde_json::from_str(&rows[0].parameters).unwrap();
+    assert_eq!(parameters["pool"], candidates[0]["value"]["pool"]);
+    assert_eq!(parameters["temperature"], candidates[0]["value"]["temperature"]);
+    let message = refused(&mut command(dir, "run", &write("half", ""), "store", &[]));
+    assert!(message.contains("selection `pair` chose it together with `pool`"), "{message}");
 }

@@ -3,6 +3,7 @@
 //! ```text
 //!   instructions   = { selection = "NAME" }             the best candidate
 //!   instructions   = { selection = "NAME", best = 5 }   a list of the five best
+//!   k, distractors = { selection = "NAME" }             each its value of the best pair, if they were chosen together
 //!   demonstrations = { draw = 2, sets = 1, seed = 0 }   solved questions of the [tune] sample
 //! ```
 //!
@@ -72,8 +73,10 @@ pub fn resolve_selections(configurations: &mut [Configuration], store: &Store) -
     let mut known: BTreeMap<String, Selection> = BTreeMap::new();
     for configuration in configurations {
         let name = configuration.name.clone();
+        let mut taken: Vec<(String, String)> = Vec::new();
         for (parameter, value) in parameters_mut(configuration) {
             let Some(reference) = SelectionReference::from_value(&name, parameter, value)? else { continue };
+            taken.push((reference.selection.clone(), parameter.clone()));
             let selection = match known.entry(reference.selection) {
                 Entry::Occupied(there) => there.into_mut(),
                 Entry::Vacant(free) => {
@@ -85,8 +88,31 @@ pub fn resolve_selections(configurations: &mut [Configuration], store: &Store) -
             resolved.selections.insert(selection.name.clone(), selection.digest());
             resolved.overlap.add_sample(&format!("selection `{}`", selection.name), &selection.sample);
         }
+        refuse_half(&name, &taken, &known)?;
     }
     Ok(resolved)
+}
+
+/// Refuses a configuration that takes some of the parameters that were chosen together, and sets others.
+fn refuse_half(
+    configuration: &str,
+    taken: &[(String, String)],
+    known: &BTreeMap<String, Selection>,
+) -> Result<(), JobError> {
+    for (selection, parameter) in taken {
+        let has = |wanted: &str| taken.iter().any(|(from, of)| from == selection && of == wanted);
+        if let Some(missing) = known[selection].chosen().into_iter().find(|wanted| !has(wanted)) {
+            return Err(JobError::Choice {
+                configuration: configuration.to_owned(),
+                parameter: missing.to_owned(),
+                reason: format!(
+                    "selection `{selection}` chose it together with `{parameter}`: set it to \
+                     {{ selection = \"{selection}\" }}, too"
+                ),
+            });
+        }
+    }
+    Ok(())
 }
 
 fn parameters_mut(configuration: &mut Configuration) -> impl Iterator<Item = (&String, &mut serde_json::Value)> {

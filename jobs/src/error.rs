@@ -478,7 +478,8 @@ pub enum JobError {
     },
     /// A dataset has too few questions to draw from.
     #[error(
-        "{}: {wanted} questions are to be drawn, and there are {found}{}", path.display(),
+        "{}: {wanted} questions are to be drawn{}, and there are {found}{}", path.display(),
+        if *after > 0 { format!(" after {after}") } else { String::new() },
         if *rest && found == wanted { ": none would be left to evaluate" } else { "" }
     )]
     TooFew {
@@ -486,6 +487,8 @@ pub enum JobError {
         path: PathBuf,
         /// Number of questions to draw.
         wanted: u64,
+        /// Number of questions to be passed over.
+        after: u64,
         /// Number of questions in the dataset.
         found: u64,
         /// Whether the other questions are evaluated.

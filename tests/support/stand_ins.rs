@@ -65,7 +65,8 @@ pub(crate) fn with_stand_ins(dir: &Path, command: &str, name: &str, server: &str
     .map(ToOwned::to_owned)
     .to_vec();
     if table["dataset"].get("draw").is_some() {
-        sets.push(format!("dataset.draw.questions={QUESTIONS}"));
+        // A sample of other questions has a file of its own here.
+        sets.extend([format!("dataset.draw.questions={QUESTIONS}"), "dataset.draw.after=0".to_owned()]);
     }
     if table["dataset"].get("expected").is_some() {
         sets.push(format!("dataset.expected={QUESTIONS}"));
@@ -76,7 +77,8 @@ pub(crate) fn with_stand_ins(dir: &Path, command: &str, name: &str, server: &str
         // As many paths as in the papers would be scored once for each candidate and each draw of demonstrations.
         for (method, settings) in table["method"].as_table().into_iter().flatten() {
             let small = [("pool", 2), ("first_hops", 1), ("links_per_passage", 1)];
-            sets.extend(small.map(|(key, value)| format!("method.{method}.{key}={value}")));
+            let small = small.map(|(key, value)| format!("method.{method}.{key}={value}"));
+            sets.extend(small.into_iter().filter(|_| settings["kind"].as_str() == Some("promptrank")));
             for (parameter, values) in settings.get("replicates").and_then(Value::as_table).into_iter().flatten() {
                 let two = Value::Array(values.as_array().map(|values| values[..2].to_vec()).unwrap_or_default());
                 sets.push(format!("method.{method}.replicates.{parameter}={two}"));
@@ -119,6 +121,8 @@ fn quick_searches(searches: &Value) -> Value {
             let named = (1..=5).map(|number| Value::from(format!("Instruction {number}.")));
             search.insert("candidates".to_owned(), Value::Array(named.collect()));
         }
+        let grid = search.get_mut("grid").and_then(Value::as_table_mut).into_iter().flatten();
+        grid.filter_map(|(_, values)| values.as_array_mut()).for_each(|values| values.truncate(2));
     }
     searches
 }

@@ -135,7 +135,7 @@ fn selection_document(finished: &FinishedSearch, object: &str) -> Value {
     });
     let mut document = json!({
         "name": selection.name,
-        "parameter": selection.parameter,
+        "parameters": selection.chosen(),
         "measure": selection.measure,
         "digest": selection.digest(),
         "object": object,
@@ -145,6 +145,9 @@ fn selection_document(finished: &FinishedSearch, object: &str) -> Value {
         "generated": generated,
         "candidates": selection.candidates,
     });
+    if selection.parameters.is_empty() {
+        document["parameter"] = json!(selection.parameter);
+    }
     if let Some(race) = &selection.race {
         let runs: Vec<&str> = rungs.iter().map(|(_, run)| run.as_str()).collect();
         document["race"] = json!({"rungs": race.rungs, "runs": runs});

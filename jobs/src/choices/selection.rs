@@ -25,8 +25,12 @@ pub struct Selection {
     pub schema_version: u32,
     /// Its name.
     pub name: String,
-    /// The chosen parameter.
+    /// The chosen parameter; empty if several were chosen together.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub parameter: String,
+    /// Parameters that were chosen together, in alphabetical order: a candidate is a table of values by parameter.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parameters: Vec<String>,
     /// The measure that ranks the candidates.
     pub measure: String,
     /// Profile and version of the measure.
@@ -54,7 +58,7 @@ pub struct Selection {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RankedCandidate {
-    /// The parameter's value.
+    /// The parameter's value, or the values of several by parameter.
     pub value: Value,
     /// The measure over the sample; null if undefined.
     pub score: Option<f64>,
@@ -137,15 +141,32 @@ impl Selection {
         blake3::hash(&self.json_bytes()).to_hex().to_string()
     }
 
+    /// The parameters that were chosen.
+    pub fn chosen(&self) -> Vec<&str> {
+        if self.parameters.is_empty() {
+            vec![&self.parameter]
+        } else {
+            self.parameters.iter().map(String::as_str).collect()
+        }
+    }
+
+    /// The same for people: "`distractors`, `k` together".
+    pub fn chosen_text(&self) -> String {
+        let names: Vec<String> = self.chosen().iter().map(|parameter| format!("`{parameter}`")).collect();
+        let together = if self.parameters.is_empty() { "" } else { " together" };
+        format!("{}{together}", names.join(", "))
+    }
+
     /// The candidates with figures over the whole sample, best first.
     pub fn measured(&self) -> impl Iterator<Item = &RankedCandidate> {
         self.candidates.iter().filter(|candidate| candidate.stopped.is_none())
     }
 
-    /// The value for `parameter` of a configuration: the best candidate, or a list of the `best` best.
+    /// The value for `parameter` of a configuration: the best candidate's, or a list of the `best` best.
     ///
     /// # Errors
-    /// [`JobError::Choice`] for another parameter's selection, or more values than candidates.
+    /// [`JobError::Choice`] for another parameter's selection, more values than candidates, or several values of
+    /// parameters that were chosen together.
     pub(super) fn take_values(
         &self,
         configuration: &str,
@@ -155,8 +176,15 @@ impl Selection {
         let wrong = |reason: String| {
             Err(JobError::Choice { configuration: configuration.to_owned(), parameter: parameter.to_owned(), reason })
         };
-        if self.parameter != parameter {
-            return wrong(format!("selection `{}` is of `{}`", self.name, self.parameter));
+        if !self.chosen().contains(&parameter) {
+            return wrong(format!("selection `{}` is of {}", self.name, self.chosen_text()));
+        }
+        if !self.parameters.is_empty() {
+            if best.is_some() {
+                return wrong(format!("`best` with selection `{}`, which is of {}", self.name, self.chosen_text()));
+            }
+            let first = self.measured().next();
+            return Ok(first.and_then(|candidate| candidate.value.get(parameter)).cloned().unwrap_or_default());
         }
         let wanted = best.unwrap_or(1);
         let has = self.measured().count();
@@ -200,6 +228,7 @@ mod tests {
             schema_version: VERSION,
             name: "x".into(),
             parameter: "instructions".into(),
+            parameters: Vec::new(),
             measure: "recall_all@2".into(),
             measure_version: "1".into(),
             settings: json!({}),
@@ -238,6 +267,22 @@ mod tests {
         assert!(take(Some(4)).unwrap_err().to_string().contains("1 to 3 candidates"));
         let message = one.take_values("m", "temperature", None).unwrap_err().to_string();
         assert!(message.contains("selection `x` is of `instructions`"), "{message}");
+    }
+
+    #[test]
+    fn parameters_that_were_chosen_together_have_the_values_of_one_candidate() {
+        let mut joint = selection(&[json!({"k": 4, "distractors": 2}), json!({"k": 6, "distractors": 1})]);
+        joint.parameter.clear();
+        joint.parameters = vec!["distractors".into(), "k".into()];
+        let take = |parameter, best| joint.take_values("m", parameter, best);
+        assert_eq!((take("k", None).unwrap(), take("distractors", None).unwrap()), (json!(4), json!(2)));
+        let message = take("k", Some(2)).unwrap_err().to_string();
+        assert!(message.contains("`best` with selection `x`, which is of `distractors`, `k` together"), "{message}");
+        let message = take("temperature", None).unwrap_err().to_string();
+        assert!(message.contains("selection `x` is of `distractors`, `k` together"), "{message}");
+        let bytes = joint.json_bytes();
+        assert_eq!(serde_json::from_slice::<Selection>(&bytes).unwrap(), joint);
+        assert!(!String::from_utf8(bytes).unwrap().contains("\"parameter\""));
     }
 
     #[test]

@@ -68,6 +68,10 @@ fn check_dataset(job: &Job) -> Result<(), BadValue> {
         BadValue::new("dataset.only", "no file", "a file of ids")
     })?;
     ensure(dataset.limit != Some(0), || BadValue::new("dataset.limit", "0", "at least 1"))?;
+    ensure(dataset.draw.is_none_or(|draw| !draw.rest || draw.after == 0), || {
+        let after = dataset.draw.map_or(0, |draw| draw.after);
+        BadValue::new("dataset.draw.after", after.to_string(), "0 with `rest`")
+    })?;
     ensure(dataset.draw.is_none_or(|draw| draw.questions > 0), || {
         BadValue::new("dataset.draw.questions", "0", "at least 1")
     })

@@ -94,7 +94,7 @@ impl DatasetEntry {
     pub(crate) fn take_part(&mut self, questions: u64, seed: u64) -> bool {
         match (self.draw, self.limit) {
             (None, None) => {
-                self.draw = Some(SampleSettings { questions, seed, rest: false });
+                self.draw = Some(SampleSettings::new(questions, seed));
                 true
             }
             // The questions of a smaller draw are those of lowest rank among the larger one's.

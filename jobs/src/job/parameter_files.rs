@@ -51,8 +51,12 @@ pub(super) fn read_files(job: &mut Job, base: &Path, path: &Path) -> Result<(), 
     let searches = job.tune.iter_mut().flat_map(|tune| &mut tune.select).enumerate();
     for (number, search) in searches {
         let reader = FileReader { base, job: path, table: format!("tune.select[{number}]") };
-        for value in &mut search.candidates {
-            if let Some(contents) = reader.contents("candidates", value)? {
+        let grid = search.grid.iter_mut().flat_map(|(parameter, values)| {
+            let key = format!("grid.{parameter}");
+            values.iter_mut().map(move |value| (key.clone(), value))
+        });
+        for (key, value) in search.candidates.iter_mut().map(|value| ("candidates".to_owned(), value)).chain(grid) {
+            if let Some(contents) = reader.contents(&key, value)? {
                 *value = contents;
             }
         }

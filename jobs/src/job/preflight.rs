@@ -6,6 +6,7 @@
 use super::file::Job;
 use super::references;
 use super::sweep::{self, Configuration, JudgedConfiguration};
+use super::tune::SearchSettings;
 use crate::error::JobError;
 use crate::services::corpus::CORPUS;
 use hopeval_methods::{ContextMode, MethodError, MethodSetting, RequestKind, judge_kinds};
@@ -98,7 +99,7 @@ fn open_parameters<'a>(job: &'a Job, whole: &'a Configuration, known: &Configura
     let searches = job.tune.iter().flat_map(|tune| &tune.select).filter(|select| select.method == whole.name);
     let given = whole.parameters.as_object().into_iter().flat_map(|given| given.keys());
     let left = given.filter(|name| known.parameters.get(name).is_none());
-    searches.map(|select| select.parameter.as_str()).chain(left.map(String::as_str)).collect()
+    searches.flat_map(SearchSettings::parameters).chain(left.map(String::as_str)).collect()
 }
 
 /// Whether an error may be due only to open parameters. They have their defaults here.

@@ -14,4 +14,19 @@ pub struct SampleSettings {
     /// Takes all questions but the drawn ones.
     #[serde(default)]
     pub rest: bool,
+    /// Passes over so many questions, which a draw of their number by the same seed takes.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub after: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_none(questions: &u64) -> bool {
+    *questions == 0
+}
+
+impl SampleSettings {
+    /// A draw from all questions.
+    pub fn new(questions: u64, seed: u64) -> Self {
+        Self { questions, seed, rest: false, after: 0 }
+    }
 }

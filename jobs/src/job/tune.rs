@@ -7,7 +7,8 @@ use super::sample::SampleSettings;
 use super::world::WorldEntry;
 use hopeval_datasets::Format;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// The searches of a job and the sample for them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -37,7 +38,7 @@ pub struct TuneSettings {
     pub select: Vec<SearchSettings>,
 }
 
-/// One search: the values of one parameter of one method.
+/// One search: the values of one parameter of one method, or of several together.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SearchSettings {
@@ -45,14 +46,19 @@ pub struct SearchSettings {
     pub name: String,
     /// The method, by its name in the job.
     pub method: String,
-    /// The parameter.
+    /// The parameter; empty with a grid.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub parameter: String,
     /// The measure of this search; left out, that of `[tune]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measure: Option<String>,
-    /// Values to choose from.
+    /// Values to choose from; none with a grid.
     #[serde(default)]
     pub candidates: Vec<Value>,
+    /// Several parameters that are chosen together, with the values of each: every combination is a candidate, a table
+    /// of values by parameter (IRCoT, section 4: K and M).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub grid: BTreeMap<String, Vec<Value>>,
     /// More values, from a language model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generate: Option<InfillSettings>,
@@ -69,6 +75,30 @@ fn usual_measure() -> String {
     "recall_all@2".to_owned()
 }
 
+impl SearchSettings {
+    /// The chosen parameters.
+    pub fn parameters(&self) -> Vec<&str> {
+        if self.grid.is_empty() { vec![&self.parameter] } else { self.grid.keys().map(String::as_str).collect() }
+    }
+
+    /// The candidates that the job names. Those of a grid come in the order of its keys; the last one varies fastest.
+    pub fn named_candidates(&self) -> Vec<Value> {
+        if self.grid.is_empty() {
+            return self.candidates.clone();
+        }
+        let mut points = vec![Map::new()];
+        for (parameter, values) in &self.grid {
+            let with = |point: &Map<String, Value>, value: &Value| {
+                let mut point = point.clone();
+                point.insert(parameter.clone(), value.clone());
+                point
+            };
+            points = points.iter().flat_map(|point| values.iter().map(|value| with(point, value))).collect();
+        }
+        points.into_iter().map(Value::Object).collect()
+    }
+}
+
 impl TuneSettings {
     /// Whether the sample is drawn from the job's own dataset.
     pub fn takes_own(&self) -> bool {
@@ -77,7 +107,7 @@ impl TuneSettings {
 
     /// The sample's settings.
     pub fn sample_settings(&self) -> SampleSettings {
-        SampleSettings { questions: self.sample, seed: self.seed, rest: false }
+        SampleSettings::new(self.sample, self.seed)
     }
 
     /// The measure that ranks a search's candidates.

@@ -2,7 +2,7 @@
 //!
 //! The seed and the id of a question decide its rank. The questions with the lowest ranks are drawn, and come in the
 //! dataset's order. So a sample of 128 includes the sample of 64, and removing a row from a file changes one question
-//! at most.
+//! at most. A draw `after` others has the ranks behind theirs.
 
 use crate::error::JobError;
 use crate::job::sample::SampleSettings;
@@ -33,12 +33,14 @@ impl SampleSettings {
         mut line: Vec<([u8; 16], u64)>,
         path: impl FnOnce() -> PathBuf,
     ) -> Result<SamplePositions, JobError> {
-        let (wanted, found, rest) = (self.questions, line.len() as u64, self.rest);
-        if found < wanted || (rest && found == wanted) {
-            return Err(JobError::TooFew { path: path(), wanted, found, rest });
+        let Self { questions: wanted, rest, after, .. } = *self;
+        let found = line.len() as u64;
+        if found < wanted.saturating_add(after) || (rest && found == wanted) {
+            return Err(JobError::TooFew { path: path(), wanted, after, found, rest });
         }
         line.sort_unstable();
-        let positions = line.into_iter().take(wanted as usize).map(|(_, position)| position).collect();
+        let drawn = line.into_iter().skip(after as usize).take(wanted as usize);
+        let positions = drawn.map(|(_, position)| position).collect();
         Ok(SamplePositions { positions, rest })
     }
 }

@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn a_sample_is_independent_of_order_and_has_a_complement() {
         let mut ids = ids(50);
-        let draw = SampleSettings { questions: 8, seed: 3, rest: false };
+        let draw = SampleSettings::new(8, 3);
         let sample = drawn(&ids, draw);
         assert_eq!(sample.len(), 8);
         let rest = drawn(&ids, SampleSettings { rest: true, ..draw });
@@ -131,6 +131,10 @@ mod tests {
         let small = drawn(&ids, SampleSettings { questions: 4, ..draw });
         assert!(small.iter().all(|id| sample.contains(id)), "{small:?} and {sample:?}");
         assert_ne!(drawn(&ids, SampleSettings { seed: 4, ..draw }), sample);
+        let behind = drawn(&ids, SampleSettings { questions: 5, after: 8, ..draw });
+        assert!(behind.len() == 5 && behind.iter().all(|id| !sample.contains(id)), "{behind:?}");
+        let whole = drawn(&ids, SampleSettings { questions: 13, ..draw });
+        assert!(behind.iter().chain(&sample).all(|id| whole.contains(id)), "{whole:?}");
         ids.reverse();
         let mut again = drawn(&ids, draw);
         again.reverse();
@@ -144,10 +148,10 @@ mod tests {
         let named: Vec<&str> = ids.iter().step_by(7).map(String::as_str).collect();
         dataset.only = only(dir.path(), &named);
         assert_eq!(taken(&ids, &dataset), named);
-        dataset.draw = Some(SampleSettings { questions: 3, seed: 1, rest: false });
+        dataset.draw = Some(SampleSettings::new(3, 1));
         let sample = taken(&ids, &dataset);
         assert!(sample.len() == 3 && sample.iter().all(|id| named.contains(&id.as_str())), "{sample:?}");
-        dataset.draw = Some(SampleSettings { questions: 3, seed: 1, rest: true });
+        dataset.draw = Some(SampleSettings { rest: true, ..SampleSettings::new(3, 1) });
         assert_eq!(taken(&ids, &dataset).len(), named.len() - 3);
         let wanted: HashSet<String> = sample.iter().cloned().chain(["q1".to_owned()]).collect();
         assert_eq!(draws_with(&dataset, 1, false, &wanted).unwrap(), [1, 2, 3]);
@@ -163,7 +167,7 @@ mod tests {
         let sizes = draws_with(&dataset(dir.path(), &ids, None), 3, false, &wanted).unwrap();
         assert_eq!(sizes.len(), 10);
         for (count, questions) in (1..).zip(sizes) {
-            let sample = drawn(&ids, SampleSettings { questions, seed: 3, rest: false });
+            let sample = drawn(&ids, SampleSettings::new(questions, 3));
             assert_eq!(sample.iter().filter(|id| wanted.contains(*id)).count(), count);
         }
     }
@@ -174,9 +178,15 @@ mod tests {
         let message = |draw: SampleSettings| {
             QuestionFilter::of_dataset(&dataset(dir.path(), &ids, Some(draw)), false).unwrap_err().to_string()
         };
-        let draw = SampleSettings { questions: 4, seed: 0, rest: false };
+        let draw = SampleSettings::new(4, 0);
         assert!(message(draw).contains("4 questions are to be drawn, and there are 3"), "{}", message(draw));
-        let all = SampleSettings { questions: 3, seed: 0, rest: true };
+        let all = SampleSettings { rest: true, ..SampleSettings::new(3, 0) };
         assert!(message(all).contains("none would be left"), "{}", message(all));
+        let behind = SampleSettings { after: 2, ..SampleSettings::new(2, 0) };
+        assert!(
+            message(behind).contains("2 questions are to be drawn after 2, and there are 3"),
+            "{}",
+            message(behind)
+        );
     }
 }

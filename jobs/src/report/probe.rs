@@ -189,7 +189,7 @@ mod tests {
         let (probe, drawn) = probe_job(&text(""), 10);
         assert!(drawn && probe.dataset.draw.unwrap().questions == 10 && probe.name == "a-probe");
         let (probe, drawn) = probe_job(&text("draw = { questions = 8, seed = 3 }"), 10);
-        assert!(drawn && probe.dataset.draw.unwrap() == SampleSettings { questions: 8, seed: 3, rest: false });
+        assert!(drawn && probe.dataset.draw.unwrap() == SampleSettings::new(8, 3));
         let (probe, drawn) = probe_job(&text("limit = 20"), 10);
         assert!(!drawn && probe.dataset.limit == Some(10));
         let (probe, drawn) = probe_job(&text("draw = { questions = 8, rest = true }"), 10);

@@ -106,7 +106,7 @@ impl ParameterSearch {
         if !tune.takes_own() {
             keep_apart(job, &sampled, lenient, places, report)?;
         }
-        let mut candidates: Vec<(Value, u32)> = select.candidates.iter().map(|value| (value.clone(), 0)).collect();
+        let mut candidates: Vec<(Value, u32)> = select.named_candidates().into_iter().map(|value| (value, 0)).collect();
         let generated = match &select.generate {
             Some(infill) => Some(generate_candidates(infill, &sampled, &mut candidates, places, report)?),
             None => None,
@@ -190,6 +190,7 @@ impl ParameterSearch {
             schema_version: Selection::version(),
             name: self.select.name.clone(),
             parameter: self.select.parameter.clone(),
+            parameters: self.select.grid.keys().cloned().collect(),
             measure: self.measure.clone(),
             measure_version,
             settings: self.settings.clone(),
@@ -213,6 +214,9 @@ fn search_settings(tune: &TuneSettings, select: &SearchSettings, entry: &MethodE
         "generate": select.generate,
         "sample": {"questions": tune.sample, "seed": tune.seed},
     });
+    if !select.grid.is_empty() {
+        settings["grid"] = json!(select.grid);
+    }
     if let Some(race) = &select.race {
         let RaceSettings { factor, least, margin, .. } = race;
         let first = race.first_questions(tune.sample);
@@ -249,7 +253,8 @@ fn refuse_taken(select: &SearchSettings, settings: &Value, measure: &str, store:
 pub(crate) fn named_candidates_job(job: &Job, step: usize, store: &Store) -> Result<Job, JobError> {
     let tune = job.tune.as_ref().expect("a job with searches; this is a bug");
     let entry = method_entry(job, tune, step, store)?;
-    let candidates: Vec<(Value, u32)> = tune.select[step].candidates.iter().map(|value| (value.clone(), 0)).collect();
+    let candidates: Vec<(Value, u32)> =
+        tune.select[step].named_candidates().into_iter().map(|value| (value, 0)).collect();
     Ok(candidates_job(job, tune.over_sample(job), step, &entry, &candidates))
 }
 
@@ -297,7 +302,10 @@ fn candidate_configurations(
 ) -> impl Iterator<Item = (String, MethodEntry)> {
     candidates.iter().enumerate().map(|(n, (value, _))| {
         let mut entry = entry.clone();
-        entry.parameters.insert(select.parameter.clone(), value.clone());
+        match value {
+            Value::Object(point) if !select.grid.is_empty() => entry.parameters.extend(point.clone()),
+            one => drop(entry.parameters.insert(select.parameter.clone(), one.clone())),
+        }
         (candidate_name(&select.name, n), entry)
     })
 }
@@ -313,7 +321,7 @@ fn method_entry(job: &Job, tune: &TuneSettings, step: usize, store: &Store) -> R
     let select = &tune.select[step];
     let mut entry = job.method[&select.method].clone();
     let open: BTreeSet<&str> = tune.select[step..].iter().map(|select| select.name.as_str()).collect();
-    entry.parameters.remove(&select.parameter);
+    select.parameters().into_iter().for_each(|parameter| drop(entry.parameters.remove(parameter)));
     entry.parameters.retain(|_, value| {
         value.get("selection").and_then(Value::as_str).is_none_or(|selection| !open.contains(selection))
     });
@@ -344,8 +352,12 @@ fn method_entry(job: &Job, tune: &TuneSettings, step: usize, store: &Store) -> R
 /// Temperatures of later searches. Scores are kept at these too, so later searches get them from the journal if their
 /// prompts are the same.
 fn later_temperatures(tune: &TuneSettings, step: usize) -> Vec<f64> {
-    let later = tune.select.iter().skip(step + 1).filter(|select| select.parameter == "temperature");
-    let mut found: Vec<f64> = later.flat_map(|select| select.candidates.iter().filter_map(Value::as_f64)).collect();
+    let values = |select: &SearchSettings| {
+        let alone = if select.parameter == "temperature" { select.candidates.clone() } else { Vec::new() };
+        let together = select.grid.get("temperature").cloned().unwrap_or_default();
+        alone.into_iter().chain(together).filter_map(|value| value.as_f64()).collect::<Vec<_>>()
+    };
+    let mut found: Vec<f64> = tune.select.iter().skip(step + 1).flat_map(values).collect();
     found.sort_by(f64::total_cmp);
     found.dedup();
     found.retain(|temperature| temperature.is_finite() && *temperature > 0.0);

@@ -23,6 +23,7 @@ pub(crate) fn selection() -> Selection {
         schema_version: Selection::version(),
         name: "length".to_owned(),
         parameter: "k".to_owned(),
+        parameters: Vec::new(),
         measure: "recall_all@2".to_owned(),
         measure_version: "world 1".to_owned(),
         settings: json!({"method": {"kind": "one_step"}, "sample": {"questions": 2, "seed": 0}}),

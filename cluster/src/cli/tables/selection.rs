@@ -26,9 +26,9 @@ fn search_heading(finished: &FinishedSearch) -> String {
     let FinishedSearch { search, run, committed, rungs } = finished;
     let selection = &committed.selection;
     let mut text = format!(
-        "selection {}: `{}` by {} over {} questions, run {}",
+        "selection {}: {} by {} over {} questions, run {}",
         selection.name,
-        selection.parameter,
+        selection.chosen_text(),
         selection.measure,
         selection.sample.len(),
         run.id()

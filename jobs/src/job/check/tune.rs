@@ -13,6 +13,9 @@ use hopeval_methods::RequestKind;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
+/// The most candidates of a grid: the names of their configurations number them with four digits.
+const MOST_CANDIDATES: usize = 10_000;
+
 /// Checks the searches of a job, if it has any.
 ///
 /// # Errors
@@ -48,15 +51,15 @@ fn check_sample(job: &Job, tune: &TuneSettings) -> Result<(), BadValue> {
     if let Some(world) = &tune.world {
         world.check_values().map_err(|bad| bad.within_table("tune.world"))?;
     }
-    if tune.takes_own()
-        && let Some(draw) = job.dataset.draw
-        && draw != (SampleSettings { rest: true, ..tune.sample_settings() })
-    {
-        let allowed =
-            "nothing: all questions but the sample of [tune] are evaluated, unless [tune] names others to draw from";
-        return Err(BadValue::new("dataset.draw", format!("{} questions", draw.questions), allowed));
-    }
-    Ok(())
+    let Some(draw) = job.dataset.draw.filter(|_| tune.takes_own()) else { return Ok(()) };
+    let is_rest = draw == SampleSettings { rest: true, ..tune.sample_settings() };
+    let is_behind = draw.seed == tune.seed && draw.after >= tune.sample;
+    ensure(is_rest || is_behind, || {
+        let SampleSettings { questions, seed, after, .. } = draw;
+        let allowed = "nothing, since all questions but the sample of [tune] are evaluated; or a draw by the seed of \
+                       [tune], `after` its sample or more; or questions of [tune] to draw from";
+        BadValue::new("dataset.draw", format!("{questions} questions by seed {seed} after {after}"), allowed)
+    })
 }
 
 fn check_search(select: &SearchSettings, tune: &TuneSettings, job: &Job) -> Result<(), BadValue> {
@@ -70,12 +73,12 @@ fn check_search(select: &SearchSettings, tune: &TuneSettings, job: &Job) -> Resu
     ensure(method.sweep.is_empty() && method.replicates.is_empty(), || {
         BadValue::new("method", &select.method, "a method without [sweep] and [replicates]")
     })?;
-    ensure(
-        !["kind", "sweep", "sweep_draw", "sweep_when", "race", "raced", "replicates", "control"]
-            .contains(&select.parameter.as_str()),
-        || BadValue::new("parameter", &select.parameter, "a parameter of the method"),
-    )?;
-    check_candidates(select)?;
+    if select.grid.is_empty() {
+        check_parameter("parameter", &select.parameter)?;
+        check_candidates(select)?;
+    } else {
+        check_grid(select)?;
+    }
     if let Some(generate) = &select.generate {
         check_infill(generate, job).map_err(|bad| bad.within_table("generate"))?;
     }
@@ -91,10 +94,47 @@ fn check_candidates(select: &SearchSettings) -> Result<(), BadValue> {
     ensure(!candidates.is_empty() || select.generate.is_some(), || {
         BadValue::new("candidates", "[]", "at least one value, or a table `generate`")
     })?;
-    match candidates.iter().enumerate().find(|(n, value)| candidates[..*n].contains(value)) {
-        Some((_, twice)) => Err(BadValue::new("candidates", format!("{twice} twice"), "values that each occur once")),
+    check_distinct("candidates", candidates)
+}
+
+fn check_distinct(name: &str, values: &[Value]) -> Result<(), BadValue> {
+    match values.iter().enumerate().find(|(n, value)| values[..*n].contains(value)) {
+        Some((_, twice)) => Err(BadValue::new(name, format!("{twice} twice"), "values that each occur once")),
         None => Ok(()),
     }
+}
+
+/// Checks that a search can choose values of a parameter.
+fn check_parameter(key: &str, parameter: &str) -> Result<(), BadValue> {
+    const OTHERS: [&str; 9] =
+        ["", "kind", "sweep", "sweep_draw", "sweep_when", "race", "raced", "replicates", "control"];
+    ensure(!OTHERS.contains(&parameter), || BadValue::new(key, parameter, "a parameter of the method"))
+}
+
+/// Checks a choice of several parameters together.
+fn check_grid(select: &SearchSettings) -> Result<(), BadValue> {
+    let alone = |key: &str, is_set: bool| {
+        ensure(!is_set, || {
+            BadValue::new(key, "set beside `grid`", "either `grid` or a `parameter` with its candidates")
+        })
+    };
+    alone("parameter", !select.parameter.is_empty())?;
+    alone("candidates", !select.candidates.is_empty())?;
+    alone("generate", select.generate.is_some())?;
+    ensure(select.grid.len() > 1, || {
+        BadValue::new("grid", "one parameter", "two parameters or more; one is `parameter` with `candidates`")
+    })?;
+    for (parameter, values) in &select.grid {
+        check_parameter("grid", parameter)?;
+        let key = format!("grid.{parameter}");
+        ensure(!values.is_empty(), || BadValue::new(&key, "[]", "at least one value"))?;
+        check_distinct(&key, values)?;
+    }
+    let points = select.grid.values().try_fold(1_usize, |points, values| points.checked_mul(values.len()));
+    ensure(points.is_some_and(|points| points <= MOST_CANDIDATES), || {
+        let found = points.map_or_else(|| "more than 2^64 candidates".to_owned(), |n| format!("{n} candidates"));
+        BadValue::new("grid", found, "at most 10000 candidates")
+    })
 }
 
 fn check_race(race: &RaceSettings, select: &SearchSettings, tune: &TuneSettings) -> Result<(), BadValue> {
@@ -103,7 +143,7 @@ fn check_race(race: &RaceSettings, select: &SearchSettings, tune: &TuneSettings)
     ensure((2..tune.sample).contains(&first), || {
         BadValue::new("first", first.to_string(), "at least 2 and fewer than `tune.sample`; 16 or more if left out")
     })?;
-    let known = if select.generate.is_some() { u64::MAX } else { select.candidates.len() as u64 };
+    let known = if select.generate.is_some() { u64::MAX } else { select.named_candidates().len() as u64 };
     check_rule(race, known)
 }
 
@@ -217,6 +257,14 @@ mod tests {
         // The shown job parses to the same job.
         let shown = toml::to_string_pretty(&job).unwrap();
         assert_eq!(toml::to_string_pretty(&Job::parse(&shown, Path::new("/job.toml"), &[]).unwrap()).unwrap(), shown);
+        // Some of the others alone.
+        let some = "[tune]\nsample = 9\nseed = 4\n[dataset.draw]\nquestions = 20\nseed = 4\nafter = 9\n";
+        let job = Job::parse(&format!("{HEAD}{some}"), Path::new("job.toml"), &[]).unwrap();
+        let (draw, sample) = (job.dataset.draw.unwrap(), job.tune.as_ref().unwrap().over_sample(&job));
+        assert_eq!((draw.questions, draw.seed, draw.rest, draw.after), (20, 4, false, 9));
+        assert_eq!(sample.dataset.draw.map(|draw| (draw.questions, draw.seed, draw.after)), Some((9, 4, 0)));
+        let shown = toml::to_string_pretty(&job).unwrap();
+        assert_eq!(toml::to_string_pretty(&Job::parse(&shown, Path::new("/job.toml"), &[]).unwrap()).unwrap(), shown);
         // Another source leaves the dataset whole.
         let job =
             Job::parse(&format!("{HEAD}[tune]\nquestions = \"train.json\"\n"), Path::new("/x/job.toml"), &[]).unwrap();
@@ -229,6 +277,8 @@ mod tests {
         let select = |rest: &str| {
             format!("[tune]\n[[tune.select]]\nname = \"a\"\nmethod = \"m\"\nparameter = \"temperature\"\n{rest}")
         };
+        let joint = |rest: &str| select(rest).replace("parameter = \"temperature\"\n", "");
+        let long = format!("{:?}", (0..101).collect::<Vec<_>>());
         let race = |rest: &str| select(&format!("candidates = [1, 2, 3, 4, 5]\n[tune.select.race]\n{rest}"));
         let drawn = |rest: &str| format!("[method.m.sweep]\nhops = [1, 2]\n[method.m.sweep_draw]\n{rest}");
         let grid = |rest: &str| format!("[method.m.sweep]\nhops = [1, 2, 3]\ntemperature = [1.0, 2.0]\n{rest}");
@@ -243,6 +293,24 @@ mod tests {
             (select("candidates = [1.0]\n").replace("\"m\"", "\"n\""), "the name of a [method.NAME]"),
             (select("candidates = [1.0]\n").replace("\"a\"", "\"../a\""), "`tune.select[0].name` = ../a"),
             (select("candidates = [1.0]\n[method.m.sweep]\nhops = [1]\n"), "a method without [sweep]"),
+            (
+                select("candidates = [1.0]\n").replace("parameter = \"temperature\"\n", ""),
+                "`tune.select[0].parameter` = ; allowed: a parameter of the method",
+            ),
+            (select("[tune.select.grid]\nhops = [1]\n"), "`tune.select[0].parameter` = set beside `grid`"),
+            (joint("candidates = [1]\n[tune.select.grid]\nhops = [1]\n"), "`tune.select[0].candidates` = set beside"),
+            (joint("[tune.select.grid]\nhops = [1]\n"), "`tune.select[0].grid` = one parameter; allowed: two param"),
+            (joint("[tune.select.grid]\nhops = [1]\nkind = [2]\n"), "`tune.select[0].grid` = kind"),
+            (joint("[tune.select.grid]\nhops = [1]\nfanout = []\n"), "`tune.select[0].grid.fanout` = []"),
+            (joint("[tune.select.grid]\nhops = [1, 1]\nfanout = [2]\n"), "`tune.select[0].grid.hops` = 1 twice"),
+            (
+                joint(&format!("[tune.select.grid]\nhops = {long}\nfanout = {long}\n")),
+                "`tune.select[0].grid` = 10201 candidates; allowed: at most 10000 candidates",
+            ),
+            (
+                joint("[tune.select.grid]\nhops = [1]\nfanout = [2, 3]\n[tune.select.race]\nleast = 2\n"),
+                "`tune.select[0].race.least` = 2; allowed: at least 1 and fewer than the cand",
+            ),
             (race("first = 1\n"), "`tune.select[0].race.first` = 1; allowed: at least 2 and fewer than `tune.sample`"),
             (race("first = 128\n"), "`tune.select[0].race.first` = 128"),
             (race("").replace("[tune]\n", "[tune]\nsample = 16\n"), "`tune.select[0].race.first` = 16"),
@@ -257,7 +325,19 @@ mod tests {
                     temperature = { selection = \"a\", best = 3 }\n",
                 "`tune.select[0].race.least` = 2, and a method takes the best 3",
             ),
-            ("[dataset.draw]\nquestions = 3\n[tune]\n".to_owned(), "`dataset.draw` = 3 questions"),
+            ("[dataset.draw]\nquestions = 3\n[tune]\n".to_owned(), "`dataset.draw` = 3 questions by seed 0 after 0"),
+            (
+                "[dataset.draw]\nquestions = 3\nafter = 127\n[tune]\n".to_owned(),
+                "`dataset.draw` = 3 questions by seed 0 after 127; allowed: nothing, since",
+            ),
+            (
+                "[dataset.draw]\nquestions = 3\nafter = 128\nseed = 1\n[tune]\n".to_owned(),
+                "`dataset.draw` = 3 questions by seed 1 after 128",
+            ),
+            (
+                "[dataset.draw]\nquestions = 3\nafter = 2\nrest = true\n".to_owned(),
+                "`dataset.draw.after` = 2; allowed: 0 with `rest`",
+            ),
             ("[method.m.replicates]\nhops = [1]\n".to_owned(), "`method.m.replicates.hops` = 1 values"),
             (
                 drawn("points = 3\n"),
