@@ -131,6 +131,25 @@ fn a_race_leaves_points_with_the_figures_of_the_whole_sweep() {
     assert!(names.iter().all(|name| page.contains(name)));
 }
 
+/// A draw behind others: its rungs begin with its own first question.
+#[test]
+fn rungs_of_a_draw_behind_others_have_as_many_questions() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = temporary.path();
+    let raced = job(dir, "raced", RACE);
+    let text = std::fs::read_to_string(&raced).unwrap().replace("seed = 3\n", "seed = 3\nafter = 5\n");
+    std::fs::write(&raced, text).unwrap();
+    let race = document(&mut command(dir, "run", &raced, "race", &["--json"]));
+    let rungs = race["races"][0]["rungs"].as_array().unwrap();
+    assert_eq!(rungs.iter().map(|rung| rung["questions"].as_u64().unwrap()).collect::<Vec<_>>(), [4, 8]);
+    let ids = runs(dir, "race");
+    let questions = |run: &String| document(&mut hopeval(dir, &["show", run, "--store", "race", "--json"]));
+    assert_eq!(
+        ids.iter().map(|run| questions(run)["questions"].clone()).collect::<Vec<_>>(),
+        [4, 8, 16].map(Value::from)
+    );
+}
+
 #[test]
 fn a_race_that_is_killed_leaves_the_points_that_it_would_have() {
     let temporary = tempfile::tempdir().unwrap();

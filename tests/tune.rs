@@ -389,6 +389,10 @@ fn parameters_are_chosen_together() {
     let parameters: Value = serde_json::from_str(&rows[0].parameters).unwrap();
     assert_eq!(parameters["pool"], candidates[0]["value"]["pool"]);
     assert_eq!(parameters["temperature"], candidates[0]["value"]["temperature"]);
-    let message = refused(&mut command(dir, "run", &write("half", ""), "store", &[]));
+    let half = write("half", "");
+    let message = refused(&mut command(dir, "tune", &half, "store", &[]));
+    assert!(message.contains("chosen together, and method `found` takes pool"), "{message}");
+    std::fs::write(&half, std::fs::read_to_string(&half).unwrap().replace(TOGETHER, "")).unwrap();
+    let message = refused(&mut command(dir, "run", &half, "store", &[]));
     assert!(message.contains("selection `pair` chose it together with `pool`"), "{message}");
 }

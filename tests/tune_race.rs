@@ -187,12 +187,15 @@ fn a_plan_says_where_a_race_saves_nothing() {
     // Each wording has prompts of its own. Every temperature has the same prompts, and the same answers.
     let temperatures = "[[tune.select]]\nname = \"temperature\"\nmethod = \"found\"\nparameter = \"temperature\"\n\
         candidates = [0.5, 1.0, 1.5, 2.0]\n";
-    let whole = job(dir, "whole", &format!("{RACE}{temperatures}{RACE}"));
+    let sizes = "[[tune.select]]\nname = \"sizes\"\nmethod = \"found\"\n[tune.select.grid]\n\
+        first_hops = [2, 3]\nlinks_per_passage = [2, 4]\n";
+    let whole = job(dir, "whole", &format!("{RACE}{temperatures}{RACE}{sizes}{RACE}"));
     let text = std::fs::read_to_string(&whole).unwrap().replace("pool = 5", "pool = 5\nhops = 1");
     std::fs::write(&whole, &text).unwrap();
     let document = document(&mut plan(&whole, &["--json"]));
     let races = document["races"].as_array().unwrap();
-    assert_eq!(races.iter().map(|race| &race["name"]).collect::<Vec<_>>(), ["wording", "temperature"]);
+    assert_eq!(races.iter().map(|race| &race["name"]).collect::<Vec<_>>(), ["wording", "temperature", "sizes"]);
+    assert_eq!((&races[2]["candidates"], &races[2]["rungs"]), (&json!(4), &json!([4])));
     // Six candidates over 8 questions score five passages each: 240 requests, none shared.
     let sharing = json!({"questions": 8, "alone": 240, "together": 240, "guessed": false,
         "request_share": races[0]["outcome_share"]});

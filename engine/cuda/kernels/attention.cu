@@ -5,9 +5,9 @@
 // grows), weights rounded to bf16 and kept in registers as the left factor of the product with the values. A block of
 // two warps does the same for up to 32 rows: half of a block of four would hold registers and do nothing.
 //
-// A block of four warps has two stages in shared memory: tile t + 1 is copied while tile t is worked on, and its
-// threads meet once a tile. With one stage they meet twice, and the copies overlap with half of the work; but more
-// blocks of two warps fit, and the positions of disentangled attention fit at all.
+// A block of four warps has two stages in shared memory, but for disentangled attention: tile t + 1 is copied while
+// tile t is worked on, and its threads meet once a tile. With one stage they meet twice, and the copies overlap with
+// half of the work; but more blocks of two warps fit, and the positions of disentangled attention fit at all.
 //
 //   shared memory    rows x numbers     filled
 //   keys             64 x (D + 8)       two stages: with tile t + 1, while tile t is worked on

@@ -13,7 +13,8 @@ constexpr float LOG2_E = 1.44269504088896341f;
 
 // logits [gridDim.x, stride], of which `count` (at most THREADS * EACH) are entries first..first + count of the
 // vocabulary; bias [vocabulary] or null; inverses [temperatures] of the temperatures. parts [gridDim.x, part_stride]:
-// from `part` on the greatest logit, then a sum of exp((logit - greatest) / T) for each temperature: NaN where a logit is.
+// from `part` on the greatest logit, then a sum of exp((logit - greatest) / T) for each temperature: NaN where a logit
+// is.
 KERNEL(256) log_probs_tile(float* parts, float* target_logits, const float* logits, const float* bias,
                            const u32* targets, const float* inverses, u32 stride, u32 first, u32 count,
                            u32 temperatures, u32 part, u32 part_stride) {

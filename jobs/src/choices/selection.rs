@@ -183,8 +183,9 @@ impl Selection {
             if best.is_some() {
                 return wrong(format!("`best` with selection `{}`, which is of {}", self.name, self.chosen_text()));
             }
-            let first = self.measured().next();
-            return Ok(first.and_then(|candidate| candidate.value.get(parameter)).cloned().unwrap_or_default());
+            let first = self.measured().next().and_then(|candidate| candidate.value.get(parameter));
+            let has_none = || wrong(format!("selection `{}` has no value of `{parameter}`", self.name));
+            return first.cloned().map_or_else(has_none, Ok);
         }
         let wanted = best.unwrap_or(1);
         let has = self.measured().count();

@@ -90,7 +90,7 @@ impl Job {
     /// The evaluated questions: those of the dataset's table, or all but the sample for choices.
     fn evaluated_sample(&self) -> Option<SampleSettings> {
         match &self.tune {
-            // Checked to be others than the sample.
+            // Checked to be others than the sample where that is the dataset's own.
             Some(_) if self.dataset.draw.is_some_and(|draw| draw.after > 0) => self.dataset.draw,
             Some(tune) if tune.takes_own() => Some(SampleSettings { rest: true, ..tune.sample_settings() }),
             _ => self.dataset.draw,

@@ -52,10 +52,13 @@ fn draw_sizes(
     if !part.take_part(1, seed) {
         return Ok(Vec::new());
     }
-    let seed = part.draw.map_or(seed, |draw| draw.seed);
+    let (seed, after) = part.draw.map_or((seed, 0), |draw| (draw.seed, draw.after));
     let mut whole = job.clone();
     places.cache.prepare_world(&mut whole, report)?;
-    draws_with(&whole.dataset, seed, lenient, evaluated)
+    let mut sizes = draws_with(&whole.dataset, seed, lenient, evaluated)?;
+    // A draw behind others counts from the first one behind them, which is none of theirs.
+    sizes.iter_mut().for_each(|size| *size = size.saturating_sub(after));
+    Ok(sizes)
 }
 
 impl SweepRaces {

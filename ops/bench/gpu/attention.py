@@ -143,7 +143,8 @@ def main():
                 bits = packing.out.get().tobytes()
                 first = first or bits
                 told = "equal" if bits == first else "OTHERS"
-                print(f"| {name} | {folder.name} | {'apart' if apart else 'together'} | {taken:.1f} | {told} |", flush=True)
+                cells = [name, folder.name, "apart" if apart else "together", f"{taken:.1f}", told]
+                print(f"| {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

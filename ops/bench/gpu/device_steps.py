@@ -125,6 +125,9 @@ def sanitized(bench, number, name, device):
 
 RESULT = re.compile(r"^test result: (\w+)\. (\d+) passed; (\d+) failed; (\d+) ignored", re.M)
 FAILED = re.compile(r"^    (\w+)$", re.M)
+ENDED = re.compile(r"(?:^test \S+ \.\.\. |^)ok$", re.M)
+FAILED_LINE = re.compile(r"(?:^test \S+ \.\.\. |^)FAILED$", re.M)
+"""Tests that ended, each with its name before it or, where it printed, alone in a line."""
 
 
 def driver(bench):
@@ -136,8 +139,12 @@ def driver(bench):
     with bench.gate.beside_others():
         arguments = [program, "--nocapture", "--test-threads", "1"]
         done = bench.session.run("driver", arguments, 90, bench.environment)
-    # A test may run others: the last line is of all.
-    result = (RESULT.findall(done.stdout) or [(None, None, None, None)])[-1]
+    # A test may run others, whose result comes before its own. The last line is of all, unless the time was up.
+    results = RESULT.findall(done.stdout)
+    if done.code is None:
+        ended = len(ENDED.findall(done.stdout)) - len(results)
+        results = [(None, str(ended), str(len(FAILED_LINE.findall(done.stdout))), None)]
+    result = (results or [(None, None, None, None)])[-1]
     names = (
         sorted(set(FAILED.findall(done.stdout.rpartition("\nfailures:\n")[2])))
         if "\nfailures:\n" in done.stdout

@@ -185,7 +185,13 @@ impl CublasProducts {
                 self.tuning_us.fetch_add(begun.elapsed().as_micros() as u64, Relaxed);
                 match tuned {
                     // Another run may have the memory.
-                    Err(DeviceError::OutOfMemory { .. }) => plan.choice,
+                    Err(error @ DeviceError::OutOfMemory { .. }) => {
+                        tracing::debug!(
+                            "{:?}, range {range}: the leader multiplies, not compared: {error}",
+                            plan.shape
+                        );
+                        plan.choice
+                    }
                     tuned => {
                         let tuned = tuned?;
                         file.keep_choice(plan.shape, range, &plan.choice, tuned);

@@ -78,7 +78,9 @@ fn check_search(select: &SearchSettings, tune: &TuneSettings, job: &Job) -> Resu
         check_candidates(select)?;
     } else {
         check_grid(select)?;
+        check_whole_choice(select, job)?;
     }
+    check_others(select, tune)?;
     if let Some(generate) = &select.generate {
         check_infill(generate, job).map_err(|bad| bad.within_table("generate"))?;
     }
@@ -108,7 +110,8 @@ fn check_distinct(name: &str, values: &[Value]) -> Result<(), BadValue> {
 fn check_parameter(key: &str, parameter: &str) -> Result<(), BadValue> {
     const OTHERS: [&str; 9] =
         ["", "kind", "sweep", "sweep_draw", "sweep_when", "race", "raced", "replicates", "control"];
-    ensure(!OTHERS.contains(&parameter), || BadValue::new(key, parameter, "a parameter of the method"))
+    let found = if parameter.is_empty() { "nothing" } else { parameter };
+    ensure(!OTHERS.contains(&parameter), || BadValue::new(key, found, "a parameter of the method, or a table `grid`"))
 }
 
 /// Checks a choice of several parameters together.
@@ -169,6 +172,39 @@ fn check_best_few(race: &RaceSettings, select: &SearchSettings, job: &Job) -> Re
         Some(best) => {
             let found = format!("{}, and a method takes the best {best}", race.least);
             Err(BadValue::new("race.least", found, "at least the `best` of every method that names the selection"))
+        }
+    }
+}
+
+/// Checks that a method takes all parameters that were chosen together from the selection, or none.
+fn check_whole_choice(select: &SearchSettings, job: &Job) -> Result<(), BadValue> {
+    let names_it = |value: &Value| value.get("selection").and_then(Value::as_str) == Some(&select.name);
+    for (name, method) in &job.method {
+        let taken: BTreeSet<&str> =
+            method.parameters.iter().filter(|(_, value)| names_it(value)).map(|(key, _)| key.as_str()).collect();
+        let best = method.parameters.values().any(|value| names_it(value) && value.get("best").is_some());
+        let is_whole = taken.is_empty() || taken.iter().copied().eq(select.grid.keys().map(String::as_str));
+        ensure(is_whole && !best, || {
+            let taken = taken.iter().copied().collect::<Vec<_>>().join(", ");
+            let best = if best { " with `best`" } else { "" };
+            let allowed = "a method takes all parameters of the grid from the selection, one value each, or none";
+            BadValue::new("grid", format!("chosen together, and method `{name}` takes {taken}{best}"), allowed)
+        })?;
+    }
+    Ok(())
+}
+
+/// Checks that no other search of the method chooses a parameter that this one chooses with others.
+fn check_others(select: &SearchSettings, tune: &TuneSettings) -> Result<(), BadValue> {
+    let others = tune.select.iter().filter(|other| other.method == select.method && other.name != select.name);
+    let mut shared = others.filter(|other| !(other.grid.is_empty() && select.grid.is_empty()));
+    let chosen = select.parameters();
+    match shared.find_map(|other| other.parameters().into_iter().find(|parameter| chosen.contains(parameter))) {
+        None => Ok(()),
+        Some(twice) => {
+            let key = if select.grid.is_empty() { "parameter" } else { "grid" };
+            let found = format!("{twice}, which another search of method `{}` chooses, too", select.method);
+            Err(BadValue::new(key, found, "parameters that one search chooses, where one of them has a grid"))
         }
     }
 }
@@ -295,7 +331,7 @@ mod tests {
             (select("candidates = [1.0]\n[method.m.sweep]\nhops = [1]\n"), "a method without [sweep]"),
             (
                 select("candidates = [1.0]\n").replace("parameter = \"temperature\"\n", ""),
-                "`tune.select[0].parameter` = ; allowed: a parameter of the method",
+                "`tune.select[0].parameter` = nothing; allowed: a parameter of the method, or a table `grid`",
             ),
             (select("[tune.select.grid]\nhops = [1]\n"), "`tune.select[0].parameter` = set beside `grid`"),
             (joint("candidates = [1]\n[tune.select.grid]\nhops = [1]\n"), "`tune.select[0].candidates` = set beside"),
@@ -306,6 +342,23 @@ mod tests {
             (
                 joint(&format!("[tune.select.grid]\nhops = {long}\nfanout = {long}\n")),
                 "`tune.select[0].grid` = 10201 candidates; allowed: at most 10000 candidates",
+            ),
+            (
+                joint("[tune.select.grid]\nhops = [1]\nfanout = [2]\n")
+                    + "[method.x]\nkind = \"promptrank\"\nretriever = \"s\"\nscorer = \"t5\"\n\
+                       hops = { selection = \"a\" }\n",
+                "`tune.select[0].grid` = chosen together, and method `x` takes hops; allowed: a method takes all",
+            ),
+            (
+                joint("[tune.select.grid]\nhops = [1]\nfanout = [2]\n")
+                    + "[method.x]\nkind = \"promptrank\"\nretriever = \"s\"\nscorer = \"t5\"\n\
+                       hops = { selection = \"a\", best = 2 }\nfanout = { selection = \"a\" }\n",
+                "and method `x` takes fanout, hops with `best`",
+            ),
+            (
+                joint("[tune.select.grid]\nhops = [1]\nfanout = [2]\n")
+                    + "[[tune.select]]\nname = \"b\"\nmethod = \"m\"\nparameter = \"hops\"\ncandidates = [1]\n",
+                "`tune.select[0].grid` = hops, which another search of method `m` chooses, too",
             ),
             (
                 joint("[tune.select.grid]\nhops = [1]\nfanout = [2, 3]\n[tune.select.race]\nleast = 2\n"),

@@ -77,15 +77,16 @@ pub fn plan_races(
     let mut plans = Vec::new();
     for (step, select) in tune.select.iter().enumerate() {
         let Some(race) = &select.race else { continue };
+        let named = select.named_candidates().len();
         let mut plan = RacePlan {
             name: select.name.clone(),
             questions: tune.sample,
-            rungs: coming_rungs(race, select.candidates.len(), tune.sample),
-            candidates: select.candidates.len() as u64,
+            rungs: coming_rungs(race, named, tune.sample),
+            candidates: named as u64,
             generates: select.generate.is_some(),
             ..RacePlan::default()
         };
-        let stages = race_stages(race, select.candidates.len(), tune.sample);
+        let stages = race_stages(race, named, tune.sample);
         plan.outcome_share = work_share(&stages, |candidates| candidates as f64);
         match named_candidates_job(job, step, &places.store) {
             Ok(searched) => plan.sharing = count_sharing(searched, 0, &stages, places, lenient, report)?,
