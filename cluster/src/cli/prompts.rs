@@ -55,7 +55,7 @@ fn import(arguments: &ImportArguments) -> Result<u8> {
     if *json {
         print::line(
             &json!({"file": out, "demonstrations": rows.len(), "with_reasoning": with_reasoning, "passages": passages,
-                "instruction": read.instruction})
+                "instruction": read.instruction, "title_prompt": read.title_prompt})
             .to_string(),
         );
         return Ok(exit::DONE);
@@ -68,6 +68,11 @@ fn import(arguments: &ImportArguments) -> Result<u8> {
     if let Some(instruction) = read.instruction {
         print::line(&format!(
             "every question has this instruction before it; give it as `instruction`: {instruction:?}"
+        ));
+    }
+    if let Some(prompt) = read.title_prompt {
+        print::line(&format!(
+            "they name pages; give the file as `title_demonstrations`, with `title_prompt`: {prompt:?}"
         ));
     }
     Ok(exit::DONE)

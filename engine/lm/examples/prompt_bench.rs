@@ -84,7 +84,7 @@ fn prompt(texts: &[&str], settings: &BenchSettings, n: usize, seen: bool) -> Pro
     add(format!("Q: Who made the {n}th thing, and when was it lost?\nA:"));
     let group = |at| OverflowRule::Drop { first: 3 * at, count: 3 };
     let overflow = (0..settings.demonstrations).map(group).collect();
-    Prompt { parts, budget: Some(settings.budget), overflow, count_parts: false }
+    Prompt { parts, budget: Some(settings.budget), overflow, ..Prompt::default() }
 }
 
 /// The ids by tokenising the whole after every rule.

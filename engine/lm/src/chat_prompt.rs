@@ -55,9 +55,13 @@ pub fn assemble_chat(
         texts.extend(alone.texts);
     }
     let mut chat = ChatAssembly { tokenizer, template, roles, texts, dropped: vec![false; parts], ids: Vec::new() };
+    let mut dropped = prompt.dropped_shots(&chat.texts, |text| Ok(tokenizer.ids(text, false)?.len()))?;
+    for &part in &dropped {
+        chat.dropped[part] = true;
+        chat.texts[part].clear();
+    }
     chat.encode_messages()?;
     let budget = prompt.budget.into_iter().chain(most).min().unwrap_or(usize::MAX);
-    let mut dropped = Vec::new();
     for rule in &prompt.overflow {
         if chat.ids.len() <= budget {
             break;
@@ -150,7 +154,7 @@ fn part_alone(
     budget: Option<usize>,
     overflow: Vec<OverflowRule>,
 ) -> Result<AssembledPrompt, PromptError> {
-    assemble(tokenizer, &Prompt { parts: vec![part.clone()], budget, overflow, count_parts: false }, None, false)
+    assemble(tokenizer, &Prompt { parts: vec![part.clone()], budget, overflow, ..Prompt::default() }, None, false)
 }
 
 fn lost_tokens(alone: &AssembledPrompt) -> usize {

@@ -14,8 +14,10 @@
 
 mod assemble;
 mod joined;
+mod packing;
 
 pub use assemble::assemble;
+pub use packing::ShotPacking;
 
 use crate::tokenise::TokeniseError;
 use std::ops::Range;
@@ -31,6 +33,8 @@ pub struct Prompt {
     pub overflow: Vec<OverflowRule>,
     /// Whether the report counts the tokens of each part.
     pub count_parts: bool,
+    /// Leaves out demonstrations before the rules apply.
+    pub packing: Option<ShotPacking>,
 }
 
 /// One part of a prompt.
@@ -143,6 +147,14 @@ pub enum PromptError {
     NoPart {
         /// The rule's part.
         part: usize,
+        /// The number of parts.
+        parts: usize,
+    },
+    /// A packing has more demonstrations than there are parts.
+    #[error("a packing has {shots} demonstrations; the prompt has {parts} parts")]
+    NoShots {
+        /// The packing's demonstrations.
+        shots: usize,
         /// The number of parts.
         parts: usize,
     },

@@ -13,7 +13,7 @@
 //! * `tests/golden/payloads.txt` holds the bytes of every variant and option.
 
 use crate::fragment::FragmentDigest;
-use crate::prompt::{ChatRole, Content, LengthLimit, OverflowRule, PassageForm, Prompt, PromptPart};
+use crate::prompt::{ChatRole, Content, LengthLimit, OverflowRule, PassageForm, Prompt, PromptPart, ShotPacking};
 use crate::request::{
     Direction, EmbedPayload, EmbedRole, EntailPayload, FilterPayload, GeneratePayload, LabelPayload, LinksPayload,
     PassageId, PassageSet, PassagesPayload, ReadPayload, RequestPayload, RerankPayload, RetrievalRestriction,
@@ -335,13 +335,29 @@ impl Canonical for TextFormat {
 
 impl Canonical for Prompt {
     fn write_canonical(&self, out: &mut Vec<u8>) {
-        let Self { parts, budget, overflow, count_parts } = self;
+        let Self { parts, budget, overflow, count_parts, packing } = self;
         let mut fields: Vec<(&str, &dyn Canonical)> =
             vec![("parts", parts), ("budget", budget), ("overflow", overflow)];
         // The stored answer has a longer report.
         if *count_parts {
             fields.push(("count_parts", count_parts));
         }
+        if packing.is_some() {
+            fields.push(("packing", packing));
+        }
+        write_object(&fields, out);
+    }
+}
+
+impl Canonical for ShotPacking {
+    fn write_canonical(&self, out: &mut Vec<u8>) {
+        let Self { shots, context_tokens, answer_tokens, spares_longest } = self;
+        let fields: [(&str, &dyn Canonical); 4] = [
+            ("shots", shots),
+            ("context_tokens", context_tokens),
+            ("answer_tokens", answer_tokens),
+            ("spares_longest", spares_longest),
+        ];
         write_object(&fields, out);
     }
 }

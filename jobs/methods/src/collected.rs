@@ -15,7 +15,8 @@ pub(crate) struct CollectionRules {
     pub(crate) most: u32,
     /// The most words of a passage, between single spaces; longer ones are passed over.
     pub(crate) longest_passage: Option<u32>,
-    /// The ratio from which title and text of a passage are those of another (`rapidfuzz.fuzz.ratio`, of 100).
+    /// The ratio from which title and text of a passage are those of another (`rapidfuzz.fuzz.ratio`, of 100). With
+    /// it, a passage is known, too, if one passage has its title and one its text.
     pub(crate) near_duplicates: Option<u32>,
 }
 
@@ -108,7 +109,13 @@ impl CollectedPassages {
             let is_text = known.title == shown.title && known.text == shown.text;
             is_id || is_text || self.rules.near_duplicates.is_some_and(alike)
         };
-        self.shown.iter().any(is_same)
+        self.shown.iter().any(is_same) || self.rules.near_duplicates.is_some() && self.knows_title_and_text(shown)
+    }
+
+    /// Whether a passage has the title of one that is here and the text of one, perhaps of another (IRCoT's code).
+    fn knows_title_and_text(&self, shown: &ShownPassage) -> bool {
+        self.shown.iter().any(|known| known.title == shown.title)
+            && self.shown.iter().any(|known| known.text == shown.text)
     }
 }
 
@@ -139,6 +146,9 @@ mod tests {
         assert_eq!(kept(free, &passages), [1, 2, 3]);
         assert_eq!(kept(CollectionRules { near_duplicates: Some(90), ..free }, &passages), [1, 3]);
         assert_eq!(kept(CollectionRules { near_duplicates: Some(100), ..free }, &passages), [1, 2, 3]);
+        let apart = [shown(1, "Alder", "Empty."), shown(2, "Elm", "Full."), shown(3, "Elm", "Empty.")];
+        assert_eq!(kept(free, &apart), [1, 2, 3]);
+        assert_eq!(kept(CollectionRules { near_duplicates: Some(90), ..free }, &apart), [1, 2], "as the code");
         assert_eq!(kept(CollectionRules { longest_passage: Some(4), ..free }, &passages), [1, 3]);
         assert_eq!(kept(CollectionRules { longest_passage: Some(3), ..free }, &passages), [1]);
         assert_eq!(kept(CollectionRules { most: 2, ..free }, &passages), [1, 2]);

@@ -22,15 +22,21 @@
 //! Demonstrations are left out from the first one on until the prompt fits, and then passages from the first one on (as
 //! the authors' code does, which removes the upper lines of passages one by one). The question, the chain and the
 //! passage that belongs to the question always stay.
+//!
+//! `packing` says which tokens count. The authors' code counts each demonstration alone (`each`). For Codex it first
+//! leaves out demonstrations from the last one on, until one more, as long as the longest, fits the context
+//! (`each_and_one_more`). What it then sends may exceed the context by the spaces between demonstrations; the code then
+//! asks for a shorter answer. Here the model's own limit still holds, and leaves out one more demonstration.
 
 use crate::demonstration::{Demonstration, DemonstrationPassage, DemonstrationSet};
 use crate::fragment::Fragment;
 use crate::machine::{GivenContext, MethodError, PromptWording};
-use crate::prompt::{LengthLimit, OverflowRule, PassageForm};
+use crate::prompt::{LengthLimit, OverflowRule, PassageForm, ShotPacking};
 use crate::registry::{ParameterInfo, at_least_one};
 use crate::request::{GeneratePayload, PassageId, Sampling, TextFormat};
 use crate::template::PromptBuilder;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// The form of a demonstrated answer, and so of the answer that a model gives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +47,19 @@ pub(crate) enum AnswerStyle {
     Cot,
     /// The answer alone.
     Direct,
+}
+
+/// The tokens that decide which demonstrations a context has room for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PackingRule {
+    /// Those of the whole prompt.
+    #[default]
+    Whole,
+    /// Those of each demonstration alone (IRCoT's code for Flan-T5).
+    Each,
+    /// The same, after the last demonstrations made room for one more (IRCoT's code for Codex).
+    EachAndOneMore,
 }
 
 /// The form of a few-shot prompt.
@@ -61,6 +80,8 @@ pub(crate) struct FewShotForm {
     pub(crate) context_tokens: Option<u32>,
     /// The most tokens of an answer.
     pub(crate) max_tokens: u32,
+    /// The tokens that count against `context_tokens`.
+    pub(crate) packing: PackingRule,
 }
 
 /// A few-shot prompt without its question.
@@ -148,11 +169,7 @@ impl FewShotPrompt {
     ) -> GeneratePayload {
         let form = &self.form;
         let mut builder = PromptBuilder::new();
-        builder.budget(form.context_tokens.map(|most| most - form.max_tokens));
-        for (part, shot) in (0..).zip(&self.shots) {
-            builder.fragment(shot);
-            builder.overflow(OverflowRule::Drop { part });
-        }
+        form.append_shots(&mut builder, &self.shots);
         for (place, passage) in passages.iter().enumerate() {
             let first = builder.next_part();
             form.append_passage(&mut builder, passage);
@@ -175,6 +192,24 @@ impl FewShotPrompt {
 }
 
 impl FewShotForm {
+    /// Begins a prompt with its demonstrations, and with the rules that leave them out.
+    pub(crate) fn append_shots(&self, builder: &mut PromptBuilder, shots: &[Fragment]) {
+        match (self.context_tokens, self.packing) {
+            (None, _) => {}
+            (Some(most), PackingRule::Whole) => builder.budget(Some(most - self.max_tokens)),
+            (Some(context_tokens), rule) => builder.pack(ShotPacking {
+                shots: shots.len() as u32,
+                context_tokens,
+                answer_tokens: self.max_tokens,
+                spares_longest: rule == PackingRule::EachAndOneMore,
+            }),
+        }
+        for (part, shot) in (0..).zip(shots) {
+            builder.fragment(shot);
+            builder.overflow(OverflowRule::Drop { part });
+        }
+    }
+
     /// Appends the parts of a passage: its heading, its text, which may be cut, and the space behind it.
     pub(crate) fn append_passage(&self, builder: &mut PromptBuilder, shown: &ShownPassage) {
         let limit = self.shown_words.map(LengthLimit::SpacedWords);
@@ -236,10 +271,19 @@ pub(crate) fn chosen_rows<'a>(
     })
 }
 
-/// The wording of few-shot prompts: the demonstrations' origin, if the instructions are the project's too.
-pub(crate) fn wording(set: &DemonstrationSet, is_own: bool, text: String) -> PromptWording {
-    let origin = set.origin();
-    PromptWording { origin: if is_own || origin != "hopeval" { origin } else { "job".into() }, text }
+/// The wording of few-shot prompts: the origin of all its demonstrations, if the instructions are the project's too.
+/// Sets of several origins are the job's.
+pub(crate) fn wording<'a>(
+    sets: impl IntoIterator<Item = &'a DemonstrationSet>,
+    is_own: bool,
+    text: String,
+) -> PromptWording {
+    let origins: BTreeSet<_> = sets.into_iter().map(DemonstrationSet::origin).collect();
+    let origin = match origins.into_iter().collect::<Vec<_>>().as_mut_slice() {
+        [origin] if is_own || origin != "hopeval" => std::mem::take(origin),
+        _ => "job".into(),
+    };
+    PromptWording { origin, text }
 }
 
 /// The label of titles by default.
@@ -346,6 +390,14 @@ pub(crate) const CONTEXT_TOKENS: ParameterInfo = ParameterInfo {
     documentation: "Most tokens of prompt and answer; demonstrations are left out first, the first ones first.",
 };
 
+pub(crate) const PACKING: ParameterInfo = ParameterInfo {
+    name: "packing",
+    values: "\"whole\", \"each\" or \"each_and_one_more\"",
+    default: Some("\"whole\""),
+    documentation: "The tokens that count against `context_tokens`: the whole prompt's, or those of each demonstration \
+                    alone; with one more, the last ones first leave room for another. The code's two rules.",
+};
+
 pub(crate) const MAX_TOKENS: ParameterInfo = ParameterInfo {
     name: "max_tokens",
     values: "integer, at least 1",
@@ -367,6 +419,7 @@ mod tests {
             shown_words: None,
             context_tokens: None,
             max_tokens: 300,
+            packing: PackingRule::Whole,
         }
     }
 

@@ -37,7 +37,7 @@ mod reply_prompt;
 pub mod request;
 pub mod response;
 mod sampling;
-mod similarity;
+pub mod similarity;
 mod take;
 mod template;
 pub mod testing;
@@ -51,7 +51,7 @@ pub use machine::{
     MethodSetting, PromptWording, Question, ServiceAbility, ServiceUse,
 };
 pub use outcome::{NamedSentence, Outcome, OutcomeNote, OutcomeStatus, PassagePath, RankedPassage, SupportingSentence};
-pub use prompt::{ChatRole, Content, LengthLimit, OverflowRule, PassageForm, Prompt, PromptPart};
+pub use prompt::{ChatRole, Content, LengthLimit, OverflowRule, PassageForm, Prompt, PromptPart, ShotPacking};
 pub use registry::{
     MethodInfo, ParameterInfo, authors_code, build_method, judge_kinds, method_kinds, resolve_parameters,
 };

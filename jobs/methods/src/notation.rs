@@ -9,7 +9,7 @@ pub(crate) mod parse;
 pub use parse::NotationError;
 
 use crate::outcome::{NamedSentence, Outcome, OutcomeNote, OutcomeStatus, RankedPassage};
-use crate::prompt::{Content, LengthLimit, OverflowRule, PassageForm, Prompt};
+use crate::prompt::{Content, LengthLimit, OverflowRule, PassageForm, Prompt, ShotPacking};
 use crate::request::{
     Direction, EmbedRole, PassageId, PassageSet, Request, RequestPayload, Sampling, SamplingPenalties, SpanText,
     Statistics, TextFormat,
@@ -129,6 +129,10 @@ impl Display for Prompt {
                 OverflowRule::DropParts { first, count } => write!(f, "; drop {count} from {first}")?,
                 OverflowRule::Cut { part, to } => write!(f, "; cut {part} to {to}")?,
             }
+        }
+        if let Some(ShotPacking { shots, context_tokens, answer_tokens, spares_longest }) = self.packing {
+            let spared = if spares_longest { ", the longest spared" } else { "" };
+            write!(f, "; pack {shots} below {context_tokens} tokens with {answer_tokens}{spared}")?;
         }
         f.write_str(if self.count_parts { "; count parts}" } else { "}" })
     }

@@ -29,6 +29,25 @@ pub struct Prompt {
     /// Whether the report counts the tokens of each part ([`crate::PromptReport::part_tokens`]).
     #[serde(default)]
     pub count_parts: bool,
+    /// Leaves out demonstrations before the rules of `overflow` apply.
+    #[serde(default)]
+    pub packing: Option<ShotPacking>,
+}
+
+/// Leaves out demonstrations by the tokens of each one alone, as IRCoT's code does. The code keeps the tokens of prompt
+/// and answer below a context, and neither counts the spaces between demonstrations nor those behind the last one. The
+/// rest of the prompt is counted alone, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShotPacking {
+    /// The number of demonstrations: the first parts of the prompt, one each.
+    pub shots: u32,
+    /// Tokens of the context. Demonstrations, rest and answer take fewer, or no demonstration is left.
+    pub context_tokens: u32,
+    /// Tokens of the answer.
+    pub answer_tokens: u32,
+    /// Whether demonstrations are left out from the last one on, until one more that is as long as the longest fits
+    /// the context with them and an answer. After that they are left out from the first one on, until all fits.
+    pub spares_longest: bool,
 }
 
 /// One part of a prompt.

@@ -5,7 +5,7 @@
 //! name of a field behind it is text, so JSON in a prompt needs no escapes.
 
 use crate::fragment::Fragment;
-use crate::prompt::{ChatRole, Content, LengthLimit, OverflowRule, PassageForm, Prompt, PromptPart};
+use crate::prompt::{ChatRole, Content, LengthLimit, OverflowRule, PassageForm, Prompt, PromptPart, ShotPacking};
 use crate::request::PassageId;
 
 /// Literal pieces of at least so many bytes are fragments: a digest takes 64 bytes of a request's payload.
@@ -112,6 +112,7 @@ pub(crate) struct PromptBuilder {
     budget: Option<u32>,
     overflow: Vec<OverflowRule>,
     count_parts: bool,
+    packing: Option<ShotPacking>,
 }
 
 impl PromptBuilder {
@@ -124,6 +125,7 @@ impl PromptBuilder {
             budget: None,
             overflow: Vec::new(),
             count_parts: false,
+            packing: None,
         }
     }
 
@@ -179,6 +181,11 @@ impl PromptBuilder {
         self.budget = budget;
     }
 
+    /// Leaves out demonstrations by their own counts.
+    pub(crate) fn pack(&mut self, packing: ShotPacking) {
+        self.packing = Some(packing);
+    }
+
     /// Adds a rule for too long a prompt, to be applied after those before it.
     pub(crate) fn overflow(&mut self, rule: OverflowRule) {
         self.overflow.push(rule);
@@ -191,8 +198,8 @@ impl PromptBuilder {
 
     /// The prompt.
     pub(crate) fn finish(self) -> Prompt {
-        let Self { parts, budget, overflow, count_parts, role: _, is_closed: _ } = self;
-        Prompt { parts, budget, overflow, count_parts }
+        let Self { parts, budget, overflow, count_parts, packing, role: _, is_closed: _ } = self;
+        Prompt { parts, budget, overflow, count_parts, packing }
     }
 
     fn push(&mut self, content: Content, truncate: Option<LengthLimit>) -> u32 {

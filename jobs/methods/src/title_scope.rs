@@ -14,7 +14,6 @@ use crate::demonstration::{Demonstration, DemonstrationSet};
 use crate::few_shot::{self, FewShotForm, ShownPassage};
 use crate::fragment::Fragment;
 use crate::machine::MethodError;
-use crate::prompt::OverflowRule;
 use crate::registry::{ParameterInfo, at_least_one};
 use crate::request::{
     GeneratePayload, PassageSet, Request, RetrievalRestriction, RetrievePayload, Sampling, ServiceName, Statistics,
@@ -95,11 +94,7 @@ impl TitleScope {
     /// Asks for titles.
     pub(crate) fn ask(&self, pinned: &ShownPassage, question: &str) -> Request {
         let mut builder = PromptBuilder::new();
-        builder.budget(self.form.context_tokens.map(|most| most - self.form.max_tokens));
-        for (part, shot) in (0..).zip(&self.shots) {
-            builder.fragment(shot);
-            builder.overflow(OverflowRule::Drop { part });
-        }
+        self.form.append_shots(&mut builder, &self.shots);
         self.form.append_passage(&mut builder, pinned);
         builder.separate_text(&format!("Q: {}\nA:", self.question_line(question, self.titles)), None);
         let ask = GeneratePayload {
@@ -168,6 +163,26 @@ impl TitleScope {
     }
 }
 
+/// Refuses demonstrations of a request that is not made.
+///
+/// # Errors
+/// A set without a retriever of titles.
+pub(crate) fn check_demonstrations(
+    kind: &'static str,
+    retriever: Option<&ServiceName>,
+    set: Option<&DemonstrationSet>,
+) -> Result<(), MethodError> {
+    match (retriever, set) {
+        (None, Some(_)) => Err(MethodError::Value {
+            kind,
+            parameter: "title_demonstrations",
+            found: "a set".to_owned(),
+            allowed: "must be left out without a `title_retriever`",
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// The titles in a text such as `["A", "B"]`: a JSON list, or else what stands in double quotes.
 fn listed_titles(text: &str) -> Vec<String> {
     let list = text.find('[').and_then(|from| Some(&text[from..=from + text[from..].rfind(']')?]));
@@ -191,6 +206,13 @@ pub(crate) const TITLE_RETRIEVER: ParameterInfo = ParameterInfo {
     values: "name of a retriever of titles, or nothing for no restriction",
     default: Some("null"),
     documentation: "Finds the pages that the generator names for a question with a text of its own (IIRC).",
+};
+
+pub(crate) const TITLE_DEMONSTRATIONS: ParameterInfo = ParameterInfo {
+    name: "title_demonstrations",
+    values: "as of `demonstrations`, or nothing for those",
+    default: Some("null"),
+    documentation: "Those of the request for pages, with the same ids: rows with `main` and `titles`.",
 };
 
 pub(crate) const TITLES: ParameterInfo = ParameterInfo {

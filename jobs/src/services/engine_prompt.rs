@@ -32,6 +32,12 @@ pub(super) fn engine_prompt(
         budget: prompt.budget.map(|budget| budget as usize),
         overflow: overflow.collect(),
         count_parts: prompt.count_parts,
+        packing: prompt.packing.map(|packing| engine::ShotPacking {
+            shots: packing.shots as usize,
+            context_tokens: packing.context_tokens as usize,
+            answer_tokens: packing.answer_tokens as usize,
+            spares_longest: packing.spares_longest,
+        }),
     })
 }
 
@@ -57,7 +63,7 @@ pub(super) fn prompt_report(report: &engine::PromptReport) -> PromptReport {
 pub(super) fn prompt_failure(error: &PromptError) -> Failure {
     let kind = match error {
         PromptError::TooLong { .. } => FailureKind::ContextOverflow,
-        PromptError::NoPart { .. } | PromptError::Tokenise(_) => FailureKind::Refused,
+        PromptError::NoPart { .. } | PromptError::NoShots { .. } | PromptError::Tokenise(_) => FailureKind::Refused,
     };
     Failure { kind, message: error.to_string() }
 }

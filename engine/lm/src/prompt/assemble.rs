@@ -28,9 +28,10 @@ pub fn assemble(
         assembly.texts.push(text);
         assembly.lost.push(lost);
     }
+    let mut dropped = prompt.dropped_shots(&assembly.texts, |text| Ok(tokenizer.ids(text, false)?.len()))?;
+    dropped.iter().for_each(|&part| assembly.texts[part].clear());
     assembly.update_tokens()?;
     let budget = prompt.budget.into_iter().chain(most).min().unwrap_or(usize::MAX);
-    let mut dropped = Vec::new();
     for rule in &prompt.overflow {
         if assembly.tokens <= budget {
             break;

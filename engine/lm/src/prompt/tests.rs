@@ -266,16 +266,23 @@ fn texts() -> impl Strategy<Value = String> {
 fn few_shot_prompts() -> impl Strategy<Value = Prompt> {
     let parts = prop::collection::vec((texts(), prop::option::weighted(0.2, limits())), 1..8);
     let rules = prop::collection::vec((0..8_usize, 1..4_usize, prop::option::of(limits())), 0..9);
-    (parts, rules, prop::option::weighted(0.9, 0..90_usize), any::<bool>()).prop_map(
-        |(parts, rules, budget, count_parts)| {
+    let packed = prop::option::weighted(0.3, (0..8_usize, 0..60_usize, any::<bool>()));
+    (parts, rules, prop::option::weighted(0.9, 0..90_usize), any::<bool>(), packed).prop_map(
+        |(parts, rules, budget, count_parts, packed)| {
             let most = parts.len();
             let rule = |(part, count, to): (usize, usize, Option<LengthLimit>)| match to {
                 None => OverflowRule::Drop { first: part % most, count: count.min(most - part % most) },
                 Some(to) => OverflowRule::Cut { part: part % most, to },
             };
+            let packing = packed.map(|(shots, context_tokens, spares_longest)| ShotPacking {
+                shots: shots.min(most),
+                context_tokens,
+                answer_tokens: 3,
+                spares_longest,
+            });
             let overflow = rules.into_iter().map(rule).collect();
             let parts = parts.into_iter().map(|(text, truncate)| PromptPart { text, truncate }).collect();
-            Prompt { parts, budget, overflow, count_parts }
+            Prompt { parts, budget, overflow, count_parts, packing }
         },
     )
 }

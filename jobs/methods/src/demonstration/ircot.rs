@@ -9,6 +9,11 @@
 //! A: CHAIN OF THOUGHT, OR THE ANSWER ALONE
 //! ```
 //!
+//! The files of titles (`no_context_open_llm_retrieval_codex.txt`) ask for pages by `The question is: 'QUESTION'.
+//! Generate titles of N ..`, where N counts the titles of the answer. There the passage is the text that belongs to the
+//! question, the question stands alone, and the words around it are given by themselves. The file of titles for Flan-T5
+//! puts commas between titles, which titles have, too: its rows stay as they are.
+//!
 //! A block goes on to the next `# METADATA`. Its passages are kept in their order: the files do not tell gold passages
 //! from distractors. In files for Flan-T5 an instruction stands before each question, on a line of its own. It is taken
 //! off where every block has the same one, and given by itself.
@@ -24,6 +29,8 @@ pub struct IrcotPrompts {
     pub demonstrations: Vec<Demonstration>,
     /// The instruction before every question, if there is one, with the line break behind it.
     pub instruction: Option<String>,
+    /// The words that ask for pages, with `{question}` and `{count}`, of a file of titles.
+    pub title_prompt: Option<String>,
 }
 
 /// A file that is none of IRCoT's.
@@ -64,7 +71,8 @@ pub fn read_prompts(text: &str) -> Result<IrcotPrompts, IrcotPromptError> {
     }
     let mut demonstrations = blocks.iter().map(PromptBlock::demonstration).collect::<Result<Vec<_>, _>>()?;
     let instruction = take_instruction(&mut demonstrations);
-    Ok(IrcotPrompts { demonstrations, instruction })
+    let title_prompt = take_title_prompt(&mut demonstrations);
+    Ok(IrcotPrompts { demonstrations, instruction, title_prompt })
 }
 
 fn mistake(line: usize, found: &str, allowed: &'static str) -> IrcotPromptError {
@@ -144,6 +152,33 @@ fn take_instruction(demonstrations: &mut [Demonstration]) -> Option<String> {
     Some(instruction)
 }
 
+/// Takes the words that ask for pages off every question, if all have the same ones, and makes the one passage of each
+/// row its main one.
+fn take_title_prompt(demonstrations: &mut [Demonstration]) -> Option<String> {
+    let asked: Option<Vec<(String, String)>> = demonstrations.iter().map(asked_titles).collect();
+    let asked = asked?;
+    let prompt = asked.first()?.1.clone();
+    if asked.iter().any(|(_, other)| *other != prompt) {
+        return None;
+    }
+    for (row, (question, _)) in demonstrations.iter_mut().zip(asked) {
+        row.question = question;
+        row.main = row.passages.pop();
+    }
+    Some(prompt)
+}
+
+/// The question of a row that asks for as many pages as its answer names, and the words around it.
+fn asked_titles(row: &Demonstration) -> Option<(String, String)> {
+    let (question, rest) = row.question.strip_prefix(ASKS_TITLES)?.strip_prefix(" '")?.rsplit_once("'. ")?;
+    let count = row.titles.len().to_string();
+    let mut words: Vec<&str> = rest.split(' ').collect();
+    let place = words.iter().position(|word| *word == count)?;
+    words[place] = "{count}";
+    let prompt = format!("{ASKS_TITLES} '{{question}}'. {}", words.join(" "));
+    (row.passages.len() == 1).then(|| (question.to_owned(), prompt))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,6 +217,21 @@ mod tests {
     fn titles_that_are_asked_for_are_a_list() {
         let file = "# METADATA: {\"qid\": \"c\"}\nQ: The question is: 'Who?'. Name pages.\nA: [\"Ann\", \"Bea\"]\n";
         assert_eq!(read_prompts(file).unwrap().demonstrations[0].titles, ["Ann", "Bea"]);
+        let block = |question: &str, count: usize, titles: &str| {
+            format!(
+                "# METADATA: {{\"qid\": \"{question}\"}}\nWikipedia Title: T\nText.\n\n\
+                 Q: The question is: '{question}'. Name {count} pages.\nA: {titles}\n\n\n"
+            )
+        };
+        let file = block("Who's he?", 1, "[\"Ann\"]") + &block("Who?", 2, "[\"Ann\", \"Bea\"]");
+        let read = read_prompts(&file).unwrap();
+        assert_eq!(read.title_prompt.as_deref(), Some("The question is: '{question}'. Name {count} pages."));
+        let [first, second] = &read.demonstrations[..] else { panic!("{read:?}") };
+        assert_eq!((first.question.as_str(), second.titles.len()), ("Who's he?", 2));
+        assert_eq!(first.main.as_ref().map(|main| (main.title.as_str(), main.text.as_str())), Some(("T", "Text.")));
+        assert!(first.passages.is_empty());
+        let other = read_prompts(&(file + &block("Why?", 3, "[\"Ann\"]"))).unwrap();
+        assert_eq!((other.title_prompt, other.demonstrations[0].passages.len()), (None, 1), "another count");
     }
 
     #[test]

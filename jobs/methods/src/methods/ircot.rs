@@ -36,9 +36,10 @@
 //! # Paper and code
 //! Defaults are the paper's. `as = "code"` takes what only the authors' code has: ten steps, the last sentence that
 //! does not just conclude as the query (`query`), a pattern for the `end`, queries without words that only ask,
-//! passages of at most 600 words, of which 350 are shown, and none nearly equal to another. The code counts a prompt as
-//! too long if it takes the whole context: give `context_tokens` one token less. Its titles are further terms of the
-//! query, and it cuts hits before it compares their titles; here retrieval is restricted to the pages, as in the paper.
+//! passages of at most 600 words, of which 350 are shown, and none nearly equal to another. Of too many demonstrations
+//! it keeps those that the code keeps for Codex (`packing`); for Flan-T5 it is `each`. The code's titles are further
+//! terms of the query, and it cuts hits before it compares their titles; here retrieval is restricted to the pages, as
+//! in the paper.
 
 mod iterate;
 mod parameters;
@@ -48,7 +49,7 @@ use crate::fragment::Fragment;
 use crate::machine::{ContextMode, Machine, Method, MethodError, MethodSetting, PromptWording, Question, ServiceUse};
 use crate::registry::{ConfigurableMethod, MethodInfo, at_least_one};
 use crate::request::RequestKind;
-use crate::title_scope::TitleScope;
+use crate::title_scope::{self, TitleScope};
 use parameters::{IrcotParameters, SeparateReading};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -86,6 +87,7 @@ impl ConfigurableMethod for Ircot {
         ("shown_words", "350"),
         ("longest_passage", "600"),
         ("near_duplicates", "90"),
+        ("packing", "\"each_and_one_more\""),
     ];
 
     type Parameters = IrcotParameters;
@@ -104,6 +106,14 @@ impl ConfigurableMethod for Ircot {
                 allowed: "must be left out where read = \"none\"",
             });
         }
+        if let (Some(_), SeparateReading::None) = (&parameters.reading_demonstrations, parameters.read) {
+            return Err(MethodError::Value {
+                kind: KIND,
+                parameter: "reading_demonstrations",
+                found: "a set".to_owned(),
+                allowed: "must be left out where read = \"none\"",
+            });
+        }
         let form = |style, instruction: &str| FewShotForm {
             style,
             with_passages: true,
@@ -113,19 +123,23 @@ impl ConfigurableMethod for Ircot {
             shown_words: parameters.shown_words,
             context_tokens: parameters.context_tokens,
             max_tokens: parameters.max_tokens,
+            packing: parameters.packing,
         };
-        let prompt =
-            |form| FewShotPrompt::new(KIND, &parameters.demonstrations, parameters.demonstration_ids.as_deref(), form);
-        let reasoning = prompt(form(AnswerStyle::Cot, &parameters.instruction))?;
+        let IrcotParameters { demonstrations, reading_demonstrations, title_demonstrations, .. } = &parameters;
+        let ids = parameters.demonstration_ids.as_deref();
+        let prompt = |set, form| FewShotPrompt::new(KIND, set, ids, form);
+        let reasoning = prompt(demonstrations, form(AnswerStyle::Cot, &parameters.instruction))?;
         let style = match parameters.read {
             SeparateReading::Cot => Some(AnswerStyle::Cot),
             SeparateReading::Direct => Some(AnswerStyle::Direct),
             SeparateReading::None => None,
         };
-        let reading = style.map(|style| prompt(form(style, &parameters.reading_instruction))).transpose()?;
+        let read = reading_demonstrations.as_ref().unwrap_or(demonstrations);
+        let reading = style.map(|style| prompt(read, form(style, &parameters.reading_instruction))).transpose()?;
         let services = (parameters.title_retriever.as_ref(), &parameters.generator);
+        title_scope::check_demonstrations(KIND, services.0, title_demonstrations.as_ref())?;
         let asked = (parameters.titles, parameters.title_prompt.as_deref());
-        let shown = (&parameters.demonstrations, parameters.demonstration_ids.as_deref());
+        let shown = (title_demonstrations.as_ref().unwrap_or(demonstrations), ids);
         let scope = TitleScope::new(KIND, services, asked, shown, reasoning.form())?;
         Ok(Self { settings: Arc::new(IrcotSettings { parameters, reasoning, reading, scope }) })
     }
@@ -137,7 +151,7 @@ impl Method for Ircot {
     }
 
     fn version(&self) -> u32 {
-        2
+        3
     }
 
     fn context_mode(&self) -> ContextMode {
@@ -169,7 +183,9 @@ impl Method for Ircot {
             reading.as_ref().map(FewShotPrompt::words).unwrap_or_default(),
             scope.as_ref().map(TitleScope::words).unwrap_or_default(),
         ];
-        Some(few_shot::wording(&parameters.demonstrations, is_own, words.concat()))
+        let IrcotParameters { demonstrations, reading_demonstrations, title_demonstrations, .. } = parameters;
+        let sets = [Some(demonstrations), reading_demonstrations.as_ref(), title_demonstrations.as_ref()];
+        Some(few_shot::wording(sets.into_iter().flatten(), is_own, words.concat()))
     }
 
     fn fragments(&self) -> Vec<Fragment> {

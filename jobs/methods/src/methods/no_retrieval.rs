@@ -14,7 +14,7 @@
 //! The demonstrations' passages are not shown. A text without an answer is an empty answer, not a failure.
 
 use crate::demonstration::DemonstrationSet;
-use crate::few_shot::{self, AnswerStyle, FewShotForm, FewShotPrompt, ShownPassage};
+use crate::few_shot::{self, AnswerStyle, FewShotForm, FewShotPrompt, PackingRule, ShownPassage};
 use crate::fragment::Fragment;
 use crate::machine::{
     ContextMode, Machine, MachineStep, Method, MethodError, MethodSetting, PromptWording, Question, ServiceUse,
@@ -84,6 +84,7 @@ impl ConfigurableMethod for NoRetrieval {
             shown_words: None,
             context_tokens: parameters.context_tokens,
             max_tokens: parameters.max_tokens,
+            packing: PackingRule::Whole,
         };
         let ids = parameters.demonstration_ids.as_deref();
         let prompt = FewShotPrompt::new(KIND, &parameters.demonstrations, ids, form)?;
@@ -122,7 +123,7 @@ impl Method for NoRetrieval {
 
     fn wording(&self) -> Option<PromptWording> {
         let is_own = self.parameters.instruction.is_empty();
-        Some(few_shot::wording(&self.parameters.demonstrations, is_own, self.prompt.words()))
+        Some(few_shot::wording([&self.parameters.demonstrations], is_own, self.prompt.words()))
     }
 
     fn fragments(&self) -> Vec<Fragment> {

@@ -26,8 +26,8 @@
 //! those that are gold. [`crate::Method::context_mode`] tells the contexts apart. A query without a word finds nothing.
 //!
 //! # Paper and code
-//! `query_words`, `shown_words`, `longest_passage` and `near_duplicates` are rules of IRCoT's code; `as = "code"` takes
-//! them all.
+//! `query_words`, `shown_words`, `longest_passage`, `near_duplicates` and `packing` are rules of IRCoT's code; `as =
+//! "code"` takes them all, `packing` as for Codex.
 
 mod parameters;
 mod read;
@@ -39,7 +39,7 @@ use crate::machine::{
 };
 use crate::registry::{ConfigurableMethod, MethodInfo, at_least_one};
 use crate::request::{PassageId, RequestKind};
-use crate::title_scope::TitleScope;
+use crate::title_scope::{self, TitleScope};
 use parameters::OneStepQaParameters;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -74,6 +74,7 @@ impl ConfigurableMethod for OneStepQa {
         ("shown_words", "350"),
         ("longest_passage", "600"),
         ("near_duplicates", "90"),
+        ("packing", "\"each_and_one_more\""),
     ];
 
     type Parameters = OneStepQaParameters;
@@ -95,10 +96,13 @@ impl ConfigurableMethod for OneStepQa {
             shown_words: parameters.shown_words,
             context_tokens: parameters.context_tokens,
             max_tokens: parameters.max_tokens,
+            packing: parameters.packing,
         };
         let services = (parameters.title_retriever.as_ref(), &parameters.generator);
+        title_scope::check_demonstrations(KIND, services.0, parameters.title_demonstrations.as_ref())?;
         let asked = (parameters.titles, parameters.title_prompt.as_deref());
-        let shown = (&parameters.demonstrations, parameters.demonstration_ids.as_deref());
+        let named = parameters.title_demonstrations.as_ref().unwrap_or(&parameters.demonstrations);
+        let shown = (named, parameters.demonstration_ids.as_deref());
         let scope = TitleScope::new(KIND, services, asked, shown, &form)?;
         if let (Some(scope), false) = (&scope, parameters.context == ContextMode::Open) {
             return Err(bad_value("title_retriever", scope.retriever(), "must be left out unless context = \"open\""));
@@ -115,7 +119,7 @@ impl Method for OneStepQa {
     }
 
     fn version(&self) -> u32 {
-        2
+        3
     }
 
     fn context_mode(&self) -> ContextMode {
@@ -155,7 +159,8 @@ impl Method for OneStepQa {
         let OneStepQaSettings { parameters, prompt, scope } = &*self.settings;
         let is_own = parameters.instruction.is_empty() && parameters.title_prompt.is_none();
         let titles = scope.as_ref().map(TitleScope::words).unwrap_or_default();
-        Some(few_shot::wording(&parameters.demonstrations, is_own, [prompt.words(), titles].concat()))
+        let sets = [Some(&parameters.demonstrations), parameters.title_demonstrations.as_ref()];
+        Some(few_shot::wording(sets.into_iter().flatten(), is_own, [prompt.words(), titles].concat()))
     }
 
     fn fragments(&self) -> Vec<Fragment> {

@@ -335,6 +335,7 @@ impl EveryKindMachine {
                 OverflowRule::DropParts { first: 1, count: 2 },
             ],
             count_parts: true,
+            packing: None,
         };
         let generate = GeneratePayload {
             prompt,

@@ -8,7 +8,7 @@ mod responses;
 pub use responses::every_response;
 
 use crate::fragment::Fragment;
-use crate::prompt::{ChatRole, Content, LengthLimit, OverflowRule, PassageForm, Prompt, PromptPart};
+use crate::prompt::{ChatRole, Content, LengthLimit, OverflowRule, PassageForm, Prompt, PromptPart, ShotPacking};
 use crate::request::{
     Direction, EmbedPayload, EmbedRole, EntailPayload, FilterPayload, GeneratePayload, LabelPayload, LinksPayload,
     PassageId, PassageSet, PassagesPayload, ReadPayload, Request, RequestPayload, RerankPayload, RetrievalRestriction,
@@ -168,6 +168,7 @@ fn scores() -> Vec<(String, RequestPayload)> {
     samples.extend(named_samples(parts().into_iter().map(|(name, part)| (format!("part-{name}"), of_part(part)))));
     let group = OverflowRule::DropParts { first: 0, count: 2 };
     let spaced = Some(LengthLimit::SpacedWords(350));
+    let packing = ShotPacking { shots: 1, context_tokens: 8000, answer_tokens: 300, spares_longest: true };
     let marked = PassageForm::MarkedSentences { mark: "[x]".to_owned(), titled: true };
     samples.extend(named_samples([
         ("part-fragment", of_part(PromptPart { content: fragment(), ..PromptPart::text("") })),
@@ -175,6 +176,7 @@ fn scores() -> Vec<(String, RequestPayload)> {
         ("part-truncate-spaced-words", of_part(PromptPart { truncate: spaced, ..PromptPart::text("t") })),
         ("drop-parts", score(Prompt { overflow: vec![group], ..empty_prompt() }, Prompt::text("t"))),
         ("count-parts", score(Prompt { count_parts: true, ..Prompt::text("t") }, Prompt::text("t"))),
+        ("packing", score(Prompt { packing: Some(packing), ..Prompt::text("t") }, Prompt::text("t"))),
     ]));
     samples
 }

@@ -3,7 +3,7 @@
 //! The corpus is passages `0..passages`, titled `Passage N`. Tokens are words. Prompts are put together with their
 //! truncations, budgets and overflow rules: tests of a machine's budgets need no tokenizer.
 
-use crate::prompt::{Content, LengthLimit, OverflowRule, PassageForm, Prompt};
+use crate::prompt::{Content, LengthLimit, OverflowRule, PassageForm, Prompt, ShotPacking};
 use crate::request::{Direction, PassageId, PassageSet, Request, RequestPayload};
 use crate::response::{
     Answer, AnswerSpan, AnswerWork, ChunkLabels, Failure, FailureKind, FinishReason, Generation, PassageText,
@@ -66,6 +66,9 @@ impl ScriptedServices {
             }
         }
         let mut report = PromptReport::default();
+        if let Some(packing) = &prompt.packing {
+            report.dropped = pack_shots(packing, &mut parts)?;
+        }
         let budget = prompt.budget.map_or(usize::MAX, |budget| budget as usize);
         let total = |parts: &[Vec<&str>]| parts.iter().map(Vec::len).sum::<usize>();
         for rule in &prompt.overflow {
@@ -276,6 +279,31 @@ impl ScriptedServices {
 
 fn passage_title(passage: PassageId) -> String {
     format!("Passage {passage}")
+}
+
+/// Clears the demonstrations that a packing leaves out, and gives their parts.
+fn pack_shots(packing: &ShotPacking, parts: &mut [Vec<&str>]) -> Result<Vec<u32>, Failure> {
+    let ShotPacking { shots, context_tokens, answer_tokens, spares_longest } = *packing;
+    if shots as usize > parts.len() {
+        let message = format!("a packing names {shots} demonstrations of {} parts", parts.len());
+        return Err(Failure { kind: FailureKind::Refused, message });
+    }
+    let (shown, rest) = parts.split_at_mut(shots as usize);
+    let sizes: Vec<usize> = shown.iter().map(Vec::len).collect();
+    let rest: usize = rest.iter().map(|words| words.len()).sum();
+    let (context, answer) = (context_tokens as usize, answer_tokens as usize);
+    let longest = |kept: &[usize]| kept.iter().copied().max().unwrap_or_default();
+    let total = |kept: &[usize]| kept.iter().sum::<usize>() + answer;
+    let (mut first, mut end) = (0, sizes.len());
+    while spares_longest && sizes.len() > 1 && end > 0 && total(&sizes[..end]) + longest(&sizes[..end]) > context {
+        end -= 1;
+    }
+    while first < end && total(&sizes[first..end]) + rest >= context {
+        first += 1;
+    }
+    let dropped: Vec<usize> = (end..sizes.len()).rev().chain(0..first).collect();
+    dropped.iter().for_each(|&part| shown[part].clear());
+    Ok(dropped.into_iter().map(|part| part as u32).collect())
 }
 
 fn words_of(limit: LengthLimit) -> usize {

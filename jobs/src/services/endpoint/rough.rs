@@ -35,7 +35,8 @@ pub(super) fn assemble_roughly(prompt: &Prompt, most: Option<usize>) -> Result<A
     }
     let budget = prompt.budget.into_iter().chain(most).min().unwrap_or(usize::MAX);
     let whole = |texts: &[String]| texts.iter().map(String::len).sum::<usize>().div_ceil(TOKEN_BYTES);
-    let mut dropped = Vec::new();
+    let mut dropped = prompt.dropped_shots(&texts, |text| Ok(count_tokens(text)))?;
+    dropped.iter().for_each(|&part| texts[part].clear());
     for rule in &prompt.overflow {
         let tokens = whole(&texts);
         if tokens <= budget {

@@ -25,9 +25,11 @@ pub(super) fn assemble_whole(
         assembly.texts.push(text);
         assembly.lost.push(lost);
     }
+    let packed = prompt.dropped_shots(&assembly.texts, |text| Ok(tokenizer.ids(text, false)?.len()))?;
+    packed.iter().for_each(|&part| assembly.texts[part].clear());
     assembly.encode_texts()?;
     let budget = prompt.budget.into_iter().chain(most).min().unwrap_or(usize::MAX);
-    let mut dropped = Vec::new();
+    let mut dropped = packed;
     for rule in &prompt.overflow {
         if assembly.ids.len() <= budget {
             break;

@@ -1,7 +1,7 @@
 //! The parameters of `ircot`, with the paper's behaviour as defaults.
 
 use crate::demonstration::DemonstrationSet;
-use crate::few_shot;
+use crate::few_shot::{self, PackingRule};
 use crate::reasoning::QueryWords;
 use crate::registry::ParameterInfo;
 use crate::request::ServiceName;
@@ -27,6 +27,10 @@ pub(crate) struct IrcotParameters {
     pub(super) demonstrations: DemonstrationSet,
     #[serde(default)]
     pub(super) demonstration_ids: Option<Vec<String>>,
+    #[serde(default)]
+    pub(super) reading_demonstrations: Option<DemonstrationSet>,
+    #[serde(default)]
+    pub(super) title_demonstrations: Option<DemonstrationSet>,
     #[serde(default = "few_shot::default_distractors")]
     pub(super) distractors: u32,
     #[serde(default)]
@@ -57,6 +61,8 @@ pub(crate) struct IrcotParameters {
     pub(super) context_tokens: Option<u32>,
     #[serde(default = "few_shot::default_max_tokens")]
     pub(super) max_tokens: u32,
+    #[serde(default)]
+    pub(super) packing: PackingRule,
 }
 
 /// The reading after the last retrieval.
@@ -142,6 +148,14 @@ pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
     },
     few_shot::DEMONSTRATIONS,
     few_shot::DEMONSTRATION_IDS,
+    ParameterInfo {
+        name: "reading_demonstrations",
+        values: "as of `demonstrations`, or nothing for those",
+        default: Some("null"),
+        documentation: "Those of the reader, with the same ids. The authors' files have other distractors for each \
+                        style.",
+    },
+    title_scope::TITLE_DEMONSTRATIONS,
     few_shot::DISTRACTORS,
     few_shot::INSTRUCTION,
     ParameterInfo {
@@ -172,5 +186,6 @@ pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
     few_shot::LONGEST_PASSAGE,
     few_shot::NEAR_DUPLICATES,
     few_shot::CONTEXT_TOKENS,
+    few_shot::PACKING,
     few_shot::MAX_TOKENS,
 ];

@@ -1,7 +1,7 @@
 //! The parameters of `one_step_qa`.
 
 use crate::demonstration::DemonstrationSet;
-use crate::few_shot::{self, AnswerStyle};
+use crate::few_shot::{self, AnswerStyle, PackingRule};
 use crate::machine::ContextMode;
 use crate::reasoning::QueryWords;
 use crate::registry::ParameterInfo;
@@ -27,6 +27,8 @@ pub(crate) struct OneStepQaParameters {
     pub(super) demonstrations: DemonstrationSet,
     #[serde(default)]
     pub(super) demonstration_ids: Option<Vec<String>>,
+    #[serde(default)]
+    pub(super) title_demonstrations: Option<DemonstrationSet>,
     #[serde(default = "few_shot::default_distractors")]
     pub(super) distractors: u32,
     #[serde(default)]
@@ -51,6 +53,8 @@ pub(crate) struct OneStepQaParameters {
     pub(super) context_tokens: Option<u32>,
     #[serde(default = "few_shot::default_max_tokens")]
     pub(super) max_tokens: u32,
+    #[serde(default)]
+    pub(super) packing: PackingRule,
 }
 
 fn default_context() -> ContextMode {
@@ -100,6 +104,7 @@ pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
     few_shot::STYLE,
     few_shot::DEMONSTRATIONS,
     few_shot::DEMONSTRATION_IDS,
+    title_scope::TITLE_DEMONSTRATIONS,
     few_shot::DISTRACTORS,
     few_shot::INSTRUCTION,
     few_shot::TITLE_LABEL,
@@ -111,5 +116,6 @@ pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
     few_shot::LONGEST_PASSAGE,
     few_shot::NEAR_DUPLICATES,
     few_shot::CONTEXT_TOKENS,
+    few_shot::PACKING,
     few_shot::MAX_TOKENS,
 ];
