@@ -14,4 +14,8 @@ pub enum GoldMatch {
     /// The same title and text.
     #[serde(rename = "title+text")]
     TitleAndText,
+    /// Of the passages with its title, for each of its snippets the one that has the piece most like it (IIRC's gold as
+    /// IRCoT prepares it): a gold passage with several snippets may be several passages.
+    #[serde(rename = "snippet")]
+    Snippet,
 }

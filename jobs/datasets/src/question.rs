@@ -85,13 +85,16 @@ pub struct GoldPassage {
     pub title: Option<String>,
     /// Its text: of the candidate with that title (HotpotQA, 2Wiki), the paragraph (MuSiQue) or the snippet (IIRC).
     pub text: Option<String>,
+    /// The pieces of its text that the annotators marked (IIRC).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub snippets: Vec<String>,
     /// Graded relevance, at least 1 (BEIR); 1 elsewhere.
     pub grade: u32,
 }
 
 impl Default for GoldPassage {
     fn default() -> Self {
-        Self { id: None, title: None, text: None, grade: 1 }
+        Self { id: None, title: None, text: None, snippets: Vec::new(), grade: 1 }
     }
 }
 

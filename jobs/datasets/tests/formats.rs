@@ -122,7 +122,7 @@ fn strategyqa_test_rows() {
 
 #[test]
 fn iirc_official_rows_have_several_questions() {
-    let text = r#"[{"pid":"p1","title":"Ä Intro","text":"Zoë saw Rome.","links":[{"target":"Rome","indices":[8,12]}],"questions":[
+    let text = r#"[{"pid":"p1","title":"Ä Intro","text":"Zoë saw Rome.\n","links":[{"target":"Rome","indices":[8,12]}],"questions":[
         {"qid":"q1","question":"Where?","answer":{"type":"span","answer_spans":[{"text":" Rome ","passage":"Rome"},{"text":"Bonn"}]},
          "question_links":["Rome"],"context":[{"passage":"main","text":"Zoë saw Rome."},{"passage":"Rome","text":"Rome is."},
                                                {"passage":"Rome","text":"It was."}]},
@@ -139,7 +139,9 @@ fn iirc_official_rows_have_several_questions() {
     assert_eq!(questions[3].answerable, Some(false));
     assert_eq!(questions[0].gold.len(), 1);
     assert_eq!(questions[0].gold[0].text.as_deref(), Some("Rome is.\nIt was."));
+    assert_eq!(questions[0].gold[0].snippets, ["Rome is.", "It was."]);
     let context = questions[0].context.as_ref().unwrap();
+    assert_eq!(context.text, "Zoë saw Rome.");
     // Character indices 8..12 are bytes 9..13 behind the `ë`.
     assert_eq!(context.links, Some(vec![LinkRecord { title: "Rome".into(), start: 9, end: 13 }]));
 }
@@ -242,7 +244,7 @@ fn world_rows_are_the_model() {
         answer_id: Some("e1".into()),
         answer_kind: Some("span".into()),
         answerable: Some(true),
-        gold: vec![GoldPassage { id: Some("p".into()), title: Some("T".into()), text: None, grade: 2 }],
+        gold: vec![GoldPassage { id: Some("p".into()), title: Some("T".into()), grade: 2, ..GoldPassage::default() }],
         gold_sets: vec![vec![0]],
         candidates: vec![passage.clone()],
         supporting_facts: vec![("T".into(), 1)],

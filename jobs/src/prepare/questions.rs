@@ -7,7 +7,7 @@ use crate::error::JobError;
 use crate::job::file::{DatasetEntry, Job};
 use crate::prepare::brought::{BroughtRow, RankingsCounts};
 use crate::prepare::corpora::dataset_spec;
-use crate::prepare::gold::{gold_passages, leaves_out};
+use crate::prepare::gold::{gold_slots, leaves_out};
 use crate::prepare::quarantine::QuarantineFile;
 use crate::prepare::question_filter::QuestionFilter;
 use hopeval_corpus::Corpus;
@@ -168,6 +168,7 @@ impl<'a> QuestionResolver<'a> {
     /// [`JobError::Question`] for gold missing from the corpus.
     pub fn resolve_row(&mut self, index: u64, question: &Question) -> Result<QuestionRow, JobError> {
         let gold = question.gold.iter().map(|gold| self.find_gold(question, gold)).collect::<Result<Vec<_>, _>>()?;
+        let gold = gold.concat();
         let mut candidates = Vec::with_capacity(question.candidates.len());
         for candidate in &question.candidates {
             match self.find_candidate(candidate) {
@@ -210,11 +211,15 @@ impl<'a> QuestionResolver<'a> {
         })
     }
 
-    fn find_gold(&self, question: &Question, gold: &GoldPassage) -> Result<Vec<u32>, JobError> {
-        let found = gold_passages(self.corpus, self.gold, gold);
-        if found.is_empty() {
+    fn find_gold(&self, question: &Question, gold: &GoldPassage) -> Result<Vec<Vec<u32>>, JobError> {
+        let found = gold_slots(self.corpus, self.gold, gold);
+        if found.iter().any(Vec::is_empty) {
             let named = if self.gold == GoldMatch::Id { gold.id.clone() } else { gold.title.clone() };
             let (found, allowed) = match named {
+                Some(_) if self.gold == GoldMatch::Snippet && gold.snippets.is_empty() => (
+                    "the gold passage has no snippet, by which gold is told".to_owned(),
+                    "datasets with snippets (IIRC), or another `gold` in [dataset]",
+                ),
                 Some(named) => (
                     format!("`{named}` is not in the corpus"),
                     "gold passages that are in the corpus (see `gold` in [dataset])",
@@ -236,7 +241,9 @@ impl<'a> QuestionResolver<'a> {
                 "gold passages with an id, or `gold = \"title\"` in [dataset], as for IIRC, \
                  whose gold is articles by title"
             }
-            GoldMatch::Title | GoldMatch::TitleAndText => "gold passages with a title, or `gold = \"id\"` in [dataset]",
+            GoldMatch::Title | GoldMatch::TitleAndText | GoldMatch::Snippet => {
+                "gold passages with a title, or `gold = \"id\"` in [dataset]"
+            }
         };
         (found, allowed)
     }

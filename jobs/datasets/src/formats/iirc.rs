@@ -63,7 +63,8 @@ fn read_introduction(row: &JsonValue<'_>) -> FieldResult<PassageRecord> {
         })
     })?;
     let title = row.required("title", JsonValue::string)?;
-    Ok(PassageRecord { title, text, links, ..PassageRecord::default() })
+    // Links count from the begin of the text, so white space there stays.
+    Ok(PassageRecord { title, text: text.trim_end().to_owned(), links, ..PassageRecord::default() })
 }
 
 /// A question of the official schema; `None` if it is marked bad.
@@ -74,7 +75,7 @@ fn read_official(
 ) -> FieldResult<Option<Question>> {
     let mut question = Question {
         id: row.optional("qid", JsonValue::id)?.unwrap_or_else(id),
-        text: row.required("question", JsonValue::text)?,
+        text: row.required("question", JsonValue::text)?.trim().to_owned(),
         links: row.list("question_links", JsonValue::string)?,
         context: Some(context.clone()),
         ..Question::default()
@@ -125,8 +126,8 @@ fn read_pipeline(row: &JsonValue<'_>, n: u64) -> FieldResult<Question> {
     let text = row.required("original_paragraph", JsonValue::string)?;
     let mut question = Question {
         id: format!("iirc-{n}"),
-        text: row.required("question", JsonValue::text)?,
-        context: Some(PassageRecord { text, ..PassageRecord::default() }),
+        text: row.required("question", JsonValue::text)?.trim().to_owned(),
+        context: Some(PassageRecord { text: text.trim().to_owned(), ..PassageRecord::default() }),
         ..Question::default()
     };
     if let Some(links) =
@@ -172,12 +173,17 @@ fn set_answer(question: &mut Question, kind: &str, parts: Vec<String>) {
 /// An article is one gold passage, even if the answer needs several of its snippets.
 fn add_snippet(gold: &mut Vec<GoldPassage>, title: String, snippet: String) {
     match gold.iter_mut().find(|passage| passage.title.as_ref() == Some(&title)) {
-        Some(GoldPassage { text: Some(text), .. }) => {
+        Some(GoldPassage { text: Some(text), snippets, .. }) => {
             if !text.contains(&snippet) {
                 text.push('\n');
                 text.push_str(&snippet);
             }
+            extend_distinct(snippets, [snippet]);
         }
-        _ => extend_distinct(gold, [GoldPassage { title: Some(title), text: Some(snippet), ..GoldPassage::default() }]),
+        _ => {
+            let snippets = vec![snippet.clone()];
+            let passage = GoldPassage { title: Some(title), text: Some(snippet), snippets, ..GoldPassage::default() };
+            extend_distinct(gold, [passage]);
+        }
     }
 }

@@ -70,6 +70,7 @@ pub(crate) fn read_gold(value: &JsonValue<'_>) -> FieldResult<GoldPassage> {
         id: value.optional("id", JsonValue::id)?,
         title: value.optional("title", JsonValue::string)?,
         text: value.optional("text", JsonValue::string)?,
+        snippets: value.list("snippets", JsonValue::string)?,
         grade: value.optional("grade", JsonValue::index)?.unwrap_or(1),
     })
 }

@@ -110,7 +110,7 @@ fn is_same(rule: GoldMatch, gold: &GoldPassage, passage: &PassageRecord) -> bool
     let has_title = gold.title.as_deref() == Some(passage.title.as_str());
     match rule {
         GoldMatch::Id => gold.id.is_some() && gold.id == passage.id,
-        GoldMatch::Title => has_title,
+        GoldMatch::Title | GoldMatch::Snippet => has_title,
         GoldMatch::TitleAndText => has_title && gold.text.as_deref() == Some(passage.text.as_str()),
     }
 }
@@ -130,7 +130,7 @@ mod tests {
 
     fn gold(id: Option<&str>, title: Option<&str>, text: Option<&str>) -> GoldPassage {
         let owned = |text: Option<&str>| text.map(str::to_owned);
-        GoldPassage { id: owned(id), title: owned(title), text: owned(text), grade: 1 }
+        GoldPassage { id: owned(id), title: owned(title), text: owned(text), ..GoldPassage::default() }
     }
 
     #[test]
