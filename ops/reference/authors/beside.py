@@ -19,7 +19,7 @@ sys.path.append(str(HERE.parent))
 
 import inputs  # noqa: E402
 
-FOLDERS = {"promptrank": "promptrank", "mdr": "mdr", "efficientrag": "efficientrag"}
+FOLDERS = {"promptrank": "promptrank", "mdr": "mdr", "efficientrag": "efficientrag", "ircot": "ircot"}
 SCORE_BOUND = 1e-4
 
 

@@ -58,11 +58,14 @@ SETTINGS = [
     ("one_step_qa", "OneR QA, CoT", {}),
     ("one_step_qa", "Direct-R, direct", {"style": "direct"}),
     ("one_step_qa", "code", {"as": "code", "k": 15}),
+    ("one_step_qa", "code, 4,000 tokens", {"as": "code", "context_tokens": 4000}),
     ("ircot", "paper", {}),
     ("ircot", "code", {"as": "code"}),
     ("ircot", "direct reader, K 2, M 1", {"read": "direct", "k": 2, "distractors": 1}),
     ("ircot", "no reader", {"read": "none"}),
     ("ircot", "code, 6,000 tokens", {"as": "code", "k": 8, "context_tokens": 6000}),
+    ("ircot", "code, 3,000 tokens, each", {"as": "code", "context_tokens": 3000, "packing": "each"}),
+    ("ircot", "3,000 tokens", {"context_tokens": 3000}),
     ("decompose", "parallel", {}),
     ("decompose", "parallel, code", {"as": "code"}),
     ("decompose", "sequential", {"mode": "sequential"}),
@@ -339,11 +342,13 @@ def parameters_of(module, settings, recorded, row):
     prompts are taken from what the run recorded; everything else that the run recorded must be the same."""
     own = module.DEFAULTS | (module.CODE if settings.get("as") == "code" else {})
     own |= {key: value for key, value in settings.items() if key != "as"}
-    for key in ("system", "prompt", "reader_prompt", "decomposition_prompt", "title_prompt"):
+    # Of these methods the reference reads the file; what a run records is the template as it was put together.
+    read = {"prompt"} if module.__name__ in CONTINUING else set()
+    for key in {"system", "prompt", "reader_prompt", "decomposition_prompt", "title_prompt"} - read:
         if key in own and own[key] is None and isinstance(recorded.get(key), str):
             own[key] = recorded[key]
     for key, value in own.items():
-        if key in recorded and key != "demonstrations" and recorded[key] != value:
+        if key in recorded and key not in {"demonstrations", *read} and recorded[key] != value:
             row.notes.append(f"parameter {key}: {value!r} here, the run recorded {recorded[key]!r}")
     return own
 

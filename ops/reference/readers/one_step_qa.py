@@ -11,10 +11,11 @@ DEFAULTS = {
     "retriever": "bm25", "k": 10, "style": "cot", "demonstrations": "hopeval:multihop", "demonstration_ids": None,
     "distractors": 2, "instruction": "", "title_label": "Wikipedia Title: ", "title_retriever": None, "titles": 3,
     "title_prompt": None, "query_words": "all", "shown_words": None, "longest_passage": None, "near_duplicates": None,
-    "context_tokens": None, "max_tokens": 300,
+    "context_tokens": None, "max_tokens": 300, "packing": "whole",
 }
 CODE = {
     "query_words": "without_question_words", "shown_words": 350, "longest_passage": 600, "near_duplicates": 90,
+    "packing": "each_and_one_more",
 }
 
 

@@ -340,6 +340,9 @@ class FewShot:
         shots = [self.shot(row) for row in self.rows]
         blocks = [self.block(title, first_words(text, self.p)) for title, text in passages]
         end = f"Q: {self.instruction}{question}\nA: {' '.join(chain)}".rstrip()
+        if self.p.get("packing", "whole") != "whole" and self.p.get("context_tokens"):
+            # The rest is cut only by the model's own limit, which these servers do not have.
+            return "".join(self.packed(shots, "".join(blocks) + end) + blocks) + end
         while not self.fits("".join(shots + blocks) + end):
             if shots:
                 shots = shots[1:]
@@ -349,10 +352,25 @@ class FewShot:
                 raise OverflowError("the prompt is longer than its budget")
         return "".join(shots + blocks) + end
 
+    def packed(self, shots, rest):
+        """The demonstrations that IRCoT's code keeps (methods.md, B.3), each counted alone."""
+        context, answer = self.p["context_tokens"], self.p["max_tokens"]
+        size = lambda shown: sum(tokens(shot.strip()) for shot in shown)
+        if self.p["packing"] == "each_and_one_more" and len(shots) > 1:
+            while shots and size(shots) + max(tokens(shot.strip()) for shot in shots) + answer > context:
+                shots = shots[:-1]
+        while shots and size(shots) + tokens(rest.strip()) + answer >= context:
+            shots = shots[1:]
+        return shots
+
     def fits(self, text):
-        """Without a tokenizer three bytes count as a token."""
         budget = self.p.get("context_tokens")
-        return budget is None or -(-len(text.encode()) // 3) + self.p["max_tokens"] <= budget
+        return budget is None or tokens(text) + self.p["max_tokens"] <= budget
+
+
+def tokens(text):
+    """Without a tokenizer three bytes count as a token."""
+    return -(-len(text.encode()) // 3)
 
 
 def demonstrations(parameters):
@@ -413,6 +431,9 @@ class Collection:
         if ratio is None:
             return False
         alike = rapidfuzz.fuzz.ratio
+        # The code looks for title and text apart.
+        if title in [other for other, _ in self.texts] and text in [words for _, words in self.texts]:
+            return True
         return any(alike(title, other) >= ratio and alike(text, words) >= ratio for other, words in self.texts)
 
     def ranked(self):
