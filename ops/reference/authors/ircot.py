@@ -157,10 +157,11 @@ class Words:
         sentences = chain.count(".")
         words = re.findall(r"[A-Za-z]+", context)
         begin = number % max(1, len(words) - 9)
+        # The word behind it is no abbreviation, so every splitter ends the sentence there.
         shown = " ".join(words[begin : begin + 9])
         if sentences >= 3 + number % 3:
-            return f" So the answer is: {shown}. And more."
-        return f" {shown.capitalize()}. Something else."
+            return f" So the answer is: {shown} again. And more."
+        return f" {shown.capitalize()} again. Something else."
 
 
 class Server:
