@@ -219,7 +219,8 @@ mod tests {
         };
         assert_eq!(sides(&[]), []);
         assert_eq!(sides(&[0, 32, 1]), [(32, 33)]);
-        assert_eq!(sides(&[33, 32]), [(64, 65)]);
+        assert_eq!(sides(&[33, 32]), [(64, 33), (32, 32)]);
+        assert_eq!(sides(&[33, 40, 32]), [(64, 105)]);
         let passages = [70, 70, 70];
         assert_eq!(sides(&passages), [(64, 64 * 3), (32, 6 * 3)]);
         assert_eq!(sides(&[70, 140, 70]), [(64, 280)], "four long tiles, three short ones");
