@@ -12,8 +12,8 @@ it is right if the data set has it, too. Sentences without a letter are none. Th
     cargo build --release -p hopeval-pytext --example sentences
     sentences.py --sentences target/release/examples/sentences --data DIR [--passages N] [--out FILE]
 
-DIR has `hotpotqa/dev_1267.json.gz` and `2wikimultihopqa/train_500.json.gz`. Exits with 1 if the F1 of another splitter is
-higher, or if hopeval's has other cases wrong than those that are marked. Needed: pysbd, syntok.
+DIR has `hotpotqa/dev_1267.json.gz` and `2wikimultihopqa/train_500.json.gz`. Exits with 1 if the F1 of another
+splitter is higher, or if hopeval's has other cases wrong than those that are marked. Needed: pysbd, syntok.
 """
 
 import argparse
