@@ -17,10 +17,11 @@ class Scorer:
         return self.known[body, path]
 
     def relevances(self, query, texts, model="ranker"):
-        """A raw logit for each text."""
+        """A raw logit for each text: vLLM is asked for it, and would give a sigmoid otherwise (`ops/docs/endpoints.md`)."""
         if not texts:
             return []
-        document = self.asked({"model": model, "query": query, "documents": list(texts)}, "/rerank")
+        fields = {"model": model, "query": query, "documents": list(texts), "use_activation": False}
+        document = self.asked(fields, "/rerank")
         scores = {row["index"]: row["relevance_score"] for row in document["results"]}
         return [scores[at] for at in range(len(texts))]
 
