@@ -409,6 +409,10 @@ def compare(data, method, setting, settings, servers, arguments):
     by_body = {blake3.blake3(body).hexdigest(): (id, body) for id, body, _ in server.sent + tools.scorer.server.sent}
     missing = [by_body[digest] for digest in (sent - bodies) if digest in by_body]
     explain(row, place, missing, server.sent + tools.scorer.server.sent, arguments)
+    again = sum(count for digest, count in (bodies - sent).items() if digest in sent)
+    if again:
+        # Requests of two forms that make one body, such as a passage and the same text written out.
+        print(f"   {again} bodies are hopeval's once more: the reference sent them, too")
     only_there = [ours.known(digest) for digest in bodies - sent]
     (place.folder / "bodies-of-hopeval-alone.jsonl").write_text("\n".join(body for body in only_there if body))
     return row
