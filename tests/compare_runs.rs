@@ -132,6 +132,20 @@ fn two_runs_differ_as_two_configurations_of_one() {
 }
 
 #[test]
+fn the_same_questions_taken_in_two_ways_are_a_difference() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let sets = ["limit=30", "draw.questions=30"].map(|set| format!("dataset.{set}"));
+    let runs = sets.each_ref().map(|set| run_job(dir, "", &["--set", set]));
+    let sides = runs.each_ref().map(|run| format!("{run}:bm25"));
+    let found = pairs(dir, &sides.each_ref().map(String::as_str));
+    let setup = found[0]["setup"].as_array().unwrap().iter();
+    let settings: Vec<&str> = setup.map(|difference| difference["setting"].as_str().unwrap()).collect();
+    assert_eq!(found[0]["questions"], 30, "{found:?}");
+    assert_eq!(settings, ["data: draw.questions", "data: draw.rest", "data: draw.seed", "data: limit"]);
+}
+
+#[test]
 fn costs_are_those_of_the_table_and_devices_are_compared_by_money() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();

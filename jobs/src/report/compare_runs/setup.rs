@@ -117,6 +117,19 @@ fn side_settings(side: &ComparedSide) -> BTreeMap<String, String> {
         ("program".to_owned(), run.row.program_version.clone()),
         ("run: mode".to_owned(), settings.job.run.mode.name().to_owned()),
     ]);
+    let dataset = &settings.job.dataset;
+    if let Some(limit) = dataset.limit {
+        all.insert("data: limit".to_owned(), limit.to_string());
+    }
+    if let Some(draw) = &dataset.draw {
+        let draw = serde_json::to_value(draw).unwrap_or_default();
+        all.extend(
+            draw.as_object().into_iter().flatten().map(|(key, value)| (format!("data: draw.{key}"), shown(value))),
+        );
+    }
+    if let Some(only) = &dataset.only {
+        all.insert("data: only (path)".to_owned(), only.display().to_string());
+    }
     if let Some(judged) = &settings.judged {
         all.insert("judged: run".to_owned(), judged.run.clone());
         all.insert("judged: digest of its settings".to_owned(), short(&judged.job_digest));
