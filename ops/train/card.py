@@ -16,6 +16,7 @@ WHAT = {
     "filter": "EfficientRAG's filter: which words of the query and of what was found make the next query. DeBERTa-v2.",
     "reader": "An extractive reader with yes and no as spans and a rank head, as MDR's. DeBERTa-v2.",
     "encoder": "The encoder of dense retrieval: a BERT whose mean state is the vector, compared by inner product.",
+    "reranker": "A cross-encoder: one logit, above 0 where a text holds a fact that a query asks for. DeBERTa-v2.",
 }
 
 

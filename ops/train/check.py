@@ -20,7 +20,8 @@ from rows import read
 from safetensors.torch import load_file
 from scorer import DEFAULT, INSTRUCTIONS
 from torch.nn import functional
-from transformers import AutoConfig, AutoModel, BertModel, T5ForConditionalGeneration, logging
+from transformers import AutoConfig, AutoModel, BertModel, DebertaV2ForSequenceClassification
+from transformers import T5ForConditionalGeneration, logging
 
 
 def ask(options, command, folder, lines, *more):
@@ -105,6 +106,16 @@ def spans(options, folder, rows):
     return theirs, [a["start_logits"] + a["end_logits"] + [a["rank"]] for a in answers]
 
 
+def relevances(options, folder, rows):
+    model = DebertaV2ForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
+    tokenizer = read_tokenizer(folder)
+    pairs = [(row["query"], row["text"]) for row in rows]
+    ids = [tokenizer(*pair)["input_ids"] for pair in pairs]
+    theirs = [model(input_ids=torch.tensor([row])).logits[0].tolist() for row in ids]
+    lines = [{"text": query, "text_pair": text} for query, text in pairs]
+    return theirs, [[a["score"]] for a in ask(options, "rerank", folder, lines)]
+
+
 def vectors(options, folder, rows):
     model = BertModel.from_pretrained(folder, add_pooling_layer=False, dtype=torch.float32).eval()
     tokenizer = read_tokenizer(folder)
@@ -120,6 +131,7 @@ MODELS = {
     "filter": (filters, "filter", ("query_info_tokens",)),
     "reader": (spans, "reader", ("question", "passages")),
     "encoder": (vectors, "encoder", ("query", "positive")),
+    "reranker": (relevances, "reranker", ("query", "text")),
 }
 
 

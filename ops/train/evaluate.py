@@ -1,6 +1,6 @@
 """Runs the slow, obvious methods of `measure.py` with models from folders, on a world.
 
-    evaluate.py --world DIR --models DIR [--questions N] [--method promptrank|efficientrag] [--untrained]
+    evaluate.py --world DIR --models DIR [--questions N] [--method promptrank|efficientrag|reranker] [--untrained]
 
 `--untrained` takes the scorer's weights as they start, before any training: what the wiring alone is worth.
 """
@@ -15,11 +15,11 @@ from encoder import Texts
 from encoder import embed as mean_state
 from filter import sequence as filter_sequence
 from fitting import determine, padded
-from folder import Pieces
+from folder import Pieces, read_tokenizer
 from labeler import sequence as labeler_sequence
-from measure import dense, promptrank
+from measure import dense, promptrank, reranked
 from scorer import DEFAULT, INSTRUCTIONS, Prompts, likelihoods, small
-from transformers import BertModel, T5ForConditionalGeneration, logging
+from transformers import BertModel, DebertaV2ForSequenceClassification, T5ForConditionalGeneration, logging
 from worlds import World
 
 
@@ -76,12 +76,28 @@ def efficientrag(models):
     return embed, label, refine
 
 
+def reranking(folder):
+    model = DebertaV2ForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
+    tokenizer = read_tokenizer(folder)
+
+    def score(query, texts):
+        logits, order = [0.0] * len(texts), sorted(range(len(texts)), key=lambda n: len(texts[n]))
+        for start in range(0, len(order), 10):
+            part = order[start : start + 10]
+            ids, mask = padded([tokenizer(query, texts[n])["input_ids"] for n in part])
+            for n, logit in zip(part, model(input_ids=ids, attention_mask=mask).logits[:, 0].tolist()):
+                logits[n] = logit
+        return logits
+
+    return score
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--world", required=True, type=Path)
     parser.add_argument("--models", required=True, type=Path)
     parser.add_argument("--questions", type=int, default=100)
-    parser.add_argument("--method", choices=("promptrank", "efficientrag"), default="promptrank")
+    parser.add_argument("--method", choices=("promptrank", "efficientrag", "reranker"), default="promptrank")
     parser.add_argument("--passage-tokens", type=int, default=230)
     parser.add_argument("--untrained", action="store_true")
     parser.add_argument("--k", type=int, default=10)
@@ -93,6 +109,8 @@ def main():
     if options.method == "promptrank":
         score = scoring(options.models / "scorer", options.passage_tokens, options.untrained)
         result = promptrank(world, score, options.questions)
+    elif options.method == "reranker":
+        result = reranked(world, reranking(options.models / "reranker"), options.questions)
     else:
         result = dense(world, *efficientrag(options.models), options.questions, options.k)
     print(json.dumps(result))

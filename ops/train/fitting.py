@@ -1,4 +1,4 @@
-"""The loop that all five models are trained with: seeds, schedule, clipping, a log of JSON Lines.
+"""The loop that all models are trained with: seeds, schedule, clipping, a log of JSON Lines.
 
 A model trains for a number of steps or for a number of seconds of the process's own time, whichever ends first; the learning
 rate follows the larger share of the two, so that a run on a busy machine still ends with a learning rate of nothing.

@@ -1,9 +1,10 @@
-"""Measures a scorer and an EfficientRAG pair on a world, by slow and obvious versions of the methods.
+"""Measures a scorer, an EfficientRAG pair and a reranker on a world, by slow and obvious versions of the methods.
 
 hopeval's own machines are what is reported; this is for watching a training run.
 """
 
 from retrieval import Bm25, TfIdf, rank_links
+from rows import subquestion
 from worlds import words
 
 
@@ -90,3 +91,39 @@ def dense(world, embed, label, refine, questions, k=10, iterations=4):
     size = len(asked)
     result = {name: round(total / size, 4) for name, total in {**curve, **counts}.items()}
     return result | {"chunks": round(chunks / size, 2), "rounds": round(rounds / size, 2)}
+
+
+def reranked(world, score, questions, pool=20, k=5, thresholds=(-4, -3, -2, -1, 0, 1, 2, 3, 4)):
+    """BM25's first `pool` in the order of a cross-encoder: of questions, and of their sub-questions with the answers of
+    earlier steps filled in, apart. `bm25` and `recall` are the mean share of a query's gold among the first `k`, before
+    and after, and `within` that among the whole pool. For each threshold: the shares of the pools' gold, and of the
+    rest, whose logit is above it.
+
+    `score(query, texts)` gives a logit for each text.
+    """
+    texts = [f"{p.title} {p.text}" for p in world.passages]
+    bm25, result = Bm25(texts), {}
+    for kind in ("questions", "subquestions"):
+        queries = []
+        for question in world.questions[:questions]:
+            if kind == "questions":
+                queries.append((question["text"], set(world.gold(question))))
+            else:
+                steps = enumerate(question["decomposition"])
+                queries += [(subquestion(question, n), {world.by_id[i] for i in step["evidence"]}) for n, step in steps]
+        recalls, logits = {"within": 0.0, "bm25": 0.0, "recall": 0.0}, {True: [], False: []}
+        for query, gold in queries:
+            found = bm25.search(query, pool)
+            given = dict(zip(found, score(query, [texts[n] for n in found])))
+            orders = {"within": found, "bm25": found[:k], "recall": sorted(found, key=lambda n: -given[n])[:k]}
+            for name, order in orders.items():
+                recalls[name] += len(gold & set(order)) / len(gold)
+            for n, logit in given.items():
+                logits[n in gold].append(logit)
+        of_kind = {name: share(total, len(queries)) for name, total in recalls.items()}
+        of_kind |= {"queries": len(queries), "gold": len(logits[True]), "others": len(logits[False])}
+        for threshold in thresholds:
+            above = [share(sum(v > threshold for v in logits[of]), len(logits[of])) for of in (True, False)]
+            of_kind[f"above {threshold}"] = above
+        result[kind] = of_kind
+    return result

@@ -9,6 +9,7 @@
 | filter.parquet | query_info_tokens, query_info_labels, question_id, hop |
 | reader.parquet | question_id, question, passages (`title text`), answer, relevance: 1 if the passages hold the answer |
 | encoder.parquet | question_id, query, positive, negatives (texts), hop |
+| reranker.parquet | question_id, query, text (`title text`, or a sentence), relevance: 1 if it holds a fact asked for |
 
 The rows follow the papers where a generated world can: hop queries, tags and negatives as EfficientRAG's data construction
 makes them (section 3.2), from the world's gold annotations in place of a language model's. The words kept of a gold chunk are
@@ -270,6 +271,52 @@ def reading(world, tfidf, rng, reader):
         reader.append((question["id"], question["text"], texts, "", 0))
 
 
+def subquestion(question, number):
+    """A step's question, with the answers of earlier steps in the place of its references."""
+    steps = question["decomposition"]
+    return re.sub(r"#(\d+)", lambda found: steps[int(found[1]) - 1]["answer"], steps[number]["question"])
+
+
+def names_both(passage, fact):
+    """Whether a passage names both ends of a fact: it may then state the fact from the other side."""
+    shown = f"{passage.title} {passage.text}"
+    return all(end.split(" (")[0].split(", ")[0] in shown for end in (fact[0], fact[2]))
+
+
+def reranking(world, bm25, rng, reranker, near=5, wrong=2, sentences=0.5):
+    """Pairs of a query and a text for a cross-encoder. The queries are each question and one of its sub-questions."""
+    for question in world.questions:
+        facts, gold, asked = question["evidences"], world.gold(question), question["text"]
+        of_facts = [world.by_id[step["evidence"][0]] for step in question["decomposition"]]
+        supporting = {}
+        for title, sentence in question["supporting_facts"]:
+            supporting.setdefault(world.by_title[title], set()).add(sentence)
+        number = rng.randrange(len(of_facts))
+        for query, wanted, asks in (
+            (asked, gold, facts),
+            (subquestion(question, number), [of_facts[number]], [facts[number]]),
+        ):
+            # A passage that names both ends of a fact is neither: it is no gold, and may state the fact all the same.
+            no_use = lambda n: n not in wanted and not any(names_both(world.passages[n], f) for f in asks)  # noqa: E731
+            found = list(filter(no_use, bm25.search(query, 20)))
+            linked = list(filter(no_use, dict.fromkeys(m for n in wanted for m in world.linked(n))))
+            # Gold of another step, which this query does not ask for.
+            others = list(filter(no_use, gold))
+            chosen = rng.sample(found[:near], min(1, len(found)))
+            chosen += rng.sample(found[near:], min(wrong, len(found[near:])))
+            chosen += rng.sample(linked, min(1, len(linked))) + rng.sample(others, min(1, len(others)))
+            for n in dict.fromkeys([*wanted, *chosen]):
+                passage = world.passages[n]
+                reranker.append((question["id"], query, f"{passage.title} {passage.text}", int(n in wanted)))
+            # Methods put single sentences of a passage to the same model.
+            if rng.random() < sentences:
+                n = rng.choice(wanted)
+                told, holding = world.passages[n].sentences, sorted(supporting[n])
+                rest = [m for m in range(len(told)) if m not in supporting[n]]
+                for m in [rng.choice(holding), *rng.sample(rest, min(1, len(rest)))]:
+                    reranker.append((question["id"], query, told[m], int(m in supporting[n])))
+
+
 COLUMNS = {
     "scorer": [("question_id", pa.string()), ("question", pa.string()), ("path", pa.list_(pa.string())), ("relevance", pa.int8())],
     "labeler": [
@@ -302,6 +349,12 @@ COLUMNS = {
         ("positive", pa.string()),
         ("negatives", pa.list_(pa.string())),
         ("hop", pa.int32()),
+    ],
+    "reranker": [
+        ("question_id", pa.string()),
+        ("query", pa.string()),
+        ("text", pa.string()),
+        ("relevance", pa.int8()),
     ],
 }
 
@@ -337,7 +390,8 @@ def main():
     parser.add_argument("--out", required=True, type=Path)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--singles", type=int, default=4, help="wrong single passages among a question's candidates")
-    parser.add_argument("--only", choices=COLUMNS, help="one file; labeler, filter and encoder are made together")
+    made_together = "one file; labeler, filter and encoder are made together, reranker only by its name"
+    parser.add_argument("--only", choices=COLUMNS, help=made_together)
     parser.add_argument("--keep", choices=("subject-and-answer", "answer"), default="subject-and-answer", help="words of a gold chunk")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -353,6 +407,8 @@ def main():
             efficientrag(world, bm25, rng, rows["labeler"], rows["filter"], rows["encoder"], options.keep)
         if options.only in (None, "reader"):
             reading(world, tfidf, rng, rows["reader"])
+        if options.only == "reranker":
+            reranking(world, bm25, rng, rows["reranker"])
     rows["labeler"] = [as_published(*row) for row in rows["labeler"]]
     for name, made in rows.items():
         if made:

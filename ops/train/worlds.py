@@ -22,11 +22,17 @@ class Passage:
     title: str
     text: str
     links: list  # titles, in the order of the text
+    ends: list = field(default_factory=list)  # where each sentence of the text ends
 
     @property
     def name(self):
         """The title without what tells namesakes apart."""
         return self.title.split(" (")[0].split(", ")[0]
+
+    @property
+    def sentences(self):
+        """The text's sentences, trimmed."""
+        return [self.text[start:end].strip() for start, end in zip([0, *self.ends], self.ends)]
 
     @property
     def chunk(self):
@@ -49,7 +55,7 @@ class World:
             for line in lines:
                 row = json.loads(line)
                 links = [link["title"] for link in row["links"]]
-                passages.append(Passage(row["id"], row["title"], row["text"], links))
+                passages.append(Passage(row["id"], row["title"], row["text"], links, row["sentences"]))
         questions = []
         with open(folder / "questions.jsonl", encoding="utf-8") as lines:
             for line in lines:

@@ -18,4 +18,4 @@ macro_rules! model {
 
 /// Every model, by name.
 pub(crate) static MODELS: &[Model] =
-    &[model!("encoder"), model!("filter"), model!("labeler"), model!("reader"), model!("scorer")];
+    &[model!("encoder"), model!("filter"), model!("labeler"), model!("reader"), model!("reranker"), model!("scorer")];

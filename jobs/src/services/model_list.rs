@@ -163,6 +163,7 @@ mod tests {
             ("filter", vec![RequestKind::Filter, RequestKind::Embed]),
             ("labeler", vec![RequestKind::Label, RequestKind::Embed]),
             ("reader", vec![RequestKind::Read, RequestKind::Embed]),
+            ("reranker", vec![RequestKind::Rerank, RequestKind::Embed]),
             ("scorer", vec![RequestKind::Score, RequestKind::Generate]),
         ];
         assert_eq!(answers, expected.map(|(name, kinds)| (format!("hopeval:{name}"), kinds)));
