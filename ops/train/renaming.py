@@ -20,6 +20,10 @@ class Renaming:
         self.words = bounds["words"]
         self.share, self.of_words = share, words
 
+    def exchanges(self, piece):
+        """Whether a piece is one of names, and so becomes another one in most examples."""
+        return any(start <= piece < end for start, end in self.pieces)
+
     def draw(self, generator):
         """A table of ids; an example's ids are looked up in it."""
         table = torch.arange(self.size)

@@ -13,6 +13,7 @@ import io
 import json
 import math
 import os
+import random
 import runpy
 import subprocess
 import sys
@@ -21,9 +22,13 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
+import chains
 import check
 import checkpoints
+import encoders
 import labeler
+import modules
+import reranker
 import scorer
 import tokenizer
 import torch
@@ -104,9 +109,9 @@ def t5(folder, tied):
 
 
 def rows_in(folder):
-    """The five files of training data."""
+    """The six files of training data."""
     folder.mkdir()
-    made = {name: [] for name in ("labeler", "filter", "reader", "encoder", "scorer")}
+    made = {name: [] for name in ("labeler", "filter", "reader", "encoder", "scorer", "reranker")}
     for n, question in enumerate(QUESTIONS):
         told, other = sentence(question), sentence(QUESTIONS[n - 1])
         name, answer = told.split()[0], told.split()[-1]
@@ -117,6 +122,7 @@ def rows_in(folder):
         made["reader"].append((str(n), question, [told, other], answer if n % 2 else "", n % 2))
         made["encoder"].append((str(n), question, told, [other], 0))
         made["scorer"] += [(str(n), question, [told], 2), (str(n), question, [other], 0)]
+        made["reranker"] += [(str(n), question, told, 1), (str(n), question, other, 0)]
     for name, of in made.items():
         write(of, name, folder)
 
@@ -143,10 +149,13 @@ class Smoke(unittest.TestCase):
         out = self.work / "out" / out
         # The scorer holds nothing out: a world judges it.
         aside = [] if script == "scorer" else ["--held-out", "0.1"]
-        command = [f"{script}.py", "--rows", self.work / "rows", "--out", out, "--log-every", "1", *aside, *options]
+        self.run_script(script, "--rows", self.work / "rows", "--out", out, "--log-every", "1", *aside, *options)
+        return out, self.log(out)
+
+    def run_script(self, script, *options):
+        command = [f"{script}.py", *options]
         with mock.patch.object(sys, "argv", list(map(str, command))), contextlib.redirect_stdout(io.StringIO()):
             runpy.run_path(str(HERE / command[0]), run_name="__main__")
-        return out, self.log(out)
 
     def log(self, out):
         """The lines of a log whose folder is whole, with weights in f16."""
@@ -242,6 +251,29 @@ class Smoke(unittest.TestCase):
                 self.assertEqual((settings["epochs"], settings["steps"], settings["clip"]), (epochs, epochs, 2.0))
                 self.beside(check.spans, out, "reader")
 
+    def test_reranker(self):
+        base = self.work / "deberta-v2"
+        out, lines = self.trained("reranker", "reranker", "--base", base, "--held-out-rows", self.work / "rows")
+        settings, rows = lines[0]["settings"], 2 * len(QUESTIONS)
+        self.assertEqual((lines[0]["rows"], lines[0]["held_out"]), (rows, rows))
+        self.assertEqual((settings["epochs"], settings["steps"]), (2, math.ceil(rows / 32) * 2))
+        config = json.loads((out / "config.json").read_text())
+        self.assertEqual(config["architectures"], ["DebertaV2ForSequenceClassification"])
+        self.assertEqual(config["id2label"], {"0": "LABEL_0"})
+        self.beside(check.relevances, out, "reranker")
+
+    def test_a_reranker_begins_as_the_labelers_tags(self):
+        options = ["--base", self.work / "deberta-v2", "--pooling", "cls", "--steps", "2"]
+        folder, _ = self.trained("labeler", "labeler-tags", *options)
+        model = reranker.Reranker(checkpoints.backbone(self.work / "deberta-v2"), "f32", determine(1, 1))
+        encoders.adopt(model.backbone, folder)
+        reranker.adopt_heads(model, folder)
+        parts, row = check.Parts(folder), [3, 20, 21, 4, 22, 4]
+        with torch.no_grad():
+            states = parts.backbone(input_ids=torch.tensor([row])).last_hidden_state
+            going, ending = parts.tags(states, torch.ones(1, len(row)))[0].tolist()
+            self.assertAlmostEqual(float(model([row])[0]), going - ending, places=4)
+
     def test_encoder(self):
         out, lines = self.trained("encoder", "encoder", "--base", self.work / "bert", "--batch", "8", "--steps", "3")
         self.assertEqual(lines[0]["settings"]["learning_rate"], 1e-5)
@@ -260,6 +292,38 @@ class Smoke(unittest.TestCase):
                 out, lines = self.trained("scorer", f"scorer-{name}", "--base", self.work / name, "--steps", "3")
                 self.assertEqual(lines[-1]["steps"], 3)
                 self.beside(check.scores, out, "scorer")
+
+    def test_a_writer_copies_what_stands_there(self):
+        if PROGRAM is None:
+            self.skipTest("a world takes --hopeval")
+        world, made = self.work / "world", self.work / "pieces"
+        command = [PROGRAM, "world", "--questions", "60", "--passages", "1000", "--seed", "1", "--split", "train", "--out", world]
+        subprocess.run(list(map(str, command)), check=True, capture_output=True)
+        self.run_script("pieces", "--world", world, "--prompts", modules.PROMPTS, "--out", made)
+        reading, table, rng = chains.Reading(world), Pieces(made), random.Random(1)
+        for course in (chains, modules):
+            states, copied = course.states(reading, 1), 0
+            for state in states:
+                prompt, target, sources, labels = course.example(reading, table, state, rng, 5, 3)
+                for piece, places in zip(target, sources, strict=True):
+                    self.assertTrue(all(prompt[place] == piece for place in places))
+                    copied += bool(places)
+                self.assertEqual(len(labels), len(prompt))
+                sources = {place for places in sources for place in places}
+                self.assertLessEqual(set(labels.any(dim=1).nonzero().ravel().tolist()), sources)
+                self.assertTrue((labels[:, 3] <= labels[:, 0] | labels[:, 2]).all())
+                for ids in (prompt[:-1], target[:-1]):
+                    # Texts are put together from the pieces of their parts, which must be those of the whole.
+                    text = table.tokenizer.decode(ids)
+                    self.assertEqual(table.tokenizer.encode(text, add_special_tokens=False).ids, ids, text)
+            self.assertGreater(copied, 5 * len(states))
+            out, name = self.work / "out" / course.__name__, course.__name__
+            options = ["--course", name, "--world", world, "--tokenizer", made, "--held-out", world, "--out", out]
+            options += ["--steps", "2", "--held-states", "12"]
+            self.run_script("writer", *options)
+            lines = self.log(out)
+            measured = {"chains": {"held_end", "held_fact"}, "modules": {"held_leaf"}}[name]
+            self.assertLessEqual(measured, set(lines[-1]))
 
     def test_the_schedule_is_that_of_transformers(self):
         optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))], lr=1.0)

@@ -67,14 +67,102 @@ def t5(model, generator, match=9.0, copy=3.0, back=1.5):
         bias = model.decoder.block[0].layer[0].SelfAttention.relative_attention_bias.weight
         bias[1, 0] = 4.0
 
-        cross = model.decoder.block[-1].layer[1].EncDecAttention
-        seen = (1 + back**2 / 2) ** -0.5  # what the last norm of the encoder makes of a state
-        gain = (match / (size * back * seen)) ** 0.5
+        _quoting(model.decoder.block[-1].layer[1].EncDecAttention, p, size, back, match, copy)
+
+
+def writer(model, generator, marks, match=12.0, copy=3.0, back=1.5):
+    """Prewires a T5 of six heads with `d_kv = d_model / 4` and an output table of its own, which quotes from its prompt.
+
+    `marks` are pieces that begin a part of a prompt, each with the number of its kind, 0 to 2: a passage, the question, what
+    was said so far. All layers of an encoder share one bias of positions, so a head has one use throughout: 0 and 1 look one token back
+    and write what they see into frames 2 and 3; 2 looks for the mark that stands last to the left; 4 and 5 have no bias. In the
+    second layer these look for equal pieces and equal pairs, in question and answer above all. The decoder's last layer begins as
+    in `t5`, and looks besides for what the encoder flags as to be copied.
+
+    Returns the directions of the encoder's flags, `[4, hidden]`: copied next, copied later, the answer, the begin of a copy.
+    """
+    config = model.config
+    hidden, size, heads = config.d_model, config.d_kv, config.num_heads
+    assert heads == 6 and size * 4 == hidden
+    p = frames(hidden, generator)
+    constant, mark, kinds = p[1][-1], p[1][-2], p[1][-5:-2]
+    flags = p[1][-5:]
+    part, equal, pair, told = p[3][-5:-2], p[3][-2], p[3][-1], p[3][-9:-5]
+
+    def normal(shape, std):
+        return torch.randn(shape, generator=generator) * std
+
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if weight.ndim < 2 or "shared" in name or "lm_head" in name or "relative_attention_bias" in name:
+                continue
+            quiet = 0.25 if name.endswith(("o.weight", "wo.weight")) else 1.0
+            if name.endswith(".q.weight"):
+                quiet = size**-0.5
+            weight.copy_(normal(weight.shape, quiet * weight.shape[1] ** -0.5))
+        table = model.shared.weight
+        table.copy_(normal(table.shape, 1.0))
+        table.sub_(table @ flags.T @ flags)
+        model.lm_head.weight.copy_(0.2 * (table @ p[0].T @ p[2] + table @ p[1].T @ p[3]))
+        table.add_(3.0 * constant)
+        for piece, kind in marks.items():
+            table[piece] += 8.0 * mark + 6.0 * kinds[kind]
+
+        for stack in (model.encoder, model.decoder):
+            bias = stack.block[0].layer[0].SelfAttention.relative_attention_bias.weight
+            bias.copy_(normal(bias.shape, 0.1))
+        half = config.relative_attention_num_buckets // 2
+        bias = model.encoder.block[0].layer[0].SelfAttention.relative_attention_bias.weight
+        bias[1, :2] = 8.0  # one token back
+        bias[:half, 2] = -0.6 * torch.arange(half)  # the nearer, the better
+        bias[half:, 2] = -16.0  # nothing to the right
+        first = model.encoder.block[0].layer[0].SelfAttention
         for head in (0, 1):
-            _rows(cross.q, head, size).copy_(gain * p[head])
-            _rows(cross.k, head, size).copy_(gain * p[head + 2])
-            _rows(cross.v, head, size).copy_(p[head])
-            cross.o.weight[:, head * size : (head + 1) * size].copy_(copy * p[head + 2].T)
+            for linear in (first.q, first.k):
+                _rows(linear, head, size).mul_(0.1)
+            _rows(first.v, head, size).copy_(p[head])
+            first.o.weight[:, head * size : (head + 1) * size].copy_(back * p[head + 2].T)
+        _rows(first.v, 1, size)[-9:] = 0.0  # where flags will stand
+        for linear in (first.q, first.k, first.v):
+            _rows(linear, 2, size).mul_(0.1)
+        _rows(first.q, 2, size)[0] = constant
+        _rows(first.k, 2, size)[0] = 0.9 * mark
+        _rows(first.v, 2, size)[:3] = kinds
+        first.o.weight[:, 2 * size : 3 * size].mul_(0.1)
+        first.o.weight[:, 2 * size : 2 * size + 3] = 0.6 * part.T
+
+        second = model.encoder.block[1].layer[0].SelfAttention
+        gain = 1.2 * (match / size) ** 0.5
+        for head, what in ((4, p[0]), (5, torch.cat([p[0][: size // 2], p[2][: size // 2]]))):
+            for linear in (second.q, second.k):
+                _rows(linear, head, size).copy_(gain * what)
+            # In place of one dimension: what stands in question or answer counts for more.
+            _rows(second.q, head, size)[-1] = constant
+            _rows(second.k, head, size)[-1] = 0.4 * (part[1] + part[2])
+            _rows(second.v, head, size).mul_(0.3)
+            _rows(second.v, head, size)[:3] = part
+            second.o.weight[:, head * size] = equal if head == 4 else pair
+        bias = model.decoder.block[0].layer[0].SelfAttention.relative_attention_bias.weight
+        bias[1, 0] = 4.0
+        cross = model.decoder.block[-1].layer[1].EncDecAttention
+        _quoting(cross, p, size, back, 9.0, copy)
+        for head in (0, 1):
+            # In place of two dimensions of the match: what is to be copied counts from the start; the begin of a copy is
+            # offered to both heads, which learn when to look for it.
+            _rows(cross.q, head, size)[-2:] = torch.stack([1.5 * constant, 0.0 * constant])
+            _rows(cross.k, head, size)[-2:] = torch.stack([told[:3].sum(dim=0), told[3]])
+    return told.clone()
+
+
+def _quoting(cross, p, size, back, match, copy):
+    """Heads 0 and 1 look for a place whose previous token is the current one, and write what stands there into frames 2 and 3."""
+    seen = (1 + back**2 / 2) ** -0.5  # what the last norm of the encoder makes of a state
+    gain = (match / (size * back * seen)) ** 0.5
+    for head in (0, 1):
+        _rows(cross.q, head, size).copy_(gain * p[head])
+        _rows(cross.k, head, size).copy_(gain * p[head + 2])
+        _rows(cross.v, head, size).copy_(p[head])
+        cross.o.weight[:, head * size : (head + 1) * size].copy_(copy * p[head + 2].T)
 
 
 def deberta(backbone, generator, cls, marks, match=9.0, back=1.0):

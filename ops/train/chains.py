@@ -1,0 +1,276 @@
+"""Chains of thought over a world's questions: what a writer is shown at a step, and what it should write.
+
+A chain quotes: each sentence is a passage's title, a colon and one sentence of that passage, so it can be copied, names and
+relations that training never saw included. Where the passages do not hold the next fact, the next sentence is the question
+that asks for it. A chain ends with `So the answer is: ANSWER.`
+
+States are those of IRCoT with a perfect writer: passages found by BM25 for the question and for each sentence, in the order
+of their arrival, and the chain so far. So training meets what the method will show. Three more kinds of states ask for a whole
+answer in one text, as a reader does, and for single facts.
+
+| task | what the prompt ends with | what is to be written |
+| --- | --- | --- |
+| `fact` | `NEXT`, question, chain | the quotation of the next fact |
+| `ask` | the same, its passage is not there | the question that asks for the next fact |
+| `end` | the same, chain is whole | `So the answer is: ANSWER.` |
+| `chain` | question | quotations of all facts that are there, and the answer |
+| `direct` | `DIRECT`, question | the answer |
+
+An answer that the passages do not give is a guess, yes or no or one of the question's alternatives, else `unknown`.
+"""
+
+import random
+import re
+from dataclasses import dataclass
+
+import torch
+from retrieval import Bm25
+from worlds import World
+
+# The instructions before a question (`instruction` of `ircot`, `one_step_qa` and `no_retrieval`). A whole chain has none.
+NEXT = "Write the next step. "
+DIRECT = "Answer in a few words. "
+UNKNOWN = "unknown"
+MOST_PASSAGES = 15
+FLAGS = 4  # of a prompt's pieces: copied next, copied later, the answer, the begin of a copy
+
+
+@dataclass
+class Fact:
+    """What one passage says, and the question that it answers."""
+
+    passage: int
+    place: int  # of its sentence in the passage
+    sentence: str
+    asked: str  # its question; earlier facts' answers are in it
+    answer: str  # as the sentence has it
+    needs: list  # earlier facts
+
+
+class Lesson:
+    """A question with its facts."""
+
+    def __init__(self, reading, row):
+        self.id, self.question, self.kind = row["id"], row["text"], row["kind"]
+        self.facts, self.steps = [], [step["question"] for step in row["decomposition"]]
+        for (title, _, _), (_, place), step in zip(row["evidences"], row["supporting_facts"], row["decomposition"]):
+            passage = reading.world.by_title[title]
+            sentence = reading.sentences[passage][place]
+            needs = [int(n) - 1 for n in re.findall(r"#(\d+)", step["question"])]
+            asked = step["question"]
+            for n in needs:
+                asked = asked.replace(f"#{n + 1}", self.facts[n].answer)
+            self.facts.append(Fact(passage, place, sentence, asked, form(step["answer"], sentence), needs))
+        texts = (self.facts[-1].sentence, self.question) if self.kind == "bridge" else (self.question,)
+        forms = sorted(row["answers"], key=len, reverse=True)
+        found = [a for text in texts for a in forms if a in text]
+        self.answer = found[0] if found else min(row["answers"], key=len)
+
+    def ready(self, done):
+        """Facts that may come next."""
+        return [n for n, fact in enumerate(self.facts) if n not in done and all(need in done for need in fact.needs)]
+
+    def single(self, n):
+        """One fact as a question of its own."""
+        made = object.__new__(Lesson)
+        fact = self.facts[n]
+        made.id, made.question, made.kind, made.answer = f"{self.id}-{n}", fact.asked, "bridge", fact.answer
+        made.steps = [fact.asked]
+        made.facts = [Fact(fact.passage, fact.place, fact.sentence, fact.asked, fact.answer, [])]
+        return made
+
+
+def form(answer, sentence):
+    """An answer as a sentence has it."""
+    forms = (answer, answer.split(" (")[0], answer.split(", ")[0])
+    return next((f for f in forms if f in sentence), forms[1])
+
+
+@dataclass
+class State:
+    """What a writer is shown: passages in their order, and the chain: ("fact", n) or ("ask", n)."""
+
+    lesson: Lesson
+    passages: list
+    chain: list
+    task: str
+    fact: int = 0  # of the tasks `fact` and `ask`
+
+
+class Reading:
+    """A world with its sentences and its index."""
+
+    def __init__(self, folder):
+        self.world = World.read(folder)
+        self.sentences = [p.sentences for p in self.world.passages]
+        self.index = Bm25([f"{p.title} {p.text}" for p in self.world.passages])
+
+    def quotation(self, fact):
+        return f"{self.world.passages[fact.passage].title}: {fact.sentence}"
+
+
+def states(reading, seed):
+    """The states of all questions, and those of their single facts."""
+    rng, found = random.Random(seed), []
+    for row in reading.world.questions:
+        lesson = Lesson(reading, row)
+        states = walk(reading, lesson, rng.choice([2, 3, 4, 4, 6]))
+        found += states
+        wide, last = reading.index.search(lesson.question, MOST_PASSAGES), states[-1].passages
+        for passages in (wide, last):
+            found.append(State(lesson, passages, [], rng.choice(["chain", "direct"])))
+        for n in range(len(lesson.facts)):
+            alone = lesson.single(n)
+            passages = reading.index.search(alone.question, 6)
+            if alone.facts[0].passage not in passages:
+                passages = passages[:-1] + [alone.facts[0].passage]
+            task = rng.choice(["fact", "fact", "end", "chain", "direct"])
+            found.append(State(alone, passages, [("fact", 0)] if task == "end" else [], task))
+    return found
+
+
+def walk(reading, lesson, k):
+    """The states of IRCoT with a perfect writer and k passages a step."""
+    states, chain, done = [], [], []
+    got = reading.index.search(lesson.question, k)
+    while len(done) < len(lesson.facts):
+        ready = lesson.ready(done)
+        here = [n for n in ready if lesson.facts[n].passage in got]
+        n = (here or ready)[0]
+        fact = lesson.facts[n]
+        step = ("fact" if here else "ask", n)
+        if not here and chain and chain[-1] == step:
+            # Asked for and not found: it is put in, as by a luckier search, or the walk would not go on.
+            got = got[: MOST_PASSAGES - 1] + [fact.passage]
+            chain = chain[:-1]
+            continue
+        states.append(State(lesson, list(got), list(chain), *step))
+        if here:
+            done.append(n)
+        chain.append(step)
+        for passage in reading.index.search(reading.quotation(fact) if here else fact.asked, k):
+            if passage not in got and len(got) < MOST_PASSAGES:
+                got.append(passage)
+    return [*states, State(lesson, list(got), list(chain), "end")]
+
+
+class Example:
+    """Ids of a prompt and of what is to be written after it; for each written id the places of the prompt that it is copied from."""
+
+    def __init__(self, pieces):
+        self.pieces = pieces
+        self.prompt, self.target, self.sources, self.labels, self.begins = [], [], [], {}, set()
+
+    def show(self, text):
+        """Appends a text to the prompt; its place."""
+        start = len(self.prompt)
+        self.prompt += self.pieces.text(text)
+        return start
+
+    def write(self, text, places=(), label=0):
+        """Appends a text to the target, which is copied from where a copy of it begins in the prompt. `label` says what for: 1 next,
+        2 later, 3 the answer. The begin of what is copied next, or as the answer, is flagged besides."""
+        for offset, piece in enumerate(self.pieces.text(text)):
+            spots = [place + offset for place in places]
+            self.target.append(piece)
+            self.sources.append(spots)
+            if label:
+                self.labels.update(dict.fromkeys(spots, label))
+                if offset == 0 and label != 2:
+                    self.begins.update(spots)
+
+    def places(self, text, start=0, end=None):
+        """Where a text stands in a part of the prompt."""
+        part = self.pieces.text(text)
+        last = (len(self.prompt) if end is None else end) - len(part)
+        return [n for n in range(start, last + 1) if self.prompt[n : n + len(part)] == part]
+
+    def write_names(self, text, start):
+        """Appends a text of the writer's own, in which the longest runs of two pieces or more are copied from the prompt behind `start`."""
+        ids, shown, n = self.pieces.text(text), self.prompt, 0
+        while n < len(ids):
+            size, spots = 1, []
+            for longer in range(min(24, len(ids) - n), 1, -1):
+                spots = [s for s in range(start, len(shown) - longer + 1) if shown[s : s + longer] == ids[n : n + longer]]
+                if spots:
+                    size = longer
+                    break
+            for offset in range(size):
+                self.target.append(ids[n + offset])
+                self.sources.append([s + offset for s in spots])
+            n += size
+
+    def finish(self):
+        end = self.pieces.id("</s>")
+        self.prompt.append(end)
+        self.target.append(end)
+        self.sources.append([])
+        labels = torch.zeros(len(self.prompt), FLAGS, dtype=torch.bool)
+        for place, label in self.labels.items():
+            labels[place, label - 1] = True
+        for place in self.begins:
+            labels[place, 3] = True
+        return self.prompt, self.target, self.sources, labels
+
+
+def example(reading, pieces, state, rng, passages=MOST_PASSAGES, sentences=0):
+    """An example of a state, with at most so many passages, and at most so many sentences of each (0 for all). What is needed stays."""
+    lesson, facts = state.lesson, state.lesson.facts
+    shown = list(state.passages)
+    needed = {fact.passage for fact in facts if fact.passage in shown}
+    if len(shown) > passages:
+        rest = [p for p in shown if p not in needed]
+        kept = needed | set(rng.sample(rest, min(len(rest), max(0, passages - len(needed)))))
+        shown = [p for p in shown if p in kept]
+    made, titles, places = Example(pieces), {}, {}
+    for passage in shown:
+        made.show("Wikipedia Title:")
+        titles[passage] = made.show(reading.world.passages[passage].title)
+        made.show("\n")
+        texts = reading.sentences[passage]
+        order = range(len(texts))
+        if sentences:
+            must = {fact.place for fact in facts if fact.passage == passage}
+            rest = [n for n in order if n not in must]
+            kept = must | set(rng.sample(rest, min(len(rest), max(0, rng.randint(1, sentences) - len(must)))))
+            order = [n for n in order if n in kept]
+        for n in order:
+            places[passage, n] = made.show(texts[n])
+        made.show("\n\n")
+    question = made.show("Q:")
+    made.show({"chain": "", "direct": DIRECT}.get(state.task, NEXT) + lesson.question)
+    made.show("\nA:")
+    for kind, n in state.chain:
+        made.show(reading.quotation(facts[n]) if kind == "fact" else facts[n].asked)
+
+    def quote(fact, label):
+        made.write(reading.world.passages[fact.passage].title, [titles[fact.passage]], label)
+        made.write(":")
+        made.write(fact.sentence, [places[fact.passage, fact.place]], label)
+
+    def answer():
+        last, text = facts[-1], lesson.answer
+        if text not in ("yes", "no") and text not in lesson.question and last.passage not in shown:
+            return UNKNOWN, []
+        if text in ("yes", "no"):
+            return text, []
+        spots = made.places(text, question)
+        if lesson.kind == "bridge" and last.passage in shown:
+            start = places[last.passage, last.place]
+            spots += made.places(text, start, start + len(pieces.text(last.sentence)))
+        return text, spots
+
+    if state.task == "fact":
+        quote(facts[state.fact], 1)
+    elif state.task == "ask":
+        made.write_names(facts[state.fact].asked, question)
+    elif state.task == "direct":
+        made.write(*answer(), 3)
+    else:
+        if state.task == "chain":
+            for order, fact in enumerate(f for f in facts if f.passage in shown):
+                quote(fact, 1 if order == 0 else 2)
+        made.write("So the answer is:")
+        made.write(*answer(), 3)
+        made.write(".")
+    return made.finish()

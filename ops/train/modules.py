@@ -1,0 +1,321 @@
+"""What MIGRES and FSM ask of a language model, over a world's questions: each module's prompt, and what should be written.
+
+The prompts are the files of `jobs/methods/prompts`, filled as the methods fill them, without demonstrations; replies have the
+forms that the prompts ask for. A statement (`info`) quotes, as the sentences of `chains.py` do. What is missing, a query and a
+sub-question are single questions of the world's decompositions; a question of several steps that FSM writes anew has the inner
+one in parentheses.
+
+| task | prompt | state |
+| --- | --- | --- |
+| `leaf` | `migres/leaf.txt` | passages; the question, or a single one |
+| `main`, `query`, `final` | `migres/main.txt`, `query.txt`, `final.txt` | statements, some or all of those that are needed, and others |
+| `direct` | `migres/direct.txt` | passages |
+| `decompose`, `judge`, `revise` | `fsm/*.txt` | the question with none, or some, of its steps done |
+| `search`, `check` | `fsm/search.txt`, `check.txt` | paragraphs; a single question |
+| `review`, `normal` | `fsm/review.txt`, `normal.txt` | found paragraphs and steps; all paragraphs |
+"""
+
+import random
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from chains import UNKNOWN, Example, Lesson
+
+PROMPTS = Path(__file__).resolve().parents[2] / "jobs/methods/prompts"
+TASKS = "leaf main query final direct decompose judge revise search check review normal".split()
+# How often a task comes: less where it is learned soon, more where it is hard.
+SHARES = {"judge": 0.3, "check": 0.3, "query": 0.5, "main": 1.5, "leaf": 1.7, "search": 1.7, "decompose": 1.2, "revise": 1.2}
+ANSWER_WORDS, FINAL_WORDS = "5", "10"  # the defaults of `fsm`
+
+
+def quotes(text, closing):
+    """The tokenizer's quotes for straight ones; `closing` if a word stands before the text."""
+    made = re.sub(r'(?<![^\s{\[(])"', "“", text)
+    if closing and made.startswith("“"):
+        made = "”" + made[1:]
+    return made.replace('"', "”")
+
+
+def template(name):
+    """A prompt's text between its fields: [literal, field, literal, ...]."""
+    text = (PROMPTS / f"{name}.txt").read_text(encoding="utf-8").strip().replace("{demonstrations}", "")
+    parts = re.split(r"\{([a-z]+)\}", text)
+    return [quotes(part, n > 0) if n % 2 == 0 else part for n, part in enumerate(parts)]
+
+
+TEMPLATES = {name: template(name) for name in (
+    *(f"migres/{n}" for n in ("leaf", "main", "query", "final", "direct")),
+    *(f"fsm/{n}" for n in ("decompose", "judge", "revise", "search", "check", "review", "normal")),
+)}  # fmt: skip
+
+
+@dataclass
+class Exercise:
+    """A task over a question's state."""
+
+    lesson: Lesson
+    task: str
+    passages: list = field(default_factory=list)
+    done: list = field(default_factory=list)  # facts that are known
+    near: list = field(default_factory=list)  # passages for statements that do not help
+
+
+def states(reading, seed):
+    """For each question of a world some tasks, with passages as BM25 finds them, or with the question's candidates."""
+    rng, found = random.Random(seed), []
+    for row in reading.world.questions:
+        lesson = Lesson(reading, row)
+        wide = reading.index.search(lesson.question, 10)
+        gold = [fact.passage for fact in lesson.facts]
+        for task in rng.choices(TASKS, [SHARES.get(t, 1.0) for t in TASKS], k=6):
+            n = rng.randrange(len(lesson.facts) + 1)
+            done = order_of(lesson)[:n]
+            passages = list(wide[: rng.randint(2, 6)])
+            what = lesson
+            if task in ("search", "check") or (task == "leaf" and rng.random() < 0.5):
+                fact = rng.randrange(len(lesson.facts))
+                what = lesson.single(fact)
+                passages = reading.index.search(what.question, rng.randint(2, 6))
+                if task == "search" or rng.random() < 0.7:
+                    passages = with_all(passages, [gold[fact]], rng)
+            elif task in ("review", "normal") or rng.random() < 0.4:
+                passages = with_all(passages, gold, rng)
+            if task == "revise":
+                done = order_of(lesson)[: rng.randrange(max(1, len(lesson.facts) - 1))]
+            found.append(Exercise(what, task, passages, done, wide))
+    return found
+
+
+def order_of(lesson):
+    """Facts in an order in which they can be found."""
+    done = []
+    while len(done) < len(lesson.facts):
+        done.append(lesson.ready(done)[0])
+    return done
+
+
+def with_all(passages, gold, rng):
+    made = [p for p in passages if p not in gold] + list(dict.fromkeys(gold))
+    rng.shuffle(made)
+    return made
+
+
+def open_question(lesson, done):
+    """What is still open, as one question: the last single one by itself; inner questions of a bridge in parentheses; behind a
+    question that compares, what was found."""
+    left = [n for n in order_of(lesson) if n not in done]
+    if not done:
+        return lesson.question
+    if len(left) == 1:
+        return lesson.facts[left[0]].asked
+    if lesson.kind != "bridge":
+        found = ", ".join(f"{lesson.facts[n].asked} {lesson.facts[n].answer}" for n in done)
+        return f"{lesson.question} ({found})"
+
+    def asked(n):
+        text = lesson.steps[n]
+        for need in lesson.facts[n].needs:
+            inner = lesson.facts[need].answer if need in done else f"({asked(need)})"
+            text = text.replace(f"#{need + 1}", inner)
+        return text
+
+    return asked(left[-1])
+
+
+class Page:
+    """A prompt that is being filled, and places of what stands in it."""
+
+    def __init__(self, reading, pieces, rng, sentences):
+        self.reading, self.rng, self.most = reading, rng, sentences
+        self.made = Example(pieces)
+        self.titles, self.places, self.numbers = {}, {}, {}
+
+    def passage(self, passage, facts):
+        """The sentences of a passage, those of `facts` always."""
+        texts = self.reading.sentences[passage]
+        order = range(len(texts))
+        if self.most:
+            must = {fact.place for fact in facts if fact.passage == passage}
+            rest = [n for n in order if n not in must]
+            kept = must | set(self.rng.sample(rest, min(len(rest), max(0, self.rng.randint(1, self.most) - len(must)))))
+            order = [n for n in order if n in kept]
+        for n in order:
+            self.places[passage, n] = self.made.show(texts[n])
+
+    def numbered(self, passages, facts):
+        """Passages as MIGRES lists them."""
+        for n, passage in enumerate(passages):
+            self.made.show(("\n" if n else "") + "Passage")
+            self.numbers[passage] = self.made.show(str(n))
+            self.made.show(": (Title:")
+            self.titles[passage] = self.made.show(self.reading.world.passages[passage].title)
+            self.made.show(")")
+            self.passage(passage, facts)
+
+    def titled(self, passages, facts):
+        """Paragraphs as FSM lists them."""
+        for n, passage in enumerate(passages):
+            self.made.show(("\n\n" if n else "") + "Title:")
+            self.titles[passage] = self.made.show(self.reading.world.passages[passage].title)
+            self.made.show("\n")
+            self.passage(passage, facts)
+
+    def fill(self, name, **fields):
+        """A template with its fields: texts, or functions that show them."""
+        for n, part in enumerate(TEMPLATES[name]):
+            if n % 2 == 0:
+                self.made.show(part)
+            elif callable(fields[part]):
+                fields[part]()
+            else:
+                self.made.show(fields[part])
+
+    def write(self, text, places=(), label=0):
+        self.made.write(text, places, label)
+
+    def write_answer(self, text):
+        """The answer: a copy of where it stands, in the facts' sentences first."""
+        spots = [] if text.lower() in ("yes", "no", UNKNOWN, "unanswerable") else self.made.places(text)
+        self.write(text, spots[:40], 3)
+
+
+def example(reading, pieces, exercise, rng, passages=15, sentences=0):
+    """An example of an exercise, with at most so many passages, and at most so many sentences of each (0 for all)."""
+    lesson, facts, task = exercise.lesson, exercise.lesson.facts, exercise.task
+    shown = list(exercise.passages)
+    needed = {fact.passage for fact in facts if fact.passage in shown}
+    if len(shown) > passages:
+        rest = [p for p in shown if p not in needed]
+        kept = needed | set(rng.sample(rest, min(len(rest), max(0, passages - len(needed)))))
+        shown = [p for p in shown if p in kept]
+    page = Page(reading, pieces, rng, sentences)
+    made = page.made
+
+    def cite(fact, n):
+        page.write(("," if n else "") + "{“info”: “")
+        page.write(reading.world.passages[fact.passage].title, [page.titles[fact.passage]], 1 if n == 0 else 2)
+        page.write(":")
+        page.write(fact.sentence, [page.places[fact.passage, fact.place]], 1 if n == 0 else 2)
+        page.write("”, “support_passages”: [")
+        page.write(str(shown.index(fact.passage)), [page.numbers[fact.passage]])
+        page.write("]}")
+
+    def known_statements(done):
+        """Statements that are known, with others that do not help."""
+        listed = [reading.quotation(facts[n]) for n in done]
+        for passage in exercise.near[: rng.randint(0, 2)]:
+            texts = reading.sentences[passage]
+            place = rng.randrange(len(texts))
+            if all((fact.passage, fact.place) != (passage, place) for fact in facts):
+                listed.append(f"{reading.world.passages[passage].title}: {texts[place]}")
+        rng.shuffle(listed)
+        return "; ".join(listed) if listed else "None"
+
+    def guess(present):
+        whole = len(facts) - 1 in present and (lesson.kind == "bridge" or len(present) == len(facts))
+        known = whole or lesson.answer in ("yes", "no") or lesson.answer in lesson.question
+        return lesson.answer if known else UNKNOWN
+
+    present = [n for n, fact in enumerate(facts) if fact.passage in shown]
+    if task == "leaf":
+        page.fill("migres/leaf", passages=lambda: page.numbered(shown, facts), question=lesson.question)
+        page.write("{“useful_information”: [")
+        for n, fact in enumerate(facts[n] for n in present):
+            cite(fact, n)
+        page.write("]}")
+    elif task == "direct":
+        page.fill("migres/direct", passages=lambda: page.numbered(shown, facts), question=lesson.question)
+        page.write("{“answer”: {“text”: “")
+        page.write_answer(guess(present))
+        page.write("”, “confidence”: 4}, “explanation”: “The passages say it.”, “support_passages”: [")
+        for order, n in enumerate(present):
+            page.write("," if order else "")
+            page.write(str(shown.index(facts[n].passage)), [page.numbers[facts[n].passage]])
+        page.write("]}")
+    elif task in ("main", "final"):
+        page.fill(f"migres/{task}", information=known_statements(exercise.done), question=lesson.question)
+        whole = len(exercise.done) == len(facts)
+        text = guess(exercise.done) if task == "final" else lesson.answer if whole else "unanswerable"
+        page.write("{“answer”: {“text”: “")
+        page.write_answer(text)
+        if task == "final" or whole:
+            page.write(f"”, “confidence”: {5 if whole else 2}}}, “explanation”: “The information says it.")
+            page.write("”, “missing_information”: “”}" if task == "main" else "”}")
+        else:
+            page.write("”, “confidence”: 1}, “explanation”: “The information is not enough.”, “missing_information”: “")
+            made.write_names(facts[lesson.ready(exercise.done)[0]].asked, 0)
+            page.write("”}")
+    elif task == "query":
+        ready = lesson.ready(exercise.done)
+        missing = facts[ready[0]].asked if ready else lesson.question
+        page.fill(
+            "migres/query",
+            question=lesson.question,
+            history=lesson.question,
+            information=known_statements(exercise.done),
+            missing=missing,
+        )
+        made.write_names(missing, 0)
+    elif task == "search":
+        page.fill("fsm/search", paragraphs=lambda: page.titled(shown, facts), words=ANSWER_WORDS, question=lesson.question)
+        page.write("{“question”: “")
+        made.write_names(lesson.question, 0)
+        page.write("”, “paragraph title”: “")
+        page.write(reading.world.passages[facts[0].passage].title, [page.titles[facts[0].passage]], 1)
+        page.write("”, “answer”: “")
+        start = page.places[facts[0].passage, facts[0].place]
+        spots = made.places(lesson.answer, start, start + len(pieces.text(facts[0].sentence)))
+        page.write(lesson.answer, spots, 3)
+        page.write("”}")
+    elif task == "check":
+        page.fill("fsm/check", subquestion=lesson.question, answer=lesson.answer)
+        page.write("{“simple”: true, “answer”: “")
+        page.write_answer(lesson.answer)
+        page.write("”}")
+    elif task == "judge":
+        same = rng.random() < 0.3
+        sub = lesson.question if same else facts[0].asked
+        page.fill("fsm/judge", question=lesson.question, subquestion=sub)
+        page.write("{“identical”: true}" if sub == lesson.question else "{“identical”: false}")
+    elif task == "decompose":
+        done = exercise.done if len(exercise.done) < len(facts) else []
+        question = open_question(lesson, done)
+        left = [n for n in range(len(facts)) if n not in done]
+        page.fill("fsm/decompose", question=question)
+        if len(left) == 1:
+            page.write("{“simple”: true, “subquestion”: null}")
+        else:
+            page.write("{“simple”: false, “subquestion”: “")
+            made.write_names(facts[lesson.ready(done)[0]].asked, 0)
+            page.write("”}")
+    elif task == "revise":
+        done, n = exercise.done, lesson.ready(exercise.done)[0]
+        page.fill("fsm/revise", question=open_question(lesson, done), subquestion=facts[n].asked, answer=facts[n].answer)
+        page.write("{“question”: “")
+        made.write_names(open_question(lesson, [*done, n]), 0)
+        page.write("”, “relation”: “composition”}" if lesson.kind == "bridge" else "”, “relation”: “comparison”}")
+    elif task == "review":
+        found = list(dict.fromkeys(fact.passage for fact in facts))
+        steps = "\n".join(
+            f"{n + 1}. {facts[k].asked} {facts[k].answer} (from “{reading.world.passages[facts[k].passage].title}”)"
+            for n, k in enumerate(order_of(lesson))
+        )
+        order = [p for p in shown if p in found]
+        page.fill(
+            "fsm/review",
+            paragraphs=lambda: page.titled(order, facts),
+            steps=steps,
+            question=lesson.question,
+            words=FINAL_WORDS,
+        )
+        page.write("{“explain”: “The steps say it.”, “answer”: “")
+        page.write_answer({"yes": "Yes", "no": "No"}.get(lesson.answer, lesson.answer))
+        page.write("”}")
+    else:
+        page.fill("fsm/normal", paragraphs=lambda: page.titled(shown, facts), question=lesson.question)
+        page.write("{“explain”: “The paragraphs say it.”, “answer”: “")
+        page.write_answer(guess(present))
+        page.write("”}")
+    return made.finish()
+

@@ -1,0 +1,114 @@
+"""Makes the writer's tokenizer: cased words and short pieces of names, with spaces by rule and lines kept.
+
+    pieces.py --world DIR [--world DIR ...] --prompts DIR --out DIR
+
+A writer's texts are read by people and by programs, so they keep capitals, lines, quotes and brackets, which the tokenizer of
+the other small models drops. A word is one run of letters and digits with the hyphens, commas, points and apostrophes inside
+it; every other sign is a piece of its own, and so is a line's end. Which signs stand without a space before or behind them is
+a rule of the decoder; straight quotes are told apart as opening and closing ones. A world's texts come back letter by letter.
+
+Ordinary words have pieces of their own, in lower case, and with a capital where a sentence or a name begins with them; names
+are spelled in pieces of at most three letters, as in `tokenizer.py`, and `layout.json` says where those stand.
+
+Writes tokenizer.json, tokenizer_config.json and layout.json.
+"""
+
+import argparse
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+from tokenizer import DIGITS, LETTERS, spelling
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from worlds import World
+
+SPECIALS = ["[PAD]", "</s>", "[UNK]"] + [f"<extra_id_{n}>" for n in range(8)]
+WORD = r"\w+(?:[-'’.,]\w+)*"
+PUNCTUATION = list(".,?!:;'()[]{}-–—&/%$#@*+=_<>|~^`\\") + ["“", "”", "\n"]
+INSIDE = ["##" + sign for sign in "-'’.,_"]
+# What the training itself writes, besides the prompts.
+WRITTEN = "Q A Wikipedia Title So the answer is unknown Yes No yes no Write next step Answer in a few words".split()
+
+
+def count(worlds):
+    """Words in lower case, and words that begin with a capital, by how often they occur."""
+    lower, capital = Counter(), Counter()
+    for world in worlds:
+        texts = [p.text for p in world.passages] + [p.title for p in world.passages] + [q["text"] for q in world.questions]
+        for text in texts:
+            for word in re.findall(r"[A-Za-z]+", text):
+                if word.islower():
+                    lower[word] += 1
+                elif word.istitle():
+                    capital[word] += 1
+    return lower, capital
+
+
+def layout(worlds, prompts, least=5, pairs=300, triples=380):
+    """The vocabulary, and the bounds of its regions."""
+    lower, capital = count(worlds)
+    given = {w for text in prompts for w in re.findall(r"[A-Za-z]+", text) if len(w) > 1} | set(WRITTEN)
+    given = {w for w in given if w.islower() or w.istitle()}
+    ordinary = sorted({w for w, n in lower.items() if n >= least and len(w) > 1} | {w for w in given if w.islower()})
+    known = set(ordinary)
+    often = {w for w, n in capital.items() if n >= least and w.lower() in known}
+    names = [w.lower() for w in capital if w.lower() not in known]
+    spelled = [p for p in spelling(names, ordinary, pairs, triples) if len(p.removeprefix("##")) > 1]
+    regions = {
+        "specials": SPECIALS,
+        "punctuation": PUNCTUATION + INSIDE,
+        "numbers": [m + d for m in ("", "##") for d in DIGITS] + [m + a + b for m in ("", "##") for a in DIGITS for b in DIGITS],
+        "letters": list(LETTERS) + ["##" + c for c in LETTERS.upper()],
+        "words": ordinary,
+        "capitals": sorted(often | {w for w in given if not w.islower()}),
+        "first_pieces": list(LETTERS.upper()) + sorted({p.capitalize() for p in spelled if not p.startswith("##")}),
+        "later_pieces": ["##" + c for c in LETTERS] + sorted({p for p in spelled if p.startswith("##")}),
+    }
+    vocabulary, bounds = {}, {}
+    for name, tokens in regions.items():
+        start = len(vocabulary)
+        for token in tokens:
+            vocabulary.setdefault(token, len(vocabulary))
+        bounds[name] = [start, len(vocabulary)]
+    return vocabulary, bounds
+
+
+def tokenizer(vocabulary):
+    made = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=64))
+    opening = normalizers.Replace(Regex(r'(?<![^\s{\[(])"'), "“")
+    made.normalizer = normalizers.Sequence([normalizers.NFD(), normalizers.StripAccents(), opening, normalizers.Replace('"', "”")])
+    made.pre_tokenizer = pre_tokenizers.Split(Regex(WORD + r"|[^\w\s]|\n"), behavior="removed", invert=True)
+    rules = [decoders.Replace(" " + sign, sign) for sign in ".,?!:;)]}%”"]
+    rules += [decoders.Replace(sign + " ", sign) for sign in "([{“#$"]
+    rules += [decoders.Replace(*pair) for pair in ((" \n", "\n"), ("\n ", "\n"), ("“", '"'), ("”", '"'), (" / ", "/"), (" _ ", "_"))]
+    made.decoder = decoders.Sequence([decoders.WordPiece(prefix="##", cleanup=False), decoders.Fuse(), *rules])
+    made.add_special_tokens(SPECIALS)
+    end = [("</s>", vocabulary["</s>"])]
+    made.post_processor = processors.TemplateProcessing(single="$A </s>", pair="$A </s> $B </s>", special_tokens=end)
+    return made
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--world", action="append", required=True, type=Path)
+    parser.add_argument("--prompts", required=True, type=Path, help="the methods' prompts, whose words are ordinary words")
+    parser.add_argument("--out", required=True, type=Path)
+    options = parser.parse_args()
+    worlds = [World.read(folder) for folder in options.world]
+    prompts = [file.read_text(encoding="utf-8") for file in sorted(options.prompts.rglob("*.txt"))]
+    vocabulary, bounds = layout(worlds, prompts)
+    made = tokenizer(vocabulary)
+    options.out.mkdir(parents=True, exist_ok=True)
+    made.save(str(options.out / "tokenizer.json"), pretty=False)
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "[PAD]", "unk_token": "[UNK]", "eos_token": "</s>"}
+    settings["model_input_names"] = ["input_ids", "attention_mask"]
+    (options.out / "tokenizer_config.json").write_text(json.dumps(settings, indent=1) + "\n")
+    (options.out / "layout.json").write_text(json.dumps(bounds, indent=1) + "\n")
+    changed = sum(made.decode(made.encode(p.text).ids) != p.text for world in worlds for p in world.passages)
+    print(len(vocabulary), "pieces:", {name: end - start for name, (start, end) in bounds.items()})
+    print(changed, "of", sum(len(world.passages) for world in worlds), "passages come back otherwise")
+
+
+if __name__ == "__main__":
+    main()

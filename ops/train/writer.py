@@ -1,0 +1,294 @@
+"""Trains a small writer: a T5 that quotes its prompt and answers.
+
+    writer.py --course chains|modules --world DIR [--world DIR ...] --tokenizer DIR --held-out DIR --out DIR
+
+The course says what it is shown and what it should write: `chains.py` for IRCoT and the readers beside it, `modules.py` for
+MIGRES and FSM. Three losses are summed: the likelihood of the text; for each piece that is copied, the likelihood of the
+places it may be copied from under the two heads that `wiring.writer` made for quoting; and four flags of the prompt's pieces
+(copied next, copied later, the answer, the begin of a copy), which the encoder writes where those heads read them. The last
+two say where to look, which a likelihood alone teaches slowly.
+
+Short contexts first (`--contexts short`), and from there long ones (`--resume`, `--contexts mixed` or `long`). Names are
+exchanged in each example (`renaming.py`). Products are in bf16, weights in f32.
+"""
+
+import argparse
+import itertools
+import random
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import chains
+import modules
+import torch
+from chains import FLAGS
+from fitting import Log, determine, fit
+from folder import Pieces, save
+from renaming import Renaming
+from safetensors.torch import load_file
+from torch.nn import functional
+from transformers import T5Config, T5ForConditionalGeneration, logging
+from wiring import writer
+
+# Pieces that begin a passage, the question, and what was said so far.
+MARKS = {"chains": ("Wikipedia", "Q", "A"), "modules": ("Title", "Question", "Information")}
+# Until a share of the training: shapes of contexts, each most passages and most sentences of one (0 for all). Many passages of
+# few sentences teach to choose a passage, few whole ones to choose a sentence, at a fifth of what many whole ones cost.
+CONTEXTS = {
+    "short": ((1.0, ((2, 2),)),),
+    "mixed": ((0.65, ((12, 2), (3, 0), (5, 4))), (1.0, ((8, 0), (15, 0), (12, 2), (3, 0)))),
+    "long": ((0.12, ((3, 3),)), (0.7, ((12, 2), (3, 0), (5, 4))), (1.0, ((8, 0), (15, 0), (12, 2), (3, 0)))),
+}
+# Most of what the wiring set: it is right from the start, and learns as slowly as the tables.
+WIRED = ("encoder.block.0.layer.0.SelfAttention", "EncDecAttention")
+QUOTING = 2  # heads
+
+
+@dataclass
+class Preset:
+    steps: int = 9000
+    tokens: int = 4000  # of prompts, in a step
+    learning_rate: float = 1.5e-3
+    weight_decay: float = 0.01
+    warm_up: float = 0.03
+    guidance: float = 1.0  # weight of where to copy from
+    tagging: float = 0.25  # weight of the flags
+    layers: tuple = (5, 2)
+    hidden: int = 128
+    inner: int = 384
+    contexts: str = "short"
+    emphasis: dict = field(default_factory=dict)  # how much oftener than the others a task comes
+    tables: float = 0.3  # share of the rate at which tables, and what is wired, learn
+    wired: tuple = WIRED
+    seconds: float = 0.0
+    schedule: str = "cosine"
+    betas: tuple = (0.9, 0.98)
+    clip: float = 1.0
+    log_every: int = 50
+    evaluate_every: int = 1000
+    warm_up_steps: int = 0
+    decaying_tables: bool = False
+
+
+def build(vocabulary, generator, marks, preset):
+    config = T5Config(
+        vocab_size=vocabulary,
+        d_model=preset.hidden,
+        d_kv=preset.hidden // 4,
+        num_heads=6,
+        d_ff=preset.inner,
+        num_layers=preset.layers[0],
+        num_decoder_layers=preset.layers[1],
+        feed_forward_proj="relu",
+        dropout_rate=0.0,
+        tie_word_embeddings=False,
+        pad_token_id=0,
+        eos_token_id=1,
+        decoder_start_token_id=0,
+    )
+    config._attn_implementation = "eager"
+    model = T5ForConditionalGeneration(config)
+    # Transformers 5 ties the two tables when it makes a model, whatever the configuration says.
+    model.lm_head.weight = torch.nn.Parameter(torch.empty_like(model.shared.weight))
+    return model, writer(model, generator, marks)
+
+
+class Batch:
+    """Examples as tensors; names exchanged by one table for each."""
+
+    def __init__(self, examples, draw):
+        rows, shown = len(examples), max(len(e[0]) for e in examples)
+        written = max(len(e[1]) for e in examples)
+        self.ids = torch.zeros(rows, shown, dtype=torch.long)
+        self.mask = torch.zeros(rows, shown)
+        self.target = torch.full((rows, written), -100)
+        self.labels = torch.zeros(rows, shown, FLAGS)
+        self.sources = torch.zeros(rows, written, shown)
+        for row, (prompt, target, sources, labels) in enumerate(examples):
+            table = draw()
+            self.ids[row, : len(prompt)] = table[torch.tensor(prompt)]
+            self.mask[row, : len(prompt)] = 1
+            self.target[row, : len(target)] = table[torch.tensor(target)]
+            self.labels[row, : len(labels)] = labels.float()
+            for place, spots in enumerate(sources):
+                self.sources[row, place, spots] = 1
+
+
+class Tagger(torch.nn.Module):
+    """From what stands in the flags' directions to log-odds. It is not stored, and begins anew in each training."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.full((FLAGS,), 4.0))
+        self.bias = torch.nn.Parameter(torch.full((FLAGS,), -3.0))
+
+    def forward(self, flags):
+        return self.scale * flags + self.bias
+
+
+class Objective:
+    def __init__(self, model, flags, preset):
+        self.model, self.preset, self.flags = model, preset, flags
+        # How sure a flag is: its direction is the wiring's, so that the heads that quote can read it.
+        self.tagger = Tagger()
+
+    def parts(self, batch):
+        """Loss of the text, of the quoting and of the tags, and for each row whether its whole text is right."""
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            states = self.model.encoder(input_ids=batch.ids, attention_mask=batch.mask).last_hidden_state
+            given = torch.cat([torch.zeros_like(batch.target[:, :1]), batch.target[:, :-1].clamp(min=0)], dim=1)
+            decoded = self.model.decoder(
+                input_ids=given,
+                encoder_hidden_states=states,
+                encoder_attention_mask=batch.mask,
+                use_cache=False,
+                output_attentions=True,
+            )
+            real = batch.target >= 0
+            logits = self.model.lm_head(decoded.last_hidden_state[real]).float()
+            tags = self.tagger(states.float() @ self.flags.T)
+        text = functional.cross_entropy(logits, batch.target[real])
+        quoting = decoded.cross_attentions[-1][:, :QUOTING].float().mean(dim=1)
+        copied = batch.sources.any(dim=-1)
+        share = (quoting * batch.sources).sum(dim=-1)[copied]
+        looking = -(share + 1e-6).log().sum() / max(1, len(share))
+        flagged = functional.binary_cross_entropy_with_logits(tags, batch.labels, weight=1 + 3 * batch.labels, reduction="none")
+        tagging = 4.0 * (flagged.sum(dim=-1) * batch.mask).sum() / batch.mask.sum()
+        right = torch.ones(batch.target.shape)
+        right[real] = (logits.argmax(dim=-1) == batch.target[real]).float()
+        return text, looking, tagging, right.min(dim=1).values
+
+    def loss(self, batch):
+        text, looking, tagging, whole = self.parts(batch)
+        parts = {"nll": text, "looking": looking, "tagging": tagging, "whole": whole.mean()}
+        total = text + self.preset.guidance * looking + self.preset.tagging * tagging
+        return total, {name: float(part.detach()) for name, part in parts.items()}
+
+
+class Course:
+    """The examples of a training, with contexts that grow as it goes on."""
+
+    def __init__(self, course, worlds, pieces, preset, seed):
+        self.course = course
+        readings = [chains.Reading(world) for world in worlds]
+        self.states = [(reading, state) for reading in readings for state in course.states(reading, seed)]
+        self.pieces, self.preset, self.rng = pieces, preset, random.Random(seed)
+        weights = [preset.emphasis.get(state.task, 1.0) for _, state in self.states]
+        self.weights = list(itertools.accumulate(weights)) if preset.emphasis else []
+        self.step, self.started = 0, time.process_time()
+
+    def context(self):
+        spent = time.process_time() - self.started
+        preset = self.preset
+        progress = max(self.step / preset.steps, spent / preset.seconds if preset.seconds else 0.0)
+        stages = CONTEXTS[preset.contexts]
+        return self.rng.choice(next(shapes for until, shapes in stages if progress < until or until == 1.0))
+
+    def batches(self, draw, until=0):
+        while True:
+            made = []
+            chosen = self.rng.choices(self.states, cum_weights=self.weights, k=96) if self.weights else self.rng.sample(self.states, 96)
+            for reading, state in chosen:
+                passages, sentences = self.context()
+                made.append(self.course.example(reading, self.pieces, state, self.rng, self.rng.randint(2, passages), sentences))
+            parts = list(packed(made, self.preset.tokens))
+            self.rng.shuffle(parts)
+            for part in parts:
+                if until and self.step == until:
+                    return
+                self.step += 1
+                yield Batch(part, draw)
+
+
+def packed(examples, tokens):
+    """Examples of like length together, as many as make no more tokens than that with their padding."""
+    part = []
+    for made in sorted(examples, key=lambda e: len(e[0])):
+        if part and (len(part) + 1) * len(made[0]) > tokens:
+            yield part
+            part = []
+        part.append(made)
+    yield part
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--course", choices=MARKS, required=True)
+    parser.add_argument("--world", action="append", required=True, type=Path)
+    parser.add_argument("--tokenizer", required=True, type=Path)
+    parser.add_argument("--held-out", required=True, type=Path, help="a world whose states are written for the log")
+    parser.add_argument("--held-states", type=int, default=200, help="how many of them at most")
+    parser.add_argument("--out", required=True, type=Path)
+    parser.add_argument("--resume", type=Path, help="a folder of this script to train on")
+    parser.add_argument("--contexts", choices=CONTEXTS, default="short")
+    parser.add_argument("--emphasis", action="append", default=[], metavar="TASK=SHARE", help="how much oftener a task comes")
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--until", type=int, default=0, help="stops after this step of the schedule; 0 for its end")
+    parser.add_argument("--seconds", type=float, default=0.0, help="processor seconds at most; 0 for no limit")
+    parser.add_argument("--learning-rate", type=float)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    logging.set_verbosity_error()
+    generator = determine(options.seed, options.threads)
+    preset = Preset()
+    preset.steps, preset.seconds = options.steps or preset.steps, options.seconds
+    preset.contexts = options.contexts
+    try:
+        preset.emphasis = {task: float(share) for task, share in (given.split("=") for given in options.emphasis)}
+    except ValueError:
+        parser.error(f"--emphasis {' '.join(options.emphasis)}: expected TASK=SHARE, such as fact=2.5")
+    preset.learning_rate = options.learning_rate or preset.learning_rate
+    options.out.mkdir(parents=True, exist_ok=True)
+    log = Log(options.out / "training.jsonl")
+    pieces, renaming = Pieces(options.tokenizer), Renaming(options.tokenizer / "layout.json")
+    marks = {pieces.id(mark): kind for kind, mark in enumerate(MARKS[options.course])}
+    if any(renaming.exchanges(mark) for mark in marks):
+        raise SystemExit(f"{options.tokenizer}: one of {', '.join(MARKS[options.course])} is a piece of names, which are exchanged")
+    model, flags = build(renaming.size, generator, marks, preset)
+    if options.resume:
+        trained = {n: t.float() for n, t in load_file(str(options.resume / "model.safetensors")).items()}
+        missing = model.load_state_dict(trained, strict=False).missing_keys
+        assert all("embed_tokens" in name for name in missing), missing
+    objective = Objective(model, flags, preset)
+    model.add_module("tagger", objective.tagger)
+    taught = {"chains": chains, "modules": modules}[options.course]
+    course = Course(taught, options.world, pieces, preset, options.seed)
+    tasks = {state.task for _, state in course.states}
+    if unknown := sorted(set(preset.emphasis) - tasks):
+        parser.error(f"--emphasis {unknown[0]}: no such task; allowed are: {', '.join(sorted(tasks))}")
+    held = chains.Reading(options.held_out)
+    held_states = taught.states(held, options.seed)
+    held_states = random.Random(options.seed).sample(held_states, min(len(held_states), options.held_states))
+    log.write(
+        model=f"writer, {options.course}",
+        seed=options.seed,
+        states=len(course.states),
+        parameters=sum(p.numel() for n, p in model.named_parameters() if "tagger" not in n),
+        settings=vars(preset),
+    )
+
+    def evaluate():
+        """The share of whole texts that are right, by task, in contexts of up to six whole passages."""
+        store(model, options.out, options.tokenizer)
+        rng, found = random.Random(options.seed), {}
+        for task in sorted({state.task for state in held_states}):
+            made = [taught.example(held, pieces, state, rng, 6) for state in held_states if state.task == task]
+            parts = [objective.parts(Batch(part, lambda: torch.arange(renaming.size)))[3] for part in packed(made, preset.tokens)]
+            found[f"held_{task}"] = round(float(torch.cat(parts).mean()), 4)
+        return found
+
+    fit(model, lambda: course.batches(lambda: renaming.draw(generator), options.until), objective.loss, preset, log, evaluate)
+    store(model, options.out, options.tokenizer)
+
+
+def store(model, out, tokenizer):
+    config = model.config.to_dict() | {"tie_word_embeddings": False}
+    config.pop("scale_decoder_outputs", None)
+    tensors = {n: t for n, t in model.state_dict().items() if "embed_tokens" not in n and "tagger" not in n}
+    return save(out, tensors, config | {"architectures": ["T5ForConditionalGeneration"]}, tokenizer)
+
+
+if __name__ == "__main__":
+    main()
