@@ -1,12 +1,12 @@
 """Chains of thought over a world's questions: what a writer is shown at a step, and what it should write.
 
-A chain quotes: each sentence is a passage's title, a colon and one sentence of that passage, so it can be copied, names and
-relations that training never saw included. Where the passages do not hold the next fact, the next sentence is the question
-that asks for it. A chain ends with `So the answer is: ANSWER.`
+A chain quotes: each sentence is a passage's title, a colon and one sentence of that passage, so it can be copied, names
+and relations that training never saw included. Where the passages do not hold the next fact, the next sentence is the
+question that asks for it. A chain ends with `So the answer is: ANSWER.`
 
-States are those of IRCoT with a perfect writer: passages found by BM25 for the question and for each sentence, in the order
-of their arrival, and the chain so far. So training meets what the method will show. Three more kinds of states ask for a whole
-answer in one text, as a reader does, and for single facts.
+States are those of IRCoT with a perfect writer: passages found by BM25 for the question and for each sentence, in the
+order of their arrival, and the chain so far. So training meets what the method will show. Three more kinds of states
+ask for a whole answer in one text, as a reader does, and for single facts.
 
 | task | what the prompt ends with | what is to be written |
 | --- | --- | --- |
@@ -27,7 +27,7 @@ import torch
 from retrieval import Bm25
 from worlds import World
 
-# The instructions before a question (`instruction` of `ircot`, `one_step_qa` and `no_retrieval`). A whole chain has none.
+# The instructions before a question: `instruction` of `ircot`, `one_step_qa`, `no_retrieval`. A whole chain has none.
 NEXT = "Write the next step. "
 DIRECT = "Answer in a few words. "
 UNKNOWN = "unknown"
@@ -155,7 +155,7 @@ def walk(reading, lesson, k):
 
 
 class Example:
-    """Ids of a prompt and of what is to be written after it; for each written id the places of the prompt that it is copied from."""
+    """Ids of a prompt and of what is to be written after it; for each written id the places that it is copied from."""
 
     def __init__(self, pieces):
         self.pieces = pieces
@@ -168,8 +168,8 @@ class Example:
         return start
 
     def write(self, text, places=(), label=0):
-        """Appends a text to the target, which is copied from where a copy of it begins in the prompt. `label` says what for: 1 next,
-        2 later, 3 the answer. The begin of what is copied next, or as the answer, is flagged besides."""
+        """Appends a text to the target, which is copied from where a copy of it begins in the prompt. `label` says what
+        for: 1 next, 2 later, 3 the answer. The begin of what is copied next, or as the answer, is flagged besides."""
         for offset, piece in enumerate(self.pieces.text(text)):
             spots = [place + offset for place in places]
             self.target.append(piece)
@@ -186,12 +186,14 @@ class Example:
         return [n for n in range(start, last + 1) if self.prompt[n : n + len(part)] == part]
 
     def write_names(self, text, start):
-        """Appends a text of the writer's own, in which the longest runs of two pieces or more are copied from the prompt behind `start`."""
+        """Appends a text of the writer's own; its longest runs of two pieces or more are copied from behind `start`."""
         ids, shown, n = self.pieces.text(text), self.prompt, 0
         while n < len(ids):
             size, spots = 1, []
             for longer in range(min(24, len(ids) - n), 1, -1):
-                spots = [s for s in range(start, len(shown) - longer + 1) if shown[s : s + longer] == ids[n : n + longer]]
+                spots = [
+                    s for s in range(start, len(shown) - longer + 1) if shown[s : s + longer] == ids[n : n + longer]
+                ]
                 if spots:
                     size = longer
                     break
@@ -213,28 +215,36 @@ class Example:
         return self.prompt, self.target, self.sources, labels
 
 
+def some_passages(facts, passages, most, rng):
+    """At most so many passages, in their order; those of the facts stay."""
+    needed = {fact.passage for fact in facts if fact.passage in passages}
+    rest = [p for p in passages if p not in needed]
+    kept = needed | set(rng.sample(rest, min(len(rest), max(0, most - len(needed)))))
+    return [p for p in passages if p in kept]
+
+
+def some_sentences(facts, passage, count, most, rng):
+    """The places of at most so many of a passage's sentences, of all for 0; those of the facts stay."""
+    if not most:
+        return range(count)
+    must = {fact.place for fact in facts if fact.passage == passage}
+    rest = [n for n in range(count) if n not in must]
+    kept = must | set(rng.sample(rest, min(len(rest), max(0, rng.randint(1, most) - len(must)))))
+    return sorted(kept)
+
+
 def example(reading, pieces, state, rng, passages=MOST_PASSAGES, sentences=0):
-    """An example of a state, with at most so many passages, and at most so many sentences of each (0 for all). What is needed stays."""
+    """An example of a state, with at most so many passages, and at most so many sentences of each (0 for all). What is
+    needed stays."""
     lesson, facts = state.lesson, state.lesson.facts
-    shown = list(state.passages)
-    needed = {fact.passage for fact in facts if fact.passage in shown}
-    if len(shown) > passages:
-        rest = [p for p in shown if p not in needed]
-        kept = needed | set(rng.sample(rest, min(len(rest), max(0, passages - len(needed)))))
-        shown = [p for p in shown if p in kept]
+    shown = some_passages(facts, state.passages, passages, rng)
     made, titles, places = Example(pieces), {}, {}
     for passage in shown:
         made.show("Wikipedia Title:")
         titles[passage] = made.show(reading.world.passages[passage].title)
         made.show("\n")
         texts = reading.sentences[passage]
-        order = range(len(texts))
-        if sentences:
-            must = {fact.place for fact in facts if fact.passage == passage}
-            rest = [n for n in order if n not in must]
-            kept = must | set(rng.sample(rest, min(len(rest), max(0, rng.randint(1, sentences) - len(must)))))
-            order = [n for n in order if n in kept]
-        for n in order:
+        for n in some_sentences(facts, passage, len(texts), sentences, rng):
             places[passage, n] = made.show(texts[n])
         made.show("\n\n")
     question = made.show("Q:")

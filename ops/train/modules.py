@@ -1,14 +1,14 @@
-"""What MIGRES and FSM ask of a language model, over a world's questions: each module's prompt, and what should be written.
+"""What MIGRES and FSM ask of a language model over a world's questions: prompts, and what should be written.
 
-The prompts are the files of `jobs/methods/prompts`, filled as the methods fill them, without demonstrations; replies have the
-forms that the prompts ask for. A statement (`info`) quotes, as the sentences of `chains.py` do. What is missing, a query and a
-sub-question are single questions of the world's decompositions; a question of several steps that FSM writes anew has the inner
-one in parentheses.
+The prompts are the files of `jobs/methods/prompts`, filled as the methods fill them, without demonstrations; replies
+have the forms that the prompts ask for. A statement (`info`) quotes, as the sentences of `chains.py` do. What is
+missing, a query and a sub-question are single questions of the world's decompositions; a question of several steps that
+FSM writes anew has the inner one in parentheses.
 
 | task | prompt | state |
 | --- | --- | --- |
 | `leaf` | `migres/leaf.txt` | passages; the question, or a single one |
-| `main`, `query`, `final` | `migres/main.txt`, `query.txt`, `final.txt` | statements, some or all of those that are needed, and others |
+| `main`, `query`, `final` | `migres/main.txt`, `query.txt`, `final.txt` | statements, some needed, some not |
 | `direct` | `migres/direct.txt` | passages |
 | `decompose`, `judge`, `revise` | `fsm/*.txt` | the question with none, or some, of its steps done |
 | `search`, `check` | `fsm/search.txt`, `check.txt` | paragraphs; a single question |
@@ -20,12 +20,21 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chains import UNKNOWN, Example, Lesson
+from chains import UNKNOWN, Example, Lesson, some_passages, some_sentences
 
 PROMPTS = Path(__file__).resolve().parents[2] / "jobs/methods/prompts"
 TASKS = "leaf main query final direct decompose judge revise search check review normal".split()
 # How often a task comes: less where it is learned soon, more where it is hard.
-SHARES = {"judge": 0.3, "check": 0.3, "query": 0.5, "main": 1.5, "leaf": 1.7, "search": 1.7, "decompose": 1.2, "revise": 1.2}
+SHARES = {
+    "judge": 0.3,
+    "check": 0.3,
+    "query": 0.5,
+    "main": 1.5,
+    "leaf": 1.7,
+    "search": 1.7,
+    "decompose": 1.2,
+    "revise": 1.2,
+}
 ANSWER_WORDS, FINAL_WORDS = "5", "10"  # the defaults of `fsm`
 
 
@@ -102,8 +111,8 @@ def with_all(passages, gold, rng):
 
 
 def open_question(lesson, done):
-    """What is still open, as one question: the last single one by itself; inner questions of a bridge in parentheses; behind a
-    question that compares, what was found."""
+    """What is still open, as one question: the last single one by itself; inner questions of a bridge in parentheses;
+    behind a question that compares, what was found."""
     left = [n for n in order_of(lesson) if n not in done]
     if not done:
         return lesson.question
@@ -134,13 +143,7 @@ class Page:
     def passage(self, passage, facts):
         """The sentences of a passage, those of `facts` always."""
         texts = self.reading.sentences[passage]
-        order = range(len(texts))
-        if self.most:
-            must = {fact.place for fact in facts if fact.passage == passage}
-            rest = [n for n in order if n not in must]
-            kept = must | set(self.rng.sample(rest, min(len(rest), max(0, self.rng.randint(1, self.most) - len(must)))))
-            order = [n for n in order if n in kept]
-        for n in order:
+        for n in some_sentences(facts, passage, len(texts), self.most, self.rng):
             self.places[passage, n] = self.made.show(texts[n])
 
     def numbered(self, passages, facts):
@@ -183,12 +186,7 @@ class Page:
 def example(reading, pieces, exercise, rng, passages=15, sentences=0):
     """An example of an exercise, with at most so many passages, and at most so many sentences of each (0 for all)."""
     lesson, facts, task = exercise.lesson, exercise.lesson.facts, exercise.task
-    shown = list(exercise.passages)
-    needed = {fact.passage for fact in facts if fact.passage in shown}
-    if len(shown) > passages:
-        rest = [p for p in shown if p not in needed]
-        kept = needed | set(rng.sample(rest, min(len(rest), max(0, passages - len(needed)))))
-        shown = [p for p in shown if p in kept]
+    shown = some_passages(facts, exercise.passages, passages, rng)
     page = Page(reading, pieces, rng, sentences)
     made = page.made
 
@@ -228,7 +226,8 @@ def example(reading, pieces, exercise, rng, passages=15, sentences=0):
         page.fill("migres/direct", passages=lambda: page.numbered(shown, facts), question=lesson.question)
         page.write("{“answer”: {“text”: “")
         page.write_answer(guess(present))
-        page.write("”, “confidence”: 4}, “explanation”: “The passages say it.”, “support_passages”: [")
+        page.write("”, “confidence”: 4}")
+        page.write(", “explanation”: “The passages say it.”, “support_passages”: [")
         for order, n in enumerate(present):
             page.write("," if order else "")
             page.write(str(shown.index(facts[n].passage)), [page.numbers[facts[n].passage]])
@@ -243,7 +242,8 @@ def example(reading, pieces, exercise, rng, passages=15, sentences=0):
             page.write(f"”, “confidence”: {5 if whole else 2}}}, “explanation”: “The information says it.")
             page.write("”, “missing_information”: “”}" if task == "main" else "”}")
         else:
-            page.write("”, “confidence”: 1}, “explanation”: “The information is not enough.”, “missing_information”: “")
+            page.write("”, “confidence”: 1}")
+            page.write(", “explanation”: “The information is not enough.”, “missing_information”: “")
             made.write_names(facts[lesson.ready(exercise.done)[0]].asked, 0)
             page.write("”}")
     elif task == "query":
@@ -258,7 +258,9 @@ def example(reading, pieces, exercise, rng, passages=15, sentences=0):
         )
         made.write_names(missing, 0)
     elif task == "search":
-        page.fill("fsm/search", paragraphs=lambda: page.titled(shown, facts), words=ANSWER_WORDS, question=lesson.question)
+        page.fill(
+            "fsm/search", paragraphs=lambda: page.titled(shown, facts), words=ANSWER_WORDS, question=lesson.question
+        )
         page.write("{“question”: “")
         made.write_names(lesson.question, 0)
         page.write("”, “paragraph title”: “")
@@ -291,10 +293,13 @@ def example(reading, pieces, exercise, rng, passages=15, sentences=0):
             page.write("”}")
     elif task == "revise":
         done, n = exercise.done, lesson.ready(exercise.done)[0]
-        page.fill("fsm/revise", question=open_question(lesson, done), subquestion=facts[n].asked, answer=facts[n].answer)
+        page.fill(
+            "fsm/revise", question=open_question(lesson, done), subquestion=facts[n].asked, answer=facts[n].answer
+        )
         page.write("{“question”: “")
         made.write_names(open_question(lesson, [*done, n]), 0)
-        page.write("”, “relation”: “composition”}" if lesson.kind == "bridge" else "”, “relation”: “comparison”}")
+        relation = "composition" if lesson.kind == "bridge" else "comparison"
+        page.write(f"”, “relation”: “{relation}”}}")
     elif task == "review":
         found = list(dict.fromkeys(fact.passage for fact in facts))
         steps = "\n".join(
@@ -318,4 +323,3 @@ def example(reading, pieces, exercise, rng, passages=15, sentences=0):
         page.write_answer(guess(present))
         page.write("”}")
     return made.finish()
-

@@ -2,13 +2,14 @@
 
     pieces.py --world DIR [--world DIR ...] --prompts DIR --out DIR
 
-A writer's texts are read by people and by programs, so they keep capitals, lines, quotes and brackets, which the tokenizer of
-the other small models drops. A word is one run of letters and digits with the hyphens, commas, points and apostrophes inside
-it; every other sign is a piece of its own, and so is a line's end. Which signs stand without a space before or behind them is
-a rule of the decoder; straight quotes are told apart as opening and closing ones. A world's texts come back letter by letter.
+A writer's texts are read by people and by programs, so they keep capitals, lines, quotes and brackets, which the
+tokenizer of the other small models drops. A word is one run of letters and digits with the hyphens, commas, points and
+apostrophes inside it; every other sign is a piece of its own, and so is a line's end. Which signs stand without a space
+before or behind them is a rule of the decoder; straight quotes are told apart as opening and closing ones. A world's
+texts come back letter by letter.
 
-Ordinary words have pieces of their own, in lower case, and with a capital where a sentence or a name begins with them; names
-are spelled in pieces of at most three letters, as in `tokenizer.py`, and `layout.json` says where those stand.
+Ordinary words have pieces of their own, in lower case, and with a capital where a sentence or a name begins with them;
+names are spelled in pieces of at most three letters, as in `tokenizer.py`, and `layout.json` says where those stand.
 
 Writes tokenizer.json, tokenizer_config.json and layout.json.
 """
@@ -35,7 +36,9 @@ def count(worlds):
     """Words in lower case, and words that begin with a capital, by how often they occur."""
     lower, capital = Counter(), Counter()
     for world in worlds:
-        texts = [p.text for p in world.passages] + [p.title for p in world.passages] + [q["text"] for q in world.questions]
+        texts = (
+            [p.text for p in world.passages] + [p.title for p in world.passages] + [q["text"] for q in world.questions]
+        )
         for text in texts:
             for word in re.findall(r"[A-Za-z]+", text):
                 if word.islower():
@@ -58,7 +61,8 @@ def layout(worlds, prompts, least=5, pairs=300, triples=380):
     regions = {
         "specials": SPECIALS,
         "punctuation": PUNCTUATION + INSIDE,
-        "numbers": [m + d for m in ("", "##") for d in DIGITS] + [m + a + b for m in ("", "##") for a in DIGITS for b in DIGITS],
+        "numbers": [m + d for m in ("", "##") for d in DIGITS]
+        + [m + a + b for m in ("", "##") for a in DIGITS for b in DIGITS],
         "letters": list(LETTERS) + ["##" + c for c in LETTERS.upper()],
         "words": ordinary,
         "capitals": sorted(often | {w for w in given if not w.islower()}),
@@ -77,11 +81,16 @@ def layout(worlds, prompts, least=5, pairs=300, triples=380):
 def tokenizer(vocabulary):
     made = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=64))
     opening = normalizers.Replace(Regex(r'(?<![^\s{\[(])"'), "“")
-    made.normalizer = normalizers.Sequence([normalizers.NFD(), normalizers.StripAccents(), opening, normalizers.Replace('"', "”")])
+    made.normalizer = normalizers.Sequence(
+        [normalizers.NFD(), normalizers.StripAccents(), opening, normalizers.Replace('"', "”")]
+    )
     made.pre_tokenizer = pre_tokenizers.Split(Regex(WORD + r"|[^\w\s]|\n"), behavior="removed", invert=True)
     rules = [decoders.Replace(" " + sign, sign) for sign in ".,?!:;)]}%”"]
     rules += [decoders.Replace(sign + " ", sign) for sign in "([{“#$"]
-    rules += [decoders.Replace(*pair) for pair in ((" \n", "\n"), ("\n ", "\n"), ("“", '"'), ("”", '"'), (" / ", "/"), (" _ ", "_"))]
+    rules += [
+        decoders.Replace(*pair)
+        for pair in ((" \n", "\n"), ("\n ", "\n"), ("“", '"'), ("”", '"'), (" / ", "/"), (" _ ", "_"))
+    ]
     made.decoder = decoders.Sequence([decoders.WordPiece(prefix="##", cleanup=False), decoders.Fuse(), *rules])
     made.add_special_tokens(SPECIALS)
     end = [("</s>", vocabulary["</s>"])]
@@ -92,7 +101,9 @@ def tokenizer(vocabulary):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--world", action="append", required=True, type=Path)
-    parser.add_argument("--prompts", required=True, type=Path, help="the methods' prompts, whose words are ordinary words")
+    parser.add_argument(
+        "--prompts", required=True, type=Path, help="the methods' prompts, whose words are ordinary words"
+    )
     parser.add_argument("--out", required=True, type=Path)
     options = parser.parse_args()
     worlds = [World.read(folder) for folder in options.world]
@@ -101,7 +112,12 @@ def main():
     made = tokenizer(vocabulary)
     options.out.mkdir(parents=True, exist_ok=True)
     made.save(str(options.out / "tokenizer.json"), pretty=False)
-    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "[PAD]", "unk_token": "[UNK]", "eos_token": "</s>"}
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "pad_token": "[PAD]",
+        "unk_token": "[UNK]",
+        "eos_token": "</s>",
+    }
     settings["model_input_names"] = ["input_ids", "attention_mask"]
     (options.out / "tokenizer_config.json").write_text(json.dumps(settings, indent=1) + "\n")
     (options.out / "layout.json").write_text(json.dumps(bounds, indent=1) + "\n")

@@ -23,6 +23,17 @@ def _rows(linear, head, size):
     return linear.weight.data[head * size : (head + 1) * size]
 
 
+def _begin_at_random(model, size, normal):
+    """A T5's matrices but for its tables: what writes into the states, and queries, begins small."""
+    for name, weight in model.named_parameters():
+        if weight.ndim < 2 or "shared" in name or "lm_head" in name or "relative_attention_bias" in name:
+            continue
+        quiet = 0.25 if name.endswith(("o.weight", "wo.weight")) else 1.0
+        if name.endswith(".q.weight"):
+            quiet = size**-0.5
+        weight.copy_(normal(weight.shape, quiet * weight.shape[1] ** -0.5))
+
+
 def t5(model, generator, match=9.0, copy=3.0, back=1.5):
     """Prewires a T5 of four heads with `d_kv = d_model / 4` and an output table of its own.
 
@@ -39,14 +50,7 @@ def t5(model, generator, match=9.0, copy=3.0, back=1.5):
         return torch.randn(shape, generator=generator) * std
 
     with torch.no_grad():
-        for name, weight in model.named_parameters():
-            if weight.ndim < 2 or "shared" in name or "lm_head" in name or "relative_attention_bias" in name:
-                continue
-            fan_in = weight.shape[1]
-            quiet = 0.25 if name.endswith(("o.weight", "wo.weight")) else 1.0
-            if name.endswith((".q.weight",)):
-                quiet = size**-0.5
-            weight.copy_(normal(weight.shape, quiet * fan_in**-0.5))
+        _begin_at_random(model, size, normal)
         model.shared.weight.copy_(normal(model.shared.weight.shape, 1.0))
         table = model.shared.weight
         model.lm_head.weight.copy_(0.2 * (table @ p[0].T @ p[2] + table @ p[1].T @ p[3]))
@@ -93,13 +97,7 @@ def writer(model, generator, marks, match=12.0, copy=3.0, back=1.5):
         return torch.randn(shape, generator=generator) * std
 
     with torch.no_grad():
-        for name, weight in model.named_parameters():
-            if weight.ndim < 2 or "shared" in name or "lm_head" in name or "relative_attention_bias" in name:
-                continue
-            quiet = 0.25 if name.endswith(("o.weight", "wo.weight")) else 1.0
-            if name.endswith(".q.weight"):
-                quiet = size**-0.5
-            weight.copy_(normal(weight.shape, quiet * weight.shape[1] ** -0.5))
+        _begin_at_random(model, size, normal)
         table = model.shared.weight
         table.copy_(normal(table.shape, 1.0))
         table.sub_(table @ flags.T @ flags)

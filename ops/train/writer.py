@@ -2,13 +2,13 @@
 
     writer.py --course chains|modules --world DIR [--world DIR ...] --tokenizer DIR --held-out DIR --out DIR
 
-The course says what it is shown and what it should write: `chains.py` for IRCoT and the readers beside it, `modules.py` for
-MIGRES and FSM. Three losses are summed: the likelihood of the text; for each piece that is copied, the likelihood of the
-places it may be copied from under the two heads that `wiring.writer` made for quoting; and four flags of the prompt's pieces
-(copied next, copied later, the answer, the begin of a copy), which the encoder writes where those heads read them. The last
-two say where to look, which a likelihood alone teaches slowly.
+The course says what it is shown and what it should write: `chains.py` for IRCoT and the readers beside it, `modules.py`
+for MIGRES and FSM. Three losses are summed: the likelihood of the text; for each piece that is copied, the likelihood
+of the places it may be copied from under the two heads that `wiring.writer` made for quoting; and four flags of the
+prompt's pieces (copied next, copied later, the answer, the begin of a copy), which the encoder writes where those heads
+read them. The last two say where to look, which a likelihood alone teaches slowly.
 
-Short contexts first (`--contexts short`), and from there long ones (`--resume`, `--contexts mixed` or `long`). Names are
+Short contexts first (`--contexts short`), and from there long ones (`--resume`, `--contexts mixed`). Names are
 exchanged in each example (`renaming.py`). Products are in bf16, weights in f32.
 """
 
@@ -33,12 +33,11 @@ from wiring import writer
 
 # Pieces that begin a passage, the question, and what was said so far.
 MARKS = {"chains": ("Wikipedia", "Q", "A"), "modules": ("Title", "Question", "Information")}
-# Until a share of the training: shapes of contexts, each most passages and most sentences of one (0 for all). Many passages of
-# few sentences teach to choose a passage, few whole ones to choose a sentence, at a fifth of what many whole ones cost.
+# Until a share of the training: shapes of contexts, each most passages and most sentences of one (0 for all). Many
+# passages of few sentences teach to choose a passage, few whole ones to choose a sentence. Both are cheap.
 CONTEXTS = {
     "short": ((1.0, ((2, 2),)),),
     "mixed": ((0.65, ((12, 2), (3, 0), (5, 4))), (1.0, ((8, 0), (15, 0), (12, 2), (3, 0)))),
-    "long": ((0.12, ((3, 3),)), (0.7, ((12, 2), (3, 0), (5, 4))), (1.0, ((8, 0), (15, 0), (12, 2), (3, 0)))),
 }
 # Most of what the wiring set: it is right from the start, and learns as slowly as the tables.
 WIRED = ("encoder.block.0.layer.0.SelfAttention", "EncDecAttention")
@@ -53,7 +52,7 @@ class Preset:
     weight_decay: float = 0.01
     warm_up: float = 0.03
     guidance: float = 1.0  # weight of where to copy from
-    tagging: float = 0.25  # weight of the flags
+    tagging: float = 1.0  # weight of the flags
     layers: tuple = (5, 2)
     hidden: int = 128
     inner: int = 384
@@ -153,8 +152,10 @@ class Objective:
         copied = batch.sources.any(dim=-1)
         share = (quoting * batch.sources).sum(dim=-1)[copied]
         looking = -(share + 1e-6).log().sum() / max(1, len(share))
-        flagged = functional.binary_cross_entropy_with_logits(tags, batch.labels, weight=1 + 3 * batch.labels, reduction="none")
-        tagging = 4.0 * (flagged.sum(dim=-1) * batch.mask).sum() / batch.mask.sum()
+        flagged = functional.binary_cross_entropy_with_logits(
+            tags, batch.labels, weight=1 + 3 * batch.labels, reduction="none"
+        )
+        tagging = (flagged.sum(dim=-1) * batch.mask).sum() / batch.mask.sum()
         right = torch.ones(batch.target.shape)
         right[real] = (logits.argmax(dim=-1) == batch.target[real]).float()
         return text, looking, tagging, right.min(dim=1).values
@@ -188,10 +189,16 @@ class Course:
     def batches(self, draw, until=0):
         while True:
             made = []
-            chosen = self.rng.choices(self.states, cum_weights=self.weights, k=96) if self.weights else self.rng.sample(self.states, 96)
+            chosen = (
+                self.rng.choices(self.states, cum_weights=self.weights, k=96)
+                if self.weights
+                else self.rng.sample(self.states, 96)
+            )
             for reading, state in chosen:
                 passages, sentences = self.context()
-                made.append(self.course.example(reading, self.pieces, state, self.rng, self.rng.randint(2, passages), sentences))
+                made.append(
+                    self.course.example(reading, self.pieces, state, self.rng, self.rng.randint(2, passages), sentences)
+                )
             parts = list(packed(made, self.preset.tokens))
             self.rng.shuffle(parts)
             for part in parts:
@@ -222,7 +229,9 @@ def main():
     parser.add_argument("--out", required=True, type=Path)
     parser.add_argument("--resume", type=Path, help="a folder of this script to train on")
     parser.add_argument("--contexts", choices=CONTEXTS, default="short")
-    parser.add_argument("--emphasis", action="append", default=[], metavar="TASK=SHARE", help="how much oftener a task comes")
+    parser.add_argument(
+        "--emphasis", action="append", default=[], metavar="TASK=SHARE", help="how much oftener a task comes"
+    )
     parser.add_argument("--steps", type=int)
     parser.add_argument("--until", type=int, default=0, help="stops after this step of the schedule; 0 for its end")
     parser.add_argument("--seconds", type=float, default=0.0, help="processor seconds at most; 0 for no limit")
@@ -245,7 +254,9 @@ def main():
     pieces, renaming = Pieces(options.tokenizer), Renaming(options.tokenizer / "layout.json")
     marks = {pieces.id(mark): kind for kind, mark in enumerate(MARKS[options.course])}
     if any(renaming.exchanges(mark) for mark in marks):
-        raise SystemExit(f"{options.tokenizer}: one of {', '.join(MARKS[options.course])} is a piece of names, which are exchanged")
+        raise SystemExit(
+            f"{options.tokenizer}: one of {', '.join(MARKS[options.course])} is a piece of names, which are exchanged"
+        )
     model, flags = build(renaming.size, generator, marks, preset)
     if options.resume:
         trained = {n: t.float() for n, t in load_file(str(options.resume / "model.safetensors")).items()}
@@ -275,11 +286,21 @@ def main():
         rng, found = random.Random(options.seed), {}
         for task in sorted({state.task for state in held_states}):
             made = [taught.example(held, pieces, state, rng, 6) for state in held_states if state.task == task]
-            parts = [objective.parts(Batch(part, lambda: torch.arange(renaming.size)))[3] for part in packed(made, preset.tokens)]
+            parts = [
+                objective.parts(Batch(part, lambda: torch.arange(renaming.size)))[3]
+                for part in packed(made, preset.tokens)
+            ]
             found[f"held_{task}"] = round(float(torch.cat(parts).mean()), 4)
         return found
 
-    fit(model, lambda: course.batches(lambda: renaming.draw(generator), options.until), objective.loss, preset, log, evaluate)
+    fit(
+        model,
+        lambda: course.batches(lambda: renaming.draw(generator), options.until),
+        objective.loss,
+        preset,
+        log,
+        evaluate,
+    )
     store(model, options.out, options.tokenizer)
 
 

@@ -17,7 +17,7 @@ class Scorer:
         return self.known[body, path]
 
     def relevances(self, query, texts, model="ranker"):
-        """A raw logit for each text: vLLM is asked for it, and would give a sigmoid otherwise (`ops/docs/endpoints.md`)."""
+        """A raw logit for each text: vLLM gives a sigmoid if it is not asked for it (`ops/docs/endpoints.md`)."""
         if not texts:
             return []
         fields = {"model": model, "query": query, "documents": list(texts), "use_activation": False}
