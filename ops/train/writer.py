@@ -10,16 +10,21 @@ read them. The last two say where to look, which a likelihood alone teaches slow
 
 Short contexts first (`--contexts short`), and from there long ones (`--resume`, `--contexts mixed`). Names are
 exchanged in each example (`renaming.py`). Products are in bf16, weights in f32.
+
+With `--device cuda` one step takes some 30 ms, so larger steps pay (`--tokens`), and examples are made by processes
+beside it (`--workers`). A world's states take longer to make than to read: `--states FILE` keeps them.
 """
 
 import argparse
 import itertools
+import pickle
 import random
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import chains
+import checkpoints
 import modules
 import torch
 from chains import FLAGS
@@ -28,6 +33,7 @@ from folder import Pieces, save
 from renaming import Renaming
 from safetensors.torch import load_file
 from torch.nn import functional
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from transformers import T5Config, T5ForConditionalGeneration, logging
 from wiring import writer
 
@@ -103,7 +109,7 @@ class Batch:
         self.mask = torch.zeros(rows, shown)
         self.target = torch.full((rows, written), -100)
         self.labels = torch.zeros(rows, shown, FLAGS)
-        self.sources = torch.zeros(rows, written, shown)
+        self.sources = torch.zeros(rows, written, shown, dtype=torch.bool)
         for row, (prompt, target, sources, labels) in enumerate(examples):
             table = draw()
             self.ids[row, : len(prompt)] = table[torch.tensor(prompt)]
@@ -111,7 +117,12 @@ class Batch:
             self.target[row, : len(target)] = table[torch.tensor(target)]
             self.labels[row, : len(labels)] = labels.float()
             for place, spots in enumerate(sources):
-                self.sources[row, place, spots] = 1
+                self.sources[row, place, spots] = True
+
+    def to(self, device):
+        for name, tensor in vars(self).items():
+            setattr(self, name, tensor.to(device, non_blocking=True))
+        return self
 
 
 class Tagger(torch.nn.Module):
@@ -134,7 +145,9 @@ class Objective:
 
     def parts(self, batch):
         """Loss of the text, of the quoting and of the tags, and for each row whether its whole text is right."""
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        device = self.model.device
+        batch = batch.to(device)
+        with torch.autocast(device.type, dtype=torch.bfloat16):
             states = self.model.encoder(input_ids=batch.ids, attention_mask=batch.mask).last_hidden_state
             given = torch.cat([torch.zeros_like(batch.target[:, :1]), batch.target[:, :-1].clamp(min=0)], dim=1)
             decoded = self.model.decoder(
@@ -156,7 +169,7 @@ class Objective:
             tags, batch.labels, weight=1 + 3 * batch.labels, reduction="none"
         )
         tagging = (flagged.sum(dim=-1) * batch.mask).sum() / batch.mask.sum()
-        right = torch.ones(batch.target.shape)
+        right = torch.ones(batch.target.shape, device=device)
         right[real] = (logits.argmax(dim=-1) == batch.target[real]).float()
         return text, looking, tagging, right.min(dim=1).values
 
@@ -167,45 +180,51 @@ class Objective:
         return total, {name: float(part.detach()) for name, part in parts.items()}
 
 
-class Course:
-    """The examples of a training, with contexts that grow as it goes on."""
+def read_states(course, worlds, seed, kept):
+    """The states of each of `worlds`, each with its reading; of the file `kept`, if it is there, else written into it."""
+    if kept and kept.is_file():
+        return pickle.loads(kept.read_bytes())
+    found = []
+    for world in worlds:
+        reading = chains.Reading(world)
+        found.append([(reading, state) for state in course.states(reading, seed)])
+        reading.index = None  # examples do not search
+    if kept:
+        kept.write_bytes(pickle.dumps(found))
+    return found
 
-    def __init__(self, course, worlds, pieces, preset, seed):
-        self.course = course
-        readings = [chains.Reading(world) for world in worlds]
-        self.states = [(reading, state) for reading in readings for state in course.states(reading, seed)]
-        self.pieces, self.preset, self.rng = pieces, preset, random.Random(seed)
+
+class Course(IterableDataset):
+    """The batches of a training, with contexts that grow as it goes on. Workers take turns, each with draws of its own."""
+
+    def __init__(self, course, states, pieces, renaming, preset, seed):
+        self.course, self.states = course, states
+        self.pieces, self.renaming, self.preset, self.seed = pieces, renaming, preset, seed
         weights = [preset.emphasis.get(state.task, 1.0) for _, state in self.states]
-        self.weights = list(itertools.accumulate(weights)) if preset.emphasis else []
-        self.step, self.started = 0, time.process_time()
+        self.weights = list(itertools.accumulate(weights))
 
-    def context(self):
-        spent = time.process_time() - self.started
-        preset = self.preset
-        progress = max(self.step / preset.steps, spent / preset.seconds if preset.seconds else 0.0)
-        stages = CONTEXTS[preset.contexts]
-        return self.rng.choice(next(shapes for until, shapes in stages if progress < until or until == 1.0))
+    def shapes(self, step, started):
+        """The shapes of contexts at a step."""
+        preset, spent = self.preset, time.process_time() - started
+        progress = max(step / preset.steps, spent / preset.seconds if preset.seconds else 0.0)
+        return next(shapes for until, shapes in CONTEXTS[preset.contexts] if progress < until or until == 1.0)
 
-    def batches(self, draw, until=0):
+    def __iter__(self):
+        worker = get_worker_info()
+        number, workers = (worker.id, worker.num_workers) if worker else (0, 1)
+        rng, generator = random.Random(self.seed * 1000 + number), torch.Generator().manual_seed(self.seed * 1000 + number)
+        step, started = 0, time.process_time()
         while True:
             made = []
-            chosen = (
-                self.rng.choices(self.states, cum_weights=self.weights, k=96)
-                if self.weights
-                else self.rng.sample(self.states, 96)
-            )
-            for reading, state in chosen:
-                passages, sentences = self.context()
-                made.append(
-                    self.course.example(reading, self.pieces, state, self.rng, self.rng.randint(2, passages), sentences)
-                )
+            shapes = self.shapes(step * workers, started)
+            for reading, state in rng.choices(self.states, cum_weights=self.weights, k=max(96, self.preset.tokens // 42)):
+                passages, sentences = rng.choice(shapes)
+                made.append(self.course.example(reading, self.pieces, state, rng, rng.randint(2, passages), sentences))
             parts = list(packed(made, self.preset.tokens))
-            self.rng.shuffle(parts)
+            rng.shuffle(parts)
             for part in parts:
-                if until and self.step == until:
-                    return
-                self.step += 1
-                yield Batch(part, draw)
+                step += 1
+                yield Batch(part, lambda: self.renaming.draw(generator))
 
 
 def packed(examples, tokens):
@@ -236,6 +255,10 @@ def main():
     parser.add_argument("--until", type=int, default=0, help="stops after this step of the schedule; 0 for its end")
     parser.add_argument("--seconds", type=float, default=0.0, help="processor seconds at most; 0 for no limit")
     parser.add_argument("--learning-rate", type=float)
+    parser.add_argument("--tokens", type=int, help="of prompts, in a step, with their padding")
+    parser.add_argument("--states", type=Path, help="a file that keeps the worlds' states between trainings")
+    parser.add_argument("--device", type=checkpoints.device, default="cpu", help="cpu, cuda, cuda:1")
+    parser.add_argument("--workers", type=int, default=0, help="processes that make examples; 0 for this one")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
@@ -249,6 +272,7 @@ def main():
     except ValueError:
         parser.error(f"--emphasis {' '.join(options.emphasis)}: expected TASK=SHARE, such as fact=2.5")
     preset.learning_rate = options.learning_rate or preset.learning_rate
+    preset.tokens = options.tokens or preset.tokens
     options.out.mkdir(parents=True, exist_ok=True)
     log = Log(options.out / "training.jsonl")
     pieces, renaming = Pieces(options.tokenizer), Renaming(options.tokenizer / "layout.json")
@@ -263,39 +287,42 @@ def main():
         missing = model.load_state_dict(trained, strict=False).missing_keys
         assert all("embed_tokens" in name for name in missing), missing
     objective = Objective(model, flags, preset)
+    objective.flags = objective.flags.to(options.device)
     model.add_module("tagger", objective.tagger)
+    model.to(options.device)
     taught = {"chains": chains, "modules": modules}[options.course]
-    course = Course(taught, options.world, pieces, preset, options.seed)
+    *taught_states, held = read_states(taught, [*options.world, options.held_out], options.seed, options.states)
+    course = Course(taught, list(itertools.chain(*taught_states)), pieces, renaming, preset, options.seed)
     tasks = {state.task for _, state in course.states}
     if unknown := sorted(set(preset.emphasis) - tasks):
         parser.error(f"--emphasis {unknown[0]}: no such task; allowed are: {', '.join(sorted(tasks))}")
-    held = chains.Reading(options.held_out)
-    held_states = taught.states(held, options.seed)
-    held_states = random.Random(options.seed).sample(held_states, min(len(held_states), options.held_states))
+    held = random.Random(options.seed).sample(held, min(len(held), options.held_states))
     log.write(
         model=f"writer, {options.course}",
         seed=options.seed,
         states=len(course.states),
         parameters=sum(p.numel() for n, p in model.named_parameters() if "tagger" not in n),
         settings=vars(preset),
+        device=str(options.device),
     )
 
     def evaluate():
         """The share of whole texts that are right, by task, in contexts of up to six whole passages."""
         store(model, options.out, options.tokenizer)
         rng, found = random.Random(options.seed), {}
-        for task in sorted({state.task for state in held_states}):
-            made = [taught.example(held, pieces, state, rng, 6) for state in held_states if state.task == task]
+        for task in sorted({state.task for _, state in held}):
+            made = [taught.example(reading, pieces, state, rng, 6) for reading, state in held if state.task == task]
             parts = [
-                objective.parts(Batch(part, lambda: torch.arange(renaming.size)))[3]
+                objective.parts(Batch(part, lambda: torch.arange(renaming.size)))[3].cpu()
                 for part in packed(made, preset.tokens)
             ]
             found[f"held_{task}"] = round(float(torch.cat(parts).mean()), 4)
         return found
 
+    loader = DataLoader(course, batch_size=None, num_workers=options.workers)
     fit(
         model,
-        lambda: course.batches(lambda: renaming.draw(generator), options.until),
+        lambda: itertools.islice(loader, options.until or None),
         objective.loss,
         preset,
         log,

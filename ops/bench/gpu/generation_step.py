@@ -1,4 +1,7 @@
-"""The step that measures greedy continuations: tokens a second of one prompt, of some, and of many at once."""
+"""The step that measures greedy continuations: tokens a second of one prompt, of some, and of many at once.
+
+A T5's are of its decoder, over the states of its prompt; each pass computes those states anew or finds them kept.
+"""
 
 import json
 import statistics
@@ -18,7 +21,7 @@ def generation(bench):
         "model", "prompts at once", "tokens of the prompts", "new tokens", "s", "new tokens/s", "ms a step"
     )
     for model in chosen(bench):
-        if model.kind != "gpt2":
+        if model.kind not in ("gpt2", "t5"):
             continue
         folder = bench.checkpoints[model.name].result()
         if folder is None:

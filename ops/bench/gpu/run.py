@@ -94,7 +94,7 @@ STEPS = {
     "agreement": Step(agreement_step.agreement_of_models, 70, models=True, peers=True),
     "self-check": Step(agreement_step.self_check, 60, models=True),
     "profile": Step(profile_step.profile, 110, timed=True, models=True),
-    "generation": Step(generation_step.generation, 40, timed=True, models=True),
+    "generation": Step(generation_step.generation, 60, timed=True, models=True),
     "job": Step(job_step.job, 45, timed=True),
     "products": Step(library_steps.products, 60, timed=True, default=False),
     "host": Step(library_steps.host, 40, timed=True, default=False),
