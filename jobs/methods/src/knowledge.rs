@@ -48,9 +48,10 @@ impl KnowledgePiece {
         }
     }
 
-    /// The passage with a text made of it.
+    /// The passage with a text made of it. Where that is all of its text, it is whole: a request about it is then the
+    /// same as one about the passage.
     pub(crate) fn shortened(passage: &PassageText, query: usize, text: String) -> Self {
-        Self { text, is_whole: false, ..Self::whole(passage, query) }
+        Self { is_whole: text == passage.text, text, ..Self::whole(passage, query) }
     }
 
     /// Appends it as a part of its own; returns the part's index. A whole passage is looked up by the service.
@@ -77,4 +78,20 @@ impl KnowledgePiece {
 /// A passage as an item of a cross-encoder.
 pub(crate) fn rerank_item(passage: &PassageText, separator: &str) -> Content {
     Content::Passage { passage: passage.passage, form: PassageForm::TitleAndText { between: separator.to_owned() } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_of_a_passage_is_the_passage() {
+        let passage = PassageText::new(PassageId(4), "Corin", "It is a city.");
+        let frame = TitleFrame { before: "", between: ": " };
+        let whole = KnowledgePiece::whole(&passage, 0);
+        assert_eq!(KnowledgePiece::shortened(&passage, 0, passage.text.clone()), whole);
+        let part = KnowledgePiece::shortened(&passage, 0, "It is.".to_owned());
+        assert_ne!(part.premise(frame), whole.premise(frame));
+        assert!(!part.is_whole);
+    }
 }

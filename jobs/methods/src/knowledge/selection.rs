@@ -73,7 +73,8 @@ pub(crate) fn select_passages(relevances: &[Vec<f64>], threshold: f64, rule: Sco
             Some(SelectedPassage { at, score, query })
         })
         .collect();
-    selected.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.at.cmp(&b.at)));
+    // A score of -0.0 is one of 0.0.
+    selected.sort_by(|a, b| (b.score + 0.0).total_cmp(&(a.score + 0.0)).then(a.at.cmp(&b.at)));
     selected
 }
 
@@ -89,5 +90,7 @@ mod tests {
         assert_eq!(selected(ScoreRule::Best), [(2, 9.0, 1), (0, 5.0, 0), (3, 3.0, 0)]);
         assert_eq!(selected(ScoreRule::Last), [(2, 9.0, 1), (0, 3.5, 1), (3, 3.0, 0)]);
         assert!(select_passages(&[], 0.0, ScoreRule::Best).is_empty());
+        let tied = select_passages(&[vec![-0.0, 0.0]], 0.0, ScoreRule::Best);
+        assert_eq!(tied.iter().map(|selected| selected.at).collect::<Vec<_>>(), [0, 1]);
     }
 }

@@ -74,7 +74,7 @@ impl Method for Alce {
     }
 
     fn version(&self) -> u32 {
-        1
+        2
     }
 
     fn context_mode(&self) -> ContextMode {

@@ -111,7 +111,7 @@ impl Method for Migres {
     }
 
     fn version(&self) -> u32 {
-        1
+        2
     }
 
     fn context_mode(&self) -> ContextMode {
