@@ -16,6 +16,8 @@ WHAT = {
     "filter": "EfficientRAG's filter: which words of the query and of what was found make the next query. DeBERTa-v2.",
     "reader": "An extractive reader with yes and no as spans and a rank head, as MDR's. DeBERTa-v2.",
     "encoder": "The encoder of dense retrieval: a BERT whose mean state is the vector, compared by inner product.",
+    "writer": "A T5 that reasons sentence by sentence by quoting passages, and answers (IRCoT, one-step reading).",
+    "module_writer": "A T5 that writes the replies of MIGRES's and FSM's modules.",
     "reranker": "A cross-encoder: one logit, above 0 where a text holds a fact that a query asks for. DeBERTa-v2.",
 }
 
@@ -26,7 +28,7 @@ def described(stage):
     settings = ", ".join(f"{name} {value}" for name, value in first["settings"].items() if value not in ([], 0.0))
     shown = steps[:: max(1, len(steps) // 6)]
     shown += [] if shown[-1] is steps[-1] else [steps[-1]]
-    counted = "rows" if "rows" in first else "questions"
+    counted = next(name for name in ("rows", "questions", "states") if name in first)
     return [
         f"{first[counted]:,} {counted}, seed {first['seed']}, one thread, {last.get('steps', last.get('step')):,} steps,"
         f" {last['cpu_seconds']:.0f} processor seconds. Settings: {settings}.",

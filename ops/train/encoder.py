@@ -103,7 +103,7 @@ def main():
         tokenizer = options.base if options.preset == "small" else checkpoints.tokenizer(options)
         renaming, model = None, checkpoints.backbone(options.base)
     else:
-        tokenizer, renaming = options.tokenizer / "bert", Renaming(options.tokenizer / "layout.json", words=0.0)
+        tokenizer, renaming = options.tokenizer / "bert", Renaming(options.tokenizer / "layout.json", words=(0.0,))
         model = small(renaming.size, generator, preset)
         if options.resume:
             trained = load_file(str(options.resume / "model.safetensors"))

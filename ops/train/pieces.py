@@ -1,6 +1,6 @@
 """Makes the writer's tokenizer: cased words and short pieces of names, with spaces by rule and lines kept.
 
-    pieces.py --world DIR [--world DIR ...] --prompts DIR --out DIR
+    pieces.py --world DIR [--world DIR ...] --prompts DIR --texts FILE --out DIR
 
 A writer's texts are read by people and by programs, so they keep capitals, lines, quotes and brackets, which the
 tokenizer of the other small models drops. A word is one run of letters and digits with the hyphens, commas, points and
@@ -8,13 +8,16 @@ apostrophes inside it; every other sign is a piece of its own, and so is a line'
 before or behind them is a rule of the decoder; straight quotes are told apart as opening and closing ones. A world's
 texts come back letter by letter.
 
-Ordinary words have pieces of their own, in lower case, and with a capital where a sentence or a name begins with them;
-names are spelled in pieces of at most three letters, as in `tokenizer.py`, and `layout.json` says where those stand.
+Ordinary words have pieces of their own, in lower case, and with a capital where a sentence or a name begins with them:
+the worlds' words, and the most frequent ones of real texts, since a writer is to quote what its training never said.
+Names are spelled in pieces of at most three letters, as in `tokenizer.py`. `layout.json` says where each kind stands;
+words that a prompt or the training itself writes (`given`) are apart from others, which `renaming.py` may exchange.
 
 Writes tokenizer.json, tokenizer_config.json and layout.json.
 """
 
 import argparse
+import gzip
 import json
 import re
 from collections import Counter
@@ -48,24 +51,40 @@ def count(worlds):
     return lower, capital
 
 
-def layout(worlds, prompts, least=5, pairs=300, triples=380):
-    """The vocabulary, and the bounds of its regions."""
+def frequent(file, most):
+    """The most frequent words of the field `text` of JSON Lines, in lower case, and those that have a capital often."""
+    lower, capital = Counter(), Counter()
+    with gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else open(file, encoding="utf-8") as lines:
+        for line in lines:
+            for word in re.findall(r"[A-Za-z]{2,}", json.loads(line)["text"]):
+                if word.islower():
+                    lower[word] += 1
+                elif word.istitle():
+                    capital[word] += 1
+    words = {w for w, _ in lower.most_common(most)}
+    often = [w for w, _ in capital.most_common(most) if w.lower() in words]
+    return words, set(often[: most // 4])
+
+
+def layout(worlds, prompts, real, least=5, pairs=300, triples=380):
+    """The vocabulary, and the bounds of its regions. `real` are words of real texts, and such with a capital."""
     lower, capital = count(worlds)
     given = {w for text in prompts for w in re.findall(r"[A-Za-z]+", text) if len(w) > 1} | set(WRITTEN)
     given = {w for w in given if w.islower() or w.istitle()}
-    ordinary = sorted({w for w, n in lower.items() if n >= least and len(w) > 1} | {w for w in given if w.islower()})
-    known = set(ordinary)
-    often = {w for w, n in capital.items() if n >= least and w.lower() in known}
+    ordinary = {w for w, n in lower.items() if n >= least and len(w) > 1} | real[0]
+    known = ordinary | {w for w in given if w.islower()}
+    often = {w for w, n in capital.items() if n >= least and w.lower() in known} | real[1]
     names = [w.lower() for w in capital if w.lower() not in known]
-    spelled = [p for p in spelling(names, ordinary, pairs, triples) if len(p.removeprefix("##")) > 1]
+    spelled = [p for p in spelling(names, sorted(known), pairs, triples) if len(p.removeprefix("##")) > 1]
     regions = {
         "specials": SPECIALS,
         "punctuation": PUNCTUATION + INSIDE,
         "numbers": [m + d for m in ("", "##") for d in DIGITS]
         + [m + a + b for m in ("", "##") for a in DIGITS for b in DIGITS],
         "letters": list(LETTERS) + ["##" + c for c in LETTERS.upper()],
-        "words": ordinary,
-        "capitals": sorted(often | {w for w in given if not w.islower()}),
+        "given": sorted(given),
+        "words": sorted(ordinary - given),
+        "capitals": sorted(often - given),
         "first_pieces": list(LETTERS.upper()) + sorted({p.capitalize() for p in spelled if not p.startswith("##")}),
         "later_pieces": ["##" + c for c in LETTERS] + sorted({p for p in spelled if p.startswith("##")}),
     }
@@ -104,11 +123,15 @@ def main():
     parser.add_argument(
         "--prompts", required=True, type=Path, help="the methods' prompts, whose words are ordinary words"
     )
+    parser.add_argument(
+        "--texts", required=True, type=Path, help="JSON Lines with a field text: a corpus whose words are common ones"
+    )
+    parser.add_argument("--words", type=int, default=3000, help="of those texts, the most frequent")
     parser.add_argument("--out", required=True, type=Path)
     options = parser.parse_args()
     worlds = [World.read(folder) for folder in options.world]
     prompts = [file.read_text(encoding="utf-8") for file in sorted(options.prompts.rglob("*.txt"))]
-    vocabulary, bounds = layout(worlds, prompts)
+    vocabulary, bounds = layout(worlds, prompts, frequent(options.texts, options.words))
     made = tokenizer(vocabulary)
     options.out.mkdir(parents=True, exist_ok=True)
     made.save(str(options.out / "tokenizer.json"), pretty=False)

@@ -32,6 +32,7 @@ import reranker
 import scorer
 import tokenizer
 import torch
+import writer
 from encoders import averaged
 from fitting import determine, rate
 from folder import Pieces
@@ -299,8 +300,9 @@ class Smoke(unittest.TestCase):
         world, made = self.work / "world", self.work / "pieces"
         command = [PROGRAM, "world", "--questions", "60", "--passages", "1000", "--seed", "1", "--split", "train", "--out", world]
         subprocess.run(list(map(str, command)), check=True, capture_output=True)
-        self.run_script("pieces", "--world", world, "--prompts", modules.PROMPTS, "--out", made)
+        self.run_script("pieces", "--world", world, "--prompts", modules.PROMPTS, "--texts", world / "corpus.jsonl", "--out", made)
         reading, table, rng = chains.Reading(world), Pieces(made), random.Random(1)
+        regions = json.loads((made / "layout.json").read_text())
         for course in (chains, modules):
             states, copied = course.states(reading, 1), 0
             for state in states:
@@ -316,11 +318,17 @@ class Smoke(unittest.TestCase):
                     # Texts are put together from the pieces of their parts, which must be those of the whole.
                     text = table.tokenizer.decode(ids)
                     self.assertEqual(table.tokenizer.encode(text, add_special_tokens=False).ids, ids, text)
+                # The same with words that are spelled for one example.
+                spelled = writer.Spelled(table, regions, rng)
+                prompt, target, sources, _ = course.example(reading, spelled, state, rng, 5, 3)
+                for piece, places in zip(target, sources, strict=True):
+                    self.assertTrue(all(prompt[place] == piece for place in places))
             self.assertGreater(copied, 5 * len(states))
             out, name = self.work / "out" / course.__name__, course.__name__
             options = ["--course", name, "--world", world, "--tokenizer", made, "--held-out", world, "--out", out]
-            options += ["--steps", "2", "--held-states", "12"]
+            options += ["--steps", "2", "--held-states", "12", "--states", self.work / f"{name}.states"]
             self.run_script("writer", *options)
+            self.run_script("writer", *options, "--resume", out, "--workers", "2")
             lines = self.log(out)
             measured = {"chains": {"held_end", "held_fact"}, "modules": {"held_leaf"}}[name]
             self.assertLessEqual(measured, set(lines[-1]))

@@ -99,9 +99,10 @@ def writer(model, generator, marks, match=12.0, copy=3.0, back=1.5):
     with torch.no_grad():
         _begin_at_random(model, size, normal)
         table = model.shared.weight
-        table.copy_(normal(table.shape, 1.0))
+        # Seeded by their number: a model that goes on with more pieces must have no two rows alike.
+        table.copy_(torch.randn(table.shape, generator=torch.Generator().manual_seed(len(table))))
         table.sub_(table @ flags.T @ flags)
-        model.lm_head.weight.copy_(0.2 * (table @ p[0].T @ p[2] + table @ p[1].T @ p[3]))
+        model.lm_head.mix.copy_(0.2 * (p[0].T @ p[2] + p[1].T @ p[3]))
         table.add_(3.0 * constant)
         for piece, kind in marks.items():
             table[piece] += 8.0 * mark + 6.0 * kinds[kind]

@@ -9,7 +9,9 @@ prompt's pieces (copied next, copied later, the answer, the begin of a copy), wh
 read them. The last two say where to look, which a likelihood alone teaches slowly.
 
 Short contexts first (`--contexts short`), and from there long ones (`--resume`, `--contexts mixed`). Names are
-exchanged in each example (`renaming.py`). Products are in bf16, weights in f32.
+exchanged in each example (`renaming.py`), and so are words: few in one example, four in ten in another, since a writer
+is to quote texts whose words it never met. For the same reason some words are spelled like names. Products are in bf16,
+weights in f32. What is resumed may have another tokenizer: rows of pieces that both have go over, others begin anew.
 
 With `--device cuda` one step takes some 30 ms, so larger steps pay (`--tokens`), and examples are made by processes
 beside it (`--workers`). A world's states take longer to make than to read: `--states FILE` keeps them.
@@ -48,6 +50,9 @@ CONTEXTS = {
 # Most of what the wiring set: it is right from the start, and learns as slowly as the tables.
 WIRED = ("encoder.block.0.layer.0.SelfAttention", "EncDecAttention")
 QUOTING = 2  # heads
+EXCHANGED = (0.03, 0.1, 0.4, 1.0)  # shares of words
+SPELLED = 0.03  # of words
+WIRING_SEED = 1  # not that of the course: what is resumed has its flags in the directions of its wiring
 
 
 @dataclass
@@ -64,16 +69,34 @@ class Preset:
     inner: int = 384
     contexts: str = "short"
     emphasis: dict = field(default_factory=dict)  # how much oftener than the others a task comes
-    tables: float = 0.3  # share of the rate at which tables, and what is wired, learn
+    tables: float = 0.6  # share of the rate at which tables, and what is wired, learn
     wired: tuple = WIRED
     seconds: float = 0.0
+    by_wall: bool = False  # as seconds are counted
     schedule: str = "cosine"
     betas: tuple = (0.9, 0.98)
     clip: float = 1.0
     log_every: int = 50
-    evaluate_every: int = 1000
+    evaluate_every: int = 400
     warm_up_steps: int = 0
     decaying_tables: bool = False
+
+
+class Output(torch.nn.Module):
+    """The output table as a product of the input's table and a matrix. So a piece that training hardly met is written as
+    surely as any other, if it can be read; with a table of its own it would be copied wrongly."""
+
+    def __init__(self, shared):
+        super().__init__()
+        self.table = [shared]  # which is the model's parameter, once
+        self.mix = torch.nn.Parameter(torch.empty(shared.weight.shape[1], shared.weight.shape[1]))
+
+    @property
+    def weight(self):
+        return self.table[0].weight @ self.mix
+
+    def forward(self, states):
+        return functional.linear(functional.linear(states, self.mix), self.table[0].weight)
 
 
 def build(vocabulary, generator, marks, preset):
@@ -94,8 +117,7 @@ def build(vocabulary, generator, marks, preset):
     )
     config._attn_implementation = "eager"
     model = T5ForConditionalGeneration(config)
-    # Transformers 5 ties the two tables when it makes a model, whatever the configuration says.
-    model.lm_head.weight = torch.nn.Parameter(torch.empty_like(model.shared.weight))
+    model.lm_head = Output(model.shared)
     return model, writer(model, generator, marks)
 
 
@@ -112,6 +134,9 @@ class Batch:
         self.sources = torch.zeros(rows, written, shown, dtype=torch.bool)
         for row, (prompt, target, sources, labels) in enumerate(examples):
             table = draw()
+            # Words that are not shown cannot be known by another name.
+            unseen = torch.tensor([piece for piece in set(target) - set(prompt)], dtype=torch.long)
+            table[unseen] = unseen
             self.ids[row, : len(prompt)] = table[torch.tensor(prompt)]
             self.mask[row, : len(prompt)] = 1
             self.target[row, : len(target)] = table[torch.tensor(target)]
@@ -123,6 +148,22 @@ class Batch:
         for name, tensor in vars(self).items():
             setattr(self, name, tensor.to(device, non_blocking=True))
         return self
+
+
+class Spelled:
+    """A tokenizer for one example: some words are spelled by random pieces, the same ones wherever they stand."""
+
+    def __init__(self, pieces, regions, rng):
+        self.pieces, self.id = pieces, pieces.id
+        (letters, _), (first, end), (start, last) = (regions[kind] for kind in ("letters", "words", "later_pieces"))
+        chosen = rng.sample(range(first, end), int((end - first) * rng.choice((0.0, SPELLED, 3 * SPELLED))))
+        self.spelled = {
+            word: [letters + rng.randrange(26), *(rng.randrange(start, last) for _ in range(rng.randint(1, 3)))]
+            for word in chosen
+        }
+
+    def text(self, text):
+        return [piece for word in self.pieces.text(text) for piece in self.spelled.get(word, (word,))]
 
 
 class Tagger(torch.nn.Module):
@@ -203,9 +244,9 @@ class Course(IterableDataset):
         weights = [preset.emphasis.get(state.task, 1.0) for _, state in self.states]
         self.weights = list(itertools.accumulate(weights))
 
-    def shapes(self, step, started):
-        """The shapes of contexts at a step."""
-        preset, spent = self.preset, time.process_time() - started
+    def shapes(self, step, spent):
+        """The shapes of contexts after so many steps and seconds."""
+        preset = self.preset
         progress = max(step / preset.steps, spent / preset.seconds if preset.seconds else 0.0)
         return next(shapes for until, shapes in CONTEXTS[preset.contexts] if progress < until or until == 1.0)
 
@@ -213,13 +254,15 @@ class Course(IterableDataset):
         worker = get_worker_info()
         number, workers = (worker.id, worker.num_workers) if worker else (0, 1)
         rng, generator = random.Random(self.seed * 1000 + number), torch.Generator().manual_seed(self.seed * 1000 + number)
-        step, started = 0, time.process_time()
+        clock = time.time if self.preset.by_wall else time.process_time
+        step, started = 0, clock()
         while True:
             made = []
-            shapes = self.shapes(step * workers, started)
+            shapes = self.shapes(step * workers, clock() - started)
             for reading, state in rng.choices(self.states, cum_weights=self.weights, k=max(96, self.preset.tokens // 42)):
                 passages, sentences = rng.choice(shapes)
-                made.append(self.course.example(reading, self.pieces, state, rng, rng.randint(2, passages), sentences))
+                pieces = Spelled(self.pieces, self.renaming.regions, rng)
+                made.append(self.course.example(reading, pieces, state, rng, rng.randint(2, passages), sentences))
             parts = list(packed(made, self.preset.tokens))
             rng.shuffle(parts)
             for part in parts:
@@ -253,20 +296,20 @@ def main():
     )
     parser.add_argument("--steps", type=int)
     parser.add_argument("--until", type=int, default=0, help="stops after this step of the schedule; 0 for its end")
-    parser.add_argument("--seconds", type=float, default=0.0, help="processor seconds at most; 0 for no limit")
+    parser.add_argument("--seconds", type=float, default=0.0, help="processor seconds at most, on a GPU seconds; 0 for no limit")
     parser.add_argument("--learning-rate", type=float)
     parser.add_argument("--tokens", type=int, help="of prompts, in a step, with their padding")
     parser.add_argument("--states", type=Path, help="a file that keeps the worlds' states between trainings")
-    parser.add_argument("--device", type=checkpoints.device, default="cpu", help="cpu, cuda, cuda:1")
+    parser.add_argument("--device", type=checkpoints.device, default="cpu", help="where batches and model go: cpu, cuda, cuda:1")
     parser.add_argument("--workers", type=int, default=0, help="processes that make examples; 0 for this one")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     logging.set_verbosity_error()
-    generator = determine(options.seed, options.threads)
+    determine(options.seed, options.threads)
     preset = Preset()
     preset.steps, preset.seconds = options.steps or preset.steps, options.seconds
-    preset.contexts = options.contexts
+    preset.contexts, preset.by_wall = options.contexts, options.device.type == "cuda"
     try:
         preset.emphasis = {task: float(share) for task, share in (given.split("=") for given in options.emphasis)}
     except ValueError:
@@ -275,17 +318,15 @@ def main():
     preset.tokens = options.tokens or preset.tokens
     options.out.mkdir(parents=True, exist_ok=True)
     log = Log(options.out / "training.jsonl")
-    pieces, renaming = Pieces(options.tokenizer), Renaming(options.tokenizer / "layout.json")
+    pieces, renaming = Pieces(options.tokenizer), Renaming(options.tokenizer / "layout.json", words=EXCHANGED)
     marks = {pieces.id(mark): kind for kind, mark in enumerate(MARKS[options.course])}
     if any(renaming.exchanges(mark) for mark in marks):
         raise SystemExit(
             f"{options.tokenizer}: one of {', '.join(MARKS[options.course])} is a piece of names, which are exchanged"
         )
-    model, flags = build(renaming.size, generator, marks, preset)
+    model, flags = build(renaming.size, torch.Generator().manual_seed(WIRING_SEED), marks, preset)
     if options.resume:
-        trained = {n: t.float() for n, t in load_file(str(options.resume / "model.safetensors")).items()}
-        missing = model.load_state_dict(trained, strict=False).missing_keys
-        assert all("embed_tokens" in name for name in missing), missing
+        resume(model, options.resume, pieces, renaming)
     objective = Objective(model, flags, preset)
     objective.flags = objective.flags.to(options.device)
     model.add_module("tagger", objective.tagger)
@@ -301,7 +342,7 @@ def main():
         model=f"writer, {options.course}",
         seed=options.seed,
         states=len(course.states),
-        parameters=sum(p.numel() for n, p in model.named_parameters() if "tagger" not in n),
+        parameters=sum(p.numel() for p in [*model.parameters(), model.shared.weight]) - 2 * FLAGS - model.lm_head.mix.numel(),
         settings=vars(preset),
         device=str(options.device),
     )
@@ -331,10 +372,30 @@ def main():
     store(model, options.out, options.tokenizer)
 
 
+def resume(model, folder, pieces, renaming):
+    """Takes over a model's weights; of its tables the rows of pieces that are known here."""
+    trained = {n: t.float() for n, t in load_file(str(folder / "model.safetensors")).items()}
+    theirs, ours = Pieces(folder).tokenizer.get_vocab(), pieces.tokenizer.get_vocab()
+    both = [(place, theirs[piece]) for piece, place in ours.items() if piece in theirs]
+    here, there = (torch.tensor(places) for places in zip(*both))
+    table, output = trained["shared.weight"], trained.pop("lm_head.weight")
+    # The matrix is that of pieces which are exchanged, in case the folder's model had an output table of its own.
+    exchanged = torch.tensor([there for here, there in both if renaming.may_exchange(here)])
+    centred = [rows[exchanged] - rows[exchanged].mean(dim=0) for rows in (table, output)]  # a shift of all logits is none
+    mix = torch.linalg.lstsq(*centred).solution
+    trained["shared.weight"] = model.shared.weight.detach().clone()
+    trained["shared.weight"][here] = table[there]
+    trained["lm_head.mix"] = mix
+    missing = model.load_state_dict(trained, strict=False).missing_keys
+    assert all("embed_tokens" in name for name in missing), missing
+
+
 def store(model, out, tokenizer):
     config = model.config.to_dict() | {"tie_word_embeddings": False}
     config.pop("scale_decoder_outputs", None)
-    tensors = {n: t for n, t in model.state_dict().items() if "embed_tokens" not in n and "tagger" not in n}
+    left = ("embed_tokens", "tagger", "lm_head")
+    tensors = {n: t for n, t in model.state_dict().items() if not any(part in n for part in left)}
+    tensors["lm_head.weight"] = model.lm_head.weight
     return save(out, tensors, config | {"architectures": ["T5ForConditionalGeneration"]}, tokenizer)
 
 
