@@ -329,6 +329,8 @@ class Smoke(unittest.TestCase):
             options += ["--steps", "2", "--held-states", "12", "--states", self.work / f"{name}.states"]
             self.run_script("writer", *options)
             self.run_script("writer", *options, "--resume", out, "--workers", "2")
+            with self.assertRaisesRegex(SystemExit, "name another file"):
+                writer.read_states(course, [world], 2, self.work / f"{name}.states")
             lines = self.log(out)
             measured = {"chains": {"held_end", "held_fact"}, "modules": {"held_leaf"}}[name]
             self.assertLessEqual(measured, set(lines[-1]))

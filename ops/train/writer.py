@@ -9,11 +9,11 @@ prompt's pieces (copied next, copied later, the answer, the begin of a copy), wh
 read them. The last two say where to look, which a likelihood alone teaches slowly.
 
 Short contexts first (`--contexts short`), and from there long ones (`--resume`, `--contexts mixed`). Names are
-exchanged in each example (`renaming.py`), and so are words: few in one example, four in ten in another, since a writer
-is to quote texts whose words it never met. For the same reason some words are spelled like names. Products are in bf16,
+exchanged in each example (`renaming.py`), and so are words: few in one example, all in another, since a writer is to
+quote texts whose words it never met. For the same reason some words are spelled like names. Products are in bf16,
 weights in f32. What is resumed may have another tokenizer: rows of pieces that both have go over, others begin anew.
 
-With `--device cuda` one step takes some 30 ms, so larger steps pay (`--tokens`), and examples are made by processes
+With `--device cuda` one step takes less than 80 ms, so larger steps pay (`--tokens`), and examples are made by processes
 beside it (`--workers`). A world's states take longer to make than to read: `--states FILE` keeps them.
 """
 
@@ -223,15 +223,19 @@ class Objective:
 
 def read_states(course, worlds, seed, kept):
     """The states of each of `worlds`, each with its reading; of the file `kept`, if it is there, else written into it."""
+    asked = [course.__name__, [str(world) for world in worlds], seed]
     if kept and kept.is_file():
-        return pickle.loads(kept.read_bytes())
+        held, found = pickle.loads(kept.read_bytes())
+        if held != asked:
+            raise SystemExit(f"{kept} has the states of {held}, not of {asked}: name another file")
+        return found
     found = []
     for world in worlds:
         reading = chains.Reading(world)
         found.append([(reading, state) for state in course.states(reading, seed)])
         reading.index = None  # examples do not search
     if kept:
-        kept.write_bytes(pickle.dumps(found))
+        kept.write_bytes(pickle.dumps((asked, found)))
     return found
 
 
@@ -253,13 +257,18 @@ class Course(IterableDataset):
     def __iter__(self):
         worker = get_worker_info()
         number, workers = (worker.id, worker.num_workers) if worker else (0, 1)
-        rng, generator = random.Random(self.seed * 1000 + number), torch.Generator().manual_seed(self.seed * 1000 + number)
+        rng, generator = (
+            random.Random(self.seed * 1000 + number),
+            torch.Generator().manual_seed(self.seed * 1000 + number),
+        )
         clock = time.time if self.preset.by_wall else time.process_time
         step, started = 0, clock()
         while True:
             made = []
             shapes = self.shapes(step * workers, clock() - started)
-            for reading, state in rng.choices(self.states, cum_weights=self.weights, k=max(96, self.preset.tokens // 42)):
+            for reading, state in rng.choices(
+                self.states, cum_weights=self.weights, k=max(96, self.preset.tokens // 42)
+            ):
                 passages, sentences = rng.choice(shapes)
                 pieces = Spelled(self.pieces, self.renaming.regions, rng)
                 made.append(self.course.example(reading, pieces, state, rng, rng.randint(2, passages), sentences))
@@ -296,11 +305,15 @@ def main():
     )
     parser.add_argument("--steps", type=int)
     parser.add_argument("--until", type=int, default=0, help="stops after this step of the schedule; 0 for its end")
-    parser.add_argument("--seconds", type=float, default=0.0, help="processor seconds at most, on a GPU seconds; 0 for no limit")
+    parser.add_argument(
+        "--seconds", type=float, default=0.0, help="processor seconds at most, on a GPU seconds; 0 for no limit"
+    )
     parser.add_argument("--learning-rate", type=float)
     parser.add_argument("--tokens", type=int, help="of prompts, in a step, with their padding")
     parser.add_argument("--states", type=Path, help="a file that keeps the worlds' states between trainings")
-    parser.add_argument("--device", type=checkpoints.device, default="cpu", help="where batches and model go: cpu, cuda, cuda:1")
+    parser.add_argument(
+        "--device", type=checkpoints.device, default="cpu", help="where batches and model go: cpu, cuda, cuda:1"
+    )
     parser.add_argument("--workers", type=int, default=0, help="processes that make examples; 0 for this one")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
@@ -342,7 +355,9 @@ def main():
         model=f"writer, {options.course}",
         seed=options.seed,
         states=len(course.states),
-        parameters=sum(p.numel() for p in [*model.parameters(), model.shared.weight]) - 2 * FLAGS - model.lm_head.mix.numel(),
+        parameters=sum(p.numel() for p in [*model.parameters(), model.shared.weight])
+        - 2 * FLAGS
+        - model.lm_head.mix.numel(),
         settings=vars(preset),
         device=str(options.device),
     )
@@ -381,7 +396,9 @@ def resume(model, folder, pieces, renaming):
     table, output = trained["shared.weight"], trained.pop("lm_head.weight")
     # The matrix is that of pieces which are exchanged, in case the folder's model had an output table of its own.
     exchanged = torch.tensor([there for here, there in both if renaming.may_exchange(here)])
-    centred = [rows[exchanged] - rows[exchanged].mean(dim=0) for rows in (table, output)]  # a shift of all logits is none
+    centred = [
+        rows[exchanged] - rows[exchanged].mean(dim=0) for rows in (table, output)
+    ]  # a shift of all logits is none
     mix = torch.linalg.lstsq(*centred).solution
     trained["shared.weight"] = model.shared.weight.detach().clone()
     trained["shared.weight"][here] = table[there]
