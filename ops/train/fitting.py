@@ -1,8 +1,8 @@
 """The loop that all models are trained with: seeds, schedule, clipping, a log of JSON Lines.
 
-A model trains for a number of steps or for a number of seconds of the process's own time (on a GPU, of the wall), whichever
-ends first; the learning rate follows the larger share of the two, so that a run on a busy machine still ends with a learning
-rate of nothing.
+A model trains for a number of steps or for a number of seconds of the process's own time (on a GPU, of the wall),
+whichever ends first; the learning rate follows the larger share of the two, so that a run on a busy machine still ends
+with a learning rate of nothing.
 """
 
 import json
@@ -81,8 +81,8 @@ def groups(model, options):
 def fit(model, batches, loss, options, log, evaluate=None):
     """Trains `model`: `batches()` yields for ever, `loss(batch)` gives a tensor and a dictionary of numbers for the log.
 
-    `options` has steps, seconds, by_wall (if it has that), learning_rate, tables (the tables' share of it), wired (names of
-    what learns as slowly), weight_decay, decaying_tables, warm_up (share of the training) or warm_up_steps,
+    `options` has steps, seconds, by_wall (if it has that), learning_rate, tables (the tables' share of it),
+    wired (names of what learns as slowly), weight_decay, decaying_tables, warm_up (share of the training) or warm_up_steps,
     schedule, betas, clip, log_every and evaluate_every (steps; 0 for never).
     """
     optimizer = torch.optim.AdamW(groups(model, options), lr=options.learning_rate, betas=options.betas, eps=1e-8)

@@ -28,7 +28,7 @@ def share(small, large):
 
 
 def relevance(query, text):
-    """Between -4 and 10, to one digit. A zero has no sign: hopeval ranks -0.0 below 0.0, Python takes both for equal."""
+    """Between -4 and 10, to one digit; a zero has no sign."""
     part, drawn = share(query, text)
     return round(11 * part - 4 + 3 * drawn, 1) + 0.0
 
