@@ -123,7 +123,8 @@ RULES = {
         | MODELS
         | {"axum", "object_store", "hopeval-cuda", "hopeval-device", "hopeval-methods", "hopeval-operators"},
     ),
-    # It stands in for servers of others: what it answers must not come from what it tests.
+    # It stands in for servers of others: what it answers must not come from what it tests. (It has reqwest to hand calls
+    # on to a server behind it.)
     "hopeval-simulated-llm": (
         None,
         DATAFLOW
@@ -132,7 +133,7 @@ RULES = {
         | ENGINE
         | MODELS
         | RESULTS
-        | {"hopeval-datasets", "hopeval-methods", "hopeval-operators", "object_store", "reqwest"},
+        | {"hopeval-datasets", "hopeval-endpoint", "hopeval-methods", "hopeval-operators", "object_store"},
     ),
     "hopeval-operators": (
         None,

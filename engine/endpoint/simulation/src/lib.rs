@@ -2,6 +2,7 @@
 //! bodies, with answers by rule over the generated world's passages that stand in a prompt.
 //!
 //! No model runs here. What this server says shows that programs around a model work; it shows nothing about models.
+//! Only with `pass_through` another server's model answers: what is simulated then is the way to it.
 //! Every answer is a function of the settings and of the request's body. Only limits, latencies, cached prefixes and
 //! the faults' counters of attempts know of time and of other calls.
 //!
@@ -22,6 +23,7 @@ mod ledger;
 mod limits;
 mod model;
 mod objects;
+mod pass_through;
 mod port;
 mod reading;
 mod refusal;

@@ -14,6 +14,7 @@ use crate::fault::FaultKind;
 use crate::ledger::{BegunCall, CallLedger, CallOutcome, CallTokens, CallVerdict};
 use crate::limits::{RateLimits, ReachedLimit, retry_after};
 use crate::model::SimulatedModel;
+use crate::pass_through::PassThrough;
 use crate::port::{ConnectionSwitch, PortGate};
 use crate::refusal::{CallRefusal, add_headers};
 use crate::reply::{ReplyKind, SimulatedReply};
@@ -22,6 +23,7 @@ use crate::settings::{LatencySettings, RetryAfter, SimulationSettings};
 /// The state that all calls share.
 pub(crate) struct SharedService {
     core: Mutex<ServiceCore>,
+    passing: PassThrough,
     pub(crate) gate: Arc<PortGate>,
 }
 
@@ -47,7 +49,7 @@ impl SharedService {
             slots: settings.limits.slots.map(|slots| Arc::new(Semaphore::new(slots))),
             settings: Arc::new(settings),
         };
-        Self { core: Mutex::new(core), gate: Arc::default() }
+        Self { core: Mutex::new(core), passing: PassThrough::default(), gate: Arc::default() }
     }
 
     pub(crate) fn lock_core(&self) -> MutexGuard<'_, ServiceCore> {
@@ -80,26 +82,23 @@ impl SharedService {
 }
 
 /// An answer that the limits admit.
-struct ComputedReply {
+struct AdmittedReply {
     reply: SimulatedReply,
     rate_headers: Vec<(String, String)>,
     slots: Option<Arc<Semaphore>>,
 }
 
 impl ServiceCore {
-    fn compute_reply(
+    fn admit_reply(
         &mut self,
         settings: &SimulationSettings,
-        kind: ReplyKind,
-        body: &[u8],
-        call: &BegunCall,
-    ) -> Result<ComputedReply, (CallOutcome, CallRefusal)> {
-        let reply = self.model.answer(settings, kind, body, &call.body);
+        reply: Result<SimulatedReply, CallRefusal>,
+    ) -> Result<AdmittedReply, (CallOutcome, CallRefusal)> {
         let reply = reply.map_err(|refusal| (CallOutcome::Refused, refusal))?;
         let tokens = reply.tokens.prompt + reply.tokens.completion;
         let taken = self.limits.take_call(tokens, self.ledger.summary(), Instant::now());
         taken.map_err(|reached| (CallOutcome::Limited, limit_refusal(settings, &self.limits, reached)))?;
-        Ok(ComputedReply { reply, rate_headers: self.limits.headers(), slots: self.slots.clone() })
+        Ok(AdmittedReply { reply, rate_headers: self.limits.headers(), slots: self.slots.clone() })
     }
 }
 
@@ -165,9 +164,13 @@ pub(crate) async fn serve_call(
         }
     }
     // The end of a call is noted under the same lock, so it must be free when `open` goes.
-    let computed = service.lock_core().compute_reply(&settings, kind, body, &open.call);
-    let ComputedReply { mut reply, rate_headers, slots } = match computed {
-        Ok(computed) => computed,
+    let computed = match &settings.pass_through {
+        Some(base) => service.passing.answer(&settings, base, kind, body).await,
+        None => service.lock_core().model.answer(&settings, kind, body, &open.call.body),
+    };
+    let admitted = service.lock_core().admit_reply(&settings, computed);
+    let AdmittedReply { mut reply, rate_headers, slots } = match admitted {
+        Ok(admitted) => admitted,
         Err((outcome, refusal)) => return open.refuse(outcome, refusal),
     };
     if let Some(slots) = slots {

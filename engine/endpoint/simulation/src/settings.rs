@@ -40,6 +40,9 @@ pub struct SimulationSettings {
     pub prompt_cache: bool,
     /// The numbers of an embedding.
     pub embedding_dimension: usize,
+    /// The base URL of another server, as in `http://127.0.0.1:8000/v1`. Its model answers in place of the rules; keys,
+    /// limits, latencies, faults, prices and the log are still those of the simulation.
+    pub pass_through: Option<String>,
     /// Limits that are enforced.
     pub limits: LimitSettings,
     /// The duration of an answer.
@@ -70,6 +73,7 @@ impl Default for SimulationSettings {
             reasoning: ReasoningPlace::None,
             prompt_cache: false,
             embedding_dimension: 256,
+            pass_through: None,
             limits: LimitSettings::default(),
             latency: LatencySettings::default(),
             price: PriceSettings::default(),
@@ -382,6 +386,10 @@ impl SimulationSettings {
             require(value > 0, key, value, "1 and above")?;
         }
         require(self.embedding_dimension <= 65_536, "embedding_dimension", self.embedding_dimension, "1 to 65536")?;
+        if let Some(url) = &self.pass_through {
+            let is_url = url.starts_with("http://");
+            require(is_url, "pass_through", url, "a base URL, as in http://127.0.0.1:8000/v1")?;
+        }
         for window in &faults.schedule {
             let fits = window.from_s >= 0.0 && window.to_s > window.from_s;
             let given = format!("from_s = {}, to_s = {}", window.from_s, window.to_s);

@@ -200,3 +200,37 @@ fn models_are_listed_and_others_refused() {
     assert_eq!(ask(&server, CHAT, &json!("no object")).status, 400);
     assert_eq!(ask(&server, "/v1/other", &json!({})).status, 404);
 }
+
+#[test]
+fn another_servers_model_answers_through_it() {
+    let behind = start(SimulationSettings::default());
+    let passing = |base: String| SimulationSettings {
+        pass_through: Some(base),
+        models: vec!["simulated-llm".to_owned()],
+        fingerprint: "not shown".to_owned(),
+        ..SimulationSettings::default()
+    };
+    let server = start(passing(behind.base_url()));
+    let prompt = &gold_prompts(1)[0].prompt;
+    let sampled = json!({"temperature": 0.8, "seed": 5, "n": 3, "logprobs": true, "top_logprobs": 2});
+    for body in [chat(prompt), with(chat(prompt), sampled)] {
+        let (direct, passed) = (ask(&behind, CHAT, &body), ask(&server, CHAT, &body));
+        assert_eq!((direct.json(), passed.status), (passed.json(), 200));
+    }
+    let completion = json!({"model": "simulated-llm", "prompt": prompt, "max_tokens": 20, "echo": true, "logprobs": 1});
+    let direct = ask(&behind, "/v1/completions", &completion).json();
+    assert_eq!(direct, ask(&server, "/v1/completions", &completion).json());
+    let inputs = json!({"model": "simulated-llm", "input": ["one text", "another"]});
+    assert_eq!(ask(&behind, "/v1/embeddings", &inputs).json(), ask(&server, "/v1/embeddings", &inputs).json());
+    // Streams are made of the one document; the simulation's own faults and log still hold.
+    let streamed = ask(&server, CHAT, &with(chat(prompt), json!({"stream": true}))).text();
+    assert!(streamed.ends_with("data: [DONE]\n\n"), "{streamed}");
+    assert_eq!(server.summary().answered, 5);
+    // What the server behind refuses is refused alike; one that is not there is a bad gateway.
+    let wrong = with(chat(prompt), json!({"temperature": 7.0}));
+    let (direct, passed) = (ask(&behind, CHAT, &wrong), ask(&server, CHAT, &wrong));
+    assert_eq!((direct.status, direct.json()), (passed.status, passed.json()));
+    let alone = start(passing("http://127.0.0.1:9/v1".to_owned()));
+    let reply = ask(&alone, CHAT, &chat(prompt));
+    assert_eq!(reply.status, 502, "{}", reply.text());
+}
