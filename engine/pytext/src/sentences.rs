@@ -134,8 +134,8 @@ fn is_abbreviated(before: &str, next: &str) -> bool {
     let begins = BEGINNINGS.contains(&first.to_lowercase().as_str());
     let number_next = next.starts_with(|c: char| c.is_ascii_digit());
     let is_initial = word.chars().count() == 1 && word.chars().all(char::is_uppercase);
-    let has_points =
-        word.contains('.') && word.split('.').all(|part| part.chars().count() <= 2) && !word.ends_with('.');
+    let is_short = |part: &str| part.chars().count() <= 2 && part.chars().all(char::is_alphanumeric);
+    let has_points = word.contains('.') && word.split('.').all(is_short) && !word.ends_with('.');
     let is_item = before.trim_start_matches(is_space) == word && word.bytes().all(|byte| byte.is_ascii_digit());
     if next.is_empty() {
         return false;
