@@ -2,16 +2,18 @@
 
 A chain quotes: each sentence is a passage's title, a colon and one sentence of that passage, so it can be copied, names
 and relations that training never saw included. Where the passages do not hold the next fact, the next sentence is the
-question that asks for it. A chain ends with `So the answer is: ANSWER.`
+question that asks about it. A chain ends with `So the answer is: ANSWER.`
 
-States are those of IRCoT with a perfect writer: passages found by BM25 for the question and for each sentence, in the
-order of their arrival, and the chain so far. So training meets what the method will show. Three more kinds of states
+States are those of IRCoT with a nearly perfect writer: passages found by BM25 for the question and for each sentence,
+in the order of their arrival, and the chain so far. A quarter of facts have a quotation beside the point before them,
+as a writer that errs would have. So training meets what the method will show. Three more kinds of states
 ask for a whole answer in one text, as a reader does, and for single facts.
 
 | task | what the prompt ends with | what is to be written |
 | --- | --- | --- |
 | `fact` | `NEXT`, question, chain | the quotation of the next fact |
-| `ask` | the same, its passage is not there | the question that asks for the next fact |
+| `ask` | the same, its passage is not there | `What about NAME?`, the name as question or chain have it |
+| `give_up` | the same, after it was asked in vain | `So the answer is: unknown.` |
 | `end` | the same, chain is whole | `So the answer is: ANSWER.` |
 | `chain` | question | quotations of all facts that are there, and the answer |
 | `direct` | `DIRECT`, question | the answer |
@@ -31,6 +33,8 @@ from worlds import World
 NEXT = "Write the next step. "
 DIRECT = "Answer in a few words. "
 UNKNOWN = "unknown"
+ABOUT = "What about {}?"
+BESIDE = 0.25  # of facts have a quotation beside the point before them
 MOST_PASSAGES = 15
 FLAGS = 4  # of a prompt's pieces: copied next, copied later, the answer, the begin of a copy
 
@@ -88,7 +92,8 @@ def form(answer, sentence):
 
 @dataclass
 class State:
-    """What a writer is shown: passages in their order, and the chain: ("fact", n) or ("ask", n)."""
+    """What a writer is shown: passages in their order, and the chain, whose sentences are ("fact", n), ("ask", n), or
+    ("beside", (passage, place))."""
 
     lesson: Lesson
     passages: list
@@ -105,8 +110,40 @@ class Reading:
         self.sentences = [p.sentences for p in self.world.passages]
         self.index = Bm25([f"{p.title} {p.text}" for p in self.world.passages])
 
+    def quoted(self, passage, place):
+        return f"{self.world.passages[passage].title}: {self.sentences[passage][place]}"
+
     def quotation(self, fact):
-        return f"{self.world.passages[fact.passage].title}: {fact.sentence}"
+        return self.quoted(fact.passage, fact.place)
+
+    def sentence_beside(self, lesson, passage, rng):
+        """A passage and the place of one of its sentences that says no fact of the lesson; None if it has none."""
+        told = {(fact.passage, fact.place) for fact in lesson.facts}
+        places = [place for place in range(len(self.sentences[passage])) if (passage, place) not in told]
+        return (passage, rng.choice(places)) if places else None
+
+    def named(self, fact, said):
+        """The name of the fact's passage as the question or the chain so far has it; None if neither does."""
+        passage = self.world.passages[fact.passage]
+        forms = (passage.title, passage.title.split(", ")[0], passage.name)
+        return next((form for form in sorted(forms, key=len, reverse=True) if form in said), None)
+
+    def asking(self, fact, said):
+        """What is written where the fact's passage is not there."""
+        name = self.named(fact, said)
+        return ABOUT.format(name) if name else fact.asked
+
+    def said(self, lesson, chain):
+        """The question and the chain so far."""
+        texts = [lesson.question]
+        for kind, what in chain:
+            if kind == "fact":
+                texts.append(self.quotation(lesson.facts[what]))
+            elif kind == "beside":
+                texts.append(self.quoted(*what))
+            else:
+                texts.append(self.asking(lesson.facts[what], " ".join(texts)))
+        return " ".join(texts)
 
 
 def states(reading, seed):
@@ -114,7 +151,7 @@ def states(reading, seed):
     rng, found = random.Random(seed), []
     for row in reading.world.questions:
         lesson = Lesson(reading, row)
-        states = walk(reading, lesson, rng.choice([2, 3, 4, 4, 6]))
+        states = walk(reading, lesson, rng.choice([2, 3, 4, 4, 6]), rng)
         found += states
         wide, last = reading.index.search(lesson.question, MOST_PASSAGES), states[-1].passages
         for passages in (wide, last):
@@ -129,28 +166,41 @@ def states(reading, seed):
     return found
 
 
-def walk(reading, lesson, k):
-    """The states of IRCoT with a perfect writer and k passages a step."""
-    states, chain, done = [], [], []
+def walk(reading, lesson, k, rng=None):
+    """The states of IRCoT with k passages a step and a writer that is perfect, but for the quotations beside the point
+    that `rng` puts into its chain."""
+    states, chain, done, vain = [], [], [], set()
     got = reading.index.search(lesson.question, k)
+
+    def retrieve(query):
+        for passage in reading.index.search(query, k):
+            if passage not in got and len(got) < MOST_PASSAGES:
+                got.append(passage)
+
     while len(done) < len(lesson.facts):
         ready = lesson.ready(done)
         here = [n for n in ready if lesson.facts[n].passage in got]
-        n = (here or ready)[0]
+        n = (here or [n for n in ready if n not in vain] or ready)[0]
         fact = lesson.facts[n]
-        step = ("fact" if here else "ask", n)
-        if not here and chain and chain[-1] == step:
-            # Asked for and not found: it is put in, as by a luckier search, or the walk would not go on.
+        if not here and n in vain:
+            states.append(State(lesson, list(got), list(chain), "give_up"))
+            # It is put in, as by a luckier search, or the walk would not go on.
             got = got[: MOST_PASSAGES - 1] + [fact.passage]
-            chain = chain[:-1]
+            chain.remove(("ask", n))
+            vain.remove(n)
             continue
-        states.append(State(lesson, list(got), list(chain), *step))
+        if here and rng and rng.random() < BESIDE:
+            beside = reading.sentence_beside(lesson, fact.passage if rng.random() < 0.6 else rng.choice(got), rng)
+            if beside:
+                chain.append(("beside", beside))
+                retrieve(reading.quoted(*beside))
+        states.append(State(lesson, list(got), list(chain), "fact" if here else "ask", n))
+        chain.append((states[-1].task, n))
         if here:
             done.append(n)
-        chain.append(step)
-        for passage in reading.index.search(reading.quotation(fact) if here else fact.asked, k):
-            if passage not in got and len(got) < MOST_PASSAGES:
-                got.append(passage)
+        else:
+            vain.add(n)
+        retrieve(reading.quotation(fact) if here else reading.asking(fact, reading.said(lesson, chain[:-1])))
     return [*states, State(lesson, list(got), list(chain), "end")]
 
 
@@ -250,8 +300,9 @@ def example(reading, pieces, state, rng, passages=MOST_PASSAGES, sentences=0):
     question = made.show("Q:")
     made.show({"chain": "", "direct": DIRECT}.get(state.task, NEXT) + lesson.question)
     made.show("\nA:")
-    for kind, n in state.chain:
-        made.show(reading.quotation(facts[n]) if kind == "fact" else facts[n].asked)
+    for end in range(len(state.chain)):
+        before, after = (len(reading.said(lesson, state.chain[:n])) for n in (end, end + 1))
+        made.show(reading.said(lesson, state.chain[: end + 1])[before + 1 : after])
 
     def quote(fact, label):
         made.write(reading.world.passages[fact.passage].title, [titles[fact.passage]], label)
@@ -273,7 +324,19 @@ def example(reading, pieces, state, rng, passages=MOST_PASSAGES, sentences=0):
     if state.task == "fact":
         quote(facts[state.fact], 1)
     elif state.task == "ask":
-        made.write_names(facts[state.fact].asked, question)
+        fact = facts[state.fact]
+        name = reading.named(fact, reading.said(lesson, state.chain))
+        if name:
+            before, behind = ABOUT.split("{}")
+            made.write(before.strip())
+            made.write(name, made.places(name, question), 1)
+            made.write(behind)
+        else:
+            made.write_names(fact.asked, question)
+    elif state.task == "give_up":
+        made.write("So the answer is:")
+        made.write(UNKNOWN)
+        made.write(".")
     elif state.task == "direct":
         made.write(*answer(), 3)
     else:

@@ -30,10 +30,12 @@ class Log:
     """A file of JSON Lines, written as it grows. It takes the place of one that is there with its first line: a training that
     fails before that leaves a model's log as it was."""
 
-    def __init__(self, path):
-        self.path, self.file = path, None
+    def __init__(self, path, silent=False):
+        self.path, self.file, self.silent = path, None, silent
 
     def write(self, **fields):
+        if self.silent:
+            return
         if self.file is None:
             self.file = open(self.path, "w", encoding="utf-8")
         self.file.write(json.dumps(fields) + "\n")
@@ -78,13 +80,37 @@ def groups(model, options):
     ]
 
 
-def fit(model, batches, loss, options, log, evaluate=None):
+class Processes:
+    """The processes of one training, as `torchrun` starts them: each has batches of its own, and all make the same steps."""
+
+    def __init__(self):
+        self.count, self.number = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
+        if self.count > 1:
+            torch.distributed.init_process_group("gloo")
+
+    def mean(self, tensor):
+        if self.count > 1:
+            torch.distributed.all_reduce(tensor)
+            tensor /= self.count
+        return tensor
+
+    def average_gradients(self, model):
+        if self.count > 1:
+            gradients = [p.grad for p in model.parameters() if p.grad is not None]
+            means = self.mean(torch.cat([g.ravel() for g in gradients])).split([g.numel() for g in gradients])
+            for gradient, mean in zip(gradients, means):
+                gradient.copy_(mean.view_as(gradient))
+
+
+def fit(model, batches, loss, options, log, evaluate=None, processes=None):
     """Trains `model`: `batches()` yields for ever, `loss(batch)` gives a tensor and a dictionary of numbers for the log.
 
     `options` has steps, seconds, by_wall (if it has that), learning_rate, tables (the tables' share of it),
     wired (names of what learns as slowly), weight_decay, decaying_tables, warm_up (share of the training) or warm_up_steps,
-    schedule, betas, clip, log_every and evaluate_every (steps; 0 for never).
+    schedule, betas, clip, log_every and evaluate_every (steps; 0 for never). Of several `processes` the first one's log and
+    evaluation count.
     """
+    processes = processes or Processes()
     optimizer = torch.optim.AdamW(groups(model, options), lr=options.learning_rate, betas=options.betas, eps=1e-8)
     started, wall = time.process_time(), time.time()
     clock = time.time if getattr(options, "by_wall", False) else time.process_time
@@ -94,6 +120,7 @@ def fit(model, batches, loss, options, log, evaluate=None):
     for batch in batches():
         spent = clock() - begun
         progress = max(step / options.steps, spent / options.seconds if options.seconds else 0.0)
+        progress = float(processes.mean(torch.tensor(progress, dtype=torch.float64)))
         if progress >= 1.0:
             break
         share = rate(step, progress, options)
@@ -102,6 +129,7 @@ def fit(model, batches, loss, options, log, evaluate=None):
         optimizer.zero_grad(set_to_none=True)
         value, numbers = loss(batch)
         value.backward()
+        processes.average_gradients(model)
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), options.clip)
         optimizer.step()
         step += 1

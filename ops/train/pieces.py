@@ -30,6 +30,7 @@ from worlds import World
 SPECIALS = ["[PAD]", "</s>", "[UNK]"] + [f"<extra_id_{n}>" for n in range(8)]
 WORD = r"\w+(?:[-'’.,]\w+)*"
 PUNCTUATION = list(".,?!:;'()[]{}-–—&/%$#@*+=_<>|~^`\\") + ["“", "”", "\n"]
+MARKS = ["Wikipedia Title:", "Q:", "\nA:", "\n\n"]  # of a prompt's parts: a piece each
 INSIDE = ["##" + sign for sign in "-'’.,_"]
 # What the training itself writes, besides the prompts.
 WRITTEN = "Q A Wikipedia Title So the answer is unknown Yes No yes no Write next step Answer in a few words".split()
@@ -78,6 +79,7 @@ def layout(worlds, prompts, real, least=5, pairs=300, triples=380):
     spelled = [p for p in spelling(names, sorted(known), pairs, triples) if len(p.removeprefix("##")) > 1]
     regions = {
         "specials": SPECIALS,
+        "marks": MARKS,
         "punctuation": PUNCTUATION + INSIDE,
         "numbers": [m + d for m in ("", "##") for d in DIGITS]
         + [m + a + b for m in ("", "##") for a in DIGITS for b in DIGITS],
@@ -103,7 +105,9 @@ def tokenizer(vocabulary):
     made.normalizer = normalizers.Sequence(
         [normalizers.NFD(), normalizers.StripAccents(), opening, normalizers.Replace('"', "”")]
     )
-    made.pre_tokenizer = pre_tokenizers.Split(Regex(WORD + r"|[^\w\s]|\n"), behavior="removed", invert=True)
+    made.pre_tokenizer = pre_tokenizers.Split(
+        Regex("|".join([*MARKS, WORD, r"[^\w\s]|\n"])), behavior="removed", invert=True
+    )
     rules = [decoders.Replace(" " + sign, sign) for sign in ".,?!:;)]}%”"]
     rules += [decoders.Replace(sign + " ", sign) for sign in "([{“#$"]
     rules += [

@@ -74,24 +74,37 @@ def t5(model, generator, match=9.0, copy=3.0, back=1.5):
         _quoting(model.decoder.block[-1].layer[1].EncDecAttention, p, size, back, match, copy)
 
 
-def writer(model, generator, marks, match=12.0, copy=3.0, back=1.5):
-    """Prewires a T5 of six heads with `d_kv = d_model / 4` and an output table of its own, which quotes from its prompt.
+def writer(model, generator, marks, ends, match=12.0, copy=3.0):
+    """Prewires a T5 of six heads with `d_kv = d_model / 4`, five encoder layers or more, and an output that mixes the
+    input's table.
 
-    `marks` are pieces that begin a part of a prompt, each with the number of its kind, 0 to 2: a passage, the question, what
-    was said so far. All layers of an encoder share one bias of positions, so a head has one use throughout: 0 and 1 look one token back
-    and write what they see into frames 2 and 3; 2 looks for the mark that stands last to the left; 4 and 5 have no bias. In the
-    second layer these look for equal pieces and equal pairs, in question and answer above all. The decoder's last layer begins as
-    in `t5`, and looks besides for what the encoder flags as to be copied.
+    `marks` are pieces that begin a part of a prompt, each with the number of its kind, 0 to 2: a passage, the question,
+    what was said so far. `ends` are pieces that end a title or a sentence: what is known of a sentence gathers at the
+    end before it. All layers of an encoder share one bias of positions, so a head has one use throughout:
 
-    Returns the directions of the encoder's flags, `[4, hidden]`: copied next, copied later, the answer, the begin of a copy.
+    * 0 and 1 look one token back: in the first layer 0 writes what it sees into frame 2, in the second 1 into half of
+      frame 3 what stands another one back.
+    * 2 looks to the left for the nearest mark or end: which part is this (first layer), is this a title (second), what
+      does the passage's mark know of its title (fourth), what does the end before a sentence know of it (fifth).
+    * 3 looks over the next dozen tokens: marks gather what is known of their titles (third), ends their sentences.
+    * 4 and 5 look for equal pairs (second layer) and equal pieces (third) in the question and in what was said. They
+      see these parts alone, and the mark of the part where nothing is equal. So what a passage's tokens come to know
+      depends on question and chain, not on how many passages stand beside it: short contexts teach long ones.
+
+    The decoder's last layer begins nearly as in `t5`, by two pieces in place of one, and looks besides for what the
+    encoder flags as to be copied.
+
+    Returns the encoder's flags as directions, `[4, hidden]`: copied next, copied later, the answer, a copy's begin.
     """
     config = model.config
     hidden, size, heads = config.d_model, config.d_kv, config.num_heads
-    assert heads == 6 and size * 4 == hidden
+    assert heads == 6 and size * 4 == hidden and config.num_layers >= 5
     p = frames(hidden, generator)
-    constant, mark, kinds = p[1][-1], p[1][-2], p[1][-5:-2]
-    flags = p[1][-5:]
-    part, equal, pair, told = p[3][-5:-2], p[3][-2], p[3][-1], p[3][-9:-5]
+    constant, mark, kinds, end = p[1][-1], p[1][-2], p[1][-5:-2], p[1][-6]
+    own = p[1][-6:]  # of a piece, not of its name
+    known, second = p[3][-16:], p[3][:-16]  # what the layers come to know of a token; the token but one before it
+    part, title, told = known[:3], known[3], known[12:]
+    pair, single, gathered, passage = known[4:6], known[6:8], known[8:10], known[10:12]  # each of question and chain
 
     def normal(shape, std):
         return torch.randn(shape, generator=generator) * std
@@ -99,55 +112,113 @@ def writer(model, generator, marks, match=12.0, copy=3.0, back=1.5):
     with torch.no_grad():
         _begin_at_random(model, size, normal)
         table = model.shared.weight
-        # Seeded by their number: a model that goes on with more pieces must have no two rows alike.
+        # Seeded by their number: a model that goes on with more pieces must have no two rows alike. Equal lengths in
+        # frames 0 and 1, so that any piece is equal to itself by as much; little in 2 and 3, which are written to.
         table.copy_(torch.randn(table.shape, generator=torch.Generator().manual_seed(len(table))))
-        table.sub_(table @ flags.T @ flags)
+        table.sub_(table @ own.T @ own + table @ known.T @ known)
+        table.sub_(0.7 * (table @ p[2].T @ p[2] + table @ p[3].T @ p[3]))
+        for frame in p[:2]:
+            length = (table @ frame.T).norm(dim=1, keepdim=True)
+            free = size - (len(own) if frame is p[1] else 0)
+            table.add_((free**0.5 / length - 1) * (table @ frame.T) @ frame)
         model.lm_head.mix.copy_(0.2 * (p[0].T @ p[2] + p[1].T @ p[3]))
         table.add_(3.0 * constant)
         for piece, kind in marks.items():
             table[piece] += 8.0 * mark + 6.0 * kinds[kind]
+        for piece in ends:
+            table[piece] += 8.0 * end
 
         for stack in (model.encoder, model.decoder):
             bias = stack.block[0].layer[0].SelfAttention.relative_attention_bias.weight
             bias.copy_(normal(bias.shape, 0.1))
         half = config.relative_attention_num_buckets // 2
         bias = model.encoder.block[0].layer[0].SelfAttention.relative_attention_bias.weight
-        bias[1, :2] = 8.0  # one token back
-        bias[:half, 2] = -0.6 * torch.arange(half)  # the nearer, the better
-        bias[half:, 2] = -16.0  # nothing to the right
-        first = model.encoder.block[0].layer[0].SelfAttention
-        for head in (0, 1):
-            for linear in (first.q, first.k):
-                _rows(linear, head, size).mul_(0.1)
-            _rows(first.v, head, size).copy_(p[head])
-            first.o.weight[:, head * size : (head + 1) * size].copy_(back * p[head + 2].T)
-        _rows(first.v, 1, size)[-9:] = 0.0  # where flags will stand
-        for linear in (first.q, first.k, first.v):
-            _rows(linear, 2, size).mul_(0.1)
-        _rows(first.q, 2, size)[0] = constant
-        _rows(first.k, 2, size)[0] = 0.9 * mark
-        _rows(first.v, 2, size)[:3] = kinds
-        first.o.weight[:, 2 * size : 3 * size].mul_(0.1)
-        first.o.weight[:, 2 * size : 2 * size + 3] = 0.6 * part.T
+        bias[1, :2] = 12.0  # one token back
+        bias[:half, 2] = -1.2 * torch.arange(half)  # the nearer, the better
+        bias[half:, 2] = -40.0  # nothing to the right
+        bias[0, 3], bias[1:half, 3] = -4.0, -40.0
+        bias[half:, 3] = -0.1 * torch.arange(half) - 2.0 * (torch.arange(half) - 13).clamp(min=0)  # what follows
+        bias[:, 4:] = 0.0
+        layers = [block.layer[0].SelfAttention for block in model.encoder.block]
 
-        second = model.encoder.block[1].layer[0].SelfAttention
-        gain = 1.2 * (match / size) ** 0.5
-        for head, what in ((4, p[0]), (5, torch.cat([p[0][: size // 2], p[2][: size // 2]]))):
-            for linear in (second.q, second.k):
-                _rows(linear, head, size).copy_(gain * what)
-            # In place of one dimension: what stands in question or answer counts for more.
-            _rows(second.q, head, size)[-1] = constant
-            _rows(second.k, head, size)[-1] = 0.4 * (part[1] + part[2])
-            _rows(second.v, head, size).mul_(0.3)
-            _rows(second.v, head, size)[:3] = part
-            second.o.weight[:, head * size] = equal if head == 4 else pair
+        def quiet(layer, head, share, what=("q", "k")):
+            for name in what:
+                _rows(getattr(layers[layer], name), head, size).mul_(share)
+
+        def write(layer, head, row, direction, share):
+            layers[layer].o.weight[:, head * size + row] = share * direction
+
+        for layer in range(len(layers)):
+            for head in (0, 1, 2, 3):
+                quiet(layer, head, 0.1)
+            for weight in (layers[layer].o.weight, model.encoder.block[layer].layer[1].DenseReluDense.wo.weight):
+                for kept in (known, own):
+                    weight.sub_(kept.T @ (kept @ weight))
+        # First: the token before, and the part; second: the token before that.
+        _rows(layers[0].v, 0, size).copy_(p[0])
+        layers[0].o.weight[:, :size].copy_(0.76 * p[2].T)
+        _rows(layers[1].v, 1, size)[: len(second)] = p[2][: len(second)]
+        for row, direction in enumerate(second):
+            write(1, 1, row, direction, 1.0)
+        _rows(layers[0].q, 2, size)[0] = constant
+        _rows(layers[0].k, 2, size)[0] = 1.6 * mark
+        _rows(layers[0].v, 2, size)[:3] = kinds
+        layers[0].o.weight[:, 2 * size : 3 * size].mul_(0.1)
+        for kind in range(3):
+            write(0, 2, kind, part[kind], 0.5)
+        # Second: a title stands behind a mark, and not behind an end.
+        _rows(layers[1].q, 2, size)[0] = constant
+        _rows(layers[1].k, 2, size)[0] = 2.5 * (mark + end)
+        _rows(layers[1].v, 2, size)[0] = part[0] - 0.8 * end
+        write(1, 2, 0, title, 0.8)
+        # Third: a mark gathers from its title what is known of pairs; fourth: the passage reads it there; fifth: a
+        # sentence reads what the end before it has gathered.
+        _rows(layers[2].q, 3, size)[0] = mark
+        _rows(layers[2].k, 3, size)[0] = 0.4 * title
+        _rows(layers[2].v, 3, size)[:2] = pair
+        for layer, place in ((3, mark), (4, end)):
+            _rows(layers[layer].q, 2, size)[0] = constant
+            _rows(layers[layer].k, 2, size)[0] = 2.5 * place
+        _rows(layers[3].v, 2, size)[:2] = gathered
+        for n in range(2):
+            write(2, 3, n, gathered[n], 1.6)
+            write(3, 2, n, passage[n], 1.2)
+        # Second and third: equal pairs, equal pieces.
+        for layer, what in ((1, torch.cat([p[0][:15], p[2][:15]])), (2, p[0][: size - 2])):
+            gain = (match / len(what)) ** 0.5
+            for n, head in enumerate((4, 5)):
+                for linear in (layers[layer].q, layers[layer].k):
+                    _rows(linear, head, size)[: len(what)] = gain * what
+                _rows(layers[layer].q, head, size)[-2:] = constant
+                _rows(layers[layer].k, head, size)[-2:] = torch.stack([2.6 * part[n + 1], 0.9 * mark])
+                quiet(layer, head, 0.3, ["v"])
+                _rows(layers[layer].v, head, size)[0] = part[n + 1] - 0.7 * mark
+                write(layer, head, 0, (pair, single)[layer - 1][n], 0.5)
+        # Later layers go on looking into the question and the chain alone.
+        for layer in range(3, len(layers)):
+            for n, head in enumerate((4, 5)):
+                _rows(layers[layer].q, head, size)[-1] = constant
+                _rows(layers[layer].k, head, size)[-1] = 2.6 * part[n + 1]
+        # The decoder knows the piece before the last one, as the encoder does, and quotes what stands behind both.
         bias = model.decoder.block[0].layer[0].SelfAttention.relative_attention_bias.weight
-        bias[1, 0] = 4.0
+        bias[1, 0] = 12.0
+        before = model.decoder.block[0].layer[0].SelfAttention
+        for linear in (before.q, before.k):
+            _rows(linear, 0, size).mul_(0.1)
+        _rows(before.v, 0, size).copy_(p[0])
+        before.o.weight[:, :size] = 0.0
+        before.o.weight[:, : len(second)] = second.T
         cross = model.decoder.block[-1].layer[1].EncDecAttention
-        _quoting(cross, p, size, back, 9.0, copy)
+        last, earlier = 20, 10  # dimensions of each match
         for head in (0, 1):
-            # In place of two dimensions of the match: what is to be copied counts from the start; the begin of a copy is
-            # offered to both heads, which learn when to look for it.
+            for linear, of_last in ((cross.q, p[0]), (cross.k, p[2])):
+                rows = _rows(linear, head, size)
+                rows[:last] = (match / last) ** 0.5 * of_last[:last]
+                rows[last : last + earlier] = (0.4 * match / earlier) ** 0.5 * second[:earlier]
+            _rows(cross.v, head, size).copy_(p[head])
+            cross.o.weight[:, head * size : (head + 1) * size].copy_(copy * p[head + 2].T)
+            # What is to be copied counts from the start; the begin of a copy is offered to both heads, which learn when
+            # to look for it.
             _rows(cross.q, head, size)[-2:] = torch.stack([1.5 * constant, 0.0 * constant])
             _rows(cross.k, head, size)[-2:] = torch.stack([told[:3].sum(dim=0), told[3]])
     return told.clone()

@@ -13,8 +13,9 @@ exchanged in each example (`renaming.py`), and so are words: few in one example,
 quote texts whose words it never met. For the same reason some words are spelled like names. Products are in bf16,
 weights in f32. What is resumed may have another tokenizer: rows of pieces that both have go over, others begin anew.
 
-With `--device cuda` one step takes less than 80 ms, so larger steps pay (`--tokens`), and examples are made by processes
-beside it (`--workers`). A world's states take longer to make than to read: `--states FILE` keeps them.
+With `--device cuda` one step takes less than 80 ms, so larger steps pay (`--tokens`), and examples are made by
+processes beside it (`--workers`). On a processor `torchrun` starts a process for each core. A world's states take
+longer to make than to read: `--states FILE` keeps them.
 """
 
 import argparse
@@ -30,7 +31,7 @@ import checkpoints
 import modules
 import torch
 from chains import FLAGS
-from fitting import Log, determine, fit
+from fitting import Log, Processes, determine, fit
 from folder import Pieces, save
 from renaming import Renaming
 from safetensors.torch import load_file
@@ -40,17 +41,20 @@ from transformers import T5Config, T5ForConditionalGeneration, logging
 from wiring import writer
 
 # Pieces that begin a passage, the question, and what was said so far.
-MARKS = {"chains": ("Wikipedia", "Q", "A"), "modules": ("Title", "Question", "Information")}
+MARKS = {"chains": ("Wikipedia Title:", "Q:", "\nA:"), "modules": ("Title", "Question", "Information")}
+ENDS = ("\n", ".", "?", "!")  # of titles and sentences
 # Until a share of the training: shapes of contexts, each most passages and most sentences of one (0 for all). Many
 # passages of few sentences teach to choose a passage, few whole ones to choose a sentence. Both are cheap.
 CONTEXTS = {
     "short": ((1.0, ((2, 2),)),),
+    "whole": ((0.8, ((1, 0), (2, 0), (2, 0), (3, 0), (6, 2))), (1.0, ((2, 0), (3, 0), (5, 0), (8, 0), (12, 2)))),
     "mixed": ((0.65, ((12, 2), (3, 0), (5, 4))), (1.0, ((8, 0), (15, 0), (12, 2), (3, 0)))),
 }
+CONTEXTS["growing"] = ((0.1, *CONTEXTS["short"][0][1:]), *CONTEXTS["whole"])
 # Most of what the wiring set: it is right from the start, and learns as slowly as the tables.
-WIRED = ("encoder.block.0.layer.0.SelfAttention", "EncDecAttention")
+WIRED = ("encoder.block.0.layer.0.SelfAttention", "encoder.block.1.layer.0.SelfAttention", "EncDecAttention")
 QUOTING = 2  # heads
-EXCHANGED = (0.03, 0.1, 0.4, 1.0)  # shares of words
+EXCHANGED = (0.03, 0.05, 0.1, 0.6)  # shares of words
 SPELLED = 0.03  # of words
 WIRING_SEED = 1  # not that of the course: what is resumed has its flags in the directions of its wiring
 
@@ -64,7 +68,7 @@ class Preset:
     warm_up: float = 0.03
     guidance: float = 1.0  # weight of where to copy from
     tagging: float = 1.0  # weight of the flags
-    layers: tuple = (5, 2)
+    layers: tuple = (6, 2)
     hidden: int = 128
     inner: int = 384
     contexts: str = "short"
@@ -76,6 +80,7 @@ class Preset:
     schedule: str = "cosine"
     betas: tuple = (0.9, 0.98)
     clip: float = 1.0
+    half: bool = True  # products in bf16
     log_every: int = 50
     evaluate_every: int = 400
     warm_up_steps: int = 0
@@ -83,8 +88,8 @@ class Preset:
 
 
 class Output(torch.nn.Module):
-    """The output table as a product of the input's table and a matrix. So a piece that training hardly met is written as
-    surely as any other, if it can be read; with a table of its own it would be copied wrongly."""
+    """The output table as a product of the input's table and a matrix. So a piece that training hardly met is written
+    as surely as any other, if it can be read; with a table of its own it would be copied wrongly."""
 
     def __init__(self, shared):
         super().__init__()
@@ -99,7 +104,7 @@ class Output(torch.nn.Module):
         return functional.linear(functional.linear(states, self.mix), self.table[0].weight)
 
 
-def build(vocabulary, generator, marks, preset):
+def build(vocabulary, generator, marks, ends, preset):
     config = T5Config(
         vocab_size=vocabulary,
         d_model=preset.hidden,
@@ -108,6 +113,8 @@ def build(vocabulary, generator, marks, preset):
         d_ff=preset.inner,
         num_layers=preset.layers[0],
         num_decoder_layers=preset.layers[1],
+        relative_attention_num_buckets=64,
+        relative_attention_max_distance=1024,
         feed_forward_proj="relu",
         dropout_rate=0.0,
         tie_word_embeddings=False,
@@ -118,7 +125,7 @@ def build(vocabulary, generator, marks, preset):
     config._attn_implementation = "eager"
     model = T5ForConditionalGeneration(config)
     model.lm_head = Output(model.shared)
-    return model, writer(model, generator, marks)
+    return model, writer(model, generator, marks, ends)
 
 
 class Batch:
@@ -188,7 +195,7 @@ class Objective:
         """Loss of the text, of the quoting and of the tags, and for each row whether its whole text is right."""
         device = self.model.device
         batch = batch.to(device)
-        with torch.autocast(device.type, dtype=torch.bfloat16):
+        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.preset.half):
             states = self.model.encoder(input_ids=batch.ids, attention_mask=batch.mask).last_hidden_state
             given = torch.cat([torch.zeros_like(batch.target[:, :1]), batch.target[:, :-1].clamp(min=0)], dim=1)
             decoded = self.model.decoder(
@@ -222,7 +229,7 @@ class Objective:
 
 
 def read_states(course, worlds, seed, kept):
-    """The states of each of `worlds`, each with its reading; of the file `kept`, if it is there, else written into it."""
+    """The states of each of `worlds`, each with its reading; of the file `kept` if it is there, else put into it."""
     asked = [course.__name__, [str(world) for world in worlds], seed]
     if kept and kept.is_file():
         held, found = pickle.loads(kept.read_bytes())
@@ -240,7 +247,7 @@ def read_states(course, worlds, seed, kept):
 
 
 class Course(IterableDataset):
-    """The batches of a training, with contexts that grow as it goes on. Workers take turns, each with draws of its own."""
+    """The batches of a training, with contexts that grow as it goes on. Workers take turns, each with its own draws."""
 
     def __init__(self, course, states, pieces, renaming, preset, seed):
         self.course, self.states = course, states
@@ -271,7 +278,8 @@ class Course(IterableDataset):
             ):
                 passages, sentences = rng.choice(shapes)
                 pieces = Spelled(self.pieces, self.renaming.regions, rng)
-                made.append(self.course.example(reading, pieces, state, rng, rng.randint(2, passages), sentences))
+                count = rng.randint(min(2, passages), passages)
+                made.append(self.course.example(reading, pieces, state, rng, count, sentences))
             parts = list(packed(made, self.preset.tokens))
             rng.shuffle(parts)
             for part in parts:
@@ -315,6 +323,7 @@ def main():
         "--device", type=checkpoints.device, default="cpu", help="where batches and model go: cpu, cuda, cuda:1"
     )
     parser.add_argument("--workers", type=int, default=0, help="processes that make examples; 0 for this one")
+    parser.add_argument("--f32", action="store_true", help="products in f32, for a processor without bf16")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
@@ -327,17 +336,22 @@ def main():
         preset.emphasis = {task: float(share) for task, share in (given.split("=") for given in options.emphasis)}
     except ValueError:
         parser.error(f"--emphasis {' '.join(options.emphasis)}: expected TASK=SHARE, such as fact=2.5")
+    preset.half = not options.f32
     preset.learning_rate = options.learning_rate or preset.learning_rate
     preset.tokens = options.tokens or preset.tokens
     options.out.mkdir(parents=True, exist_ok=True)
-    log = Log(options.out / "training.jsonl")
+    processes = Processes()
+    first = processes.number == 0
+    log = Log(options.out / "training.jsonl", silent=not first)
     pieces, renaming = Pieces(options.tokenizer), Renaming(options.tokenizer / "layout.json", words=EXCHANGED)
     marks = {pieces.id(mark): kind for kind, mark in enumerate(MARKS[options.course])}
     if any(renaming.exchanges(mark) for mark in marks):
         raise SystemExit(
             f"{options.tokenizer}: one of {', '.join(MARKS[options.course])} is a piece of names, which are exchanged"
         )
-    model, flags = build(renaming.size, torch.Generator().manual_seed(WIRING_SEED), marks, preset)
+    model, flags = build(
+        renaming.size, torch.Generator().manual_seed(WIRING_SEED), marks, [pieces.id(end) for end in ENDS], preset
+    )
     if options.resume:
         resume(model, options.resume, pieces, renaming)
     objective = Objective(model, flags, preset)
@@ -346,7 +360,8 @@ def main():
     model.to(options.device)
     taught = {"chains": chains, "modules": modules}[options.course]
     *taught_states, held = read_states(taught, [*options.world, options.held_out], options.seed, options.states)
-    course = Course(taught, list(itertools.chain(*taught_states)), pieces, renaming, preset, options.seed)
+    seed = options.seed + 100 * processes.number
+    course = Course(taught, list(itertools.chain(*taught_states)), pieces, renaming, preset, seed)
     tasks = {state.task for _, state in course.states}
     if unknown := sorted(set(preset.emphasis) - tasks):
         parser.error(f"--emphasis {unknown[0]}: no such task; allowed are: {', '.join(sorted(tasks))}")
@@ -382,9 +397,11 @@ def main():
         objective.loss,
         preset,
         log,
-        evaluate,
+        evaluate if first else None,
+        processes,
     )
-    store(model, options.out, options.tokenizer)
+    if first:
+        store(model, options.out, options.tokenizer)
 
 
 def resume(model, folder, pieces, renaming):
