@@ -111,7 +111,7 @@ impl Method for Migres {
     }
 
     fn version(&self) -> u32 {
-        2
+        3
     }
 
     fn context_mode(&self) -> ContextMode {

@@ -1,15 +1,16 @@
 //! Clusters statements and finds the middle one of the largest clusters, for the votes of several draws.
 //!
 //! As in the authors' code, statements are TF-IDF vectors in the manner of scikit-learn (words of two and more letters
-//! in small letters, smoothed document frequencies, length 1), clustered by k-means: the least inertia of ten starts.
-//! The code's starts come from numpy's generator with seed 0; here they come from a generator of our own with a fixed
-//! seed. Ten starts may miss the least inertia: of 500 questions with three draws, 2 kept other statements than the
-//! least inertia over all starts gives (`ops/reference/readers/results-2026-11-27.md`).
+//! in small letters, smoothed document frequencies, length 1), clustered by k-means: the partition of the least inertia
+//! over several starts. The code's ten starts come from numpy's generator with seed 0 and may miss it. Here every set
+//! of statements is a start; only where there are too many sets, ten starts are drawn with a fixed seed.
 
 use hopeval_pytext::{lower_into, words};
 use std::collections::BTreeMap;
 
-const STARTS: u64 = 10;
+const DRAWN_STARTS: u64 = 10;
+/// The most sets of statements that are all tried: three clusters of 23 statements have 1,771.
+const MOST_SETS: usize = 2000;
 const MOST_PASSES: usize = 300;
 
 /// The positions of the middle statements of the `kept` largest of `clusters` clusters, the largest first. A cluster of
@@ -19,9 +20,32 @@ pub(super) fn middle_statements(statements: &[&str], clusters: usize, kept: usiz
         return (0..statements.len()).collect();
     }
     let vectors = tfidf_vectors(statements);
-    let starts = (0..STARTS).map(|seed| cluster_vectors(&vectors, clusters, seed));
-    let best = starts.min_by(|a, b| a.inertia.total_cmp(&b.inertia));
+    let starts: Vec<Vec<Vec<f64>>> = match all_sets(vectors.len(), clusters) {
+        Some(sets) => sets.iter().map(|set| set.iter().map(|&at| vectors[at].clone()).collect()).collect(),
+        None => (0..DRAWN_STARTS).map(|seed| drawn_centers(&vectors, clusters, seed)).collect(),
+    };
+    let partitions = starts.into_iter().map(|centers| cluster_vectors(&vectors, centers));
+    // Inertias that differ by rounding alone are equal, and the first start counts.
+    let rounded = |partition: &VectorPartition| (partition.inertia * 1e9).round();
+    let best = partitions.min_by(|a, b| rounded(a).total_cmp(&rounded(b)));
     best.map(|best| best.middle_members(&vectors, kept)).unwrap_or_default()
+}
+
+/// All sets of `size` of the numbers below `count`, in order; `None` if they are more than [`MOST_SETS`].
+fn all_sets(count: usize, size: usize) -> Option<Vec<Vec<usize>>> {
+    let mut sets = vec![vec![]];
+    for chosen in 0..size {
+        // A set needs room for the numbers that are still to be chosen.
+        let longer = |set: &Vec<usize>| {
+            let (next, set) = (set.last().map_or(0, |last| last + 1), set.clone());
+            (next..=count - (size - chosen)).map(move |number| [set.as_slice(), &[number]].concat())
+        };
+        sets = sets.iter().flat_map(longer).take(MOST_SETS + 1).collect();
+        if sets.len() > MOST_SETS {
+            return None;
+        }
+    }
+    Some(sets)
 }
 
 /// A partition of vectors.
@@ -94,9 +118,8 @@ fn tfidf_vectors(statements: &[&str]) -> Vec<Vec<f64>> {
     counted.iter().map(vector).collect()
 }
 
-/// k-means from starts that lie apart (k-means++), until nothing moves.
-fn cluster_vectors(vectors: &[Vec<f64>], clusters: usize, seed: u64) -> VectorPartition {
-    let mut centers = starting_centers(vectors, clusters, seed);
+/// k-means from these centers, until nothing moves.
+fn cluster_vectors(vectors: &[Vec<f64>], mut centers: Vec<Vec<f64>>) -> VectorPartition {
     let mut members = nearest_centers(vectors, &centers);
     for _ in 0..MOST_PASSES {
         for (center, place) in centers.iter_mut().enumerate() {
@@ -125,7 +148,8 @@ fn nearest_centers(vectors: &[Vec<f64>], centers: &[Vec<f64>]) -> Vec<usize> {
     vectors.iter().map(nearest).collect()
 }
 
-fn starting_centers(vectors: &[Vec<f64>], clusters: usize, seed: u64) -> Vec<Vec<f64>> {
+/// Centers that lie apart (k-means++).
+fn drawn_centers(vectors: &[Vec<f64>], clusters: usize, seed: u64) -> Vec<Vec<f64>> {
     let mut draws = SplitMix(seed);
     let first = (draws.next_share() * vectors.len() as f64) as usize;
     let mut centers = vec![vectors[first.min(vectors.len() - 1)].clone()];
@@ -181,6 +205,17 @@ mod tests {
     fn equal_and_empty_statements_are_clustered_too() {
         assert_eq!(middle_statements(&["", "a", "", "!"], 3, 2), [0]);
         assert_eq!(middle_statements(&["same words"; 5], 3, 2), [0]);
+    }
+
+    #[test]
+    fn all_sets_are_tried_where_they_are_few() {
+        assert_eq!(all_sets(4, 3).unwrap(), [[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]]);
+        assert_eq!((all_sets(23, 3).unwrap().len(), all_sets(24, 3)), (1771, None));
+        assert_eq!(all_sets(3, 1).unwrap(), [[0], [1], [2]]);
+        // Too many to try: starts are drawn, and equal statements still are one cluster.
+        let many: Vec<String> = (0..40).map(|n| format!("{} word", ["first", "second", "third"][n % 3])).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert_eq!(middle_statements(&many, 3, 3), [0, 1, 2]);
     }
 
     /// Vectors of scikit-learn 1.5's TfidfVectorizer, without its order of words.
