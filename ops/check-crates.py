@@ -123,8 +123,8 @@ RULES = {
         | MODELS
         | {"axum", "object_store", "hopeval-cuda", "hopeval-device", "hopeval-methods", "hopeval-operators"},
     ),
-    # It stands in for servers of others: what it answers must not come from what it tests. (It has reqwest to hand calls
-    # on to a server behind it.)
+    # It stands in for servers of others: what it answers must not come from what it tests. (By
+    # reqwest it hands calls on to a server behind it.)
     "hopeval-simulated-llm": (
         None,
         DATAFLOW

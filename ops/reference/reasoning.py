@@ -1,37 +1,38 @@
 #!/usr/bin/env python3
 """Whether `hopeval:writer` really reasons: IRCoT beside one retrieval and one reading on a world, with two controls.
 
-Why: a chain of thought that only repeats its question would find what one retrieval finds, and any further query brings
-passages. So IRCoT has to collect more gold passages than one retrieval of 15, and to answer better, where a question needs
-three or four passages; and it has to lose that when its sentences are another question's, or when one retrieval is given
-just as many passages as IRCoT collected.
+Why: a chain of thought that only repeats its question would find what one retrieval finds, and any further query
+brings passages. So IRCoT has to collect more gold passages than one retrieval of 15, and to answer better, where a
+question needs three or four passages; and it has to lose that when its sentences are another question's, or when one
+retrieval is given just as many passages as IRCoT collected.
 
-What: one run over a generated world (retrieval alone, reading without passages, one-step QA, IRCoT), all by the program.
-Then IRCoT again, behind a server that writes for each question the sentences which the writer wrote for another question
-with as many gold passages. One retrieval with as many passages is the first run's ranking, cut. Differences are paired by
-question; their 95 % intervals are bootstrap percentiles (10,000 resamples, seeded).
+What: one run over a generated world (retrieval alone, reading without passages, one-step QA, IRCoT), all by the
+program. Then IRCoT again, behind a server that writes for each question the sentences which the writer wrote for
+another question with as many gold passages. One retrieval with as many passages is the first run's ranking, cut.
+Differences are paired by question; their 95 % intervals are bootstrap percentiles (10,000 resamples, seeded).
 
-    reasoning.py --hopeval PROGRAM --work DIR [--questions 1000] [--seed 1] [--k 4] [--model hopeval:writer] [--out FILE]
+    reasoning.py --hopeval PROGRAM --work DIR [--questions 1000] [--seed 1] [--k 4] [--model hopeval:writer]
+                 [--out FILE]
 
 Exits with 1 if a bound is missed. Needed: numpy, pyarrow.
 """
 
 import argparse
 import datetime
-import http.server
 import json
 import pathlib
 import re
 import sys
-import threading
 import time
 
 import numpy
 import pyarrow.parquet
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "endpoint"))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "endpoint")]
 
 import simulated_runs  # noqa: E402
+from chat_server import ChatServer  # noqa: E402
 
 MOST = 15  # passages
 JOB = """
@@ -96,47 +97,18 @@ patience_s = 20
 ASKED = re.compile(r".*\nQ: Write the next step\. (.*?)\nA:(.*)$", re.DOTALL)
 
 
-class OthersSentences:
-    """A server that writes, for each question, the sentences of its donor, one a call."""
+def others_sentences(chains):
+    """What a server replies that writes, for each question, the sentences of its chain in `chains`, one a call."""
 
-    def __init__(self, chains):
-        self.unknown = 0
+    def reply(prompt):
+        question, chain = ASKED.match("\n" + prompt).groups()
+        sentences = chains[question]
+        for said, sentence in enumerate(sentences):
+            if chain.strip() == " ".join(sentences[:said]):
+                return sentence
+        return "So the answer is: unknown."
 
-        def reply(prompt):
-            question, chain = ASKED.match("\n" + prompt).groups()
-            sentences = chains[question]
-            for said in range(len(sentences)):
-                if chain.strip() == " ".join(sentences[:said]):
-                    return sentences[said]
-            return "So the answer is: unknown."
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self):
-                fields = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                text = reply(fields["messages"][-1]["content"])
-                answer = json.dumps({
-                    "id": "others", "object": "chat.completion", "created": 0, "model": fields["model"],
-                    "choices": [{"index": 0, "finish_reason": "stop",
-                                 "message": {"role": "assistant", "content": text}}],
-                    "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}}).encode()
-                self.send_response(200)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(answer)))
-                self.end_headers()
-                self.wfile.write(answer)
-
-            def log_message(self, *_):
-                pass
-
-        class Server(http.server.ThreadingHTTPServer):
-            request_queue_size = 128
-            daemon_threads = True
-
-        server = Server(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{server.server_port}/v1"
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    return reply
 
 
 class Tables:
@@ -144,8 +116,12 @@ class Tables:
 
     def __init__(self, place):
         self.folder = place.store.root / "runs" / place.id()
-        self.questions = {row["id"]: row for row in pyarrow.parquet.read_table(
-            self.folder / "questions.parquet", columns=["id", "text", "gold"]).to_pylist()}
+        self.questions = {
+            row["id"]: row
+            for row in pyarrow.parquet.read_table(
+                self.folder / "questions.parquet", columns=["id", "text", "gold"]
+            ).to_pylist()
+        }
 
     def rows(self, table, **wanted):
         filters = [(key, "=", value) for key, value in wanted.items()]
@@ -159,11 +135,15 @@ class Tables:
         return {row["question"]: row["ranked"] for row in rows}
 
     def scores(self, configuration, measure):
-        return {row["question"]: row["value"] for row in self.rows("scores", configuration=configuration, measure=measure)}
+        return {
+            row["question"]: row["value"] for row in self.rows("scores", configuration=configuration, measure=measure)
+        }
 
     def chains(self):
-        return {row["question"]: [note["text"] for note in row["notes"] if note["name"] == "sentence"]
-                for row in self.rows("traces", configuration="ircot")}
+        return {
+            row["question"]: [note["text"] for note in row["notes"] if note["name"] == "sentence"]
+            for row in self.rows("traces", configuration="ircot")
+        }
 
 
 def recall(ranked, gold):
@@ -192,7 +172,9 @@ def main():
     world = JOB.format(questions=given.questions, seed=given.seed)
 
     def finished(name, job):
-        place = simulated_runs.RunFolder(given.hopeval, work / name, job, work / "cache", store=f"store-{time.time_ns():x}")
+        place = simulated_runs.RunFolder(
+            given.hopeval, work / name, job, work / "cache", store=f"store-{time.time_ns():x}"
+        )
         place.run()
         return Tables(place)
 
@@ -203,15 +185,20 @@ def main():
     for id, gold in golds.items():
         of_size.setdefault(len(gold), []).append(id)
     donors = {id: ids[(n + len(ids) // 2) % len(ids)] for ids in of_size.values() for n, id in enumerate(ids)}
-    server = OthersSentences({made.questions[id]["text"]: chains[donor] for id, donor in donors.items()})
+    server = ChatServer(others_sentences({made.questions[id]["text"]: chains[donor] for id, donor in donors.items()}))
     others = finished("others", world + OTHERS.format(url=server.url, seed=given.seed) + ircot)
 
-    ranked = {"ircot": made.rankings("ircot"), "one_step": made.rankings("one_step"), "others": others.rankings("ircot")}
+    ranked = {
+        "ircot": made.rankings("ircot"),
+        "one_step": made.rankings("one_step"),
+        "others": others.rankings("ircot"),
+    }
     ranked["as_many"] = {id: ranked["one_step"][id][: len(ranked["ircot"][id])] for id in golds}
     recalls = {name: {id: recall(found[id], golds[id]) for id in golds} for name, found in ranked.items()}
     f1 = {name: made.scores(name, "f1") for name in ("no_retrieval", "one_step_qa", "ircot")}
     em = {name: made.scores(name, "em") for name in f1}
-    generator, missed = numpy.random.default_rng(1), []
+    generator = numpy.random.default_rng(1)
+    missed = [f"{size} gold passages: no question" for size in (3, 4) if size not in of_size]
 
     def compared(values, one, other, ids, bound):
         mean, low, high = difference(values[one], values[other], ids, generator)
@@ -219,28 +206,55 @@ def main():
             missed.append(bound)
         return f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]" + ("" if low > 0 else " **missed**")
 
-    lines = [f"# Whether the writer reasons, {datetime.date.today()}", "",
-             f"`ops/reference/reasoning.py`: {given.model}, world of {given.questions} questions and 5,000 passages, seed {given.seed}; "
-             f"BM25, K = {given.k}, IRCoT without a reader of its own.", "",
-             "## Recall in 15 passages", "",
-             "| gold passages | n | IRCoT | one retrieval of 15 | one retrieval, as many as IRCoT | sentences of another question "
-             "| collected | IRCoT less one retrieval | less as many | less another's sentences |",
-             "| ---: " * 10 + "|"]
+    lines = [
+        f"# Whether the writer reasons, {datetime.date.today()}",
+        "",
+        f"`ops/reference/reasoning.py`: {given.model}, world of {given.questions} questions and 5,000 passages, "
+        f"seed {given.seed}; BM25, K = {given.k}, IRCoT without a reader of its own.",
+        "",
+        "## Recall in 15 passages",
+        "",
+        "| gold passages | n | IRCoT | one retrieval of 15 | one retrieval, as many as IRCoT "
+        "| sentences of another question | collected | IRCoT less one retrieval | less as many "
+        "| less another's sentences |",
+        "| ---: " * 10 + "|",
+    ]
     for size, ids in sorted(of_size.items()):
         means = [numpy.mean([recalls[name][id] for id in ids]) for name in ("ircot", "one_step", "as_many", "others")]
         collected = numpy.mean([len(ranked["ircot"][id]) for id in ids])
-        cells = [compared(recalls, "ircot", other, ids, f"{size} gold passages: {other}") if size > 2 else
-                 "{:+.3f} [{:+.3f}, {:+.3f}]".format(*difference(recalls["ircot"], recalls[other], ids, generator))
-                 for other in ("one_step", "as_many", "others")]
-        lines.append(f"| {size} | {len(ids)} | " + " | ".join(f"{mean:.3f}" for mean in means) + f" | {collected:.1f} | " + " | ".join(cells) + " |")
-    lines += ["", "## Answers", "", "| gold passages | n | F1, EM of IRCoT | one-step QA | no retrieval | F1: IRCoT less one-step QA | one-step QA less none |",
-              "| ---: | ---: | --- | --- | --- | --- | --- |"]
+        cells = [
+            compared(recalls, "ircot", other, ids, f"{size} gold passages: {other}")
+            if size > 2
+            else "{:+.3f} [{:+.3f}, {:+.3f}]".format(*difference(recalls["ircot"], recalls[other], ids, generator))
+            for other in ("one_step", "as_many", "others")
+        ]
+        lines.append(
+            f"| {size} | {len(ids)} | "
+            + " | ".join(f"{mean:.3f}" for mean in means)
+            + f" | {collected:.1f} | "
+            + " | ".join(cells)
+            + " |"
+        )
+    lines += [
+        "",
+        "## Answers",
+        "",
+        "| gold passages | n | F1, EM of IRCoT | one-step QA | no retrieval "
+        "| F1: IRCoT less one-step QA | one-step QA less none |",
+        "| ---: | ---: | --- | --- | --- | --- | --- |",
+    ]
     for size, ids in [*sorted(of_size.items()), ("all", list(golds))]:
-        means = [f"{numpy.mean([f1[name][id] for id in ids]):.3f}, {numpy.mean([em[name][id] for id in ids]):.3f}"
-                 for name in ("ircot", "one_step_qa", "no_retrieval")]
+        means = [
+            f"{numpy.mean([f1[name][id] for id in ids]):.3f}, {numpy.mean([em[name][id] for id in ids]):.3f}"
+            for name in ("ircot", "one_step_qa", "no_retrieval")
+        ]
         pairs = (("ircot", "one_step_qa"), ("one_step_qa", "no_retrieval"))
-        cells = [compared(f1, *pair, ids, "F1: " + " above ".join(pair)) if size == "all" else
-                 "{:+.3f} [{:+.3f}, {:+.3f}]".format(*difference(f1[pair[0]], f1[pair[1]], ids, generator)) for pair in pairs]
+        cells = [
+            compared(f1, *pair, ids, "F1: " + " above ".join(pair))
+            if size == "all"
+            else "{:+.3f} [{:+.3f}, {:+.3f}]".format(*difference(f1[pair[0]], f1[pair[1]], ids, generator))
+            for pair in pairs
+        ]
         lines.append(f"| {size} | {len(ids)} | " + " | ".join([*means, *cells]) + " |")
     lines += ["", "Missed: " + ("; ".join(missed) or "none") + ".", ""]
     print("\n".join(lines))

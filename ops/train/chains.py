@@ -6,8 +6,8 @@ question that asks about it. A chain ends with `So the answer is: ANSWER.`
 
 States are those of IRCoT with a nearly perfect writer: passages found by BM25 for the question and for each sentence,
 in the order of their arrival, and the chain so far. A quarter of facts have a quotation beside the point before them,
-as a writer that errs would have. So training meets what the method will show. Three more kinds of states
-ask for a whole answer in one text, as a reader does, and for single facts.
+as a writer that errs would have. So training meets what the method will show. Three more kinds of states ask for a
+whole answer in one text, as a reader does, and for single facts.
 
 | task | what the prompt ends with | what is to be written |
 | --- | --- | --- |
@@ -133,17 +133,21 @@ class Reading:
         name = self.named(fact, said)
         return ABOUT.format(name) if name else fact.asked
 
-    def said(self, lesson, chain):
-        """The question and the chain so far."""
-        texts = [lesson.question]
+    def sentences_of(self, lesson, chain):
+        """The texts of a chain's sentences."""
+        texts = []
         for kind, what in chain:
             if kind == "fact":
                 texts.append(self.quotation(lesson.facts[what]))
             elif kind == "beside":
                 texts.append(self.quoted(*what))
             else:
-                texts.append(self.asking(lesson.facts[what], " ".join(texts)))
-        return " ".join(texts)
+                texts.append(self.asking(lesson.facts[what], " ".join([lesson.question, *texts])))
+        return texts
+
+    def said(self, lesson, chain):
+        """The question and the chain so far."""
+        return " ".join([lesson.question, *self.sentences_of(lesson, chain)])
 
 
 def states(reading, seed):
@@ -300,9 +304,8 @@ def example(reading, pieces, state, rng, passages=MOST_PASSAGES, sentences=0):
     question = made.show("Q:")
     made.show({"chain": "", "direct": DIRECT}.get(state.task, NEXT) + lesson.question)
     made.show("\nA:")
-    for end in range(len(state.chain)):
-        before, after = (len(reading.said(lesson, state.chain[:n])) for n in (end, end + 1))
-        made.show(reading.said(lesson, state.chain[: end + 1])[before + 1 : after])
+    for sentence in reading.sentences_of(lesson, state.chain):
+        made.show(sentence)
 
     def quote(fact, label):
         made.write(reading.world.passages[fact.passage].title, [titles[fact.passage]], label)

@@ -8,10 +8,10 @@ of the places it may be copied from under the two heads that `wiring.writer` mad
 prompt's pieces (copied next, copied later, the answer, the begin of a copy), which the encoder writes where those heads
 read them. The last two say where to look, which a likelihood alone teaches slowly.
 
-Short contexts first (`--contexts short`), and from there long ones (`--resume`, `--contexts mixed`). Names are
-exchanged in each example (`renaming.py`), and so are words: few in one example, all in another, since a writer is to
-quote texts whose words it never met. For the same reason some words are spelled like names. Products are in bf16,
-weights in f32. What is resumed may have another tokenizer: rows of pieces that both have go over, others begin anew.
+Short contexts first, then whole passages (`--contexts growing`). Names are exchanged in each example (`renaming.py`),
+and so are words: few in one example, most in another, since a writer is to quote texts whose words it never met. For
+the same reason some words are spelled like names. Products are in bf16 (or f32, `--f32`), weights in f32. What is
+resumed may have another tokenizer: rows of pieces that both have go over, others begin anew.
 
 With `--device cuda` one step takes less than 80 ms, so larger steps pay (`--tokens`), and examples are made by
 processes beside it (`--workers`). On a processor `torchrun` starts a process for each core. A world's states take

@@ -17,7 +17,6 @@ Exits with 1 if something differs. Needed: pyarrow.
 
 import argparse
 import gzip
-import http.server
 import json
 import pathlib
 import re
@@ -28,10 +27,11 @@ import time
 import pyarrow.parquet
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1] / "endpoint")]
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[1] / "endpoint")]
 
 import migres  # noqa: E402
 import simulated_runs  # noqa: E402
+from chat_server import ChatServer  # noqa: E402
 
 FIELDS = re.compile(r"\nPrediction: (.*)\nCorrect answer: (.*)\nDoes the prediction", re.DOTALL)
 JUDGES = {"plain": "false", "open": "true"}
@@ -61,39 +61,14 @@ class ScriptedJudge:
 
     def __init__(self):
         self.calls, self.bytes, self.lock = 0, {}, threading.Lock()
-        judge = self
+        self.url = ChatServer(self.reply).url
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self):
-                fields = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                prompt = fields["messages"][-1]["content"]
-                total = sum(sum(part.encode()) for part in FIELDS.search(prompt).groups())
-                with judge.lock:
-                    judge.calls += 1
-                    judge.bytes[prompt] = total
-                message = {"role": "assistant", "content": migres.REPLIES[total % len(migres.REPLIES)]}
-                answer = json.dumps({
-                    "id": "judge", "object": "chat.completion", "created": 0, "model": fields["model"],
-                    "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
-                    "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}}).encode()
-                self.send_response(200)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(answer)))
-                self.end_headers()
-                self.wfile.write(answer)
-
-            def log_message(self, *_):
-                pass
-
-        class Server(http.server.ThreadingHTTPServer):
-            request_queue_size = 128
-            daemon_threads = True
-
-        self.server = Server(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+    def reply(self, prompt):
+        total = sum(sum(part.encode()) for part in FIELDS.search(prompt).groups())
+        with self.lock:
+            self.calls += 1
+            self.bytes[prompt] = total
+        return migres.REPLIES[total % len(migres.REPLIES)]
 
 
 def judges_text(url):

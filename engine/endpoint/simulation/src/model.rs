@@ -258,7 +258,7 @@ fn cut_at_stop<'t>(text: &'t str, stops: &[String]) -> (&'t str, Option<String>)
     }
 }
 
-fn parse_body<T: DeserializeOwned>(body: &[u8]) -> Result<T, CallRefusal> {
+pub(crate) fn parse_body<T: DeserializeOwned>(body: &[u8]) -> Result<T, CallRefusal> {
     serde_json::from_slice(body).map_err(|error| CallRefusal::bad_request(format!("the body cannot be read: {error}")))
 }
 
@@ -273,7 +273,7 @@ fn refuse_unknown_fields(body: &[u8]) -> Result<(), CallRefusal> {
     }
 }
 
-fn served_model(settings: &SimulationSettings, asked: Option<String>) -> Result<String, CallRefusal> {
+pub(crate) fn served_model(settings: &SimulationSettings, asked: Option<String>) -> Result<String, CallRefusal> {
     let Some(model) = asked else {
         return settings.models.first().cloned().ok_or_else(|| CallRefusal::bad_request("`model` is missing"));
     };

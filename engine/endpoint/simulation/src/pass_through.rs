@@ -6,6 +6,7 @@ use reqwest::{Client, redirect, retry};
 use serde_json::{Map, Value};
 
 use crate::ledger::CallTokens;
+use crate::model::{parse_body, served_model};
 use crate::refusal::{CallRefusal, RefusalBody};
 use crate::reply::{ReplyChoice, ReplyKind, SimulatedReply, StreamUsage};
 use crate::settings::SimulationSettings;
@@ -28,12 +29,8 @@ impl PassThrough {
         kind: ReplyKind,
         body: &[u8],
     ) -> Result<SimulatedReply, CallRefusal> {
-        let mut fields: Map<String, Value> = serde_json::from_slice(body)
-            .map_err(|error| CallRefusal::bad_request(format!("the body cannot be read: {error}")))?;
-        let model = fields.get("model").and_then(Value::as_str).unwrap_or_default().to_owned();
-        if !settings.models.is_empty() && !settings.models.contains(&model) {
-            return Err(CallRefusal::unknown_model(&model));
-        }
+        let mut fields: Map<String, Value> = parse_body(body)?;
+        let model = served_model(settings, fields.get("model").and_then(Value::as_str).map(str::to_owned))?;
         let stream = fields.remove("stream").is_some_and(|stream| stream == true);
         let options = fields.remove("stream_options").unwrap_or_default();
         let usage = if options["include_usage"] == true { StreamUsage::Included } else { StreamUsage::Omitted };
