@@ -1,12 +1,14 @@
 """Makes the writer's tokenizer: cased words and short pieces of names, with spaces by rule and lines kept.
 
-    pieces.py --world DIR [--world DIR ...] --prompts DIR --texts FILE --out DIR
+    pieces.py --world DIR [--world DIR ...] --prompts DIR --texts FILE --out DIR [--course chains|modules]
 
 A writer's texts are read by people and by programs, so they keep capitals, lines, quotes and brackets, which the
 tokenizer of the other small models drops. A word is one run of letters and digits with the hyphens, commas, points and
 apostrophes inside it; every other sign is a piece of its own, and so is a line's end. Which signs stand without a space
 before or behind them is a rule of the decoder; straight quotes are told apart as opening and closing ones. A world's
 texts come back letter by letter.
+
+What begins a part of a prompt is a piece, at the begin of a line: a course's prompts have marks of their own.
 
 Ordinary words have pieces of their own, in lower case, and with a capital where a sentence or a name begins with them:
 the worlds' words, and the most frequent ones of real texts, since a writer is to quote what its training never said.
@@ -30,7 +32,18 @@ from worlds import World
 SPECIALS = ["[PAD]", "</s>", "[UNK]"] + [f"<extra_id_{n}>" for n in range(8)]
 WORD = r"\w+(?:[-'’.,]\w+)*"
 PUNCTUATION = list(".,?!:;'()[]{}-–—&/%$#@*+=_<>|~^`\\") + ["“", "”", "\n"]
-MARKS = ["Wikipedia Title:", "Q:", "\nA:", "\n\n"]  # of a prompt's parts: a piece each
+# What begins a part of a course's prompts, with what it begins: 0 a passage, 1 the question, 2 what was said so far.
+MARKS = {
+    "chains": {"Wikipedia Title:": 0, "Q:": 1, "\nA:": 2},
+    "modules": {
+        "Title:": 0,
+        "(Title:": 0,
+        **dict.fromkeys(("Question:", "Original Question:", "Complex question:"), 1),
+        **dict.fromkeys(("Information:", "Known Information:", "Missing Information:"), 2),
+        **dict.fromkeys(("Historical Questions:", "Sub-question:", "Answer:"), 2),
+    },
+}
+BETWEEN = "\n\n"  # passages
 INSIDE = ["##" + sign for sign in "-'’.,_"]
 # What the training itself writes, besides the prompts.
 WRITTEN = "Q A Wikipedia Title So the answer is unknown Yes No yes no Write next step Answer in a few words".split()
@@ -67,7 +80,7 @@ def frequent(file, most):
     return words, set(often[: most // 4])
 
 
-def layout(worlds, prompts, real, least=5, pairs=300, triples=380):
+def layout(worlds, prompts, real, marks, least=5, pairs=300, triples=380):
     """The vocabulary, and the bounds of its regions. `real` are words of real texts, and such with a capital."""
     lower, capital = count(worlds)
     given = {w for text in prompts for w in re.findall(r"[A-Za-z]+", text) if len(w) > 1} | set(WRITTEN)
@@ -79,7 +92,7 @@ def layout(worlds, prompts, real, least=5, pairs=300, triples=380):
     spelled = [p for p in spelling(names, sorted(known), pairs, triples) if len(p.removeprefix("##")) > 1]
     regions = {
         "specials": SPECIALS,
-        "marks": MARKS,
+        "marks": [*marks, BETWEEN],
         "punctuation": PUNCTUATION + INSIDE,
         "numbers": [m + d for m in ("", "##") for d in DIGITS]
         + [m + a + b for m in ("", "##") for a in DIGITS for b in DIGITS],
@@ -99,14 +112,16 @@ def layout(worlds, prompts, real, least=5, pairs=300, triples=380):
     return vocabulary, bounds
 
 
-def tokenizer(vocabulary):
+def tokenizer(vocabulary, marks):
     made = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=64))
     opening = normalizers.Replace(Regex(r'(?<![^\s{\[(])"'), "“")
     made.normalizer = normalizers.Sequence(
         [normalizers.NFD(), normalizers.StripAccents(), opening, normalizers.Replace('"', "”")]
     )
+    # A title may end with a mark's word, and a colon follow it.
+    marked = [(r"(?<![^\n])" if mark[0].isalpha() else "") + mark.replace("(", r"\(") for mark in marks]
     made.pre_tokenizer = pre_tokenizers.Split(
-        Regex("|".join([*MARKS, WORD, r"[^\w\s]|\n"])), behavior="removed", invert=True
+        Regex("|".join([*marked, BETWEEN, WORD, r"[^\w\s]|\n"])), behavior="removed", invert=True
     )
     rules = [decoders.Replace(" " + sign, sign) for sign in ".,?!:;)]}%”"]
     rules += [decoders.Replace(sign + " ", sign) for sign in "([{“#$"]
@@ -131,12 +146,14 @@ def main():
         "--texts", required=True, type=Path, help="JSON Lines with a field text: a corpus whose words are common ones"
     )
     parser.add_argument("--words", type=int, default=3000, help="of those texts, the most frequent")
+    parser.add_argument("--course", choices=MARKS, default="chains", help="of the writer")
     parser.add_argument("--out", required=True, type=Path)
     options = parser.parse_args()
+    marks = MARKS[options.course]
     worlds = [World.read(folder) for folder in options.world]
     prompts = [file.read_text(encoding="utf-8") for file in sorted(options.prompts.rglob("*.txt"))]
-    vocabulary, bounds = layout(worlds, prompts, frequent(options.texts, options.words))
-    made = tokenizer(vocabulary)
+    vocabulary, bounds = layout(worlds, prompts, frequent(options.texts, options.words), marks)
+    made = tokenizer(vocabulary, marks)
     options.out.mkdir(parents=True, exist_ok=True)
     made.save(str(options.out / "tokenizer.json"), pretty=False)
     settings = {

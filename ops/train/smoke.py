@@ -14,6 +14,7 @@ import json
 import math
 import os
 import random
+import re
 import runpy
 import subprocess
 import sys
@@ -27,7 +28,10 @@ import check
 import checkpoints
 import encoders
 import labeler
+import meanings
 import modules
+import pieces
+import renaming
 import reranker
 import scorer
 import tokenizer
@@ -297,13 +301,22 @@ class Smoke(unittest.TestCase):
     def test_a_writer_copies_what_stands_there(self):
         if PROGRAM is None:
             self.skipTest("a world takes --hopeval")
-        world, made = self.work / "world", self.work / "pieces"
+        world = self.work / "world"
         command = [PROGRAM, "world", "--questions", "60", "--passages", "1000", "--seed", "1", "--split", "train", "--out", world]
         subprocess.run(list(map(str, command)), check=True, capture_output=True)
-        self.run_script("pieces", "--world", world, "--prompts", modules.PROMPTS, "--texts", world / "corpus.jsonl", "--out", made)
-        reading, table, rng = chains.Reading(world), Pieces(made), random.Random(1)
-        regions = json.loads((made / "layout.json").read_text())
+        reading, rng = chains.Reading(world), random.Random(1)
+        texts = ["--world", world, "--prompts", modules.PROMPTS, "--texts", world / "corpus.jsonl"]
+        frequent = [f"the{n}" for n in range(meanings.GRAMMAR)]
+        listed = frequent + sorted({word for text in reading.sentences for word in re.findall("[a-z]+", " ".join(text))})
+        vectors = self.work / "vectors.json"
+        vectors.write_text(json.dumps({"words": listed, "vectors": {w: [rng.gauss(0, 1) for _ in range(102)] for w in listed}}))
         for course in (chains, modules):
+            out, name = self.work / "out" / course.__name__, course.__name__
+            made = self.work / f"pieces-{name}"
+            self.run_script("pieces", *texts, "--course", name, "--out", made)
+            table, regions = Pieces(made), json.loads((made / "layout.json").read_text())
+            if course is chains:
+                self.run_script("meanings", "--vectors", vectors, "--tokenizer", made)
             states, copied = course.states(reading, 1), 0
             for state in states:
                 prompt, target, sources, labels = course.example(reading, table, state, rng, 5, 3)
@@ -324,7 +337,6 @@ class Smoke(unittest.TestCase):
                 for piece, places in zip(target, sources, strict=True):
                     self.assertTrue(all(prompt[place] == piece for place in places))
             self.assertGreater(copied, 5 * len(states))
-            out, name = self.work / "out" / course.__name__, course.__name__
             options = ["--course", name, "--world", world, "--tokenizer", made, "--held-out", world, "--out", out]
             options += ["--steps", "2", "--held-states", "12", "--states", self.work / f"{name}.states"]
             self.run_script("writer", *options)
@@ -334,6 +346,20 @@ class Smoke(unittest.TestCase):
             lines = self.log(out)
             measured = {"chains": {"held_end", "held_fact"}, "modules": {"held_leaf"}}[name]
             self.assertLessEqual(measured, set(lines[-1]))
+            # Training leaves what words mean, and words that have none are free.
+            meant = meanings.read(made)
+            self.assertEqual(meant is None, course is modules)
+            if meant is not None:
+                meant = torch.from_numpy(meant)
+                marks = {table.id(mark): kind for mark, kind in pieces.MARKS[name].items()}
+                seeded = torch.Generator().manual_seed(writer.WIRING_SEED)
+                _, _, held = writer.build(len(meant), seeded, marks, [], meant, writer.Preset())
+                trained = load_file(str(out / "model.safetensors"))["shared.weight"].float()
+                self.assertGreater(len(held.words), 100)
+                torch.testing.assert_close(trained[held.words] @ held.directions.T, held.rows, atol=0.01, rtol=0.01)
+                near = renaming.Renaming(made / "layout.json", meanings=meant).near[held.words]
+                likeness = (meant[near] * meant[held.words, None]).sum(dim=-1)
+                self.assertTrue(((likeness >= renaming.LIKENESS - 1e-6) | (near == held.words[:, None])).all())
 
     def test_the_schedule_is_that_of_transformers(self):
         optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))], lr=1.0)

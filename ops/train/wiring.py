@@ -74,7 +74,7 @@ def t5(model, generator, match=9.0, copy=3.0, back=1.5):
         _quoting(model.decoder.block[-1].layer[1].EncDecAttention, p, size, back, match, copy)
 
 
-def writer(model, generator, marks, ends, match=12.0, copy=3.0):
+def writer(model, generator, marks, ends, meanings=None, match=12.0, copy=3.0):
     """Prewires a T5 of six heads with `d_kv = d_model / 4`, five encoder layers or more, and an output that mixes the
     input's table.
 
@@ -86,25 +86,32 @@ def writer(model, generator, marks, ends, match=12.0, copy=3.0):
       frame 3 what stands another one back.
     * 2 looks to the left for the nearest mark or end: which part is this (first layer), is this a title (second), what
       does the passage's mark know of its title (fourth), what does the end before a sentence know of it (fifth).
-    * 3 looks over the next dozen tokens: marks gather what is known of their titles (third), ends their sentences.
-    * 4 and 5 look for equal pairs (second layer) and equal pieces (third) in the question and in what was said. They
-      see these parts alone, and the mark of the part where nothing is equal. So what a passage's tokens come to know
-      depends on question and chain, not on how many passages stand beside it: short contexts teach long ones.
+    * 3 looks over the next dozen tokens: marks gather what is known of their titles (third), ends their sentences
+      (fourth).
+    * 4 and 5 look for equal pairs (second layer) and for pieces of like meaning (third) in the question and in what was
+      said. They see these parts alone, and the mark of the part where nothing is alike. So what a passage's tokens come
+      to know depends on question and chain, not on how many passages stand beside it: short contexts teach long ones.
+
+    `meanings` [pieces, 26], of `meanings.py`, fill frame 1 of the words that have one: a word is then near to words of
+    like meaning there, and to itself alone in frame 0. Other pieces are near to none.
 
     The decoder's last layer begins nearly as in `t5`, by two pieces in place of one, and looks besides for what the
     encoder flags as to be copied.
 
-    Returns the encoder's flags as directions, `[4, hidden]`: copied next, copied later, the answer, a copy's begin.
+    Returns the encoder's flags as directions, `[4, hidden]`: copied next, copied later, the answer, a copy's begin; and
+    those of meanings, `[26, hidden]`.
     """
     config = model.config
     hidden, size, heads = config.d_model, config.d_kv, config.num_heads
     assert heads == 6 and size * 4 == hidden and config.num_layers >= 5
     p = frames(hidden, generator)
     constant, mark, kinds, end = p[1][-1], p[1][-2], p[1][-5:-2], p[1][-6]
-    own = p[1][-6:]  # of a piece, not of its name
-    known, second = p[3][-16:], p[3][:-16]  # what the layers come to know of a token; the token but one before it
-    part, title, told = known[:3], known[3], known[12:]
-    pair, single, gathered, passage = known[4:6], known[6:8], known[8:10], known[10:12]  # each of question and chain
+    own, meaning = p[1][-6:], p[1][:-6]  # of a piece, not of its name; its name
+    known, second = p[3][-20:], p[3][:-20]  # what the layers come to know of a token; the token but one before it
+    part, title, told = known[:3], known[3], known[16:]
+    # Each of question and chain.
+    pair, alike, gathered, passage = known[4:6], known[6:8], known[8:10], known[10:12]
+    told_behind, sentence = known[12:14], known[14:16]
 
     def normal(shape, std):
         return torch.randn(shape, generator=generator) * std
@@ -122,6 +129,9 @@ def writer(model, generator, marks, ends, match=12.0, copy=3.0):
             free = size - (len(own) if frame is p[1] else 0)
             table.add_((free**0.5 / length - 1) * (table @ frame.T) @ frame)
         model.lm_head.mix.copy_(0.2 * (p[0].T @ p[2] + p[1].T @ p[3]))
+        if meanings is not None:
+            words = meanings.any(dim=1)
+            table[words] += (len(meaning) ** 0.5 * meanings[words] - table[words] @ meaning.T) @ meaning
         table.add_(3.0 * constant)
         for piece, kind in marks.items():
             table[piece] += 8.0 * mark + 6.0 * kinds[kind]
@@ -171,8 +181,8 @@ def writer(model, generator, marks, ends, match=12.0, copy=3.0):
         _rows(layers[1].k, 2, size)[0] = 2.5 * (mark + end)
         _rows(layers[1].v, 2, size)[0] = part[0] - 0.8 * end
         write(1, 2, 0, title, 0.8)
-        # Third: a mark gathers from its title what is known of pairs; fourth: the passage reads it there; fifth: a
-        # sentence reads what the end before it has gathered.
+        # Third: a mark gathers from its title what is known of pairs; fourth: the passage reads it there, and an end
+        # gathers what is known of the sentence behind it; fifth: the sentence reads it at that end.
         _rows(layers[2].q, 3, size)[0] = mark
         _rows(layers[2].k, 3, size)[0] = 0.4 * title
         _rows(layers[2].v, 3, size)[:2] = pair
@@ -180,12 +190,16 @@ def writer(model, generator, marks, ends, match=12.0, copy=3.0):
             _rows(layers[layer].q, 2, size)[0] = constant
             _rows(layers[layer].k, 2, size)[0] = 2.5 * place
         _rows(layers[3].v, 2, size)[:2] = gathered
+        _rows(layers[3].v, 3, size)[:2] = alike
+        _rows(layers[4].v, 2, size)[:2] = told_behind
         for n in range(2):
             write(2, 3, n, gathered[n], 1.6)
             write(3, 2, n, passage[n], 1.2)
-        # Second and third: equal pairs, equal pieces.
-        for layer, what in ((1, torch.cat([p[0][:15], p[2][:15]])), (2, p[0][: size - 2])):
-            gain = (match / len(what)) ** 0.5
+            write(3, 3, n, told_behind[n], 1.6)
+            write(4, 2, n, sentence[n], 1.2)
+        # Second and third: equal pairs, and like meanings.
+        for layer, what, gain in ((1, torch.cat([p[0][:15], p[2][:15]]), match), (2, meaning, 1.4 * match)):
+            gain = (gain / len(what)) ** 0.5
             for n, head in enumerate((4, 5)):
                 for linear in (layers[layer].q, layers[layer].k):
                     _rows(linear, head, size)[: len(what)] = gain * what
@@ -193,7 +207,7 @@ def writer(model, generator, marks, ends, match=12.0, copy=3.0):
                 _rows(layers[layer].k, head, size)[-2:] = torch.stack([2.6 * part[n + 1], 0.9 * mark])
                 quiet(layer, head, 0.3, ["v"])
                 _rows(layers[layer].v, head, size)[0] = part[n + 1] - 0.7 * mark
-                write(layer, head, 0, (pair, single)[layer - 1][n], 0.5)
+                write(layer, head, 0, (pair, alike)[layer - 1][n], 0.5)
         # Later layers go on looking into the question and the chain alone.
         for layer in range(3, len(layers)):
             for n, head in enumerate((4, 5)):
@@ -221,7 +235,7 @@ def writer(model, generator, marks, ends, match=12.0, copy=3.0):
             # to look for it.
             _rows(cross.q, head, size)[-2:] = torch.stack([1.5 * constant, 0.0 * constant])
             _rows(cross.k, head, size)[-2:] = torch.stack([told[:3].sum(dim=0), told[3]])
-    return told.clone()
+    return told.clone(), meaning.clone()
 
 
 def _quoting(cross, p, size, back, match, copy):

@@ -28,11 +28,13 @@ from pathlib import Path
 
 import chains
 import checkpoints
+import meanings
 import modules
 import torch
 from chains import FLAGS
 from fitting import Log, Processes, determine, fit
 from folder import Pieces, save
+from pieces import MARKS
 from renaming import Renaming
 from safetensors.torch import load_file
 from torch.nn import functional
@@ -40,8 +42,6 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from transformers import T5Config, T5ForConditionalGeneration, logging
 from wiring import writer
 
-# Pieces that begin a passage, the question, and what was said so far.
-MARKS = {"chains": ("Wikipedia Title:", "Q:", "\nA:"), "modules": ("Title", "Question", "Information")}
 ENDS = ("\n", ".", "?", "!")  # of titles and sentences
 # Until a share of the training: shapes of contexts, each most passages and most sentences of one (0 for all). Many
 # passages of few sentences teach to choose a passage, few whole ones to choose a sentence. Both are cheap.
@@ -54,7 +54,7 @@ CONTEXTS["growing"] = ((0.1, *CONTEXTS["short"][0][1:]), *CONTEXTS["whole"])
 # Most of what the wiring set: it is right from the start, and learns as slowly as the tables.
 WIRED = ("encoder.block.0.layer.0.SelfAttention", "encoder.block.1.layer.0.SelfAttention", "EncDecAttention")
 QUOTING = 2  # heads
-EXCHANGED = (0.03, 0.05, 0.1, 0.6)  # shares of words
+EXCHANGED = (0.0, 0.03, 0.1, 0.4)  # shares of words
 SPELLED = 0.03  # of words
 WIRING_SEED = 1  # not that of the course: what is resumed has its flags in the directions of its wiring
 
@@ -104,7 +104,24 @@ class Output(torch.nn.Module):
         return functional.linear(functional.linear(states, self.mix), self.table[0].weight)
 
 
-def build(vocabulary, generator, marks, ends, preset):
+class Meanings:
+    """Holds words where their meanings are, whatever the training does: a word that it never met has its own still."""
+
+    def __init__(self, table, directions):
+        self.words = torch.nonzero(table.any(dim=1)).ravel()
+        self.rows, self.directions = directions.shape[0] ** 0.5 * table[self.words], directions
+
+    def to(self, device):
+        for name, tensor in vars(self).items():
+            setattr(self, name, tensor.to(device))
+
+    @torch.no_grad()
+    def hold(self, table):
+        """Puts the words' rows of `table` back in the directions of meanings."""
+        table[self.words] += (self.rows - table[self.words] @ self.directions.T) @ self.directions
+
+
+def build(vocabulary, generator, marks, ends, meant, preset):
     config = T5Config(
         vocab_size=vocabulary,
         d_model=preset.hidden,
@@ -125,13 +142,22 @@ def build(vocabulary, generator, marks, ends, preset):
     config._attn_implementation = "eager"
     model = T5ForConditionalGeneration(config)
     model.lm_head = Output(model.shared)
-    return model, writer(model, generator, marks, ends)
+    flags, directions = writer(model, generator, marks, ends, meant)
+    return model, flags, None if meant is None else Meanings(meant, directions)
+
+
+def question(prompt, marks):
+    """Where the question stands in a prompt: from the last mark that begins one to the next mark."""
+    begin = max((n for n, piece in enumerate(prompt) if marks.get(piece) == 1), default=len(prompt))
+    end = next((n for n in range(begin + 1, len(prompt)) if prompt[n] in marks), len(prompt))
+    return slice(begin, end)
 
 
 class Batch:
-    """Examples as tensors; names exchanged by one table for each."""
+    """Examples as tensors; names exchanged by one table of `draw` for each. `like`, if it is given, draws tables of words
+    of like meaning, for the question, which begins and ends at `marks`."""
 
-    def __init__(self, examples, draw):
+    def __init__(self, examples, draw, like=None, marks=None):
         rows, shown = len(examples), max(len(e[0]) for e in examples)
         written = max(len(e[1]) for e in examples)
         self.ids = torch.zeros(rows, shown, dtype=torch.long)
@@ -145,6 +171,11 @@ class Batch:
             unseen = torch.tensor([piece for piece in set(target) - set(prompt)], dtype=torch.long)
             table[unseen] = unseen
             self.ids[row, : len(prompt)] = table[torch.tensor(prompt)]
+            if like:
+                other = like()
+                other[list(set(target))] = torch.tensor(list(set(target)))  # what is quoted from the question stays
+                asked = question(prompt, marks)
+                self.ids[row, asked] = table[other[torch.tensor(prompt[asked], dtype=torch.long)]]
             self.mask[row, : len(prompt)] = 1
             self.target[row, : len(target)] = table[torch.tensor(target)]
             self.labels[row, : len(labels)] = labels.float()
@@ -186,15 +217,20 @@ class Tagger(torch.nn.Module):
 
 
 class Objective:
-    def __init__(self, model, flags, preset):
-        self.model, self.preset, self.flags = model, preset, flags
+    def __init__(self, model, flags, meant, preset):
+        self.model, self.preset, self.flags, self.meant = model, preset, flags, meant
         # How sure a flag is: its direction is the wiring's, so that the heads that quote can read it.
         self.tagger = Tagger()
+
+    def hold(self):
+        if self.meant:
+            self.meant.hold(self.model.shared.weight)
 
     def parts(self, batch):
         """Loss of the text, of the quoting and of the tags, and for each row whether its whole text is right."""
         device = self.model.device
         batch = batch.to(device)
+        self.hold()
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.preset.half):
             states = self.model.encoder(input_ids=batch.ids, attention_mask=batch.mask).last_hidden_state
             given = torch.cat([torch.zeros_like(batch.target[:, :1]), batch.target[:, :-1].clamp(min=0)], dim=1)
@@ -249,8 +285,8 @@ def read_states(course, worlds, seed, kept):
 class Course(IterableDataset):
     """The batches of a training, with contexts that grow as it goes on. Workers take turns, each with its own draws."""
 
-    def __init__(self, course, states, pieces, renaming, preset, seed):
-        self.course, self.states = course, states
+    def __init__(self, course, states, pieces, renaming, marks, preset, seed):
+        self.course, self.states, self.marks = course, states, marks
         self.pieces, self.renaming, self.preset, self.seed = pieces, renaming, preset, seed
         weights = [preset.emphasis.get(state.task, 1.0) for _, state in self.states]
         self.weights = list(itertools.accumulate(weights))
@@ -284,7 +320,9 @@ class Course(IterableDataset):
             rng.shuffle(parts)
             for part in parts:
                 step += 1
-                yield Batch(part, lambda: self.renaming.draw(generator))
+                yield Batch(
+                    part, lambda: self.renaming.draw(generator), lambda: self.renaming.like(generator), self.marks
+                )
 
 
 def packed(examples, tokens):
@@ -343,25 +381,31 @@ def main():
     processes = Processes()
     first = processes.number == 0
     log = Log(options.out / "training.jsonl", silent=not first)
-    pieces, renaming = Pieces(options.tokenizer), Renaming(options.tokenizer / "layout.json", words=EXCHANGED)
-    marks = {pieces.id(mark): kind for kind, mark in enumerate(MARKS[options.course])}
-    if any(renaming.exchanges(mark) for mark in marks):
+    meant = meanings.read(options.tokenizer)
+    meant = None if meant is None else torch.from_numpy(meant)
+    pieces = Pieces(options.tokenizer)
+    renaming = Renaming(options.tokenizer / "layout.json", words=EXCHANGED, meanings=meant)
+    vocabulary = pieces.tokenizer.get_vocab()
+    if unknown := [mark for mark in MARKS[options.course] if mark not in vocabulary]:
         raise SystemExit(
-            f"{options.tokenizer}: one of {', '.join(MARKS[options.course])} is a piece of names, which are exchanged"
+            f"{options.tokenizer}: {unknown[0]!r} is not a piece: the folder is not one of "
+            f"`pieces.py --course {options.course}`"
         )
-    model, flags = build(
-        renaming.size, torch.Generator().manual_seed(WIRING_SEED), marks, [pieces.id(end) for end in ENDS], preset
-    )
+    marks = {vocabulary[mark]: kind for mark, kind in MARKS[options.course].items()}
+    generator, ends = torch.Generator().manual_seed(WIRING_SEED), [pieces.id(end) for end in ENDS]
+    model, flags, held_meanings = build(renaming.size, generator, marks, ends, meant, preset)
     if options.resume:
         resume(model, options.resume, pieces, renaming)
-    objective = Objective(model, flags, preset)
+    objective = Objective(model, flags, held_meanings, preset)
     objective.flags = objective.flags.to(options.device)
+    if held_meanings:
+        held_meanings.to(options.device)
     model.add_module("tagger", objective.tagger)
     model.to(options.device)
     taught = {"chains": chains, "modules": modules}[options.course]
     *taught_states, held = read_states(taught, [*options.world, options.held_out], options.seed, options.states)
     seed = options.seed + 100 * processes.number
-    course = Course(taught, list(itertools.chain(*taught_states)), pieces, renaming, preset, seed)
+    course = Course(taught, list(itertools.chain(*taught_states)), pieces, renaming, marks, preset, seed)
     tasks = {state.task for _, state in course.states}
     if unknown := sorted(set(preset.emphasis) - tasks):
         parser.error(f"--emphasis {unknown[0]}: no such task; allowed are: {', '.join(sorted(tasks))}")
@@ -375,10 +419,12 @@ def main():
         - model.lm_head.mix.numel(),
         settings=vars(preset),
         device=str(options.device),
+        processes=processes.count,
     )
 
     def evaluate():
         """The share of whole texts that are right, by task, in contexts of up to six whole passages."""
+        objective.hold()
         store(model, options.out, options.tokenizer)
         rng, found = random.Random(options.seed), {}
         for task in sorted({state.task for _, state in held}):
@@ -401,6 +447,7 @@ def main():
         processes,
     )
     if first:
+        objective.hold()
         store(model, options.out, options.tokenizer)
 
 
