@@ -91,6 +91,8 @@ struct LedgerState {
     receivers: BTreeMap<u64, PermitReceiver>,
     /// Whether the last note must say exactly what was spent.
     flushing: bool,
+    /// When the writing thread looks again by itself; zero while it does not wait.
+    looks_again: Duration,
     /// Whether the writing thread has failed.
     failed: bool,
     ended: bool,
@@ -107,7 +109,14 @@ impl SpendingLedger {
             let account = SpendingAccount::open(&spent.counted, last.map(|last| &last.allowed), cap.bounds());
             (SpendingNote::new(spent.generation, cap, account.committed_by_service()), account)
         })?;
-        let state = LedgerState { account, receivers: BTreeMap::new(), flushing: false, failed: false, ended: false };
+        let state = LedgerState {
+            account,
+            receivers: BTreeMap::new(),
+            flushing: false,
+            looks_again: Duration::ZERO,
+            failed: false,
+            ended: false,
+        };
         let shared = Arc::new(SharedLedger {
             state: Mutex::new(state),
             changed: Condvar::new(),
@@ -164,14 +173,25 @@ impl SharedLedger {
         self.go_on(state);
     }
 
-    /// Hands out what is permitted now, and wakes the writing thread.
+    /// Hands out what is permitted now, and wakes the writing thread if it has to write before it looks again: most
+    /// calls find room within the last note, and a switch of threads costs more than they do.
     fn go_on(self: &Arc<Self>, mut state: MutexGuard<'_, LedgerState>) {
         let permitted = state.take_permitted();
         let reached = state.account.reach_cap();
         // Nothing is permitted any more: the calls that wait are kept.
         let kept = if reached.is_some() { std::mem::take(&mut state.receivers) } else { BTreeMap::new() };
+        let now = self.start.elapsed();
+        let wakes = match state.account.note_need(now, state.flushing) {
+            NoteNeed::Now => true,
+            NoteNeed::After(pause) => now + pause < state.looks_again,
+            NoteNeed::None => false,
+        };
+        // What waits for a flush waits at the same place.
+        let wakes = wakes || state.flushing || state.failed;
         drop(state);
-        self.changed.notify_all();
+        if wakes {
+            self.changed.notify_all();
+        }
         drop(kept);
         if let Some(reached) = reached {
             self.faults.leave.report(reached.into_error(self.currency.as_deref()));
@@ -210,8 +230,10 @@ impl SharedLedger {
                 NoteNeed::After(pause) => pause,
                 NoteNeed::None => LONGEST_PAUSE,
             };
+            state.looks_again = now + pause;
             let waited = self.changed.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner);
             state = waited.0;
+            state.looks_again = Duration::ZERO;
         }
     }
 }

@@ -73,7 +73,7 @@ cache_tokens = 262144
 
 BEHIND = """kind = "endpoint"
 model = "{name}"
-base_url = "{url}"
+{place}
 api = "completions"
 dialect = "{dialect}"
 tokenizer = "{model}"
@@ -188,7 +188,7 @@ def compare(options):
     (outcomes, traces, costs), cpu_s, wall_s = run_job(options, "native", NATIVE.format(**shown))
     spent = incurred(costs)
     loop = TransformersLoop(options.model)
-    behind = BEHIND.format(url=loop.url, name="loop", dialect="openai", concurrency=1, **shown)
+    behind = BEHIND.format(place=f'base_url = "{loop.url}"', name="loop", dialect="openai", concurrency=1, **shown)
     (their_outcomes, their_traces, _), _, their_wall_s = run_job(options, "loop", behind)
     loop.stop()
 

