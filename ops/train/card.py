@@ -29,9 +29,11 @@ def described(stage):
     shown = steps[:: max(1, len(steps) // 6)]
     shown += [] if shown[-1] is steps[-1] else [steps[-1]]
     counted = next(name for name in ("rows", "questions", "states") if name in first)
+    processes = first.get("processes", 1)
+    threads = "one thread" if processes == 1 else f"{processes} processes of one thread"
     return [
-        f"{first[counted]:,} {counted}, seed {first['seed']}, one thread, {last.get('steps', last.get('step')):,} steps,"
-        f" {last['cpu_seconds']:.0f} processor seconds. Settings: {settings}.",
+        f"{first[counted]:,} {counted}, seed {first['seed']}, {threads}, {last.get('steps', last.get('step')):,} steps,"
+        f" {last['cpu_seconds']:.0f} processor seconds{'' if processes == 1 else ' of each'}. Settings: {settings}.",
         "",
         "| step | loss | processor seconds |",
         "| ---: | ---: | ---: |",

@@ -21,17 +21,18 @@ REPLACED = (0.0, 0.0, 0.2, 0.4)  # shares of words that become one of like meani
 class Renaming:
     """Draws exchanges of the vocabulary's name pieces; now and then an ordinary word is exchanged too.
 
-    `words` are shares of ordinary words, one of which is drawn for each example. `meanings` [pieces, dimensions] has rows
+    `words` are shares of ordinary words, one of which is drawn for each example; `told` are those for examples whose
+    text can be found by the words of their question. `meanings` [pieces, dimensions] has rows
     of length 1 for words that have one.
     """
 
-    def __init__(self, layout, share=0.9, words=(0.02,), meanings=None):
+    def __init__(self, layout, share=0.9, words=(0.02,), told=None, meanings=None):
         bounds = json.loads(Path(layout).read_text())
         self.size = max(end for _, end in bounds.values())
         self.regions = bounds
         self.pieces = [bounds["first_pieces"], bounds["later_pieces"]]
         self.words = [bounds[kind] for kind in ("words", "capitals") if kind in bounds]
-        self.share, self.of_words = share, words
+        self.share, self.of_words, self.of_told = share, words, told or words
         self.near = None if meanings is None else self._near(meanings)
 
     def _near(self, meanings):
@@ -63,16 +64,17 @@ class Renaming:
         """Whether a piece becomes another one in some examples."""
         return any(start <= piece < end for start, end in self.pieces + self.words)
 
-    def draw(self, generator):
+    def draw(self, generator, told=False):
         """A table of ids; an example's ids are looked up in it."""
         table = self.like(generator)
         if torch.rand((), generator=generator) >= self.share:
             return table
         for start, end in self.pieces:
             table[start:end] = start + torch.randperm(end - start, generator=generator)
-        of_words = self.of_words[0]
-        if len(self.of_words) > 1:
-            of_words = self.of_words[int(torch.randint(len(self.of_words), (), generator=generator))]
+        shares = self.of_told if told else self.of_words
+        of_words = shares[0]
+        if len(shares) > 1:
+            of_words = shares[int(torch.randint(len(shares), (), generator=generator))]
         for start, end in self.words:
             chosen = start + torch.nonzero(torch.rand(end - start, generator=generator) < of_words).ravel()
             table[chosen] = table[chosen[torch.randperm(len(chosen), generator=generator)]]

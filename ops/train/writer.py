@@ -9,9 +9,10 @@ prompt's pieces (copied next, copied later, the answer, the begin of a copy), wh
 read them. The last two say where to look, which a likelihood alone teaches slowly.
 
 Short contexts first, then whole passages (`--contexts growing`). Names are exchanged in each example (`renaming.py`),
-and so are words: few in one example, most in another, since a writer is to quote texts whose words it never met. For
-the same reason some words are spelled like names. Products are in bf16 (or f32, `--f32`), weights in f32. What is
-resumed may have another tokenizer: rows of pieces that both have go over, others begin anew.
+and so are words: few in most examples, most of them in some whose question has a word of the text, since a writer is to
+quote texts whose words it never met, and to find by words what no training says. For the same reason some words are
+spelled like names. Products are in bf16 (or f32, `--f32`), weights in f32. What is resumed may have another tokenizer:
+rows of pieces that both have go over, others begin anew.
 
 With `--device cuda` one step takes less than 80 ms, so larger steps pay (`--tokens`), and examples are made by
 processes beside it (`--workers`). On a processor `torchrun` starts a process for each core. A world's states take
@@ -23,6 +24,7 @@ import itertools
 import pickle
 import random
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -54,7 +56,9 @@ CONTEXTS["growing"] = ((0.1, *CONTEXTS["short"][0][1:]), *CONTEXTS["whole"])
 # Most of what the wiring set: it is right from the start, and learns as slowly as the tables.
 WIRED = ("encoder.block.0.layer.0.SelfAttention", "encoder.block.1.layer.0.SelfAttention", "EncDecAttention")
 QUOTING = 2  # heads
-EXCHANGED = (0.0, 0.03, 0.1, 0.4)  # shares of words
+EXCHANGED = (0.0, 0.03, 0.1)  # shares of words
+EXCHANGED_IF_TOLD = (0.03, 0.3, 0.8)  # where the question has words of the text
+RARE = 2  # times at most that such a word stands in a prompt besides
 SPELLED = 0.03  # of words
 WIRING_SEED = 1  # not that of the course: what is resumed has its flags in the directions of its wiring
 
@@ -154,10 +158,10 @@ def question(prompt, marks):
 
 
 class Batch:
-    """Examples as tensors; names exchanged by one table of `draw` for each. `like`, if it is given, draws tables of words
-    of like meaning, for the question, which begins and ends at `marks`."""
+    """Examples as tensors; names exchanged by one table of `draw` for each, which is told whether the question has rare
+    words of the text. `like`, if it is given, draws tables of words of like meaning, for the question."""
 
-    def __init__(self, examples, draw, like=None, marks=None):
+    def __init__(self, examples, draw, like=None, marks=None, words=range(0)):
         rows, shown = len(examples), max(len(e[0]) for e in examples)
         written = max(len(e[1]) for e in examples)
         self.ids = torch.zeros(rows, shown, dtype=torch.long)
@@ -166,16 +170,18 @@ class Batch:
         self.labels = torch.zeros(rows, shown, FLAGS)
         self.sources = torch.zeros(rows, written, shown, dtype=torch.bool)
         for row, (prompt, target, sources, labels) in enumerate(examples):
-            table = draw()
+            asked = question(prompt, marks or {})
+            said = Counter(piece for part in (prompt[: asked.start], prompt[asked.stop :]) for piece in part)
+            table = draw(any(piece in words and said[piece] <= RARE for piece in set(prompt[asked]) & set(target)))
             # Words that are not shown cannot be known by another name.
             unseen = torch.tensor([piece for piece in set(target) - set(prompt)], dtype=torch.long)
             table[unseen] = unseen
             self.ids[row, : len(prompt)] = table[torch.tensor(prompt)]
             if like:
+                kept = table[torch.tensor(sorted(set(target)))]  # what is quoted from the question stays
                 other = like()
-                other[list(set(target))] = torch.tensor(list(set(target)))  # what is quoted from the question stays
-                asked = question(prompt, marks)
-                self.ids[row, asked] = table[other[torch.tensor(prompt[asked], dtype=torch.long)]]
+                other[kept] = kept
+                self.ids[row, asked] = other[self.ids[row, asked]]
             self.mask[row, : len(prompt)] = 1
             self.target[row, : len(target)] = table[torch.tensor(target)]
             self.labels[row, : len(labels)] = labels.float()
@@ -321,7 +327,11 @@ class Course(IterableDataset):
             for part in parts:
                 step += 1
                 yield Batch(
-                    part, lambda: self.renaming.draw(generator), lambda: self.renaming.like(generator), self.marks
+                    part,
+                    lambda told: self.renaming.draw(generator, told),
+                    lambda: self.renaming.like(generator),
+                    self.marks,
+                    range(*self.renaming.regions["words"]),
                 )
 
 
@@ -384,7 +394,7 @@ def main():
     meant = meanings.read(options.tokenizer)
     meant = None if meant is None else torch.from_numpy(meant)
     pieces = Pieces(options.tokenizer)
-    renaming = Renaming(options.tokenizer / "layout.json", words=EXCHANGED, meanings=meant)
+    renaming = Renaming(options.tokenizer / "layout.json", words=EXCHANGED, told=EXCHANGED_IF_TOLD, meanings=meant)
     vocabulary = pieces.tokenizer.get_vocab()
     if unknown := [mark for mark in MARKS[options.course] if mark not in vocabulary]:
         raise SystemExit(
@@ -430,7 +440,7 @@ def main():
         for task in sorted({state.task for _, state in held}):
             made = [taught.example(reading, pieces, state, rng, 6) for reading, state in held if state.task == task]
             parts = [
-                objective.parts(Batch(part, lambda: torch.arange(renaming.size)))[3].cpu()
+                objective.parts(Batch(part, lambda told: torch.arange(renaming.size)))[3].cpu()
                 for part in packed(made, preset.tokens)
             ]
             found[f"held_{task}"] = round(float(torch.cat(parts).mean()), 4)
