@@ -1,7 +1,7 @@
 """JSON as models write it, with every repair counted: the part of `engine/loosejson` that `module_babble.py` tries.
 
 Names and counts of repairs are those of that crate's documentation: fences, words around a value, several values,
-single quotes, literals of Python, commas too many, and what is open at the end of the text.
+single quotes, literals of Python, commas too many, and what is open at the end of the text, where a number may be cut.
 """
 
 import collections
@@ -38,6 +38,8 @@ class Reader:
         number = NUMBER.match(self.text, self.at)
         if number:
             self.at = number.end()
+            if self.at == len(self.text):
+                self.repairs["cut_scalar"] += 1
             return float(number.group()) if number.group(2) or number.group(3) else int(number.group())
         word = re.compile(r"[A-Za-z]+").match(self.text, self.at)
         if word and word.group() in LITERALS:
@@ -84,6 +86,10 @@ class Reader:
             if sign == "":
                 self.repairs["unclosed"] += 1
                 return made
+            if sign == ",":
+                self.at += 1
+                self.repairs["trailing_comma"] += 1
+                continue
             if opening == "{":
                 if sign not in ('"', "'"):
                     raise Unread("a key without quotes")
@@ -134,7 +140,8 @@ def values(text):
             value = reader.value()
         except Unread:
             return []
-        return [(value, reader.repairs)] if reader.peek() == "" else []
+        # A quote that words follow stands within the string.
+        return [(value, reader.repairs)] if reader.peek() == "" or text.startswith('"') else []
     around = collections.Counter()
     for gap in joined(gaps, found):
         around.update(repairs_of(gap))

@@ -187,25 +187,24 @@ class Machine:
         if self.p["draws"] > 1:
             infos = [info for info, _ in found]
             found = [found[at] for at in votes.middle(infos, self.p["clusters"], self.p["clusters_kept"])]
-        # All pairs of a statement and a passage are asked about before any of them counts.
-        cited, entailed = [], []
+        # All pairs of a statement and a passage are asked about before any of them counts, known statements included.
+        read, entailed = [], []
         for info, numbers in found:
             named = [listed[number] for number in dict.fromkeys(numbers) if 0 <= number < len(listed)]
-            if named and info not in self.infos:
-                cited.append((info, named))
+            if named:
+                read.append((info, named))
                 entailed.append(not self.p["entailer"] or any([
                     self.tools.scorer.entails(knowledge.line(), info) >= self.p["entailed_at"] for knowledge in named]))
-        new = 0
-        for (info, named), holds in zip(cited, entailed):
+        new, cited = 0, []
+        for (info, named), holds in zip(read, entailed):
             if not holds or info in self.infos:
                 continue
             self.infos.append(info)
             new += 1
-            for knowledge in named:
-                if knowledge.passage is not None:
-                    self.times[knowledge.passage] = self.times.get(knowledge.passage, 0) + 1
-                    if knowledge.passage not in self.cited:
-                        self.cited.append(knowledge.passage)
+            cited += [knowledge.passage for knowledge in named if knowledge.passage is not None]
+        for passage in dict.fromkeys(cited):
+            self.times[passage] = self.times.get(passage, 0) + 1
+        self.cited = shared.union([self.cited, cited])
         return new > 0
 
     def queries(self, missing):

@@ -50,7 +50,9 @@ fn pair_text(pair: &ComparedPair) -> String {
         } else if cost.against.is_none() != cost.compared.is_none() {
             let run = if cost.against.is_none() { &against.run } else { &compared.run };
             let why = match cost.cost {
-                CostMeasure::Money => "no price is known of some of its services",
+                CostMeasure::Money => {
+                    "no price is known of some of its services, or no rate, since they computed nothing in that run"
+                }
                 CostMeasure::Operations => "some of its services, such as endpoints, do not count them",
                 CostMeasure::WallSeconds => "some of its outcomes were not timed",
                 _ => "some of its models computed nothing in that run, so that their rates are not known",

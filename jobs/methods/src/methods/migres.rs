@@ -111,7 +111,7 @@ impl Method for Migres {
     }
 
     fn version(&self) -> u32 {
-        3
+        4
     }
 
     fn context_mode(&self) -> ContextMode {

@@ -17,6 +17,7 @@ use crate::outcome::Outcome;
 use crate::ranking;
 use crate::request::{EntailPayload, Request};
 use crate::response::{Failure, FailureKind, Response};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The most characters of a text in a failure's message.
@@ -323,16 +324,18 @@ impl MigresMachine {
         Ok(self.learn(&kept))
     }
 
+    /// Remembers new statements, and the passages that they cite: each once, as the code has it. What is known already
+    /// cites nothing more.
     fn learn(&mut self, infos: &[CitedInfo]) -> MachineStep {
+        let mut cited_passages = BTreeSet::new();
         for info in infos {
             if self.memory.learn(&info.info) {
                 self.trace.add_note("info", &*info.info);
+                cited_passages.extend(info.citations.iter().filter_map(|&cited| self.cited_pieces()[cited].passage));
             }
-            for &cited in &info.citations {
-                if let Some(passage) = self.cited_pieces()[cited].passage {
-                    self.memory.note_cited(passage);
-                }
-            }
+        }
+        for passage in cited_passages {
+            self.memory.note_cited(passage);
         }
         self.conclude_round()
     }
