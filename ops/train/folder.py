@@ -8,6 +8,8 @@ import torch
 from safetensors.torch import save_file
 from transformers import PreTrainedTokenizerFast
 
+MOST_TEXTS = 200_000
+
 
 def save(out, tensors, config, tokenizer):
     """`tensors` by name, `config` a dictionary, `tokenizer` a folder with a tokenizer.json."""
@@ -32,7 +34,7 @@ def read_tokenizer(folder):
 
 
 class Pieces:
-    """Ids of texts and of words, each computed once."""
+    """Ids of texts and of words, each computed once while `MOST_TEXTS` are kept."""
 
     def __init__(self, folder):
         self.tokenizer = read_tokenizer(folder)._tokenizer
@@ -43,6 +45,8 @@ class Pieces:
     def text(self, text):
         """Ids without special tokens."""
         if text not in self.texts:
+            if len(self.texts) >= MOST_TEXTS:
+                self.texts.clear()
             self.texts[text] = self.tokenizer.encode(text, add_special_tokens=False).ids
         return self.texts[text]
 

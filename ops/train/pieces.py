@@ -1,6 +1,6 @@
 """Makes the writer's tokenizer: cased words and short pieces of names, with spaces by rule and lines kept.
 
-    pieces.py --world DIR [--world DIR ...] --prompts DIR --texts FILE --out DIR [--course chains|modules]
+    pieces.py --world DIR [--world DIR ...] --prompts DIR --texts FILE --out DIR --course chains|modules [--course ...]
 
 A writer's texts are read by people and by programs, so they keep capitals, lines, quotes and brackets, which the
 tokenizer of the other small models drops. A word is one run of letters and digits with the hyphens, commas, points and
@@ -146,10 +146,10 @@ def main():
         "--texts", required=True, type=Path, help="JSON Lines with a field text: a corpus whose words are common ones"
     )
     parser.add_argument("--words", type=int, default=3000, help="of those texts, the most frequent")
-    parser.add_argument("--course", choices=MARKS, default="chains", help="of the writer")
+    parser.add_argument("--course", action="append", choices=MARKS, required=True, help="of the writer")
     parser.add_argument("--out", required=True, type=Path)
     options = parser.parse_args()
-    marks = MARKS[options.course]
+    marks = [mark for course in options.course for mark in MARKS[course]]
     worlds = [World.read(folder) for folder in options.world]
     prompts = [file.read_text(encoding="utf-8") for file in sorted(options.prompts.rglob("*.txt"))]
     vocabulary, bounds = layout(worlds, prompts, frequent(options.texts, options.words), marks)

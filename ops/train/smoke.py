@@ -28,11 +28,13 @@ import check
 import checkpoints
 import encoders
 import labeler
+import lessons
 import meanings
 import modules
 import pieces
 import renaming
 import reranker
+import retelling
 import scorer
 import tokenizer
 import torch
@@ -60,6 +62,11 @@ DISENTANGLED = {
     "type_vocab_size": 0, "relative_attention": True, "max_relative_positions": -1, "position_buckets": 16, "norm_rel_ebd": "layer_norm",
     "position_biased_input": False, "pos_att_type": ["p2c", "c2p"], "share_att_key": True, "pooler_hidden_size": 32,
 }  # fmt: skip
+
+
+def named(text):
+    """The capitalised words of a text behind its begin, and its numbers."""
+    return sorted(re.findall(r"(?<! \()\b(?:[A-Z][a-z]+|[0-9]+)", text)[1:])
 
 
 def sentence(question):
@@ -305,6 +312,7 @@ class Smoke(unittest.TestCase):
         command = [PROGRAM, "world", "--questions", "60", "--passages", "1000", "--seed", "1", "--split", "train", "--out", world]
         subprocess.run(list(map(str, command)), check=True, capture_output=True)
         reading, rng = chains.Reading(world), random.Random(1)
+        self.without_held_out_words(reading)
         texts = ["--world", world, "--prompts", modules.PROMPTS, "--texts", world / "corpus.jsonl"]
         frequent = [f"the{n}" for n in range(meanings.GRAMMAR)]
         listed = frequent + sorted({word for text in reading.sentences for word in re.findall("[a-z]+", " ".join(text))})
@@ -320,9 +328,7 @@ class Smoke(unittest.TestCase):
             states, copied = course.states(reading, 1), 0
             for state in states:
                 prompt, target, sources, labels = course.example(reading, table, state, rng, 5, 3)
-                for piece, places in zip(target, sources, strict=True):
-                    self.assertTrue(all(prompt[place] == piece for place in places))
-                    copied += bool(places)
+                copied += self.copies(prompt, target, sources)
                 self.assertEqual(len(labels), len(prompt))
                 sources = {place for places in sources for place in places}
                 self.assertLessEqual(set(labels.any(dim=1).nonzero().ravel().tolist()), sources)
@@ -332,19 +338,17 @@ class Smoke(unittest.TestCase):
                     text = table.tokenizer.decode(ids)
                     self.assertEqual(table.tokenizer.encode(text, add_special_tokens=False).ids, ids, text)
                 # The same with words that are spelled for one example.
-                spelled = writer.Spelled(table, regions, rng)
-                prompt, target, sources, _ = course.example(reading, spelled, state, rng, 5, 3)
-                for piece, places in zip(target, sources, strict=True):
-                    self.assertTrue(all(prompt[place] == piece for place in places))
+                self.copies(*course.example(reading, writer.Spelled(table, regions, rng), state, rng, 5, 3)[:3])
+            self.retold(course, reading, table, states, rng)
             self.assertGreater(copied, 5 * len(states))
             options = ["--course", name, "--world", world, "--tokenizer", made, "--held-out", world, "--out", out]
             options += ["--steps", "2", "--held-states", "12", "--states", self.work / f"{name}.states"]
             self.run_script("writer", *options)
             self.run_script("writer", *options, "--resume", out, "--workers", "2")
             with self.assertRaisesRegex(SystemExit, "name another file"):
-                writer.read_states(course, [world], 2, self.work / f"{name}.states")
+                lessons.read_lessons([name], [world], 2, self.work / f"{name}.states")
             lines = self.log(out)
-            measured = {"chains": {"held_end", "held_fact"}, "modules": {"held_leaf"}}[name]
+            measured = {"chains": {"held_chains_end", "held_chains_fact"}, "modules": {"held_modules_leaf"}}[name]
             self.assertLessEqual(measured, set(lines[-1]))
             # Training leaves what words mean, and words that have none are free.
             meant = meanings.read(made)
@@ -360,6 +364,45 @@ class Smoke(unittest.TestCase):
                 near = renaming.Renaming(made / "layout.json", meanings=meant).near[held.words]
                 likeness = (meant[near] * meant[held.words, None]).sum(dim=-1)
                 self.assertTrue(((likeness >= renaming.LIKENESS - 1e-6) | (near == held.words[:, None])).all())
+
+    def copies(self, prompt, target, sources):
+        """How many pieces of a text are copied; each from where it stands."""
+        for piece, places in zip(target, sources, strict=True):
+            self.assertTrue(all(prompt[place] == piece for place in places))
+        return sum(map(bool, sources))
+
+    def retold(self, course, reading, table, states, rng):
+        """Retold examples say and ask of the same names, and what one fact's sentence says its question asks."""
+        retell, changed = retelling.Retelling(table), 0
+        for state in states:
+            told, other = retell(reading, state, rng)
+            self.copies(*course.example(told, table, other, rng, 5, 3)[:3])
+            self.assertEqual(named(other.lesson.question), named(state.lesson.question))
+            for before, after in zip(state.lesson.facts, other.lesson.facts, strict=True):
+                self.assertIn(after.sentence, told.sentences[after.passage])
+                self.assertIn(after.answer, after.sentence)
+                self.assertEqual(named(after.asked), named(before.asked))
+                # The other wordings of a relation are not its own.
+                self.assertEqual(after.sentence != before.sentence, after.asked != before.asked)
+                changed += after.sentence != before.sentence
+        self.assertGreater(changed, len(states) / 2)
+
+    def without_held_out_words(self, reading):
+        """No relation is told with a word of wordings that only worlds of evaluation have."""
+        schema = retelling.Schema.read()
+        known = {p.text for part in (schema.says, schema.back, schema.phrase, schema.asks, schema.compared) for p in part}
+        patterns = set(re.findall(r'"([^"]*\{[^"]*)"', retelling.SCHEMA.read_text()))
+        self.assertEqual(len(schema.objects), 18)
+        self.assertGreater(len(patterns - known), 150)
+
+        def lower(texts):
+            return {word for text in texts for word in re.findall(r"[a-z]+", text.lower())}
+
+        world = [text for sentences in reading.sentences for text in sentences]
+        held_out = lower(patterns - known) - lower(known) - lower(world)
+        rows = re.sub(r"#.*", "", retelling.RELATIONS.read_text())
+        # Words that name no relation.
+        self.assertLessEqual(lower([rows]) & held_out, {"whom", "whose", "into", "before", "lies", "name"})
 
     def test_the_schedule_is_that_of_transformers(self):
         optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))], lr=1.0)

@@ -1,8 +1,8 @@
 """Trains a small writer: a T5 that quotes its prompt and answers.
 
-    writer.py --course chains|modules --world DIR [--world DIR ...] --tokenizer DIR --held-out DIR --out DIR
+    writer.py --course chains|modules [--course ...] --world DIR [--world DIR ...] --tokenizer DIR --held-out DIR --out DIR
 
-The course says what it is shown and what it should write: `chains.py` for IRCoT and the readers beside it, `modules.py`
+A course says what it is shown and what it should write: `chains.py` for IRCoT and the readers beside it, `modules.py`
 for MIGRES and FSM. Three losses are summed: the likelihood of the text; for each piece that is copied, the likelihood
 of the places it may be copied from under the two heads that `wiring.writer` made for quoting; and four flags of the
 prompt's pieces (copied next, copied later, the answer, the begin of a copy), which the encoder writes where those heads
@@ -21,23 +21,22 @@ longer to make than to read: `--states FILE` keeps them.
 
 import argparse
 import itertools
-import pickle
 import random
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import chains
 import checkpoints
 import meanings
-import modules
 import torch
 from chains import FLAGS
 from fitting import Log, Processes, determine, fit
 from folder import Pieces, save
+from lessons import COURSES, read_lessons
 from pieces import MARKS
 from renaming import Renaming
+from retelling import Retelling
 from safetensors.torch import load_file
 from torch.nn import functional
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
@@ -49,7 +48,7 @@ ENDS = ("\n", ".", "?", "!")  # of titles and sentences
 # passages of few sentences teach to choose a passage, few whole ones to choose a sentence. Both are cheap.
 CONTEXTS = {
     "short": ((1.0, ((2, 2),)),),
-    "whole": ((0.8, ((1, 0), (2, 0), (2, 0), (3, 0), (6, 2))), (1.0, ((2, 0), (3, 0), (5, 0), (8, 0), (12, 2)))),
+    "whole": ((0.7, ((1, 0), (1, 0), (2, 0), (3, 0))), (1.0, ((2, 0), (3, 0), (5, 0), (8, 0), (12, 2)))),
     "mixed": ((0.65, ((12, 2), (3, 0), (5, 4))), (1.0, ((8, 0), (15, 0), (12, 2), (3, 0)))),
 }
 CONTEXTS["growing"] = ((0.1, *CONTEXTS["short"][0][1:]), *CONTEXTS["whole"])
@@ -270,31 +269,18 @@ class Objective:
         return total, {name: float(part.detach()) for name, part in parts.items()}
 
 
-def read_states(course, worlds, seed, kept):
-    """The states of each of `worlds`, each with its reading; of the file `kept` if it is there, else put into it."""
-    asked = [course.__name__, [str(world) for world in worlds], seed]
-    if kept and kept.is_file():
-        held, found = pickle.loads(kept.read_bytes())
-        if held != asked:
-            raise SystemExit(f"{kept} has the states of {held}, not of {asked}: name another file")
-        return found
-    found = []
-    for world in worlds:
-        reading = chains.Reading(world)
-        found.append([(reading, state) for state in course.states(reading, seed)])
-        reading.index = None  # examples do not search
-    if kept:
-        kept.write_bytes(pickle.dumps((asked, found)))
-    return found
-
-
 class Course(IterableDataset):
     """The batches of a training, with contexts that grow as it goes on. Workers take turns, each with its own draws."""
 
-    def __init__(self, course, states, pieces, renaming, marks, preset, seed):
-        self.course, self.states, self.marks = course, states, marks
-        self.pieces, self.renaming, self.preset, self.seed = pieces, renaming, preset, seed
-        weights = [preset.emphasis.get(state.task, 1.0) for _, state in self.states]
+    def __init__(self, lessons, pieces, renaming, retelling, marks, preset, seed):
+        self.pieces, self.renaming, self.retelling, self.marks = pieces, renaming, retelling, marks
+        self.preset, self.seed = preset, seed
+        self.states = [(part, state) for part in lessons for state in part.states]
+        share = preset.emphasis.get
+        # By the number of facts, too: single ones are many, and would teach that one step is enough.
+        weights = [
+            share(part.course, 1.0) * share(state.task, 1.0) * len(state.lesson.facts) for part, state in self.states
+        ]
         self.weights = list(itertools.accumulate(weights))
 
     def shapes(self, step, spent):
@@ -315,13 +301,12 @@ class Course(IterableDataset):
         while True:
             made = []
             shapes = self.shapes(step * workers, clock() - started)
-            for reading, state in rng.choices(
-                self.states, cum_weights=self.weights, k=max(96, self.preset.tokens // 42)
-            ):
+            for part, state in rng.choices(self.states, cum_weights=self.weights, k=max(96, self.preset.tokens // 42)):
                 passages, sentences = rng.choice(shapes)
                 pieces = Spelled(self.pieces, self.renaming.regions, rng)
                 count = rng.randint(min(2, passages), passages)
-                made.append(self.course.example(reading, pieces, state, rng, count, sentences))
+                reading, state = self.retelling(part.reading, state, rng)
+                made.append(COURSES[part.course].example(reading, pieces, state, rng, count, sentences))
             parts = list(packed(made, self.preset.tokens))
             rng.shuffle(parts)
             for part in parts:
@@ -348,16 +333,20 @@ def packed(examples, tokens):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--course", choices=MARKS, required=True)
+    parser.add_argument("--course", action="append", choices=COURSES, required=True)
     parser.add_argument("--world", action="append", required=True, type=Path)
     parser.add_argument("--tokenizer", required=True, type=Path)
     parser.add_argument("--held-out", required=True, type=Path, help="a world whose states are written for the log")
-    parser.add_argument("--held-states", type=int, default=200, help="how many of them at most")
+    parser.add_argument("--held-states", type=int, default=200, help="how many of them at most, of each course")
     parser.add_argument("--out", required=True, type=Path)
     parser.add_argument("--resume", type=Path, help="a folder of this script to train on")
     parser.add_argument("--contexts", choices=CONTEXTS, default="short")
     parser.add_argument(
-        "--emphasis", action="append", default=[], metavar="TASK=SHARE", help="how much oftener a task comes"
+        "--emphasis",
+        action="append",
+        default=[],
+        metavar="TASK=SHARE",
+        help="how much oftener a task, or a course, comes",
     )
     parser.add_argument("--steps", type=int)
     parser.add_argument("--until", type=int, default=0, help="stops after this step of the schedule; 0 for its end")
@@ -396,12 +385,13 @@ def main():
     pieces = Pieces(options.tokenizer)
     renaming = Renaming(options.tokenizer / "layout.json", words=EXCHANGED, told=EXCHANGED_IF_TOLD, meanings=meant)
     vocabulary = pieces.tokenizer.get_vocab()
-    if unknown := [mark for mark in MARKS[options.course] if mark not in vocabulary]:
+    marks = {mark: kind for course in options.course for mark, kind in MARKS[course].items()}
+    if unknown := [mark for mark in marks if mark not in vocabulary]:
         raise SystemExit(
             f"{options.tokenizer}: {unknown[0]!r} is not a piece: the folder is not one of "
-            f"`pieces.py --course {options.course}`"
+            f"`pieces.py --course {' --course '.join(options.course)}`"
         )
-    marks = {vocabulary[mark]: kind for mark, kind in MARKS[options.course].items()}
+    marks = {vocabulary[mark]: kind for mark, kind in marks.items()}
     generator, ends = torch.Generator().manual_seed(WIRING_SEED), [pieces.id(end) for end in ENDS]
     model, flags, held_meanings = build(renaming.size, generator, marks, ends, meant, preset)
     if options.resume:
@@ -412,16 +402,17 @@ def main():
         held_meanings.to(options.device)
     model.add_module("tagger", objective.tagger)
     model.to(options.device)
-    taught = {"chains": chains, "modules": modules}[options.course]
-    *taught_states, held = read_states(taught, [*options.world, options.held_out], options.seed, options.states)
-    seed = options.seed + 100 * processes.number
-    course = Course(taught, list(itertools.chain(*taught_states)), pieces, renaming, marks, preset, seed)
-    tasks = {state.task for _, state in course.states}
-    if unknown := sorted(set(preset.emphasis) - tasks):
-        parser.error(f"--emphasis {unknown[0]}: no such task; allowed are: {', '.join(sorted(tasks))}")
-    held = random.Random(options.seed).sample(held, min(len(held), options.held_states))
+    *taught, held = read_lessons(options.course, [*options.world, options.held_out], options.seed, options.states)
+    lessons, seed = list(itertools.chain(*taught)), options.seed + 100 * processes.number
+    course = Course(lessons, pieces, renaming, Retelling(pieces), marks, preset, seed)
+    known = {*options.course, *itertools.chain(*(part.tasks() for part in lessons))}
+    if unknown := sorted(set(preset.emphasis) - known):
+        parser.error(f"--emphasis {unknown[0]}: no such task; allowed are: {', '.join(sorted(known))}")
+    sample = random.Random(options.seed)
+    for part in held:
+        part.states = sample.sample(part.states, min(len(part.states), options.held_states))
     log.write(
-        model=f"writer, {options.course}",
+        model=f"writer, {' and '.join(options.course)}",
         seed=options.seed,
         states=len(course.states),
         parameters=sum(p.numel() for p in [*model.parameters(), model.shared.weight])
@@ -437,13 +428,14 @@ def main():
         objective.hold()
         store(model, options.out, options.tokenizer)
         rng, found = random.Random(options.seed), {}
-        for task in sorted({state.task for _, state in held}):
-            made = [taught.example(reading, pieces, state, rng, 6) for reading, state in held if state.task == task]
-            parts = [
-                objective.parts(Batch(part, lambda told: torch.arange(renaming.size)))[3].cpu()
-                for part in packed(made, preset.tokens)
+        for part, task in ((part, task) for part in held for task in part.tasks()):
+            states = [state for state in part.states if state.task == task]
+            made = [COURSES[part.course].example(part.reading, pieces, state, rng, 6) for state in states]
+            right = [
+                objective.parts(Batch(batch, lambda told: torch.arange(renaming.size)))[3].cpu()
+                for batch in packed(made, preset.tokens)
             ]
-            found[f"held_{task}"] = round(float(torch.cat(parts).mean()), 4)
+            found[f"held_{part.course}_{task}"] = round(float(torch.cat(right).mean()), 4)
         return found
 
     loader = DataLoader(course, batch_size=None, num_workers=options.workers)

@@ -1,0 +1,288 @@
+"""Retells an example: its relations become others, the same ones in its passages, its question and its chain.
+
+A world of the `train` split has 18 relations, each said in two ways; one of `eval` has nine more and a third way. A
+writer that knows 36 patterns by heart fails at what training never said. So most of its examples tell of relations of
+`relations.toml` in place of the world's own, each time others, and in words that differ between question and passage:
+what is left to learn is which sentence means what a question asks.
+
+A sentence or question is matched against the wordings of the `train` split, taken from the world's source. What does
+not match stays as it is; a relation that a question names in a way that is not known here is not exchanged.
+"""
+
+import re
+import tomllib
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from chains import Lesson, Reading
+
+HERE = Path(__file__).parent
+RELATIONS = HERE / "relations.toml"
+SCHEMA = HERE.parents[1] / "jobs/world/src/schema/relations.rs"
+KNOWN_WORDINGS = 2  # of three; the last is that of `eval`
+RETOLD = 0.75  # of examples
+EXCHANGED = 0.85  # of the relations of such an example
+VALUES = ("time", "number")  # kinds of objects that no noun phrase stands for
+PRONOUNS = {"It": "it", "He": "him", "She": "her", "They": "them"}
+QUALITIES = r"(?:(?P<how>[a-z-]+(?:,? (?:and )?[a-z-]+)?) )?"  # the stark and rustic director of ..
+
+
+@dataclass
+class Wordings:
+    says: list
+    phrase: list
+    asks: list
+
+
+@dataclass
+class Pattern:
+    """One of the world's own wordings, and what recognises it."""
+
+    relation: str
+    text: str
+    matcher: re.Pattern
+
+
+def invented(knows):
+    """By kind of object the relations of `relations.toml`, as far as `knows` has all the words of a wording."""
+    read = tomllib.loads(RELATIONS.read_text())
+    frames, found = read.pop("frames"), defaultdict(list)
+    for kind, rows in read.items():
+        for row in rows:
+            made = {part: [*row.get(part, [])] for part in ("says", "phrase", "asks")}
+            for form, frame in frames[kind].items():
+                for words in filter(None, row.get(form, "").split(", ")):
+                    a, _, b = words.partition("/")
+                    filled = {"{n}": words, "{a}": a, "{b}": b}
+                    for part, patterns in frame.items():
+                        made[part] += [re.sub(r"\{[nab]\}", lambda slot: filled[slot[0]], p) for p in patterns]
+            for part in made.values():
+                part[:] = [p for p in part if all(map(knows, re.findall(r"[^\W\d_]+", re.sub(r"\{.\}", "", p))))]
+            if made["says"] and made["asks"] and (made["phrase"] or kind in VALUES):
+                found[kind].append(Wordings(**made))
+    return dict(found)
+
+
+def matcher(pattern, loose=False):
+    """A regular expression for a wording, whose begin may be in capitals, with words before the noun if `loose`."""
+    made = re.escape(pattern).replace(r"\ ", " ")
+    for slot in "soxab":
+        made = made.replace(rf"\{{{slot}\}}", f"(?P<{slot}>.+)")
+    if not made.startswith("(?P"):
+        made = f"[{made[0].lower()}{made[0].upper()}]{made[1:]}"
+        if loose and pattern.startswith("the "):
+            made = made.replace("[tT]he ", f"[tT]he {QUALITIES}", 1)
+    return re.compile(made)
+
+
+@dataclass
+class Schema:
+    """The world's relations, in the wordings that `train` has: patterns by where they stand."""
+
+    objects: dict  # kind and noun of a relation's object
+    subjects: dict  # noun of its subject, `person` for all persons
+    says: list
+    back: list
+    phrase: list
+    asks: list
+    compared: list
+
+    @classmethod
+    def read(cls):
+        made = cls({}, {}, [], [], [], [], [])
+        text = SCHEMA.read_text()
+        for row in re.split(r"\n    Relation \{\n", text)[1:]:
+            if "held_out: true" in row:
+                continue
+            name = re.search(r'name: "([^"]+)"', row)[1]
+            made.objects[name] = object_of(re.search(r"range: ObjectRange::(.+),\n", row)[1])
+            subject = re.search(r"subject: EntityClass::(\w+)", row)[1].lower()
+            made.subjects[name] = {"book": "novel"}.get(subject, subject)
+            for field, where in (
+                ("says", made.says),
+                ("says_back", made.back),
+                ("phrase", made.phrase),
+                ("asks", made.asks),
+                ("same", made.compared),
+                ("first", made.compared),
+                ("last", made.compared),
+            ):
+                given = re.search(rf"\n        {field}: (?:Some\()?\[(.*?)\]\)?,\n", row, re.DOTALL)
+                for pattern in re.findall(r'"([^"]+)"', given[1])[:KNOWN_WORDINGS] if given else ():
+                    where.append(Pattern(name, pattern, matcher(pattern, loose=field == "phrase")))
+        if not all((made.says, made.back, made.phrase, made.asks, made.compared)):
+            raise SystemExit(f"{SCHEMA} has no wordings in the form that is known here")
+        return made
+
+
+def object_of(range):
+    """Kind and noun of a relation's objects, from the schema's source."""
+    if "Role" in range or range == "Spouse":
+        return "person", "person"
+    if "City" in range and "Country" not in range or range == "CityOfCountry":
+        return "city", "city"
+    if range == "CountryOfCity":
+        return "country", "country"
+    if "Literal" in range:
+        return ("number", "number") if "Population" in range or "Length" in range else ("time", "year")
+    return "body", re.search(r"EntityClass::(\w+)", range)[1].lower()
+
+
+class Retelling:
+    def __init__(self, pieces):
+        known = pieces.tokenizer.get_vocab()
+        self.schema, self.invented = Schema.read(), invented(lambda word: word in known)
+        self.sentences, self.questions = {}, {}
+
+    def __call__(self, reading, state, rng):
+        """A reading and a state of it, retold for one example."""
+        if rng.random() >= RETOLD:
+            return reading, state
+        lesson = state.lesson
+        asked = [self.parsed(text) for text in (lesson.question, *(fact.asked for fact in lesson.facts))]
+        fixed = self.fixed(reading, lesson, asked[0])
+        drawn = {kind: iter(rng.sample(rows, len(rows))) for kind, rows in self.invented.items()}
+        table = {}
+        for name, (kind, _) in self.schema.objects.items():
+            if name not in fixed and rng.random() < EXCHANGED:
+                made = next(drawn[kind], None)
+                if made:
+                    table[name] = made
+        retold = Retold(reading, self, table, rng)
+        return retold, replace(state, lesson=self.lesson(retold, lesson, asked, table, rng))
+
+    def lesson(self, retold, lesson, asked, table, rng):
+        made = object.__new__(Lesson)
+        vars(made).update(vars(lesson))
+        made.question = self.told(asked[0], table, rng)
+        made.facts, made.steps = [], []
+        for fact, tree, step in zip(lesson.facts, asked[1:], lesson.steps):
+            drawn = rng.getstate()
+            question = self.told(tree, table, rng)
+            rng.setstate(drawn)  # a step is said in the words of its question
+            made.steps.append(self.told(self.parsed(step), table, rng))
+            sentence = retold.sentences[fact.passage][fact.place]
+            made.facts.append(replace(fact, sentence=sentence, asked=question))
+        return made
+
+    def fixed(self, reading, lesson, asked):
+        """Relations that this lesson cannot tell otherwise: those of its facts that its question does not name."""
+        return {self.relation(reading, fact.passage, fact.place) for fact in lesson.facts} - names(asked)
+
+    def relation(self, reading, passage, place):
+        found = self.sentence(reading, passage, place)
+        return found[0] if found else None
+
+    def sentence(self, reading, passage, place):
+        """The relation that a sentence says, its subject, its object and whether it stands in the object's passage."""
+        key = id(reading.world), passage, place
+        if key not in self.sentences:
+            lead, text = reading.sentences[passage][0], reading.sentences[passage][place]
+            self.sentences[key] = self.match(lead, text.removesuffix(".")) if place else None
+        return self.sentences[key]
+
+    def match(self, lead, text):
+        noun = re.search(r" is an? ([a-z]+)", lead)
+        noun = noun[1] if noun else ""
+        for pattern in self.schema.says:
+            if (found := pattern.matcher.fullmatch(text)) and self.fits(noun, self.schema.subjects[pattern.relation]):
+                return pattern.relation, found["s"], found["o"], False
+        for pattern in self.schema.back:
+            kind, wanted = self.schema.objects[pattern.relation]
+            if (found := pattern.matcher.fullmatch(text)) and self.fits(noun, wanted):
+                return pattern.relation, found["o"], found["s"], True
+        return None
+
+    def fits(self, noun, wanted):
+        """Whether a passage that introduces its subject by `noun` can be about such an entity."""
+        things = {"country", "city", "river", "university", "company", "award", "band", "film", "novel", "album"}
+        return noun == wanted or wanted == "person" and noun not in things
+
+    def parsed(self, text):
+        """A question as a tree: text, or one of the wordings with what it is asked of."""
+        if text not in self.questions:
+            self.questions[text] = self.parse(text)
+        return self.questions[text]
+
+    def parse(self, text):
+        for pattern in self.schema.asks:
+            if found := pattern.matcher.fullmatch(text):
+                return "asks", pattern, None, self.phrase(found["x"])
+        for pattern in self.schema.compared:
+            if found := pattern.matcher.fullmatch(text):
+                parts = sorted(((found.span(slot), self.phrase(found[slot])) for slot in "ab"), key=lambda p: p[0])
+                ((start, end), first), ((begin, last), second) = parts
+                return "list", [text[:start], first, text[end:begin], second, text[last:]]
+        return text
+
+    def phrase(self, text):
+        for pattern in self.schema.phrase:
+            if found := pattern.matcher.fullmatch(text.removesuffix(",")):
+                return "phrase", pattern, found.groupdict().get("how"), self.phrase(found["x"])
+        return text
+
+    def told(self, tree, table, rng):
+        """A tree as a text, in the wordings of `table`."""
+        if isinstance(tree, str):
+            return tree
+        if tree[0] == "list":
+            return "".join(self.told(part, table, rng) for part in tree[1])
+        part, own, how, inner = tree
+        patterns = getattr(table[own.relation], part) if own.relation in table else [own.text]
+        inner = self.told(inner, table, rng)
+        pattern = rng.choice(patterns).replace("{k}", self.schema.objects[own.relation][1])
+        if how and pattern.startswith("the "):
+            pattern = f"the {how} {pattern[4:]}"
+        before, behind = pattern.split("{x}")
+        inner = inner.removesuffix(",")
+        comma = "," if ", " in inner and behind[:1] == " " else ""
+        return before + inner + comma + behind
+
+
+def names(tree):
+    """The relations that a question names."""
+    if isinstance(tree, str):
+        return set()
+    if tree[0] == "list":
+        return set().union(*map(names, tree[1]))
+    return {tree[1].relation} | names(tree[3])
+
+
+class Retold(Reading):
+    """A reading whose sentences are retold as they are read."""
+
+    def __init__(self, reading, retelling, table, rng):
+        self.world, self.index = reading.world, None
+        self.sentences = Sentences(reading, retelling, table, rng)
+
+
+class Sentences(dict):
+    def __init__(self, reading, retelling, table, rng):
+        super().__init__()
+        self.reading, self.retelling, self.table, self.rng = reading, retelling, table, rng
+
+    def __missing__(self, passage):
+        self[passage] = [self.told(passage, place) for place in range(len(self.reading.sentences[passage]))]
+        return self[passage]
+
+    def told(self, passage, place):
+        text, found = self.reading.sentences[passage][place], self.retelling.sentence(self.reading, passage, place)
+        made = self.table.get(found[0]) if found else None
+        if not made:
+            return text
+        _, subject, thing, back = found
+        patterns, first = made.says, "{o}" if back else "{s}"
+        if (thing if back else subject) in PRONOUNS:
+            patterns = [pattern for pattern in patterns if pattern.startswith(first)] or patterns
+        pattern = self.rng.choice(patterns)
+        said = pattern.replace("{s}", inside(subject, pattern.startswith("{s}")))
+        said = said.replace("{o}", inside(thing, pattern.startswith("{o}")))
+        return said[0].upper() + said[1:] + "."
+
+
+def inside(name, first):
+    """A name or pronoun where it stands, which may be the sentence's begin."""
+    if first:
+        return name
+    return PRONOUNS.get(name, "the " + name[4:] if name.startswith("The ") and name[4:5].islower() else name)
