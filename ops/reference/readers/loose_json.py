@@ -21,6 +21,7 @@ class Reader:
 
     def __init__(self, text, at):
         self.text, self.at, self.repairs = text, at, collections.Counter()
+        self.depth = 0  # open containers
 
     def space(self):
         self.at = re.compile(r"[ \t\r\n]*").match(self.text, self.at).end()
@@ -32,13 +33,16 @@ class Reader:
     def value(self):
         sign = self.peek()
         if sign in ("{", "["):
-            return self.container(sign)
+            self.depth += 1
+            made = self.container(sign)
+            self.depth -= 1
+            return made
         if sign in ('"', "'"):
             return self.string(sign)
         number = NUMBER.match(self.text, self.at)
         if number:
             self.at = number.end()
-            if self.at == len(self.text):
+            if self.at == len(self.text) and self.depth:
                 self.repairs["cut_scalar"] += 1
             return float(number.group()) if number.group(2) or number.group(3) else int(number.group())
         word = re.compile(r"[A-Za-z]+").match(self.text, self.at)
@@ -140,7 +144,7 @@ def values(text):
             value = reader.value()
         except Unread:
             return []
-        # A quote that words follow stands within the string.
+        # The crate reads a quote that words follow as one within a string: that it is no object is what counts here.
         return [(value, reader.repairs)] if reader.peek() == "" or text.startswith('"') else []
     around = collections.Counter()
     for gap in joined(gaps, found):

@@ -270,6 +270,9 @@ class Machine:
 
     def direct(self, queries):
         shown, _ = self.knowledge(queries)
+        if not shown:
+            # Nothing to read, and nothing known: the paper has no prompt for that. The final one can do without.
+            return self.final()
         lines = "\n".join(f"Passage {number}: {knowledge.line()}" for number, knowledge in enumerate(shown))
         return self.last(self.prompt("direct", passages=lines, question=self.question))
 
