@@ -11,7 +11,7 @@ not match stays as it is; a relation that a question names in a way that is not 
 
 import re
 import tomllib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,8 +23,9 @@ SCHEMA = HERE.parents[1] / "jobs/world/src/schema/relations.rs"
 KNOWN_WORDINGS = 2  # of three; the last is that of `eval`
 RETOLD = 0.75  # of examples
 EXCHANGED = 0.85  # of the relations of such an example
-VALUES = ("time", "number")  # kinds of objects that no noun phrase stands for
+VALUES = ("time", "date", "number")  # kinds of objects that no noun phrase stands for
 PRONOUNS = {"It": "it", "He": "him", "She": "her", "They": "them"}
+CLAUSE = re.compile(r"(.+?)((?:, known for [^,]+| \(known for [^()]+\))?)")
 QUALITIES = r"(?:(?P<how>[a-z-]+(?:,? (?:and )?[a-z-]+)?) )?"  # the stark and rustic director of ..
 
 
@@ -57,11 +58,23 @@ def invented(knows):
                     filled = {"{n}": words, "{a}": a, "{b}": b}
                     for part, patterns in frame.items():
                         made[part] += [re.sub(r"\{[nab]\}", lambda slot: filled[slot[0]], p) for p in patterns]
+            if not (made["says"] and made["asks"] and (made["phrase"] or kind in VALUES)):
+                raise SystemExit(f"{RELATIONS}: a relation of {kind} lacks says, phrase or asks: {row}")
             for part in made.values():
                 part[:] = [p for p in part if all(map(knows, re.findall(r"[^\W\d_]+", re.sub(r"\{.\}", "", p))))]
             if made["says"] and made["asks"] and (made["phrase"] or kind in VALUES):
                 found[kind].append(Wordings(**made))
+    # What has a year may have a day.
+    for row in found["time"]:
+        dated = {part: [on_a_day(p) for p in patterns] for part, patterns in vars(row).items()}
+        found["date"].append(Wordings(**dated))
     return dict(found)
+
+
+def on_a_day(pattern):
+    for year, day in ((" in {o}", " on {o}"), ("In what year", "On what day"), ("the year of", "the day of")):
+        pattern = pattern.replace(year, day)
+    return pattern
 
 
 def matcher(pattern, loose=False):
@@ -124,6 +137,8 @@ def object_of(range):
         return "city", "city"
     if range == "CountryOfCity":
         return "country", "country"
+    if "BirthDate" in range:
+        return "date", "day"
     if "Literal" in range:
         return ("number", "number") if "Population" in range or "Length" in range else ("time", "year")
     return "body", re.search(r"EntityClass::(\w+)", range)[1].lower()
@@ -167,8 +182,10 @@ class Retelling:
         return made
 
     def fixed(self, reading, lesson, asked):
-        """Relations that this lesson cannot tell otherwise: those of its facts that its question does not name."""
-        return {self.relation(reading, fact.passage, fact.place) for fact in lesson.facts} - names(asked)
+        """Relations that this lesson cannot tell otherwise: those that its question names less often than its facts say
+        them."""
+        said = Counter(self.relation(reading, fact.passage, fact.place) for fact in lesson.facts)
+        return set(said - Counter(names(asked)))
 
     def relation(self, reading, passage, place):
         found = self.sentence(reading, passage, place)
@@ -210,16 +227,25 @@ class Retelling:
             if found := pattern.matcher.fullmatch(text):
                 return "asks", pattern, None, self.phrase(found["x"])
         for pattern in self.schema.compared:
-            if found := pattern.matcher.fullmatch(text):
-                parts = sorted(((found.span(slot), self.phrase(found[slot])) for slot in "ab"), key=lambda p: p[0])
-                ((start, end), first), ((begin, last), second) = parts
-                return "list", [text[:start], first, text[end:begin], second, text[last:]]
+            before, between, behind = re.split(r"\{[ab]\}", pattern.text)
+            inner = text.removeprefix(before).removesuffix(behind)
+            if len(before) + len(inner) + len(behind) != len(text):
+                continue
+            # A phrase may have an `and` of its own: of all ways to part the two, the one with most phrases.
+            ways = [(inner[: at.start()], inner[at.end() :]) for at in re.finditer(re.escape(between), inner)]
+            ways = [list(map(self.phrase, way)) for way in ways]
+            if ways:
+                first, second = max(ways, key=lambda way: sum(not isinstance(part, str) for part in way))
+                return "list", [before, first, between, second, behind]
         return text
 
     def phrase(self, text):
+        """A noun phrase as a tree; what it is known for stays at its end."""
+        said, clause = CLAUSE.fullmatch(text.removesuffix(",")).groups()
         for pattern in self.schema.phrase:
-            if found := pattern.matcher.fullmatch(text.removesuffix(",")):
-                return "phrase", pattern, found.groupdict().get("how"), self.phrase(found["x"])
+            if found := pattern.matcher.fullmatch(said):
+                tree = "phrase", pattern, found.groupdict().get("how"), self.phrase(found["x"])
+                return ("list", [tree, clause]) if clause else tree
         return text
 
     def told(self, tree, table, rng):
@@ -241,12 +267,12 @@ class Retelling:
 
 
 def names(tree):
-    """The relations that a question names."""
+    """The relations that a question names, each as often as it does."""
     if isinstance(tree, str):
-        return set()
+        return []
     if tree[0] == "list":
-        return set().union(*map(names, tree[1]))
-    return {tree[1].relation} | names(tree[3])
+        return [name for part in tree[1] for name in names(part)]
+    return [tree[1].relation, *names(tree[3])]
 
 
 class Retold(Reading):

@@ -1,6 +1,7 @@
 """Trains a small writer: a T5 that quotes its prompt and answers.
 
-    writer.py --course chains|modules [--course ...] --world DIR [--world DIR ...] --tokenizer DIR --held-out DIR --out DIR
+    writer.py --course chains|modules [--course ...] --world DIR [--world DIR ...] --tokenizer DIR --held-out DIR
+              --out DIR
 
 A course says what it is shown and what it should write: `chains.py` for IRCoT and the readers beside it, `modules.py`
 for MIGRES and FSM. Three losses are summed: the likelihood of the text; for each piece that is copied, the likelihood
