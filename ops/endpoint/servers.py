@@ -279,8 +279,8 @@ class ServerCheck:
         return found
 
     def beside_engine(self, place):
-        """IRCoT by the engine and by the server. `place` gives the lines of a job that say where hopeval reaches it, for
-        a relay in front of it."""
+        """IRCoT by the engine and by the server. `place` gives the lines of a job that say where hopeval reaches it,
+        for a relay in front of it."""
         options = self.options
         shown = {"model": options.model, "context": context_of(options.model)}
         (outcomes, traces, _), _, native_s = run_job(options, "native", NATIVE.format(**shown))

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import save_file
 from transformers import PreTrainedTokenizerFast
 
-MOST_TEXTS = 200_000
+MOST_TEXTS = 200_000  # retold texts are new in each example
 
 
 def save(out, tensors, config, tokenizer):
