@@ -11,7 +11,8 @@ texts come back letter by letter.
 What begins a part of a prompt is a piece, at the begin of a line: a course's prompts have marks of their own.
 
 Ordinary words have pieces of their own, in lower case, and with a capital where a sentence or a name begins with them:
-the worlds' words, and the most frequent ones of real texts, since a writer is to quote what its training never said.
+the worlds' words, those that the training tells of (`relations.toml`), and the most frequent ones of real texts, since
+a writer is to quote what its training never said.
 Names are spelled in pieces of at most three letters, as in `tokenizer.py`. `layout.json` says where each kind stands;
 words that a prompt or the training itself writes (`given`) are apart from others, which `renaming.py` may exchange.
 
@@ -22,6 +23,7 @@ import argparse
 import gzip
 import json
 import re
+import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -80,12 +82,19 @@ def frequent(file, most):
     return words, set(often[: most // 4])
 
 
+def told():
+    """The words of the relations that the training invents."""
+    found = tomllib.loads((Path(__file__).parent / "relations.toml").read_text())
+    texts = re.findall(r"'([^']*)'|\"([^\"]*)\"", str([*found.values()]))
+    return {w for pair in texts for text in pair for w in re.findall(r"\b[a-z]{2,}\b", re.sub(r"\{.\}", "", text))}
+
+
 def layout(worlds, prompts, real, marks, least=5, pairs=300, triples=380):
     """The vocabulary, and the bounds of its regions. `real` are words of real texts, and such with a capital."""
     lower, capital = count(worlds)
     given = {w for text in prompts for w in re.findall(r"[A-Za-z]+", text) if len(w) > 1} | set(WRITTEN)
     given = {w for w in given if w.islower() or w.istitle()}
-    ordinary = {w for w, n in lower.items() if n >= least and len(w) > 1} | real[0]
+    ordinary = {w for w, n in lower.items() if n >= least and len(w) > 1} | real[0] | told()
     known = ordinary | {w for w in given if w.islower()}
     often = {w for w, n in capital.items() if n >= least and w.lower() in known} | real[1]
     names = [w.lower() for w in capital if w.lower() not in known]

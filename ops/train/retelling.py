@@ -23,6 +23,13 @@ SCHEMA = HERE.parents[1] / "jobs/world/src/schema/relations.rs"
 KNOWN_WORDINGS = 2  # of three; the last is that of `eval`
 RETOLD = 0.75  # of examples
 EXCHANGED = 0.85  # of the relations of such an example
+UNLIKE = 0.5  # of those are said without a word of their question
+STEM = 4  # letters, by which `sang` is unlike `singer`, and `directed` like `director`
+GRAMMAR = frozenset(
+    """a about against an and are as at by can comes did do does done for from given had has have how in into is it its
+    much many of on or people person that the their there they to was were what when where which who whom whose with
+    year day city country name number""".split()
+)
 VALUES = ("time", "date", "number")  # kinds of objects that no noun phrase stands for
 PRONOUNS = {"It": "it", "He": "him", "She": "her", "They": "them"}
 CLAUSE = re.compile(r"(.+?)((?:, known for [^,]+| \(known for [^()]+\))?)")
@@ -35,6 +42,13 @@ class Wordings:
     phrase: list
     asks: list
 
+    def unlike(self, rng):
+        """One statement, with the phrases and questions that share no word with it, if there are any; else all."""
+        says = rng.choice(self.says)
+        stems = meant(says)
+        phrase, asks = ([p for p in part if not stems & meant(p)] for part in (self.phrase, self.asks))
+        return Wordings([says], phrase, asks) if asks and (phrase or not self.phrase) else self
+
 
 @dataclass
 class Pattern:
@@ -43,6 +57,12 @@ class Pattern:
     relation: str
     text: str
     matcher: re.Pattern
+
+
+def meant(pattern):
+    """The begins of the words that say what a wording means."""
+    words = re.findall(r"[a-z]+", re.sub(r"\{.\}", "", pattern.lower()))
+    return {word[:STEM] for word in words if word not in GRAMMAR}
 
 
 def invented(knows):
@@ -163,7 +183,7 @@ class Retelling:
             if name not in fixed and rng.random() < EXCHANGED:
                 made = next(drawn[kind], None)
                 if made:
-                    table[name] = made
+                    table[name] = made.unlike(rng) if rng.random() < UNLIKE else made
         retold = Retold(reading, self, table, rng)
         return retold, replace(state, lesson=self.lesson(retold, lesson, asked, table, rng))
 

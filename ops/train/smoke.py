@@ -31,6 +31,7 @@ import labeler
 import lessons
 import meanings
 import modules
+import numpy
 import pieces
 import renaming
 import reranker
@@ -38,6 +39,7 @@ import retelling
 import scorer
 import tokenizer
 import torch
+import wordnet
 import writer
 from encoders import averaged
 from fitting import determine, rate
@@ -324,7 +326,11 @@ class Smoke(unittest.TestCase):
             self.run_script("pieces", *texts, "--course", name, "--out", made)
             table, regions = Pieces(made), json.loads((made / "layout.json").read_text())
             if course is chains:
-                self.run_script("meanings", "--vectors", vectors, "--tokenizer", made)
+                given = ["--vectors", vectors, "--wordnet", self.wordnet([dict.fromkeys(listed[-2:], 1)], {}), "--tokenizer", made]
+                self.run_script("meanings", *given)
+                before = meanings.read(made)
+                self.run_script("meanings", *given, "--basis", made)
+                self.assertTrue((before == meanings.read(made)).all())
             states, copied = course.states(reading, 1), 0
             for state in states:
                 prompt, target, sources, labels = course.example(reading, table, state, rng, 5, 3)
@@ -364,6 +370,39 @@ class Smoke(unittest.TestCase):
                 near = renaming.Renaming(made / "layout.json", meanings=meant).near[held.words]
                 likeness = (meant[near] * meant[held.words, None]).sum(dim=-1)
                 self.assertTrue(((likeness >= renaming.LIKENESS - 1e-6) | (near == held.words[:, None])).all())
+
+    def wordnet(self, senses, derived):
+        """A folder as WordNet has it: nouns and how often each word was met in each sense; words of other senses that
+        one is derived from, by the number of a sense."""
+        folder = self.work / "wordnet"
+        folder.mkdir(exist_ok=True)
+        data, index = [], []
+        for n, words in enumerate(senses):
+            listed = " ".join(f"{word} 0" for word in words)
+            pointers = [f"+ {other:08} n 0101" for other in derived.get(n, ())]
+            data.append(f"{n:08} 03 n {len(words):02x} {listed} {len(pointers):03} {' '.join(pointers)} | a gloss\n")
+            index += [f"{word}%1:00:00:: {n:08} 1 {count}\n" for word, count in words.items()]
+        for file in wordnet.FILES.values():
+            (folder / f"data.{file}").write_text("  1 licence\n" + "".join(data if file == "noun" else []))
+        (folder / "index.sense").write_text("".join(index))
+        return folder
+
+    def test_words_of_one_sense_are_drawn_together(self):
+        words = ["director", "head", "direct", "directed", "skull", "other"]
+        senses = [{"director": 9, "head": 3}, {"head": 30, "skull": 1}, {"direct": 2}]
+        found = wordnet.WordNet(self.wordnet(senses, {0: [2]})).neighbours(words)
+        found = {(words[one], words[other]): weight for (one, other), weight in found.items()}
+        self.assertAlmostEqual(found["director", "head"], (3.3 / 33.6) ** 0.5)
+        self.assertEqual({pair for pair, weight in found.items() if weight == 1}, {
+            ("director", "direct"), ("direct", "director"), ("direct", "directed"), ("directed", "direct"),
+        })  # fmt: skip
+        self.assertTrue(all(found[one, other] == found[other, one] for one, other in found))
+        rows = meanings.unit(numpy.random.default_rng(1).normal(size=(len(words), 8)))
+        drawn = wordnet.drawn_together(rows, words, self.work / "wordnet")
+        self.assertTrue((drawn[-1] == rows[-1]).all())
+        for one, other in found:
+            near, before = (table[words.index(one)] @ table[words.index(other)] for table in (drawn, rows))
+            self.assertGreater(near, before)
 
     def copies(self, prompt, target, sources):
         """How many pieces of a text are copied; each from where it stands."""
@@ -407,6 +446,14 @@ class Smoke(unittest.TestCase):
         )
         unknown = "Which film has the older director, Foo or Levity?"
         self.assertEqual(told(unknown), unknown)
+        # Or in words of which the question has none.
+        both = retelling.Wordings(["{o} shot {s}", "{o} is the foe of {s}"], ["the foe of {x}", "the enemy of {x}"], [])
+        both.asks = [f"Who is {phrase}?" for phrase in both.phrase]
+        unlike = [both.unlike(random.Random(seed)) for seed in range(9)]
+        self.assertEqual({tuple(row.says): len(row.phrase) for row in unlike}, {(both.says[0],): 2, (both.says[1],): 1})
+        self.assertNotIn("foe", unlike[[row.says for row in unlike].index([both.says[1]])].asks[0])
+        alike = retelling.Wordings(["{o} edited {s}"], ["the editor of {x}"], ["Who edited {x}?"])
+        self.assertIs(alike.unlike(random.Random(1)), alike)
         days = [pattern for row in retell.invented["date"] for pattern in (*row.says, *row.asks)]
         self.assertEqual(retell.schema.objects["date of birth"], ("date", "day"))
         self.assertFalse([pattern for pattern in days if "year" in pattern or " in {o}" in pattern])

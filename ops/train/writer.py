@@ -386,13 +386,13 @@ def main():
     pieces = Pieces(options.tokenizer)
     renaming = Renaming(options.tokenizer / "layout.json", words=EXCHANGED, told=EXCHANGED_IF_TOLD, meanings=meant)
     vocabulary = pieces.tokenizer.get_vocab()
-    marks = {mark: kind for course in options.course for mark, kind in MARKS[course].items()}
-    if unknown := [mark for mark in marks if mark not in vocabulary]:
+    if unknown := [mark for course in options.course for mark in MARKS[course] if mark not in vocabulary]:
         raise SystemExit(
             f"{options.tokenizer}: {unknown[0]!r} is not a piece: the folder is not one of "
             f"`pieces.py --course {' --course '.join(options.course)}`"
         )
-    marks = {vocabulary[mark]: kind for mark, kind in marks.items()}
+    # Marks of a course that comes later begin as marks, too.
+    marks = {vocabulary[mark]: kind for of in MARKS.values() for mark, kind in of.items() if mark in vocabulary}
     generator, ends = torch.Generator().manual_seed(WIRING_SEED), [pieces.id(end) for end in ENDS]
     model, flags, held_meanings = build(renaming.size, generator, marks, ends, meant, preset)
     if options.resume:
