@@ -41,13 +41,16 @@ class Wordings:
     says: list
     phrase: list
     asks: list
+    same: list  # comparisons of two objects
 
     def unlike(self, rng):
         """One statement, with the phrases and questions that share no word with it, if there are any; else all."""
         says = rng.choice(self.says)
         stems = meant(says)
-        phrase, asks = ([p for p in part if not stems & meant(p)] for part in (self.phrase, self.asks))
-        return Wordings([says], phrase, asks) if asks and (phrase or not self.phrase) else self
+        parts = (self.phrase, self.asks, self.same)
+        phrase, asks, same = ([p for p in part if not stems & meant(p)] for part in parts)
+        known = asks and (phrase or not self.phrase) and (same or not self.same)
+        return Wordings([says], phrase, asks, same) if known else self
 
 
 @dataclass
@@ -71,7 +74,7 @@ def invented(knows):
     frames, found = read.pop("frames"), defaultdict(list)
     for kind, rows in read.items():
         for row in rows:
-            made = {part: [*row.get(part, [])] for part in ("says", "phrase", "asks")}
+            made = {part: [*row.get(part, [])] for part in ("says", "phrase", "asks", "same")}
             for form, frame in frames[kind].items():
                 for words in filter(None, row.get(form, "").split(", ")):
                     a, _, b = words.partition("/")
@@ -92,7 +95,8 @@ def invented(knows):
 
 
 def on_a_day(pattern):
-    for year, day in ((" in {o}", " on {o}"), ("In what year", "On what day"), ("the year of", "the day of")):
+    changed = [(" in {o}", " on {o}"), ("In what year", "On what day"), ("the year of", "the day of")]
+    for year, day in [*changed, ("in the same year", "on the same day")]:
         pattern = pattern.replace(year, day)
     return pattern
 
@@ -119,11 +123,12 @@ class Schema:
     back: list
     phrase: list
     asks: list
+    same: list
     compared: list
 
     @classmethod
     def read(cls):
-        made = cls({}, {}, [], [], [], [], [])
+        made = cls({}, {}, [], [], [], [], [], [])
         text = SCHEMA.read_text()
         for row in re.split(r"\n    Relation \{\n", text)[1:]:
             if "held_out: true" in row:
@@ -137,14 +142,14 @@ class Schema:
                 ("says_back", made.back),
                 ("phrase", made.phrase),
                 ("asks", made.asks),
-                ("same", made.compared),
+                ("same", made.same),
                 ("first", made.compared),
                 ("last", made.compared),
             ):
                 given = re.search(rf"\n        {field}: (?:Some\()?\[(.*?)\]\)?,\n", row, re.DOTALL)
                 for pattern in re.findall(r'"([^"]+)"', given[1])[:KNOWN_WORDINGS] if given else ():
                     where.append(Pattern(name, pattern, matcher(pattern, loose=field == "phrase")))
-        if not all((made.says, made.back, made.phrase, made.asks, made.compared)):
+        if not all((made.says, made.back, made.phrase, made.asks, made.same, made.compared)):
             raise SystemExit(f"{SCHEMA} has no wordings in the form that is known here")
         return made
 
@@ -177,12 +182,13 @@ class Retelling:
         lesson = state.lesson
         asked = [self.parsed(text) for text in (lesson.question, *(fact.asked for fact in lesson.facts))]
         fixed = self.fixed(reading, lesson, asked[0])
+        compared = asked[0][1].relation if asked[0][0] == "same" else None
         drawn = {kind: iter(rng.sample(rows, len(rows))) for kind, rows in self.invented.items()}
         table = {}
         for name, (kind, _) in self.schema.objects.items():
             if name not in fixed and rng.random() < EXCHANGED:
                 made = next(drawn[kind], None)
-                if made:
+                if made and (made.same or name != compared):
                     table[name] = made.unlike(rng) if rng.random() < UNLIKE else made
         retold = Retold(reading, self, table, rng)
         return retold, replace(state, lesson=self.lesson(retold, lesson, asked, table, rng))
@@ -246,7 +252,7 @@ class Retelling:
         for pattern in self.schema.asks:
             if found := pattern.matcher.fullmatch(text):
                 return "asks", pattern, None, self.phrase(found["x"])
-        for pattern in self.schema.compared:
+        for pattern in (*self.schema.same, *self.schema.compared):
             before, between, behind = re.split(r"\{[ab]\}", pattern.text)
             inner = text.removeprefix(before).removesuffix(behind)
             if len(before) + len(inner) + len(behind) != len(text):
@@ -256,6 +262,8 @@ class Retelling:
             ways = [list(map(self.phrase, way)) for way in ways]
             if ways:
                 first, second = max(ways, key=lambda way: sum(not isinstance(part, str) for part in way))
+                if pattern in self.schema.same:
+                    return "same", pattern, first, second
                 return "list", [before, first, between, second, behind]
         return text
 
@@ -274,6 +282,13 @@ class Retelling:
             return tree
         if tree[0] == "list":
             return "".join(self.told(part, table, rng) for part in tree[1])
+        if tree[0] == "same":
+            _, own, *both = tree
+            first, second = (self.told(part, table, rng) for part in both)
+            patterns = table[own.relation].same if own.relation in table else [own.text]
+            pattern = rng.choice(patterns).replace("{k}", self.schema.objects[own.relation][1])
+            before, between, behind = re.split(r"\{[abyz]\}", pattern)
+            return before + first + between + second + behind
         part, own, how, inner = tree
         patterns = getattr(table[own.relation], part) if own.relation in table else [own.text]
         inner = self.told(inner, table, rng)
@@ -292,6 +307,8 @@ def names(tree):
         return []
     if tree[0] == "list":
         return [name for part in tree[1] for name in names(part)]
+    if tree[0] == "same":  # of both sides
+        return [tree[1].relation] * 2 + names(tree[2]) + names(tree[3])
     return [tree[1].relation, *names(tree[3])]
 
 

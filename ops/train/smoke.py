@@ -430,7 +430,7 @@ class Smoke(unittest.TestCase):
         every_word = mock.MagicMock()
         every_word.__contains__.return_value = True
         table = mock.Mock(**{"tokenizer.get_vocab.return_value": every_word})
-        retell, other = retelling.Retelling(table), retelling.Wordings([], ["the foe of {x}"], ["Whose foe is {x}?"])
+        retell, other = retelling.Retelling(table), retelling.Wordings([], ["the foe of {x}"], ["Whose foe is {x}?"], [])
 
         def told(question):
             return retell.told(retell.parsed(question), {"director": other}, random.Random(1))
@@ -444,15 +444,21 @@ class Smoke(unittest.TestCase):
             told("Where was the director of the film Foo (known for stark sets) born?"),
             "Where was the foe of the film Foo (known for stark sets) born?",
         )
+        # What is compared is told otherwise, too.
+        foes = retelling.Wordings([], [], [], ["Do {y} and {z} share the foe?"])
+        self.assertEqual(
+            retell.told(retell.parsed("Do Foo and Levity have the same director?"), {"director": foes}, random.Random(1)),
+            "Do Foo and Levity share the foe?",
+        )
         unknown = "Which film has the older director, Foo or Levity?"
         self.assertEqual(told(unknown), unknown)
         # Or in words of which the question has none.
-        both = retelling.Wordings(["{o} shot {s}", "{o} is the foe of {s}"], ["the foe of {x}", "the enemy of {x}"], [])
+        both = retelling.Wordings(["{o} shot {s}", "{o} is the foe of {s}"], ["the foe of {x}", "the enemy of {x}"], [], [])
         both.asks = [f"Who is {phrase}?" for phrase in both.phrase]
         unlike = [both.unlike(random.Random(seed)) for seed in range(9)]
         self.assertEqual({tuple(row.says): len(row.phrase) for row in unlike}, {(both.says[0],): 2, (both.says[1],): 1})
         self.assertNotIn("foe", unlike[[row.says for row in unlike].index([both.says[1]])].asks[0])
-        alike = retelling.Wordings(["{o} edited {s}"], ["the editor of {x}"], ["Who edited {x}?"])
+        alike = retelling.Wordings(["{o} edited {s}"], ["the editor of {x}"], ["Who edited {x}?"], [])
         self.assertIs(alike.unlike(random.Random(1)), alike)
         days = [pattern for row in retell.invented["date"] for pattern in (*row.says, *row.asks)]
         self.assertEqual(retell.schema.objects["date of birth"], ("date", "day"))
@@ -461,7 +467,7 @@ class Smoke(unittest.TestCase):
     def without_held_out_words(self, reading):
         """No relation is told with a word of wordings that only worlds of evaluation have."""
         schema = retelling.Schema.read()
-        parts = (schema.says, schema.back, schema.phrase, schema.asks, schema.compared)
+        parts = (schema.says, schema.back, schema.phrase, schema.asks, schema.same, schema.compared)
         known = {pattern.text for part in parts for pattern in part}
         patterns = set(re.findall(r'"([^"]*\{[^"]*)"', retelling.SCHEMA.read_text()))
         self.assertEqual(len(schema.objects), 18)
@@ -475,7 +481,7 @@ class Smoke(unittest.TestCase):
         told = re.sub(r"#.*", "", retelling.RELATIONS.read_text())
         invented = retelling.invented(lambda word: True)
         for rows in invented.values():
-            for part in ("says", "phrase", "asks"):
+            for part in ("says", "phrase", "asks", "same"):
                 listed = [pattern for row in rows for pattern in set(getattr(row, part))]
                 self.assertEqual(len(listed), len(set(listed)), "two relations are told in the same words")
         # Words that name no relation.
