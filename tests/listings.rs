@@ -76,7 +76,7 @@ fn models_of_this_machine_are_listed() {
         command
     };
     let listed = succeed(&mut command(&["model", "list", "--wide"]));
-    for name in ["encoder", "filter", "labeler", "reader", "reranker", "scorer"] {
+    for name in ["encoder", "filter", "labeler", "reader", "reranker", "scorer", "writer"] {
         let line = listed.lines().find(|line| line.starts_with(&format!("| hopeval:{name} ")));
         assert!(line.is_some_and(|line| line.contains("Apache-2.0") && line.contains("in the program")), "{listed}");
     }

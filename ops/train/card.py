@@ -55,14 +55,14 @@ def main():
         # A folder that was trained on (`--resume`) has the logs of all its stages, one after the other.
         stages += [[]] if "settings" in line else []
         stages[-1].append(line)
-    first = lines[0]
+    last = stages[-1][0]
     size = (options.folder / "model.safetensors").stat().st_size
     text = [
         f"# {options.model}",
         "",
         WHAT[options.model],
         "",
-        f"{first['parameters']:,} parameters, f16, {size:,} bytes. Trained on generated worlds (`--split train`) only: it proves plumbing and",
+        f"{last['parameters']:,} parameters, f16, {size:,} bytes. Trained on generated worlds (`--split train`) only: it proves plumbing and",
         "algorithms, and says nothing about real text.",
         "",
         "## Training",

@@ -17,5 +17,12 @@ macro_rules! model {
 }
 
 /// Every model, by name.
-pub(crate) static MODELS: &[Model] =
-    &[model!("encoder"), model!("filter"), model!("labeler"), model!("reader"), model!("reranker"), model!("scorer")];
+pub(crate) static MODELS: &[Model] = &[
+    model!("encoder"),
+    model!("filter"),
+    model!("labeler"),
+    model!("reader"),
+    model!("reranker"),
+    model!("scorer"),
+    model!("writer"),
+];

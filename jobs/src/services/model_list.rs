@@ -165,6 +165,7 @@ mod tests {
             ("reader", vec![RequestKind::Read, RequestKind::Embed]),
             ("reranker", vec![RequestKind::Rerank, RequestKind::Embed]),
             ("scorer", vec![RequestKind::Score, RequestKind::Generate]),
+            ("writer", vec![RequestKind::Score, RequestKind::Generate]),
         ];
         assert_eq!(answers, expected.map(|(name, kinds)| (format!("hopeval:{name}"), kinds)));
         assert!(own_models().iter().all(|model| model.bytes > 100_000 && model.problem.is_none()));
