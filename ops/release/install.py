@@ -70,10 +70,10 @@ def first_command(root: Path) -> tuple[str, float]:
     return text, time.monotonic() - begun
 
 
-def first_table(text: str) -> list[str]:
-    """The lines of the first table, that of measures. The next one has measured seconds, which differ."""
-    from_table = itertools.dropwhile(lambda line: not line.startswith("|"), text.splitlines())
-    return list(itertools.takewhile(lambda line: line.startswith("|"), from_table))
+def measures(text: str) -> list[str]:
+    """The lines of the tables of measures, one of each context mode. The one of costs has seconds, which differ."""
+    before_costs = itertools.takewhile(lambda line: not line.startswith("incurred"), text.splitlines())
+    return [line for line in before_costs if line.startswith("|")]
 
 
 def main() -> int:
@@ -89,7 +89,7 @@ def main() -> int:
         make_root(root, release, arguments.mirror)
         size = installed(root, arguments.wheel)
         text, seconds = first_command(root)
-        rows = first_table(text)
+        rows = measures(text)
         tables.append(rows)
         system = next(line for line in (root / "etc/os-release").read_text().splitlines() if "PRETTY" in line)
         found = {

@@ -83,10 +83,11 @@ def frequent(file, most):
 
 
 def told():
-    """The words of the relations that the training invents."""
+    """The words of the relations that the training invents: in lower case, and with a capital."""
     found = tomllib.loads((Path(__file__).parent / "relations.toml").read_text())
     texts = re.findall(r"'([^']*)'|\"([^\"]*)\"", str([*found.values()]))
-    return {w for pair in texts for text in pair for w in re.findall(r"\b[a-z]{2,}\b", re.sub(r"\{.\}", "", text))}
+    words = {w for pair in texts for text in pair for w in re.findall(r"[A-Za-z]{2,}", re.sub(r"\{.\}", "", text))}
+    return {w for w in words if w.islower()}, {w for w in words if w.istitle()}
 
 
 def layout(worlds, prompts, real, marks, least=5, pairs=300, triples=380):
@@ -94,9 +95,10 @@ def layout(worlds, prompts, real, marks, least=5, pairs=300, triples=380):
     lower, capital = count(worlds)
     given = {w for text in prompts for w in re.findall(r"[A-Za-z]+", text) if len(w) > 1} | set(WRITTEN)
     given = {w for w in given if w.islower() or w.istitle()}
-    ordinary = {w for w, n in lower.items() if n >= least and len(w) > 1} | real[0] | told()
+    invented, begun = told()
+    ordinary = {w for w, n in lower.items() if n >= least and len(w) > 1} | real[0] | invented
     known = ordinary | {w for w in given if w.islower()}
-    often = {w for w, n in capital.items() if n >= least and w.lower() in known} | real[1]
+    often = {w for w, n in capital.items() if n >= least and w.lower() in known} | real[1] | begun
     names = [w.lower() for w in capital if w.lower() not in known]
     spelled = [p for p in spelling(names, sorted(known), pairs, triples) if len(p.removeprefix("##")) > 1]
     regions = {

@@ -285,7 +285,7 @@ class Retelling:
         if tree[0] == "same":
             _, own, *both = tree
             first, second = (self.told(part, table, rng) for part in both)
-            patterns = table[own.relation].same if own.relation in table else [own.text]
+            patterns = own.relation in table and table[own.relation].same or [own.text]
             pattern = rng.choice(patterns).replace("{k}", self.schema.objects[own.relation][1])
             before, between, behind = re.split(r"\{[abyz]\}", pattern)
             return before + first + between + second + behind

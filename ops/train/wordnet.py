@@ -117,6 +117,10 @@ class WordNet:
 def drawn_together(table, words, folder):
     """`table` [words, dimensions] of length 1, the rows of `words` drawn to their neighbours in WordNet."""
     weights = WordNet(Path(folder)).neighbours(words)
+    if not weights:
+        raise SystemExit(
+            f"{folder}: no two of {len(words)} words are near to each other: is it WordNet's folder `dict`?"
+        )
     pairs = numpy.array(list(weights)).T
     graph = csr_matrix((STRENGTH * numpy.array(list(weights.values())), pairs), shape=(len(words), len(words)))
     sums = 1 + numpy.asarray(graph.sum(axis=1))

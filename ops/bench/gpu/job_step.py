@@ -4,10 +4,10 @@ import pathlib
 
 from bench import ROOT, head, row
 
-SERVICES = ("scorer", "labeler", "filter", "encoder", "reader")
+SERVICES = ("scorer", "labeler", "filter", "encoder", "reader", "writer")
 """Of the job's models."""
 MEASURES = ("em", "f1", "recall_frac@2", "recall_frac@10", "recall_all@10")
-SHOWN = ("promptrank", "single_hop", "efficientrag", "dense")
+SHOWN = ("promptrank", "single_hop", "efficientrag", "dense", "one_step_qa", "ircot")
 
 
 def job(bench):
@@ -42,7 +42,7 @@ def outcomes(documents):
 
 def run(bench, device, timed=False):
     """The document that `hopeval run` prints; None if it failed."""
-    questions, passages = (2, 400) if bench.tiny else (100, 3000)
+    questions, passages = (2, 400) if bench.tiny else (50, 3000)
     settings = [f"dataset.world.questions={questions}", f"dataset.world.passages={passages}"]
     settings += [f"service.{service}.device={device}" for service in SERVICES]
     settings += [f"service.{service}.batch_tokens=16384" for service in SERVICES if bench.on_gpu]
