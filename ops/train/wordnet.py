@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy
 from scipy.sparse import csr_matrix
 
-STRENGTH = 2.0  # of all neighbours' weights, where the word's own vector has 1
+STRENGTH = 2.0  # of a neighbour, times its weight, where the word's own vector has 1
 ROUNDS = 10
 LEAST = 0.02  # weights below it are none
 UNSEEN = 0.3  # is added to how often a sense was met

@@ -11,8 +11,8 @@ What, for each job (the first command's, world-sweep.toml, and tune.toml beside 
 
     compare.py --old OLD --new NEW [--folder DIR] [--keep]
 
-OLD and NEW are two `hopeval` binaries, and OLD must carry the models that the jobs name. DIR (default: a temporary folder) keeps OLD's stores: with `--keep` a later call
-finds them there. Exits with 1 if anything differs.
+OLD and NEW are two `hopeval` binaries, and OLD must carry the models that the jobs name. DIR (default: a temporary
+folder) keeps OLD's stores: with `--keep` a later call finds them there. Exits with 1 if anything differs.
 """
 
 import argparse
