@@ -13,6 +13,9 @@ import torch
 from torch import nn
 
 
+WIRING_SEED = 1  # of a writer: what is resumed has flags and meanings in the directions of its wiring
+
+
 def frames(hidden, generator):
     """Four matrices `[hidden / 4, hidden]` with orthonormal rows."""
     basis, _ = torch.linalg.qr(torch.randn(hidden, hidden, generator=generator, dtype=torch.float64))

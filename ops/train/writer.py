@@ -42,7 +42,7 @@ from safetensors.torch import load_file
 from torch.nn import functional
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from transformers import T5Config, T5ForConditionalGeneration, logging
-from wiring import writer
+from wiring import WIRING_SEED, writer
 
 ENDS = ("\n", ".", "?", "!")  # of titles and sentences
 # Until a share of the training: shapes of contexts, each most passages and most sentences of one (0 for all). Many
@@ -60,7 +60,6 @@ EXCHANGED = (0.0, 0.03, 0.1)  # shares of words
 EXCHANGED_IF_TOLD = (0.03, 0.3, 0.8)  # where the question has words of the text
 RARE = 2  # times at most that such a word stands in a prompt besides
 SPELLED = 0.03  # of words
-WIRING_SEED = 1  # not that of the course: what is resumed has its flags in the directions of its wiring
 
 
 @dataclass
@@ -225,6 +224,7 @@ class Tagger(torch.nn.Module):
 class Objective:
     def __init__(self, model, flags, meant, preset):
         self.model, self.preset, self.flags, self.meant = model, preset, flags, meant
+        self.encode = model.encoder
         # How sure a flag is: its direction is the wiring's, so that the heads that quote can read it.
         self.tagger = Tagger()
 
@@ -238,7 +238,7 @@ class Objective:
         batch = batch.to(device)
         self.hold()
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.preset.half):
-            states = self.model.encoder(input_ids=batch.ids, attention_mask=batch.mask).last_hidden_state
+            states = self.encode(input_ids=batch.ids, attention_mask=batch.mask).last_hidden_state
             given = torch.cat([torch.zeros_like(batch.target[:, :1]), batch.target[:, :-1].clamp(min=0)], dim=1)
             decoded = self.model.decoder(
                 input_ids=given,
@@ -362,6 +362,9 @@ def main():
     )
     parser.add_argument("--workers", type=int, default=0, help="processes that make examples; 0 for this one")
     parser.add_argument("--f32", action="store_true", help="products in f32, for a processor without bf16")
+    parser.add_argument(
+        "--compile", action="store_true", help="compiles the encoder first: a minute or two for half of its time"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
@@ -399,13 +402,15 @@ def main():
         resume(model, options.resume, pieces, renaming)
     objective = Objective(model, flags, held_meanings, preset)
     objective.flags = objective.flags.to(options.device)
+    if options.compile:
+        objective.encode = torch.compile(model.encoder.forward, dynamic=True)
     if held_meanings:
         held_meanings.to(options.device)
     model.add_module("tagger", objective.tagger)
     model.to(options.device)
     *taught, held = read_lessons(options.course, [*options.world, options.held_out], options.seed, options.states)
     lessons, seed = list(itertools.chain(*taught)), options.seed + 100 * processes.number
-    course = Course(lessons, pieces, renaming, Retelling(pieces), marks, preset, seed)
+    course = Course(lessons, pieces, renaming, Retelling(vocabulary), marks, preset, seed)
     known = {*options.course, *itertools.chain(*(part.tasks() for part in lessons))}
     if unknown := sorted(set(preset.emphasis) - known):
         parser.error(f"--emphasis {unknown[0]}: no such task; allowed are: {', '.join(sorted(known))}")
