@@ -49,10 +49,13 @@ class Fact:
     asked: str  # its question; earlier facts' answers are in it
     answer: str  # as the sentence has it
     needs: list  # earlier facts
+    phrase: str = ""  # what stands for its answer in the lesson's question, if its question quotes that
 
 
 class Lesson:
     """A question with its facts."""
+
+    quotes = False  # whether the facts' questions quote the lesson's
 
     def __init__(self, reading, row):
         self.id, self.question, self.kind = row["id"], row["text"], row["kind"]

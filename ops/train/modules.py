@@ -2,8 +2,10 @@
 
 The prompts are the files of `jobs/methods/prompts`, filled as the methods fill them, without demonstrations; replies
 have the forms that the prompts ask for. A statement (`info`) quotes, as the sentences of `chains.py` do. What is
-missing, a query and a sub-question are single questions of the world's decompositions; a question of several steps that
-FSM writes anew has the inner one in parentheses.
+missing, a query and a sub-question are single questions. They quote the whole question where it can be parted: of `Who
+leads the city where A was born?` the first is `What is the city where A was born?`, and with its answer FSM writes
+`Who leads B?`. Other ones are those of the world's decompositions; a question that compares has what was found behind
+it, in parentheses.
 
 | task | prompt | state |
 | --- | --- | --- |
@@ -21,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from chains import UNKNOWN, Example, Lesson, some_passages, some_sentences
+from retelling import Retelling, instead
 
 PROMPTS = Path(__file__).resolve().parents[2] / "jobs/methods/prompts"
 TASKS = "leaf main query final direct decompose judge revise search check review normal".split()
@@ -35,6 +38,7 @@ SHARES = {
     "decompose": 1.2,
     "revise": 1.2,
 }
+MOST_FOUND, ALL_GIVEN = (2, 3, 4, 5, 6), (2, 4, 6, 10)  # passages of a round; paragraphs that come with a question
 ANSWER_WORDS, FINAL_WORDS = "5", "10"  # the defaults of `fsm`
 
 
@@ -72,20 +76,21 @@ class Exercise:
 
 def states(reading, seed):
     """For each question of a world some tasks, with passages as BM25 finds them, or with the question's candidates."""
-    rng, found = random.Random(seed), []
+    rng, found, retelling = random.Random(seed), [], Retelling(frozenset())
     for row in reading.world.questions:
-        lesson = Lesson(reading, row)
-        wide = reading.index.search(lesson.question, 10)
+        lesson = retelling.quoting(Lesson(reading, row))
+        wide = reading.index.search(lesson.question, max(ALL_GIVEN))
         gold = [fact.passage for fact in lesson.facts]
         for task in rng.choices(TASKS, [SHARES.get(t, 1.0) for t in TASKS], k=6):
             n = rng.randrange(len(lesson.facts) + 1)
             done = order_of(lesson)[:n]
-            passages = list(wide[: rng.randint(2, 6)])
+            most = rng.choice(ALL_GIVEN if task in ("search", "normal") else MOST_FOUND)
+            passages = list(wide[:most])
             what = lesson
             if task in ("search", "check") or (task == "leaf" and rng.random() < 0.5):
                 fact = rng.randrange(len(lesson.facts))
                 what = lesson.single(fact)
-                passages = reading.index.search(what.question, rng.randint(2, 6))
+                passages = reading.index.search(what.question, most)
                 if task == "search" or rng.random() < 0.7:
                     passages = with_all(passages, [gold[fact]], rng)
             elif task in ("review", "normal") or rng.random() < 0.4:
@@ -118,6 +123,12 @@ def open_question(lesson, done):
         return lesson.question
     if len(left) == 1:
         return lesson.facts[left[0]].asked
+    if lesson.quotes:
+        text = lesson.question
+        for n in done:
+            text = instead(text, lesson.facts[n].phrase, lesson.facts[n].answer) if lesson.facts[n].phrase else text
+        told = ", ".join(f"{f.asked} {f.answer}" for f in (lesson.facts[n] for n in done) if not f.phrase)
+        return f"{text} ({told})" if told else text
     if lesson.kind != "bridge":
         found = ", ".join(f"{lesson.facts[n].asked} {lesson.facts[n].answer}" for n in done)
         return f"{lesson.question} ({found})"

@@ -9,6 +9,7 @@ A sentence or question is matched against the wordings of the `train` split, tak
 not match stays as it is; a relation that a question names in a way that is not known here is not exchanged.
 """
 
+import random
 import re
 import tomllib
 from collections import Counter, defaultdict
@@ -51,6 +52,12 @@ class Wordings:
         phrase, asks, same = ([p for p in part if not stems & meant(p)] for part in parts)
         known = asks and (phrase or not self.phrase) and (same or not self.same)
         return Wordings([says], phrase, asks, same) if known else self
+
+    def asked_alike(self, rng):
+        """The same with one way to ask: a question's parts are said in its words."""
+        return Wordings(
+            self.says, *(rng.sample(part, min(1, len(part))) for part in (self.phrase, self.asks, self.same))
+        )
 
 
 @dataclass
@@ -170,9 +177,9 @@ def object_of(range):
 
 
 class Retelling:
-    def __init__(self, pieces):
-        known = pieces.tokenizer.get_vocab()
-        self.schema, self.invented = Schema.read(), invented(lambda word: word in known)
+    def __init__(self, known):
+        """`known` has the words that invented relations may be told in."""
+        self.schema, self.invented = Schema.read(), invented(known.__contains__)
         self.sentences, self.questions = {}, {}
 
     def __call__(self, reading, state, rng):
@@ -189,7 +196,7 @@ class Retelling:
             if name not in fixed and rng.random() < EXCHANGED:
                 made = next(drawn[kind], None)
                 if made and (made.same or name != compared):
-                    table[name] = made.unlike(rng) if rng.random() < UNLIKE else made
+                    table[name] = (made.unlike(rng) if rng.random() < UNLIKE else made).asked_alike(rng)
         retold = Retold(reading, self, table, rng)
         return retold, replace(state, lesson=self.lesson(retold, lesson, asked, table, rng))
 
@@ -199,13 +206,40 @@ class Retelling:
         made.question = self.told(asked[0], table, rng)
         made.facts, made.steps = [], []
         for fact, tree, step in zip(lesson.facts, asked[1:], lesson.steps):
-            drawn = rng.getstate()
-            question = self.told(tree, table, rng)
-            rng.setstate(drawn)  # a step is said in the words of its question
             made.steps.append(self.told(self.parsed(step), table, rng))
             sentence = retold.sentences[fact.passage][fact.place]
-            made.facts.append(replace(fact, sentence=sentence, asked=question))
+            made.facts.append(replace(fact, sentence=sentence, asked=self.told(tree, table, rng)))
+        if lesson.quotes:
+            made.quotes = self.quote(made, asked[0], table, rng)
         return made
+
+    def quoting(self, lesson):
+        """Has a lesson's questions quote the whole one where that can be parted: of `Who leads the city where A was
+        born?` the first asks `What is the city where A was born?`. A phrase can be copied, where to word a question for
+        a relation that training never said cannot be learned."""
+        tree, own = self.parsed(lesson.question), ({}, random.Random(1))  # one wording each, so nothing is drawn
+        lesson.quotes = self.told(tree, *own) == lesson.question and self.quote(lesson, tree, *own)
+        return lesson
+
+    def quote(self, lesson, tree, table, rng):
+        """Words the questions of a lesson anew; whether it could."""
+        facts, found = lesson.facts, phrases(tree)
+        inner = [n for n in range(len(facts)) if any(n in fact.needs for fact in facts)]
+        if not inner or len(found) != len(inner):
+            return False
+        whole = {n: self.told(node, table, rng) for n, node in zip(inner, found)}
+        if not all(text in lesson.question for text in whole.values()):
+            return False
+        for n, node in zip(inner, found):
+            phrase = whole[n]
+            for need in facts[n].needs:
+                phrase = instead(phrase, whole[need], facts[need].answer)
+            who = self.schema.objects[relation_of(node)][0] == "person"
+            facts[n] = replace(facts[n], phrase=phrase, asked=f"{'Who' if who else 'What'} is {phrase}?")
+        if lesson.kind == "bridge":
+            last = inner[-1]
+            facts[-1] = replace(facts[-1], asked=instead(lesson.question, whole[last], facts[last].answer))
+        return True
 
     def fixed(self, reading, lesson, asked):
         """Relations that this lesson cannot tell otherwise: those that its question names less often than its facts say
@@ -265,6 +299,9 @@ class Retelling:
                 if pattern in self.schema.same:
                     return "same", pattern, first, second
                 return "list", [before, first, between, second, behind]
+        for begin in ("Who is ", "What is "):  # as `quote` asks
+            if text.startswith(begin) and not isinstance(asked := self.phrase(text[len(begin) : -1]), str):
+                return "list", [begin, asked, text[-1]]
         return text
 
     def phrase(self, text):
@@ -299,6 +336,32 @@ class Retelling:
         inner = inner.removesuffix(",")
         comma = "," if ", " in inner and behind[:1] == " " else ""
         return before + inner + comma + behind
+
+
+def phrases(tree):
+    """The phrases of a tree that stand for an answer, an inner one before what it stands in. A phrase has at its end
+    what its answer is known for."""
+    if isinstance(tree, str):
+        return []
+    if tree[0] == "list":
+        parts = tree[1]
+        if len(parts) == 2 and parts[0][0] == "phrase":
+            return [*phrases(parts[0][3]), tree]
+        return [found for part in parts for found in phrases(part)]
+    if tree[0] == "same":
+        return phrases(tree[2]) + phrases(tree[3])
+    return phrases(tree[3]) + ([tree] if tree[0] == "phrase" else [])
+
+
+def relation_of(tree):
+    """The relation whose object a phrase stands for."""
+    return tree[1].relation if tree[0] == "phrase" else relation_of(tree[1][0])
+
+
+def instead(text, phrase, answer):
+    """A text with an answer in a phrase's place; the comma behind a phrase with one belongs to it."""
+    closed = f"{phrase}," if ", " in phrase else phrase
+    return text.replace(closed if closed in text else phrase, answer, 1)
 
 
 def names(tree):

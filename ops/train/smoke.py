@@ -39,6 +39,7 @@ import retelling
 import scorer
 import tokenizer
 import torch
+import wiring
 import wordnet
 import writer
 from encoders import averaged
@@ -329,9 +330,6 @@ class Smoke(unittest.TestCase):
                 known = self.wordnet([dict.fromkeys(listed[-2:], 1)], {})
                 given = ["--vectors", vectors, "--wordnet", known, "--tokenizer", made]
                 self.run_script("meanings", *given)
-                before = meanings.read(made)
-                self.run_script("meanings", *given, "--basis", made)
-                self.assertTrue((before == meanings.read(made)).all())
             states, copied = course.states(reading, 1), 0
             for state in states:
                 prompt, target, sources, labels = course.example(reading, table, state, rng, 5, 3)
@@ -351,7 +349,7 @@ class Smoke(unittest.TestCase):
             options = ["--course", name, "--world", world, "--tokenizer", made, "--held-out", world, "--out", out]
             options += ["--steps", "2", "--held-states", "12", "--states", self.work / f"{name}.states"]
             self.run_script("writer", *options)
-            self.run_script("writer", *options, "--resume", out, "--workers", "2")
+            self.run_script("writer", *options, "--resume", out, "--workers", "2", *["--compile"] * (course is chains))
             with self.assertRaisesRegex(SystemExit, "name another file"):
                 lessons.read_lessons([name], [world], 2, self.work / f"{name}.states")
             lines = self.log(out)
@@ -363,7 +361,7 @@ class Smoke(unittest.TestCase):
             if meant is not None:
                 meant = torch.from_numpy(meant)
                 marks = {table.id(mark): kind for mark, kind in pieces.MARKS[name].items()}
-                seeded = torch.Generator().manual_seed(writer.WIRING_SEED)
+                seeded = torch.Generator().manual_seed(wiring.WIRING_SEED)
                 _, _, held = writer.build(len(meant), seeded, marks, [], meant, writer.Preset())
                 trained = load_file(str(out / "model.safetensors"))["shared.weight"].float()
                 self.assertGreater(len(held.words), 100)
@@ -371,6 +369,10 @@ class Smoke(unittest.TestCase):
                 near = renaming.Renaming(made / "layout.json", meanings=meant).near[held.words]
                 likeness = (meant[near] * meant[held.words, None]).sum(dim=-1)
                 self.assertTrue(((likeness >= renaming.LIKENESS - 1e-6) | (near == held.words[:, None])).all())
+                # What goes on from the folder finds its components there, whatever words it is given.
+                self.run_script("meanings", *given, "--resume", out)
+                again = torch.from_numpy(meanings.read(made))
+                self.assertTrue(((again * meant).sum(dim=-1)[held.words] > 0.999).all())
 
     def wordnet(self, senses, derived):
         """A folder as WordNet has it: nouns and how often each word was met in each sense; words of other senses that
@@ -413,7 +415,7 @@ class Smoke(unittest.TestCase):
 
     def retold(self, course, reading, table, states, rng):
         """Retold examples say and ask of the same names, and what one fact's sentence says its question asks."""
-        retell, changed = retelling.Retelling(table), 0
+        retell, changed = retelling.Retelling(table.tokenizer.get_vocab()), 0
         for state in states:
             told, other = retell(reading, state, rng)
             self.copies(*course.example(told, table, other, rng, 5, 3)[:3])
@@ -430,8 +432,7 @@ class Smoke(unittest.TestCase):
     def test_a_retold_question_keeps_its_sense(self):
         every_word = mock.MagicMock()
         every_word.__contains__.return_value = True
-        table = mock.Mock(**{"tokenizer.get_vocab.return_value": every_word})
-        retell, other = retelling.Retelling(table), retelling.Wordings([], ["the foe of {x}"], ["Whose foe is {x}?"], [])
+        retell, other = retelling.Retelling(every_word), retelling.Wordings([], ["the foe of {x}"], ["Whose foe is {x}?"], [])
 
         def told(question):
             return retell.told(retell.parsed(question), {"director": other}, random.Random(1))
@@ -464,6 +465,41 @@ class Smoke(unittest.TestCase):
         days = [pattern for row in retell.invented["date"] for pattern in (*row.says, *row.asks)]
         self.assertEqual(retell.schema.objects["date of birth"], ("date", "day"))
         self.assertFalse([pattern for pattern in days if "year" in pattern or " in {o}" in pattern])
+
+    def test_the_parts_of_a_question_quote_it(self):
+        retell = retelling.Retelling(frozenset())
+
+        def lesson(question, kind, *facts):
+            made = object.__new__(chains.Lesson)
+            made.question, made.kind = question, kind
+            made.facts = [chains.Fact(0, 0, "", asked, answer, needs) for asked, answer, needs in facts]
+            return retell.quoting(made)
+
+        bridge = lesson(
+            "Where was the stark director of the film Foo, known for sets, born?", "bridge",
+            ("Who directed the film Foo?", "Ann", []), ("Where was Ann born?", "Bar", [0]),
+        )  # fmt: skip
+        self.assertTrue(bridge.quotes)
+        asked = [fact.asked for fact in bridge.facts]
+        self.assertEqual(asked, ["Who is the stark director of the film Foo, known for sets?", "Where was Ann born?"])
+        self.assertEqual(modules.open_question(bridge, []), bridge.question)
+        self.assertEqual(modules.open_question(bridge, [0]), asked[1])
+        both = lesson(
+            "Were the director of Foo and the director of Levity born in the same city?", "bridge_comparison",
+            ("Who directed Foo?", "Ann", []), ("In which city was Ann born?", "Bar", [0]),
+            ("Who directed Levity?", "Bob", []), ("In which city was Bob born?", "Baz", [2]),
+        )  # fmt: skip
+        self.assertTrue(both.quotes)
+        self.assertEqual(both.facts[2].asked, "Who is the director of Levity?")
+        self.assertEqual(
+            modules.open_question(both, [0, 1]),
+            "Were Ann and the director of Levity born in the same city? (In which city was Ann born? Bar)",
+        )
+        alone = lesson("Do Foo and Levity have the same director?", "comparison", ("Who directed Foo?", "Ann", []))
+        self.assertEqual((alone.quotes, alone.facts[0].asked), (False, "Who directed Foo?"))
+        # What is asked so is retold as a question that stands alone.
+        tree = retell.parsed("Who is the stark director of the film Foo, known for sets?")
+        self.assertEqual(retelling.names(tree), ["director"])
 
     def without_held_out_words(self, reading):
         """No relation is told with a word of wordings that only worlds of evaluation have."""
