@@ -11,8 +11,11 @@ program. Then IRCoT again, behind a server that writes for each question the sen
 another question with as many gold passages. One retrieval with as many passages is the first run's ranking, cut.
 Differences are paired by question; their 95 % intervals are bootstrap percentiles (10,000 resamples, seeded).
 
-    reasoning.py --hopeval PROGRAM --work DIR [--questions 1000] [--seed 1] [--k 4] [--model hopeval:writer]
-                 [--out FILE]
+A world has few questions of three and four gold passages, 60 of 1,000, so that their intervals are as wide as what is
+sought. So `--as-many` draws as many questions of two, of three and of four: the first of each in a larger world.
+
+    reasoning.py --hopeval PROGRAM --work DIR [--questions 1000] [--as-many] [--seed 1] [--k 4]
+                 [--model hopeval:writer] [--out FILE]
 
 Exits with 1 if a bound is missed. Needed: numpy, pyarrow.
 """
@@ -22,6 +25,7 @@ import datetime
 import json
 import pathlib
 import re
+import subprocess
 import sys
 import time
 
@@ -35,12 +39,24 @@ import simulated_runs  # noqa: E402
 from chat_server import ChatServer  # noqa: E402
 
 MOST = 15  # passages
-JOB = """
-name = "reasoning"
+PASSAGES = 5000
+SIZES = (2, 3, 4)  # gold passages of a question
+GENERATED = 9  # times as many questions as are drawn: one of 14 has four gold passages
+NAME = 'name = "reasoning"\n'
+WORLD = """
 [dataset.world]
 questions = {questions}
-passages = 5000
+passages = {passages}
 seed = {seed}
+"""
+FILES = """
+[dataset]
+format = "world"
+questions = {questions}
+[corpus]
+source = {corpus}
+"""
+BM25 = """
 [service.bm25]
 kind = "bm25"
 """
@@ -111,6 +127,23 @@ def others_sentences(chains):
     return reply
 
 
+def as_many_of_each(program, folder, questions, seed):
+    """The files of a world's first questions of two, three and four gold passages, as many of each."""
+    made = folder / f"world-{seed}-{questions}"
+    settings = {"questions": GENERATED * questions, "passages": PASSAGES, "seed": seed, "out": made}
+    subprocess.run([program, "world", *(f"--{name}={value}" for name, value in settings.items())], check=True)
+    of_size = {size: [] for size in SIZES}
+    with open(made / "questions.jsonl", encoding="utf-8") as lines:
+        for line in lines:
+            of_size[len(json.loads(line)["gold"])].append(line)
+    shares = {size: questions // len(SIZES) + (n < questions % len(SIZES)) for n, size in enumerate(SIZES)}
+    if lacking := [size for size, share in shares.items() if len(of_size[size]) < share]:
+        raise SystemExit(f"{made}: too few questions of {lacking[0]} gold passages")
+    drawn = folder / f"as-many-{seed}-{questions}.jsonl"
+    drawn.write_text("".join("".join(of_size[size][:share]) for size, share in shares.items()), encoding="utf-8")
+    return drawn, made / "corpus.jsonl"
+
+
 class Tables:
     """The final tables of a finished run."""
 
@@ -163,13 +196,21 @@ def main():
     parser.add_argument("--hopeval", required=True)
     parser.add_argument("--work", required=True, type=pathlib.Path)
     parser.add_argument("--questions", type=int, default=1000)
+    parser.add_argument("--as-many", action="store_true", help="as many questions of two, three and four passages")
     parser.add_argument("--seed", type=int, default=1, help="of the world")
     parser.add_argument("--k", type=int, default=4, help="passages of a step of IRCoT")
     parser.add_argument("--model", default="hopeval:writer")
     parser.add_argument("--out", type=pathlib.Path)
     given = parser.parse_args()
     work = given.work.resolve()
-    world = JOB.format(questions=given.questions, seed=given.seed)
+    work.mkdir(parents=True, exist_ok=True)
+    if given.as_many:
+        files = as_many_of_each(given.hopeval, work, given.questions, given.seed)
+        questions, corpus = (json.dumps(str(file)) for file in files)
+        dataset = FILES.format(questions=questions, corpus=corpus)
+    else:
+        dataset = WORLD.format(questions=given.questions, passages=PASSAGES, seed=given.seed)
+    world = NAME + dataset + BM25
 
     def finished(name, job):
         place = simulated_runs.RunFolder(
@@ -209,8 +250,8 @@ def main():
     lines = [
         f"# Whether the writer reasons, {datetime.date.today()}",
         "",
-        f"`ops/reference/reasoning.py`: {given.model}, world of {given.questions} questions and 5,000 passages, "
-        f"seed {given.seed}; BM25, K = {given.k}, IRCoT without a reader of its own.",
+        f"`ops/reference/reasoning.py`: {given.model}, world of {given.questions} questions"
+        f"{', as many of each size,' if given.as_many else ''} and {PASSAGES:,} passages, seed {given.seed}; BM25, K = {given.k}, IRCoT without a reader of its own.",
         "",
         "## Recall in 15 passages",
         "",

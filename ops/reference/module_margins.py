@@ -1,0 +1,278 @@
+#!/usr/bin/env python3
+"""Whether the modules of MIGRES and FSM help with `hopeval:writer`: each beside its reader of one step, on a world.
+
+Why: a model that says what is missing is worth its calls only if the answer gets better by it where a question needs
+three or four passages. And it has to lose that if what the modules say is wrong: if statements cite other passages
+than those they are drawn from, or if sub-answers are those of another question.
+
+What: one run over a generated world by the program: MIGRES beside VANILLA, which reads what the same retriever and
+re-ranker find for the question; FSM2 beside NORMAL, which reads all given paragraphs. Then both again behind a server
+of the same writer in transformers. It replies with the citations of each leaf exchanged for other passages that are
+shown, and with the title and answer of each search taken from the search of another question with as many gold
+passages. Differences are paired by question; their 95 % intervals are bootstrap percentiles (10,000 resamples,
+seeded).
+
+    module_margins.py --hopeval PROGRAM --work DIR --model FOLDER [--questions 600] [--seed 1] [--out FILE]
+
+FOLDER is the writer's (`jobs/models/files/writer`). As many questions of two, of three and of four gold passages
+(`reasoning.py`). Exits with 1 if a bound is missed. Needed: numpy, pyarrow, torch, transformers.
+"""
+
+import argparse
+import datetime
+import json
+import pathlib
+import random
+import re
+import sys
+import threading
+import time
+
+import numpy
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "endpoint")]
+
+import simulated_runs  # noqa: E402
+from chat_server import ChatServer  # noqa: E402
+from reasoning import BM25, FILES, PASSAGES, Tables, as_many_of_each, difference, recall  # noqa: E402
+
+NAME = 'name = "module-margins"\n'
+WRITER = """
+[service.writer]
+kind = "lm"
+model = {model}
+batch_tokens = 8192
+"""
+SERVED = """
+[service.writer]
+kind = "endpoint"
+model = "{name}"
+base_url = "{url}"
+identity = "{name}, seed {seed}"
+context_tokens = 100000
+patience_s = 20
+"""
+MIGRES = """
+[service.reranker]
+kind = "lm"
+model = "hopeval:reranker"
+[method.migres]
+kind = "migres"
+retriever = "bm25"
+reranker = "reranker"
+generator = "writer"
+forward = false
+threshold = -2.0
+max_tokens = 200
+"""
+VANILLA = """
+[method.vanilla]
+kind = "alce"
+variant = "vanilla"
+retriever = "bm25"
+reranker = "reranker"
+generator = "writer"
+threshold = -2.0
+max_tokens = 100
+"""
+FSM2 = """
+[method.fsm2]
+kind = "fsm"
+generator = "writer"
+temperature = 0.0
+history = 0
+max_tokens = 100
+"""
+NORMAL = """
+[method.normal]
+kind = "fsm_baseline"
+prompt = "normal"
+generator = "writer"
+temperature = 0.0
+max_tokens = 60
+"""
+RUN = """
+[run]
+allowed_failed = 1.0
+"""
+METHODS = ("migres", "vanilla", "fsm2", "normal")
+CITED = re.compile(r'("support_passages": )\[([0-9, ]*)\]')
+SHOWN = re.compile(r"^Passage(\d+): ", re.MULTILINE)
+SEARCH = re.compile(r"^Paragraphs:\n.*\nQuestion: (.*)$", re.DOTALL)
+TITLE = re.compile(r"^Title: (.*)$", re.MULTILINE)
+
+
+class Writer:
+    """The writer in transformers, one text at a time."""
+
+    def __init__(self, folder):
+        import torch
+        from tokenizers import Tokenizer
+        from transformers import T5ForConditionalGeneration
+
+        torch.set_num_threads(1)
+        self.torch, self.lock = torch, threading.Lock()
+        self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self.model = T5ForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
+
+    def __call__(self, prompt, most):
+        with self.lock, self.torch.no_grad():
+            ids = self.torch.tensor([self.tokenizer.encode(prompt).ids])
+            made = self.model.generate(ids, max_new_tokens=most, do_sample=False, num_beams=1)
+            return self.tokenizer.decode(made[0].tolist(), skip_special_tokens=True)
+
+
+def other_citations(writer):
+    """Replies with citations of passages that are shown, but not those that the writer cites."""
+
+    def reply(prompt):
+        text, rng = writer(prompt, 200), random.Random(prompt)
+        shown = [int(number) for number in SHOWN.findall(prompt)]
+
+        def exchanged(found):
+            cited = [int(number) for number in found[2].split(",") if number.strip()]
+            others = [number for number in shown if number not in cited]
+            return f"{found[1]}[{', '.join(map(str, rng.sample(others, min(len(cited), len(others)))))}]"
+
+        return CITED.sub(exchanged, text)
+
+    return reply
+
+
+def other_answers(writer, donors):
+    """Replies, but to a search with the answer to the question of another, from a title that is shown."""
+
+    def reply(prompt):
+        if not (asked := SEARCH.match(prompt)) or '"paragraph title"' not in prompt:
+            return writer(prompt, 100)
+        rng = random.Random(prompt)
+        title = rng.choice(TITLE.findall(prompt))
+        return json.dumps({"question": asked[1], "paragraph title": title, "answer": rng.choice(donors)})
+
+    return reply
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hopeval", required=True)
+    parser.add_argument("--work", required=True, type=pathlib.Path)
+    parser.add_argument("--model", required=True, type=pathlib.Path)
+    parser.add_argument("--questions", type=int, default=600)
+    parser.add_argument("--seed", type=int, default=1, help="of the world")
+    parser.add_argument("--out", type=pathlib.Path)
+    given = parser.parse_args()
+    work = given.work.resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    files = as_many_of_each(given.hopeval, work, given.questions, given.seed)
+    questions, corpus = (json.dumps(str(file)) for file in files)
+    world = NAME + FILES.format(questions=questions, corpus=corpus) + BM25
+
+    def finished(name, job):
+        place = simulated_runs.RunFolder(
+            given.hopeval, work / name, job, work / "cache", store=f"store-{time.time_ns():x}"
+        )
+        place.run()
+        return Tables(place)
+
+    methods = MIGRES + VANILLA + FSM2 + NORMAL
+    made = finished("writer", world + WRITER.format(model=json.dumps(str(given.model.resolve()))) + methods + RUN)
+    writer = Writer(given.model)
+    answers = [
+        note["text"].rsplit(" (from ", 1)[0]
+        for row in made.rows("traces", configuration="fsm2")
+        for note in row["notes"]
+        if note["name"] == "sub_answer"
+    ]
+    controls = {
+        "migres": finished(
+            "citations",
+            world
+            + SERVED.format(name="other citations", url=ChatServer(other_citations(writer)).url, seed=given.seed)
+            + MIGRES
+            + RUN,
+        ),
+        "fsm2": finished(
+            "answers",
+            world
+            + SERVED.format(
+                name="answers of others", url=ChatServer(other_answers(writer, answers)).url, seed=given.seed
+            )
+            + FSM2
+            + RUN,
+        ),
+    }
+    of_size = {}
+    for id, row in made.questions.items():
+        of_size.setdefault(len(row["gold"]), []).append(id)
+    f1 = {name: answered(made, name, "f1") for name in METHODS}
+    f1 |= {f"{name}, control": answered(tables, name, "f1") for name, tables in controls.items()}
+    em = {name: answered(made, name, "em") for name in METHODS}
+    found = {name: ranked_recall(made, name) for name in ("migres", "vanilla")}
+    generator, missed = numpy.random.default_rng(1), []
+
+    def compared(values, one, other, ids, size, must=True):
+        mean, low, high = difference(values[one], values[other], ids, generator)
+        lost = low <= 0 and size > 2 and must
+        if lost:
+            missed.append(f"{size} gold passages: {one} above {other}")
+        return f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]" + (" **missed**" if lost else "")
+
+    lines = [
+        f"# Whether modules help, {datetime.date.today()}",
+        "",
+        f"`ops/reference/module_margins.py`: {given.model.name}, world of {given.questions} questions, as many of "
+        f"each size, and {PASSAGES:,} passages, seed {given.seed}. A question without an answer counts as 0.",
+        "",
+        "| gold passages | n | MIGRES, F1 and EM | VANILLA | MIGRES less VANILLA | with other citations less VANILLA "
+        "| recall of MIGRES less VANILLA |",
+        "| ---: | ---: | --- | --- | --- | --- | --- |",
+    ]
+
+    def figures(name, ids):
+        return ", ".join(f"{numpy.mean([values[name][id] for id in ids]):.3f}" for values in (f1, em))
+
+    for size, ids in sorted(of_size.items()):
+        cells = [
+            figures("migres", ids),
+            figures("vanilla", ids),
+            compared(f1, "migres", "vanilla", ids, size),
+            compared(f1, "migres, control", "vanilla", ids, size, must=False),
+            compared(found, "migres", "vanilla", ids, size, must=False),
+        ]
+        lines.append(f"| {size} | {len(ids)} | " + " | ".join(cells) + " |")
+    lines += [
+        "",
+        "| gold passages | n | FSM2, F1 and EM | NORMAL | FSM2 less NORMAL | with answers of others less NORMAL |",
+        "| ---: | ---: | --- | --- | --- | --- |",
+    ]
+    for size, ids in sorted(of_size.items()):
+        cells = [
+            figures("fsm2", ids),
+            figures("normal", ids),
+            compared(f1, "fsm2", "normal", ids, size),
+            compared(f1, "fsm2, control", "normal", ids, size, must=False),
+        ]
+        lines.append(f"| {size} | {len(ids)} | " + " | ".join(cells) + " |")
+    lines += ["", "Missed: " + ("; ".join(missed) or "none") + ".", ""]
+    print("\n".join(lines))
+    if given.out:
+        given.out.write_text("\n".join(lines))
+    sys.exit(1 if missed else 0)
+
+
+def answered(tables, configuration, measure):
+    """A measure of each question's answer, 0 where there is none."""
+    scores = tables.scores(configuration, measure)
+    return {id: scores.get(id) or 0.0 for id in tables.questions}
+
+
+def ranked_recall(tables, configuration):
+    """The share of a question's gold passages among the first 15, of those that did not fail too."""
+    golds = {id: row["gold"] for id, row in tables.questions.items()}
+    rows = {row["question"]: row["ranked"] or [] for row in tables.rows("outcomes", configuration=configuration)}
+    return {id: recall(rows.get(id, []), gold) for id, gold in golds.items()}
+
+
+if __name__ == "__main__":
+    main()
