@@ -49,7 +49,9 @@ class Fact:
     asked: str  # its question; earlier facts' answers are in it
     answer: str  # as the sentence has it
     needs: list  # earlier facts
-    phrase: str = ""  # what stands for its answer in the lesson's question, if its question quotes that
+    # If its question quotes the lesson's: what stands for its answer there; what it is asked of, where two are compared.
+    phrase: str = ""
+    side: str = ""
 
 
 class Lesson:

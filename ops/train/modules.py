@@ -4,8 +4,8 @@ The prompts are the files of `jobs/methods/prompts`, filled as the methods fill 
 have the forms that the prompts ask for. A statement (`info`) quotes, as the sentences of `chains.py` do. What is
 missing, a query and a sub-question are single questions. They quote the whole question where it can be parted: of `Who
 leads the city where A was born?` the first is `What is the city where A was born?`, and with its answer FSM writes
-`Who leads B?`. Other ones are those of the world's decompositions; a question that compares has what was found behind
-it, in parentheses.
+`Who leads B?`. A question that compares has what was found behind it, in parentheses. Other single questions are those
+of the world's decompositions.
 
 | task | prompt | state |
 | --- | --- | --- |
@@ -127,7 +127,7 @@ def open_question(lesson, done):
         text = lesson.question
         for n in done:
             text = instead(text, lesson.facts[n].phrase, lesson.facts[n].answer) if lesson.facts[n].phrase else text
-        told = ", ".join(f"{f.asked} {f.answer}" for f in (lesson.facts[n] for n in done) if not f.phrase)
+        told = ", ".join(f"{f.side}: {f.answer}" for f in (lesson.facts[n] for n in done) if f.side)
         return f"{text} ({told})" if told else text
     if lesson.kind != "bridge":
         found = ", ".join(f"{lesson.facts[n].asked} {lesson.facts[n].answer}" for n in done)
@@ -272,9 +272,8 @@ def example(reading, pieces, exercise, rng, passages=15, sentences=0):
         page.fill(
             "fsm/search", paragraphs=lambda: page.titled(shown, facts), words=ANSWER_WORDS, question=lesson.question
         )
-        page.write("{“question”: “")
-        made.write_names(lesson.question, 0)
-        page.write("”, “paragraph title”: “")
+        # The question, which the form has first, is nobody's to read, and copying it went astray.
+        page.write("{“paragraph title”: “")
         page.write(reading.world.passages[facts[0].passage].title, [page.titles[facts[0].passage]], 1)
         page.write("”, “answer”: “")
         start = page.places[facts[0].passage, facts[0].place]

@@ -215,20 +215,21 @@ class Retelling:
 
     def quoting(self, lesson):
         """Has a lesson's questions quote the whole one where that can be parted: of `Who leads the city where A was
-        born?` the first asks `What is the city where A was born?`. A phrase can be copied, where to word a question for
-        a relation that training never said cannot be learned."""
+        born?` the first asks `What is the city where A was born?`, and of `Are A and B in the same city?` it asks
+        `What about A: Are A and B in the same city?`. So they are copied: to word a question for a relation that
+        training never said cannot be learned."""
         tree, own = self.parsed(lesson.question), ({}, random.Random(1))  # one wording each, so nothing is drawn
         lesson.quotes = self.told(tree, *own) == lesson.question and self.quote(lesson, tree, *own)
         return lesson
 
     def quote(self, lesson, tree, table, rng):
         """Words the questions of a lesson anew; whether it could."""
-        facts, found = lesson.facts, phrases(tree)
+        facts, found, sides = lesson.facts, phrases(tree), sides_of(tree)
         inner = [n for n in range(len(facts)) if any(n in fact.needs for fact in facts)]
-        if not inner or len(found) != len(inner):
-            return False
+        outer = [n for n in range(len(facts)) if n not in inner]
         whole = {n: self.told(node, table, rng) for n, node in zip(inner, found)}
-        if not all(text in lesson.question for text in whole.values()):
+        known = len(found) == len(inner) and all(text in lesson.question for text in whole.values())
+        if not known or lesson.kind != "bridge" and len(sides) != len(outer):
             return False
         for n, node in zip(inner, found):
             phrase = whole[n]
@@ -236,9 +237,20 @@ class Retelling:
                 phrase = instead(phrase, whole[need], facts[need].answer)
             who = self.schema.objects[relation_of(node)][0] == "person"
             facts[n] = replace(facts[n], phrase=phrase, asked=f"{'Who' if who else 'What'} is {phrase}?")
+
+        def after(n):
+            """The question with the answers of what comes before a fact."""
+            question = lesson.question
+            for earlier in inner[-1:] if lesson.kind == "bridge" else (m for m in inner if m < n):
+                question = instead(question, whole[earlier], facts[earlier].answer)
+            return question
+
         if lesson.kind == "bridge":
-            last = inner[-1]
-            facts[-1] = replace(facts[-1], asked=instead(lesson.question, whole[last], facts[last].answer))
+            facts[-1] = replace(facts[-1], asked=after(len(facts) - 1))
+            return True
+        for n, side in zip(outer, sides):
+            name = facts[facts[n].needs[0]].answer if facts[n].needs else self.told(side, table, rng)
+            facts[n] = replace(facts[n], side=name, asked=f"What about {name}: {after(n)}")
         return True
 
     def fixed(self, reading, lesson, asked):
@@ -299,7 +311,9 @@ class Retelling:
                 if pattern in self.schema.same:
                     return "same", pattern, first, second
                 return "list", [before, first, between, second, behind]
-        for begin in ("Who is ", "What is "):  # as `quote` asks
+        if found := re.fullmatch(r"(What about .+?: )(.+)", text):  # as `quote` asks
+            return "list", [found[1], self.parse(found[2])]
+        for begin in ("Who is ", "What is "):
             if text.startswith(begin) and not isinstance(asked := self.phrase(text[len(begin) : -1]), str):
                 return "list", [begin, asked, text[-1]]
         return text
@@ -351,6 +365,13 @@ def phrases(tree):
     if tree[0] == "same":
         return phrases(tree[2]) + phrases(tree[3])
     return phrases(tree[3]) + ([tree] if tree[0] == "phrase" else [])
+
+
+def sides_of(tree):
+    """What a question compares: its two trees."""
+    if tree[0] == "same":
+        return [tree[2], tree[3]]
+    return [tree[1][1], tree[1][3]] if tree[0] == "list" and len(tree[1]) == 5 else []
 
 
 def relation_of(tree):
