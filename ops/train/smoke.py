@@ -68,8 +68,8 @@ DISENTANGLED = {
 
 
 def named(text):
-    """The capitalised words of a text behind its begin, and its numbers."""
-    return sorted(re.findall(r"(?<! \()\b(?:[A-Z][a-z]+|[0-9]+)", text)[1:])
+    """The capitalised words of a text behind its begin and that of a question in it, and its numbers."""
+    return sorted(re.findall(r"(?<! \()(?<!: )\b(?:[A-Z][a-z]+|[0-9]+)", text)[1:])
 
 
 def sentence(question):
