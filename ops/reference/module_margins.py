@@ -8,14 +8,14 @@ than those they are drawn from, or if sub-answers are those of another question.
 What: one run over a generated world by the program: MIGRES beside VANILLA, which reads what the same retriever and
 re-ranker find for the question; FSM2 beside NORMAL, which reads all given paragraphs. Then both again behind a server
 of the same writer in transformers. It replies with the citations of each leaf exchanged for other passages that are
-shown, and with the title and answer of each search taken from the search of another question with as many gold
-passages. Differences are paired by question; their 95 % intervals are bootstrap percentiles (10,000 resamples,
-seeded).
+shown, and to each search with a title that is shown and a sub-answer of the first run, both drawn by the prompt: of
+some thousand sub-answers few are the question's own. A question without an answer counts as 0. Differences are paired
+by question; their 95 % intervals are bootstrap percentiles (10,000 resamples, seeded).
 
     module_margins.py --hopeval PROGRAM --work DIR --model FOLDER [--questions 600] [--seed 1] [--out FILE]
 
 FOLDER is the writer's (`jobs/models/files/writer`). As many questions of two, of three and of four gold passages
-(`reasoning.py`). Exits with 1 if a bound is missed. Needed: numpy, pyarrow, torch, transformers.
+(`reasoning.py`). Exits with 1 if at three or four a method is not above its reader, or not above its control. Needed: numpy, pyarrow, torch, transformers.
 """
 
 import argparse
@@ -35,7 +35,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "endpoint")]
 
 import simulated_runs  # noqa: E402
 from chat_server import ChatServer  # noqa: E402
-from reasoning import BM25, FILES, PASSAGES, Tables, as_many_of_each, difference, recall  # noqa: E402
+from reasoning import BM25, FILES, PASSAGES, Tables, as_many_of_each, difference  # noqa: E402
 
 NAME = 'name = "module-margins"\n'
 WRITER = """
@@ -98,7 +98,7 @@ allowed_failed = 1.0
 """
 METHODS = ("migres", "vanilla", "fsm2", "normal")
 CITED = re.compile(r'("support_passages": )\[([0-9, ]*)\]')
-SHOWN = re.compile(r"^Passage(\d+): ", re.MULTILINE)
+SHOWN = re.compile(r"^Passage (\d+): ", re.MULTILINE)
 SEARCH = re.compile(r"^Paragraphs:\n.*\nQuestion: (.*)$", re.DOTALL)
 TITLE = re.compile(r"^Title: (.*)$", re.MULTILINE)
 
@@ -141,7 +141,7 @@ def other_citations(writer):
 
 
 def other_answers(writer, donors):
-    """Replies, but to a search with the answer to the question of another, from a title that is shown."""
+    """Replies, but to a search with one of the answers `donors`, from a title that is shown."""
 
     def reply(prompt):
         if not (asked := SEARCH.match(prompt)) or '"paragraph title"' not in prompt:
@@ -184,23 +184,16 @@ def main():
         for note in row["notes"]
         if note["name"] == "sub_answer"
     ]
+    if not answers:
+        raise SystemExit("no search of FSM was answered, so there is nothing to exchange")
+
+    def behind(name, reply, method):
+        service = SERVED.format(name=name, url=ChatServer(reply).url, seed=given.seed)
+        return finished(name.replace(" ", "-"), world + service + method + RUN)
+
     controls = {
-        "migres": finished(
-            "citations",
-            world
-            + SERVED.format(name="other citations", url=ChatServer(other_citations(writer)).url, seed=given.seed)
-            + MIGRES
-            + RUN,
-        ),
-        "fsm2": finished(
-            "answers",
-            world
-            + SERVED.format(
-                name="answers of others", url=ChatServer(other_answers(writer, answers)).url, seed=given.seed
-            )
-            + FSM2
-            + RUN,
-        ),
+        "migres": behind("other citations", other_citations(writer), MIGRES),
+        "fsm2": behind("answers of others", other_answers(writer, answers), FSM2),
     }
     of_size = {}
     for id, row in made.questions.items():
@@ -208,52 +201,40 @@ def main():
     f1 = {name: answered(made, name, "f1") for name in METHODS}
     f1 |= {f"{name}, control": answered(tables, name, "f1") for name, tables in controls.items()}
     em = {name: answered(made, name, "em") for name in METHODS}
-    found = {name: ranked_recall(made, name) for name in ("migres", "vanilla")}
     generator, missed = numpy.random.default_rng(1), []
 
-    def compared(values, one, other, ids, size, must=True):
-        mean, low, high = difference(values[one], values[other], ids, generator)
-        lost = low <= 0 and size > 2 and must
+    def figures(name, ids):
+        return ", ".join(f"{numpy.mean([values[name][id] for id in ids]):.3f}" for values in (f1, em))
+
+    def compared(one, other, ids, size):
+        mean, low, high = difference(f1[one], f1[other], ids, generator)
+        lost = low <= 0 and size > 2
         if lost:
             missed.append(f"{size} gold passages: {one} above {other}")
         return f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]" + (" **missed**" if lost else "")
+
+    def table(method, reader, control):
+        """A method beside its reader and its control, by size."""
+        yield ""
+        yield (
+            f"| gold passages | n | F1, EM of {method} | {reader} | F1: {method} less {reader} | {method} less that "
+            f"with {control} | {method} with {control} less {reader} |"
+        )
+        yield "| ---: | ---: | --- | --- | --- | --- | --- |"
+        for size, ids in sorted(of_size.items()):
+            mean, low, high = difference(f1[f"{method}, control"], f1[reader], ids, generator)
+            cells = [figures(method, ids), figures(reader, ids), compared(method, reader, ids, size)]
+            cells += [compared(method, f"{method}, control", ids, size), f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"]
+            yield f"| {size} | {len(ids)} | " + " | ".join(cells) + " |"
 
     lines = [
         f"# Whether modules help, {datetime.date.today()}",
         "",
         f"`ops/reference/module_margins.py`: {given.model.name}, world of {given.questions} questions, as many of "
         f"each size, and {PASSAGES:,} passages, seed {given.seed}. A question without an answer counts as 0.",
-        "",
-        "| gold passages | n | MIGRES, F1 and EM | VANILLA | MIGRES less VANILLA | with other citations less VANILLA "
-        "| recall of MIGRES less VANILLA |",
-        "| ---: | ---: | --- | --- | --- | --- | --- |",
+        *table("migres", "vanilla", "other citations"),
+        *table("fsm2", "normal", "answers of others"),
     ]
-
-    def figures(name, ids):
-        return ", ".join(f"{numpy.mean([values[name][id] for id in ids]):.3f}" for values in (f1, em))
-
-    for size, ids in sorted(of_size.items()):
-        cells = [
-            figures("migres", ids),
-            figures("vanilla", ids),
-            compared(f1, "migres", "vanilla", ids, size),
-            compared(f1, "migres, control", "vanilla", ids, size, must=False),
-            compared(found, "migres", "vanilla", ids, size, must=False),
-        ]
-        lines.append(f"| {size} | {len(ids)} | " + " | ".join(cells) + " |")
-    lines += [
-        "",
-        "| gold passages | n | FSM2, F1 and EM | NORMAL | FSM2 less NORMAL | with answers of others less NORMAL |",
-        "| ---: | ---: | --- | --- | --- | --- |",
-    ]
-    for size, ids in sorted(of_size.items()):
-        cells = [
-            figures("fsm2", ids),
-            figures("normal", ids),
-            compared(f1, "fsm2", "normal", ids, size),
-            compared(f1, "fsm2, control", "normal", ids, size, must=False),
-        ]
-        lines.append(f"| {size} | {len(ids)} | " + " | ".join(cells) + " |")
     lines += ["", "Missed: " + ("; ".join(missed) or "none") + ".", ""]
     print("\n".join(lines))
     if given.out:
@@ -265,13 +246,6 @@ def answered(tables, configuration, measure):
     """A measure of each question's answer, 0 where there is none."""
     scores = tables.scores(configuration, measure)
     return {id: scores.get(id) or 0.0 for id in tables.questions}
-
-
-def ranked_recall(tables, configuration):
-    """The share of a question's gold passages among the first 15, of those that did not fail too."""
-    golds = {id: row["gold"] for id, row in tables.questions.items()}
-    rows = {row["question"]: row["ranked"] or [] for row in tables.rows("outcomes", configuration=configuration)}
-    return {id: recall(rows.get(id, []), gold) for id, gold in golds.items()}
 
 
 if __name__ == "__main__":

@@ -250,8 +250,9 @@ def main():
     lines = [
         f"# Whether the writer reasons, {datetime.date.today()}",
         "",
-        f"`ops/reference/reasoning.py`: {given.model}, world of {given.questions} questions"
-        f"{', as many of each size,' if given.as_many else ''} and {PASSAGES:,} passages, seed {given.seed}; BM25, K = {given.k}, IRCoT without a reader of its own.",
+        f"`ops/reference/reasoning.py`: {pathlib.Path(given.model).name}, world of {given.questions} questions"
+        f"{', as many of each size,' if given.as_many else ''} and {PASSAGES:,} passages, seed {given.seed}; BM25, "
+        f"K = {given.k}, IRCoT without a reader of its own.",
         "",
         "## Recall in 15 passages",
         "",

@@ -49,9 +49,9 @@ class Fact:
     asked: str  # its question; earlier facts' answers are in it
     answer: str  # as the sentence has it
     needs: list  # earlier facts
-    # If its question quotes the lesson's: what stands for its answer there; what it is asked of, where two are compared.
-    phrase: str = ""
-    side: str = ""
+    # If its question quotes the lesson's:
+    phrase: str = ""  # what stands for its answer there
+    side: str = ""  # what it is asked of, where two are compared
 
 
 class Lesson:

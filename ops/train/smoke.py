@@ -433,7 +433,8 @@ class Smoke(unittest.TestCase):
     def test_a_retold_question_keeps_its_sense(self):
         every_word = mock.MagicMock()
         every_word.__contains__.return_value = True
-        retell, other = retelling.Retelling(every_word), retelling.Wordings([], ["the foe of {x}"], ["Whose foe is {x}?"], [])
+        retell = retelling.Retelling(every_word)
+        other = retelling.Wordings([], ["the foe of {x}"], ["Whose foe is {x}?"], [])
 
         def told(question):
             return retell.told(retell.parsed(question), {"director": other}, random.Random(1))
@@ -491,13 +492,12 @@ class Smoke(unittest.TestCase):
             ("Who directed Levity?", "Bob", []), ("In which city was Bob born?", "Baz", [2]),
         )  # fmt: skip
         self.assertTrue(both.quotes)
-        self.assertEqual(both.facts[1].asked, "What about Ann: Were Ann and the director of Levity born in the same city?")
+        known = "Were Ann and the director of Levity born in the same city?"
+        self.assertEqual(both.facts[1].asked, f"What about Ann: {known}")
         self.assertEqual(both.facts[2].asked, "Who is the director of Levity?")
-        self.assertEqual(
-            modules.open_question(both, [0, 1]),
-            "Were Ann and the director of Levity born in the same city? (Ann: Bar)",
-        )
-        self.assertEqual(modules.open_question(both, [0, 1, 2]), "What about Bob: Were Ann and Bob born in the same city?")
+        self.assertEqual(modules.open_question(both, [0, 1]), f"{known} (Ann: Bar)")
+        asked = modules.open_question(both, [0, 1, 2])
+        self.assertEqual(asked, "What about Bob: Were Ann and Bob born in the same city?")
         plain = lesson(
             "Do Foo and Levity have the same director?", "comparison",
             ("Who directed Foo?", "Ann", []), ("Who directed Levity?", "Bob", []),
@@ -505,7 +505,8 @@ class Smoke(unittest.TestCase):
         self.assertEqual(plain.facts[0].asked, f"What about Foo: {plain.question}")
         self.assertEqual(retelling.names(retell.parsed(plain.facts[0].asked)), ["director"] * 2)
         deep = "Which film has the older director, Foo or Levity?"  # whose directors no phrase names
-        unparted = lesson(deep, "bridge_comparison", ("Who directed Foo?", "Ann", []), ("When was Ann born?", "Bar", [0]))
+        facts = ("Who directed Foo?", "Ann", []), ("When was Ann born?", "Bar", [0])
+        unparted = lesson(deep, "bridge_comparison", *facts)
         self.assertEqual((unparted.quotes, unparted.facts[0].asked), (False, "Who directed Foo?"))
         # What is asked so is retold as a question that stands alone.
         tree = retell.parsed("Who is the stark director of the film Foo, known for sets?")

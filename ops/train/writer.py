@@ -363,7 +363,7 @@ def main():
     parser.add_argument("--workers", type=int, default=0, help="processes that make examples; 0 for this one")
     parser.add_argument("--f32", action="store_true", help="products in f32, for a processor without bf16")
     parser.add_argument(
-        "--compile", action="store_true", help="compiles the encoder first: a minute or two for half of its time"
+        "--compile", action="store_true", help="compiles the encoder: a minute or two, for less time in long contexts"
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
