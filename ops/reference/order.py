@@ -5,15 +5,20 @@ Why: the small models are trained on worlds, and what a world shows of methods i
 What: the methods of `jobs/examples/world-comparison.toml`, with the models that hopeval carries, over the world and over questions
 of HotpotQA, 2WikiMultihopQA and MuSiQue, where passages are linked if one mentions the title of another. Methods are ordered by
 a recall, and those that answer by EM and F1; tau-b compares the orders with that of the world. Nothing is trained here,
-and no figure is left out.
+and no figure is left out. With `--generator`, a decoder that was trained on real text stands beside them: it answers
+from nothing, from one retrieval of four passages, and as IRCoT with two passages a step and four in all, after three
+of hopeval's demonstrations without distractors. So few passages, since a small model reads no more, and a processor
+takes seconds for each question. What IRCoT's authors published (their table 4) is printed below.
 
-    order.py --hopeval PROGRAM --data DIR [--limit 100] [--measure recall_all@2]... [--work DIR] [--out FILE]
+    order.py --hopeval PROGRAM --data DIR [--limit 100] [--measure recall_all@2]... [--generator CHECKPOINT]
+             [--threads N] [--work DIR] [--out FILE]
 
 `--data` holds `hotpotqa`, `2wikimultihopqa` and `musique`, each with questions in its own format (`dev*` or `train*`) and passages in
 `corpus.jsonl.gz`. What is not there is skipped, and said to be. `--limit`: the first so many questions of each.
 """
 
 import argparse
+import csv
 import datetime
 import itertools
 import json
@@ -31,6 +36,15 @@ RANKING = ("tfidf", "bm25", "dense", "tfidf_bm25", "single_hop", "promptrank", "
 ANSWERING = ("no_retrieval", "one_step_qa", "ircot", "promptrank", "efficientrag")
 MEASURES = dict.fromkeys(("recall_all@2", "recall_all@5", "recall_frac@2", "recall_frac@5", "recall_frac@10"), RANKING)
 MEASURES |= {"em": ANSWERING, "f1": ANSWERING}
+# A ranking of four passages has no further cut-off.
+OF_GENERATOR = {
+    "recall_frac@2": ("bm25", "ircot"),
+    "recall_frac@4": ("bm25", "ircot"),
+    "em": ANSWERING[:3],
+    "f1": ANSWERING[:3],
+}
+DEMONSTRATIONS = conform.ROOT / "jobs/methods/prompts/demonstrations/multihop.jsonl"
+PUBLISHED = conform.ROOT / "jobs/papers/published.csv"
 
 REAL = """[dataset]
 format = "{format}"
@@ -41,6 +55,62 @@ links = "mentions"
 
 """
 
+WORLD = re.compile(r"^\[dataset\.world\]\n.*?(?=^\[)", flags=re.MULTILINE | re.DOTALL)
+
+GENERATOR = """[service.bm25]
+kind = "bm25"
+[service.generator]
+kind = "lm"
+model = {model}
+threads = {threads}
+batch_tokens = 8192
+cache_tokens = 163840
+[method.bm25]
+kind = "one_step"
+retriever = "bm25"
+k = 4
+[method.no_retrieval]
+kind = "no_retrieval"
+generator = "generator"
+{shown}
+[method.one_step_qa]
+kind = "one_step_qa"
+retriever = "bm25"
+generator = "generator"
+k = 4
+distractors = 0
+{shown}
+[method.ircot]
+kind = "ircot"
+retriever = "bm25"
+generator = "generator"
+k = 2
+max_passages = 4
+max_steps = 3
+distractors = 0
+{shown}
+[run]
+allowed_failed = 1.0
+[measures]
+recall_at = [2, 4]
+"""
+SHOWN = """demonstration_ids = {ids}
+max_tokens = 60"""
+
+
+def dataset_of(text):
+    """The part of a job that names its questions and passages."""
+    return text[: text.index("[service.")]
+
+
+def by_generator(text, arguments):
+    """A job over the questions of another one, with the methods that a decoder serves."""
+    with open(DEMONSTRATIONS, encoding="utf-8") as lines:
+        ids = [json.loads(line)["id"] for line in lines][:3]
+    shown = SHOWN.format(ids=json.dumps(ids))
+    model = json.dumps(str(arguments.generator.resolve()))
+    return dataset_of(text) + GENERATOR.format(model=model, threads=arguments.threads, shown=shown)
+
 
 def real(format, folder):
     """The example's job over a real dataset; None where the data are not there."""
@@ -49,7 +119,7 @@ def real(format, folder):
     if not questions or not corpus.is_file():
         return None
     dataset = REAL.format(format=format, questions=json.dumps(str(questions[0])), corpus=json.dumps(str(corpus)))
-    text, count = re.subn(r"^\[dataset\.world\]\n.*?(?=^\[)", lambda _: dataset, JOB.read_text(), flags=re.M | re.S)
+    text, count = WORLD.subn(lambda _: dataset, JOB.read_text())
     if count != 1:
         raise SystemExit(f"{JOB} has {count} sections [dataset.world]; one is needed")
     # Real passages are longer, and their words are spelled in more pieces. One prompt too long ends no run.
@@ -65,22 +135,60 @@ def tau(first, second):
     return sum(a * b for a, b in signs) / math.sqrt(untied[0] * untied[1]) if all(untied) else None
 
 
-def values(document, measure):
-    found = {m["configuration"]: m["value"] for m in document["measures"] if m["stratum"] == "all" and m["measure"] == measure}
-    missing = [method for method in MEASURES[measure] if method not in found]
+def values(document, measure, methods):
+    found = {
+        m["configuration"]: m["value"]
+        for m in document["measures"]
+        if m["stratum"] == "all" and m["measure"] == measure
+    }
+    missing = [method for method in methods if method not in found]
     if missing:
         raise SystemExit(f"the run has no {measure} of {', '.join(missing)}")
-    return [found[method] for method in MEASURES[measure]]
+    return [found[method] for method in methods]
 
 
-def table(documents, measure):
+def table(documents, measure, methods):
     """A measure's table: a method a row, then tau."""
-    columns = {name: values(document, measure) for name, document in documents.items()}
+    columns = {name: values(document, measure, methods) for name, document in documents.items()}
     rows = [f"## {measure}", "", "| method | " + " | ".join(columns) + " |", "| --- |" + " --- |" * len(columns)]
-    for at, method in enumerate(MEASURES[measure]):
+    for at, method in enumerate(methods):
         rows.append("| " + " | ".join([method, *(f"{column[at]:.3f}" for column in columns.values())]) + " |")
     taus = [tau(columns["world"], column) for name, column in columns.items() if name != "world"]
-    return [*rows, "| **tau with the world** | | " + " | ".join("-" if t is None else f"**{t:.2f}**" for t in taus) + " |", ""]
+    return [
+        *rows,
+        "| **tau with the world** | | " + " | ".join("-" if t is None else f"**{t:.2f}**" for t in taus) + " |",
+        "",
+    ]
+
+
+def published():
+    """IRCoT's table 4: F1 in percent by method, model and reader."""
+    with open(PUBLISHED, encoding="utf-8", newline="") as file:
+        cells = [row for row in csv.DictReader(file) if row["paper"] == "ircot" and row["item"] == "table 4"]
+    found = {}
+    for row in cells:
+        value = row["value"] + (f" +- {row['std']}" if row["std"] else "")
+        found.setdefault((row["system"], row["model"], row["setting"]), {})[row["dataset"]] = value
+    names = list(dict.fromkeys(row["dataset"] for row in cells))
+    rows = ["## What IRCoT's authors published (table 4, F1 in percent)", ""]
+    rows += [
+        "Theirs read 15 passages of whole Wikipedias (IIRC: of its pages); deviations are those of three sets of demonstrations.",
+        "",
+    ]
+    rows += ["| method | model | reader | " + " | ".join(names) + " |", "| --- | --- | --- |" + " --- |" * len(names)]
+    for key, row in found.items():
+        rows.append("| " + " | ".join([*key, *(row.get(name, "-") for name in names)]) + " |")
+    return [*rows, ""]
+
+
+def evaluated(arguments, name, text):
+    """The figures of a job's run."""
+    job = arguments.work / f"{name}.toml"
+    job.write_text(text)
+    document = json.loads(conform.hopeval(arguments, "run", job, "--limit", arguments.limit))
+    failed = document["quarantined"] + document["left_out"]
+    print(f"{name}: {document['questions']} questions, {failed} without an answer", file=sys.stderr, flush=True)
+    return document
 
 
 def main():
@@ -89,6 +197,8 @@ def main():
     parser.add_argument("--data", required=True, type=pathlib.Path)
     parser.add_argument("--limit", type=int, default=100)
     parser.add_argument("--measure", action="append", choices=MEASURES)
+    parser.add_argument("--generator", type=pathlib.Path, help="a decoder's folder; ops/lm/from_gguf.py makes one")
+    parser.add_argument("--threads", type=int, default=2, help="of the generator")
     parser.add_argument("--work", type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path)
     arguments = parser.parse_args()
@@ -103,21 +213,31 @@ def main():
                 print(f"SKIPPED: {arguments.data / format} has no questions or no corpus.jsonl.gz", file=sys.stderr)
             else:
                 jobs[format] = text
-        documents = {}
-        for name, text in jobs.items():
-            job = arguments.work / f"order-{name}.toml"
-            job.write_text(text)
-            documents[name] = json.loads(conform.hopeval(arguments, "run", job, "--limit", arguments.limit))
-            print(f"{name}: {documents[name]['questions']} questions", file=sys.stderr, flush=True)
+        documents = {name: evaluated(arguments, f"order-{name}", text) for name, text in jobs.items()}
+        others = {}
+        if arguments.generator:
+            others = {n: evaluated(arguments, f"generator-{n}", by_generator(t, arguments)) for n, t in jobs.items()}
+    counts = lambda of: ", ".join(f"{name} {document['questions']}" for name, document in of.items())
     rows = [
         f"# The order of methods on real text, {datetime.date.today()}",
         "",
         f"`ops/reference/order.py`, at {conform.origin(arguments)}. Models trained on generated worlds only;",
-        "questions: " + ", ".join(f"{name} {document['questions']}" for name, document in documents.items()) + "; links by mentions of titles on real text.",
+        f"questions: {counts(documents)}; links by mentions of titles on real text.",
         "tau is Kendall's tau-b of the methods' order, 1 for the same order, 0 for an unrelated one.",
         "",
     ]
-    text = "\n".join(rows + [row for measure in arguments.measure or MEASURES for row in table(documents, measure)])
+    for measure in arguments.measure or MEASURES:
+        rows += table(documents, measure, MEASURES[measure])
+    if others:
+        rows += [
+            f"# With {arguments.generator.resolve().name}",
+            "",
+            f"Questions: {counts(others)}; four passages at most.",
+            "",
+        ]
+        for measure, methods in OF_GENERATOR.items():
+            rows += table(others, measure, methods)
+    text = "\n".join([*rows, *published()])
     print(text)
     if arguments.out:
         arguments.out.write_text(text)
