@@ -20,6 +20,8 @@ on both sides. It must hold that
 * no prompt was cut: all demonstrations stand in each.
 
 CHECKPOINT is a folder by `llama.py --context 8192`: the default demonstrations alone take some 4,300 of its tokens.
+Of a model that was trained on real text, keys and values are larger: `--cache-tokens 65536` has room for five
+questions.
 Needs torch, transformers, pyarrow and blake3. Run it on cores that nothing else uses, or CPU seconds are too many on
 both sides. Prints one JSON document, and exits with 1 if one of them does not hold.
 """
@@ -63,12 +65,14 @@ context_tokens = {context}
 allowed_failed = 1.0
 """
 
-# The cache has room for the prompts of all open questions: with less, they are computed again at each step.
+# Room for the prompts of all open questions: with less, they are computed again at each step.
+CACHE_TOKENS = 262_144
+
 NATIVE = """kind = "lm"
 model = "{model}"
 threads = 1
 batch_tokens = {context}
-cache_tokens = 262144
+cache_tokens = {cache}
 """
 
 BEHIND = """kind = "endpoint"
@@ -85,6 +89,11 @@ concurrency = {concurrency}
 def context_of(model):
     """The positions of a checkpoint."""
     return json.loads((model / "config.json").read_text())["max_position_embeddings"]
+
+
+def engine_of(model, cache_tokens=CACHE_TOKENS):
+    """The lines of a job for a checkpoint in hopeval's engine."""
+    return NATIVE.format(model=model, context=context_of(model), cache=cache_tokens)
 
 
 def demonstration_ids(count):
@@ -185,7 +194,8 @@ def first_difference(native, loop):
 
 def compare(options):
     shown = {"model": options.model, "context": context_of(options.model)}
-    (outcomes, traces, costs), cpu_s, wall_s = run_job(options, "native", NATIVE.format(**shown))
+    engine = engine_of(options.model, options.cache_tokens)
+    (outcomes, traces, costs), cpu_s, wall_s = run_job(options, "native", engine)
     spent = incurred(costs)
     loop = TransformersLoop(options.model)
     behind = BEHIND.format(place=f'base_url = "{loop.url}"', name="loop", dialect="openai", concurrency=1, **shown)
@@ -223,6 +233,7 @@ def main():
     parser.add_argument("--questions", type=int, default=50)
     parser.add_argument("--demonstrations", type=int, default=15, help="at most 15")
     parser.add_argument("--max-tokens", type=int, default=300, help="of each text")
+    parser.add_argument("--cache-tokens", type=int, default=CACHE_TOKENS, help="of the engine; its keys and values")
     options = parser.parse_args()
     # Before torch is loaded, so that no thread of it takes part.
     os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}

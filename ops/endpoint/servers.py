@@ -46,7 +46,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from prefixes import BEHIND, NATIVE, Babbler, context_of, distinct_texts, incurred, run_job, texts_of  # noqa: E402
+from prefixes import BEHIND, Babbler, context_of, distinct_texts, engine_of, incurred, run_job, texts_of  # noqa: E402
 from simulated_runs import SimulatedServer  # noqa: E402
 
 JOB = """
@@ -283,7 +283,7 @@ class ServerCheck:
         for a relay in front of it."""
         options = self.options
         shown = {"model": options.model, "context": context_of(options.model)}
-        (outcomes, traces, _), _, native_s = run_job(options, "native", NATIVE.format(**shown))
+        (outcomes, traces, _), _, native_s = run_job(options, "native", engine_of(options.model))
         relay = KeepingRelay(self.url)
         # `transformers serve` answers one call after the other.
         more = {"name": self.name, "dialect": self.dialect, "concurrency": 32 if options.server == "vllm" else 1}
