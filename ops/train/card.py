@@ -17,7 +17,6 @@ WHAT = {
     "reader": "An extractive reader with yes and no as spans and a rank head, as MDR's. DeBERTa-v2.",
     "encoder": "The encoder of dense retrieval: a BERT whose mean state is the vector, compared by inner product.",
     "writer": "A T5 that reasons sentence by sentence by quoting passages, and answers (IRCoT, one-step reading).",
-    "module_writer": "A T5 that writes the replies of MIGRES's and FSM's modules.",
     "reranker": "A cross-encoder: one logit, above 0 where a text holds a fact that a query asks for. DeBERTa-v2.",
 }
 

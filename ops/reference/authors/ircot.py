@@ -39,7 +39,6 @@ pyarrow. Exits with 1 on a difference.
 import collections
 import contextlib
 import gzip
-import http.server
 import itertools
 import json
 import os
@@ -47,7 +46,6 @@ import pathlib
 import re
 import shutil
 import sys
-import threading
 
 import beside
 import blake3
@@ -59,6 +57,7 @@ from rapidfuzz import fuzz
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 
 import sparse  # noqa: E402
+from post_server import PostServer  # noqa: E402
 
 SETS, DISTRACTORS, K, PAGES = ("1", "2", "3"), ("1", "2", "3"), 6, 3
 SHOWN, MOST_PASSAGES, SHOWN_WORDS, PIECES = 15, 15, 350, 8_000
@@ -164,33 +163,20 @@ class Words:
         return f" {shown.capitalize()} again. Something else."
 
 
-class Server:
+class Server(PostServer):
     """Answers completions by `Words`."""
 
     def __init__(self, words):
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+        def answer(body, path, headers):
+            fields = json.loads(body)
+            choice = {"index": 0, "text": words.text(fields["prompt"]), "finish_reason": "stop", "logprobs": None}
+            usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+            return json.dumps(
+                {"id": "words", "object": "text_completion", "created": 0, "model": fields["model"],
+                 "choices": [choice], "usage": usage}
+            ).encode()  # fmt: skip
 
-            def do_POST(self):
-                fields = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                text = words.text(fields["prompt"])
-                choice = {"index": 0, "text": text, "finish_reason": "stop", "logprobs": None}
-                usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-                answer = {"id": "words", "object": "text_completion", "created": 0, "model": fields["model"],
-                          "choices": [choice], "usage": usage}  # fmt: skip
-                body = json.dumps(answer).encode()
-                self.send_response(200)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        super().__init__(answer)
 
 
 # The program.

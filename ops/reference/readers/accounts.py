@@ -23,11 +23,9 @@ Exits with 1 if a sum differs. Needed: those of conform.py.
 import argparse
 import collections
 import http.client
-import http.server
 import json
 import pathlib
 import sys
-import threading
 import time
 import urllib.parse
 
@@ -43,48 +41,27 @@ import ranking  # noqa: E402
 import scorers  # noqa: E402
 import shared  # noqa: E402
 import simulated_runs  # noqa: E402
+from post_server import PostServer  # noqa: E402
 
 KNOWLEDGE = ("sentences", "whole", "summ", "snippet")
 # Steps of the paper's API calls.
 API = ("forward", "leaf", "main", "query", "final")
 
 
-class Proxy:
+class Proxy(PostServer):
     """Passes calls on to the simulated server, and keeps their bodies."""
 
     def __init__(self, url):
-        place, self.bodies = urllib.parse.urlsplit(url), {}
-        proxy = self
+        self.place, self.bodies = urllib.parse.urlsplit(url), {}
+        super().__init__(self.pass_on)
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            # An answer is two writes: the second one would wait for the acknowledgement of the first, 40 ms.
-            disable_nagle_algorithm = True
-
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["content-length"]))
-                proxy.bodies[blake3.blake3(body).hexdigest()] = body
-                connection = http.client.HTTPConnection(place.hostname, place.port, timeout=60)
-                headers = {name: self.headers[name] for name in ("content-type", "authorization")}
-                connection.request("POST", self.path, body, headers)
-                answer = connection.getresponse()
-                text = answer.read()
-                self.send_response(answer.status)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text)
-
-            def log_message(self, *_):
-                pass
-
-        class Server(http.server.ThreadingHTTPServer):
-            request_queue_size = 128
-            daemon_threads = True
-
-        self.server = Server(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+    def pass_on(self, body, path, headers):
+        self.bodies[blake3.blake3(body).hexdigest()] = body
+        connection = http.client.HTTPConnection(self.place.hostname, self.place.port, timeout=60)
+        kept = {name: headers[name] for name in ("content-type", "authorization")}
+        connection.request("POST", path, body, kept)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
 
 
 def step_of(prompt):

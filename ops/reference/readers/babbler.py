@@ -7,15 +7,19 @@ It keeps every body that it was sent.
 """
 
 import collections
-import http.server
 import json
 import random
+import pathlib
 import re
+import sys
 import threading
 
 import blake3
 
-import module_babble
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+
+import module_babble  # noqa: E402
+from post_server import PostServer  # noqa: E402
 
 ENDINGS = ["So the answer is: {a}.", "So the answer is: {a}", "The answer is {a}.", "Thus, the answer is: {a}. ",
            "So the answer is: {a}. So the final answer is: {b}.", "The answer is:{a}", "So the answer is: ",
@@ -25,43 +29,18 @@ CONCLUDING = ["Thus, {s}", "So {s}", "That is, {s}", "Therefore, {s}", "Hence {s
               "The difference is 12 + 30 = 42 years.", "thus {s}", "Soon {s}", "{s}"]
 
 
-class Babbler:
+class Babbler(PostServer):
     def __init__(self, titles, texts):
         self.titles, self.texts, self.sent, self.times = titles, texts, collections.Counter(), collections.Counter()
         self.lock = threading.Lock()
-        babbler = self
+        super().__init__(self.reply)
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            # An answer is two writes: the second one would wait for the acknowledgement of the first, 40 ms.
-            disable_nagle_algorithm = True
-
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["content-length"]))
-                with babbler.lock:
-                    number = babbler.times[body]
-                    babbler.times[body] += 1
-                    babbler.sent[body] += 1
-                answer = json.dumps(babbler.answer(body, number, self.path)).encode()
-                self.send_response(200)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(answer)))
-                self.end_headers()
-                self.wfile.write(answer)
-
-            def log_message(self, *_):
-                pass
-
-        class Server(http.server.ThreadingHTTPServer):
-            request_queue_size = 128
-            daemon_threads = True
-
-        self.server = Server(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def stop(self):
-        self.server.shutdown()
+    def reply(self, body, path, headers):
+        with self.lock:
+            number = self.times[body]
+            self.times[body] += 1
+            self.sent[body] += 1
+        return json.dumps(self.answer(body, number, path)).encode()
 
     def answer(self, body, number, path):
         fields = json.loads(body)

@@ -7,12 +7,17 @@ that it says is a function of the texts. It keeps every body that it was sent.
 
 import collections
 import functools
-import http.server
 import json
+import pathlib
 import re
+import sys
 import threading
 
 import blake3
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+
+from post_server import PostServer  # noqa: E402
 
 
 @functools.lru_cache(200_000)
@@ -38,40 +43,15 @@ def entails(premise, hypothesis):
     return (part > 0.55) != (drawn < 0.1)
 
 
-class Scorers:
+class Scorers(PostServer):
     def __init__(self):
         self.sent, self.lock = collections.Counter(), threading.Lock()
-        scorers = self
+        super().__init__(self.reply)
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            # An answer is two writes: the second one would wait for the acknowledgement of the first, 40 ms.
-            disable_nagle_algorithm = True
-
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["content-length"]))
-                with scorers.lock:
-                    scorers.sent[body] += 1
-                answer = json.dumps(answer_of(json.loads(body), self.path)).encode()
-                self.send_response(200)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(answer)))
-                self.end_headers()
-                self.wfile.write(answer)
-
-            def log_message(self, *_):
-                pass
-
-        class Server(http.server.ThreadingHTTPServer):
-            request_queue_size = 128
-            daemon_threads = True
-
-        self.server = Server(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def stop(self):
-        self.server.shutdown()
+    def reply(self, body, path, headers):
+        with self.lock:
+            self.sent[body] += 1
+        return json.dumps(answer_of(json.loads(body), path)).encode()
 
     def bodies(self):
         return collections.Counter({blake3.blake3(body).hexdigest(): count for body, count in self.sent.items()})
