@@ -14,7 +14,10 @@ Differences are paired by question; their 95 % intervals are bootstrap percentil
 A world has few questions of three and four gold passages (53 and 66 of 1,000, seed 1), so that their intervals are as wide as what is
 sought. So `--as-many` draws as many questions of two, of three and of four: the first of each in a larger world.
 
-    reasoning.py --hopeval PROGRAM --work DIR [--questions 1000] [--as-many] [--seed 1] [--k 4]
+Several seeds are several worlds, and a row is over the questions of all of them. What DIR has of a run before is not
+computed again.
+
+    reasoning.py --hopeval PROGRAM --work DIR [--questions 1000] [--as-many] [--seed 1]... [--k 4]
                  [--model hopeval:writer] [--out FILE]
 
 Exits with 1 if a bound is missed. Needed: numpy, pyarrow.
@@ -27,7 +30,6 @@ import pathlib
 import re
 import subprocess
 import sys
-import time
 
 import numpy
 import pyarrow.parquet
@@ -191,53 +193,67 @@ def difference(one, other, ids, generator):
     return values.mean(), *numpy.percentile(means, [2.5, 97.5])
 
 
+def by_size(golds):
+    """Questions by how many gold passages they have."""
+    found = {}
+    for id, gold in golds.items():
+        found.setdefault(len(gold), []).append(id)
+    return found
+
+
+def runs_of_world(given, work, seed):
+    """A world's two runs: the writer's, and IRCoT with sentences of another question."""
+    work.mkdir(parents=True, exist_ok=True)
+    if given.as_many:
+        files = as_many_of_each(given.hopeval, work, given.questions, seed)
+        questions, corpus = (json.dumps(str(file)) for file in files)
+        dataset = FILES.format(questions=questions, corpus=corpus)
+    else:
+        dataset = WORLD.format(questions=given.questions, passages=PASSAGES, seed=seed)
+    world, ircot = NAME + dataset + BM25, IRCOT.format(k=given.k)
+
+    def finished(name, job):
+        place = simulated_runs.RunFolder(given.hopeval, work / name, job, work / "cache", store="store")
+        place.run()
+        return Tables(place)
+
+    made = finished("writer", world + FIRST.format(model=json.dumps(given.model)) + ircot)
+    chains, texts = made.chains(), {id: row["text"] for id, row in made.questions.items()}
+    sizes = by_size({id: row["gold"] for id, row in made.questions.items()})
+    donors = {id: ids[(n + len(ids) // 2) % len(ids)] for ids in sizes.values() for n, id in enumerate(ids)}
+    server = ChatServer(others_sentences({texts[id]: chains[donor] for id, donor in donors.items()}))
+    return made, finished("others", world + OTHERS.format(url=server.url, seed=seed) + ircot)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hopeval", required=True)
     parser.add_argument("--work", required=True, type=pathlib.Path)
     parser.add_argument("--questions", type=int, default=1000)
     parser.add_argument("--as-many", action="store_true", help="as many questions of two, three and four passages")
-    parser.add_argument("--seed", type=int, default=1, help="of the world")
+    parser.add_argument("--seed", type=int, action="append", help="of a world; 1 without it")
     parser.add_argument("--k", type=int, default=4, help="passages of a step of IRCoT")
     parser.add_argument("--model", default="hopeval:writer")
     parser.add_argument("--out", type=pathlib.Path)
     given = parser.parse_args()
-    work = given.work.resolve()
-    work.mkdir(parents=True, exist_ok=True)
-    if given.as_many:
-        files = as_many_of_each(given.hopeval, work, given.questions, given.seed)
-        questions, corpus = (json.dumps(str(file)) for file in files)
-        dataset = FILES.format(questions=questions, corpus=corpus)
-    else:
-        dataset = WORLD.format(questions=given.questions, passages=PASSAGES, seed=given.seed)
-    world = NAME + dataset + BM25
-
-    def finished(name, job):
-        place = simulated_runs.RunFolder(
-            given.hopeval, work / name, job, work / "cache", store=f"store-{time.time_ns():x}"
-        )
-        place.run()
-        return Tables(place)
-
-    ircot = IRCOT.format(k=given.k)
-    made = finished("writer", world + FIRST.format(model=json.dumps(given.model)) + ircot)
-    chains, golds = made.chains(), {id: row["gold"] for id, row in made.questions.items()}
-    of_size = {}
-    for id, gold in golds.items():
-        of_size.setdefault(len(gold), []).append(id)
-    donors = {id: ids[(n + len(ids) // 2) % len(ids)] for ids in of_size.values() for n, id in enumerate(ids)}
-    server = ChatServer(others_sentences({made.questions[id]["text"]: chains[donor] for id, donor in donors.items()}))
-    others = finished("others", world + OTHERS.format(url=server.url, seed=given.seed) + ircot)
-
-    ranked = {
-        "ircot": made.rankings("ircot"),
-        "one_step": made.rankings("one_step"),
-        "others": others.rankings("ircot"),
-    }
-    ranked["as_many"] = {id: ranked["one_step"][id][: len(ranked["ircot"][id])] for id in golds}
-    recalls = {name: {id: recall(found[id], golds[id]) for id in golds} for name, found in ranked.items()}
-    f1 = {name: made.scores(name, "f1") for name in ("no_retrieval", "one_step_qa", "ircot")}
-    em = {name: made.scores(name, "em") for name in f1}
+    seeds = given.seed or [1]
+    # By seed and question.
+    golds, recalls, f1, em, collected = {}, {}, {}, {}, {}
+    for seed in seeds:
+        made, others = runs_of_world(given, given.work.resolve() / f"seed-{seed}", seed)
+        gold = {id: row["gold"] for id, row in made.questions.items()}
+        ranked = {"ircot": made.rankings("ircot"), "one_step": made.rankings("one_step")}
+        ranked["others"] = others.rankings("ircot")
+        ranked["as_many"] = {id: ranked["one_step"][id][: len(ranked["ircot"][id])] for id in gold}
+        golds |= {(seed, id): passages for id, passages in gold.items()}
+        collected |= {(seed, id): len(ranked["ircot"][id]) for id in gold}
+        for name, found in ranked.items():
+            recalls.setdefault(name, {}).update({(seed, id): recall(found[id], gold[id]) for id in gold})
+        for values, measure in ((f1, "f1"), (em, "em")):
+            for name in ("no_retrieval", "one_step_qa", "ircot"):
+                scores = made.scores(name, measure)
+                values.setdefault(name, {}).update({(seed, id): value for id, value in scores.items()})
+    of_size = by_size(golds)
     generator = numpy.random.default_rng(1)
     missed = [f"{size} gold passages: no question" for size in (3, 4) if size not in of_size]
 
@@ -250,8 +266,8 @@ def main():
     lines = [
         f"# Whether the writer reasons, {datetime.date.today()}",
         "",
-        f"`ops/reference/reasoning.py`: {pathlib.Path(given.model).name}, world of {given.questions} questions"
-        f"{', as many of each size,' if given.as_many else ''} and {PASSAGES:,} passages, seed {given.seed}; BM25, "
+        f"`ops/reference/reasoning.py`: {pathlib.Path(given.model).name}; worlds of {given.questions} questions"
+        f"{', as many of each size,' if given.as_many else ''} and {PASSAGES:,} passages, seeds {seeds}; BM25, "
         f"K = {given.k}, IRCoT without a reader of its own.",
         "",
         "## Recall in 15 passages",
@@ -263,7 +279,7 @@ def main():
     ]
     for size, ids in sorted(of_size.items()):
         means = [numpy.mean([recalls[name][id] for id in ids]) for name in ("ircot", "one_step", "as_many", "others")]
-        collected = numpy.mean([len(ranked["ircot"][id]) for id in ids])
+        passages = numpy.mean([collected[id] for id in ids])
         cells = [
             compared(recalls, "ircot", other, ids, f"{size} gold passages: {other}")
             if size > 2
@@ -273,7 +289,7 @@ def main():
         lines.append(
             f"| {size} | {len(ids)} | "
             + " | ".join(f"{mean:.3f}" for mean in means)
-            + f" | {collected:.1f} | "
+            + f" | {passages:.1f} | "
             + " | ".join(cells)
             + " |"
         )
