@@ -45,7 +45,6 @@ OF_GENERATOR = {
     "recall_frac@4": ("bm25", "ircot"),
     "em": ANSWERING[:3],
     "f1": ANSWERING[:3],
-    "chunks": ("bm25", "ircot"),
 }
 DEMONSTRATIONS = conform.ROOT / "jobs/methods/prompts/demonstrations/multihop.jsonl"
 PUBLISHED = conform.ROOT / "jobs/papers/published.csv"
