@@ -9,16 +9,17 @@ weights have logits that nearly tie, and then the last bit decides a greedy text
 
 What: a byte-level BPE tokenizer with a chat template, and a decoder with rotary positions, grouped queries and RMS
 norms. It learns four forms of text: passages, PromptRank's prompts (documents, then the question), and questions below
-passages with their answers or with chains of thought. Half of the texts are chains, since IRCoT asks for
-chains.
+passages with their answers or with chains of thought. Half of the texts are chains, since IRCoT asks for them.
 `hopeval world --out DIR` writes a world; its fields are those of `jobs/world/src/record.rs`.
 
 Rows of the training are shorter than the context. A row's texts lie apart: their positions leave room between them, so
 that the model has met every distance of a long prompt.
 
 The training stops after `--minutes` of CPU time (user and system, all threads), so it costs the same on every machine;
-the log says how many steps that were. `--bf16` multiplies in bfloat16: a step took 1.2 CPU
-seconds in place of 1.8 on a processor with AVX-512 BF16. The weights stay in f32. Needs Python 3.11 with torch, transformers, tokenizers and safetensors.
+the log says how many steps that were. `--bf16` multiplies in bfloat16: a step took 1.2 CPU seconds in place of 1.8 on a
+processor with AVX-512 BF16. The weights stay in f32.
+
+Needs Python 3.11 with torch, transformers, tokenizers and safetensors.
 """
 
 import argparse

