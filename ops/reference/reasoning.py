@@ -12,7 +12,8 @@ another question with as many gold passages. One retrieval with as many passages
 Differences are paired by question; their 95 % intervals are bootstrap percentiles (10,000 resamples, seeded).
 
 A world has few questions of three and four gold passages (53 and 66 of 1,000, seed 1), so that their intervals are as
-wide as what is sought. So `--as-many` draws as many questions of two, of three and of four: the first of each in a larger world.
+wide as what is sought. So `--as-many` draws as many questions of two, of three and of four: the first of each in a
+larger world.
 
 Several seeds are several worlds, and a row is over the questions of all of them. What DIR has of a run before is not
 computed again.
