@@ -22,7 +22,6 @@ Exits with 1 if one of them does not hold. Needed: torch, transformers, tokenize
 """
 
 import argparse
-import http.server
 import json
 import math
 import pathlib
@@ -35,8 +34,9 @@ import time
 import pyarrow.parquet
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "ops" / "endpoint"), str(ROOT / "ops" / "reference" / "readers")]
+sys.path[:0] = [str(ROOT / "ops" / folder) for folder in ("endpoint", "reference", "reference/readers")]
 
+import post_server  # noqa: E402
 import scorers  # noqa: E402
 import simulated_runs  # noqa: E402
 
@@ -124,30 +124,15 @@ class Entailer:
 
     def __init__(self, model, made):
         self.model, self.tokenizer, self.known, self.lock = model, made, {}, threading.Lock()
-        entailer = self
+        self.server = post_server.PostServer(self.reply)
+        self.url = self.server.url
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self):
-                fields = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                _, text = entailer.answer(fields["prompt"])
-                choice = {"index": 0, "finish_reason": "stop", "text": text}
-                answer = json.dumps({"id": "entail", "object": "text_completion", "created": 0,
-                                     "model": fields["model"], "choices": [choice],
-                                     "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}}).encode()
-                self.send_response(200)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(answer)))
-                self.end_headers()
-                self.wfile.write(answer)
-
-            def log_message(self, *_):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+    def reply(self, body, *_):
+        fields = json.loads(body)
+        choice = {"index": 0, "finish_reason": "stop", "text": self.answer(fields["prompt"])[1]}
+        return json.dumps({"id": "entail", "object": "text_completion", "created": 0, "model": fields["model"],
+                           "choices": [choice],
+                           "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}}).encode()
 
     def answer(self, prompt):
         """P("1") and the greedy text of at most four tokens."""

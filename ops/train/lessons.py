@@ -21,6 +21,18 @@ class Lessons:
         return sorted({state.task for state in self.states})
 
 
+def evenly(questions):
+    """A world's questions, of those with two gold passages no more than others: it has seven of them for each other one,
+    and a writer taught by all ends its chains after two sentences."""
+    longer = sum(len(question["gold"]) > 2 for question in questions)
+    kept, seen = [], 0
+    for question in questions:
+        seen += len(question["gold"]) <= 2
+        if len(question["gold"]) > 2 or seen <= longer or not longer:
+            kept.append(question)
+    return kept
+
+
 def read_lessons(courses, worlds, seed, kept):
     """The lessons of all courses over each of `worlds`; of the file `kept` if it is there, else put into it."""
     asked = [list(courses), [str(world) for world in worlds], seed]
@@ -32,6 +44,7 @@ def read_lessons(courses, worlds, seed, kept):
     found = []
     for world in worlds:
         reading = chains.Reading(world)
+        reading.world.questions = evenly(reading.world.questions)
         found.append([Lessons(course, reading, COURSES[course].states(reading, seed)) for course in courses])
         reading.index = None  # examples do not search
     if kept:
