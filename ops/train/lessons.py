@@ -22,15 +22,12 @@ class Lessons:
 
 
 def evenly(questions):
-    """A world's questions, of those with two gold passages no more than others: it has seven of them for each other one,
-    and a writer taught by all ends its chains after two sentences."""
+    """A world's questions, with at most as many of two gold passages as of more: seven of eight have two, and long
+    chains would hardly be taught. All of them, if none has more."""
     longer = sum(len(question["gold"]) > 2 for question in questions)
-    kept, seen = [], 0
-    for question in questions:
-        seen += len(question["gold"]) <= 2
-        if len(question["gold"]) > 2 or seen <= longer or not longer:
-            kept.append(question)
-    return kept
+    short = [question for question in questions if len(question["gold"]) <= 2]
+    left = {id(question) for question in short[longer:]} if longer else ()
+    return [question for question in questions if id(question) not in left]
 
 
 def read_lessons(courses, worlds, seed, kept):
