@@ -347,11 +347,14 @@ class Smoke(unittest.TestCase):
             self.retold(course, reading, table, states, rng)
             self.assertGreater(copied, 5 * len(states))
             options = ["--course", name, "--world", world, "--tokenizer", made, "--held-out", world, "--out", out]
-            options += ["--steps", "2", "--held-states", "12", "--states", self.work / f"{name}.states"]
+            options += ["--steps", "2", "--held-states", "40", "--states", self.work / f"{name}.states"]
             self.run_script("writer", *options)
             self.run_script("writer", *options, "--resume", out, "--workers", "2", *["--compile"] * (course is chains))
             with self.assertRaisesRegex(SystemExit, "name another file"):
                 lessons.read_lessons([name], [world], 2, self.work / f"{name}.states")
+            rows = chains.Reading(world).world.questions
+            long, kept = [row for row in rows if len(row["gold"]) > 2], lessons.evenly(rows)
+            self.assertTrue(long and len(kept) == 2 * len(long) < len(rows) and all(row in kept for row in long))
             lines = self.log(out)
             measured = {"chains": {"held_chains_end", "held_chains_fact"}, "modules": {"held_modules_leaf"}}[name]
             self.assertLessEqual(measured, set(lines[-1]))
