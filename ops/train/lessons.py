@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import chains
 import modules
 
+# Counts changes of which states a course has: a file of an older version is refused.
+STATES_VERSION = 2
 COURSES = {"chains": chains, "modules": modules}
 
 
@@ -32,7 +34,7 @@ def evenly(questions):
 
 def read_lessons(courses, worlds, seed, kept):
     """The lessons of all courses over each of `worlds`; of the file `kept` if it is there, else put into it."""
-    asked = [list(courses), [str(world) for world in worlds], seed]
+    asked = [list(courses), [str(world) for world in worlds], seed, STATES_VERSION]
     if kept and kept.is_file():
         held, found = pickle.loads(kept.read_bytes())
         if held != asked:
