@@ -5,8 +5,8 @@ and relations that training never saw included. Where the passages do not hold t
 question that asks about it. A chain ends with `So the answer is: ANSWER.`
 
 States are those of IRCoT with a nearly perfect writer: passages found by BM25 for the question and for each sentence,
-in the order of their arrival, and the chain so far. A quarter of facts have a quotation beside the point before them,
-as a writer that errs would have. So training meets what the method will show. Three more kinds of states ask for a
+in the order of their arrival, and the chain so far. A quarter of the sentences have a quotation beside the point before
+them, as a writer that errs would have. So training meets what the method will show. Three more kinds of states ask for a
 whole answer in one text, as a reader does, and for single facts.
 
 | task | what the prompt ends with | what is to be written |
@@ -34,7 +34,7 @@ NEXT = "Write the next step. "
 DIRECT = "Answer in a few words. "
 UNKNOWN = "unknown"
 ABOUT = "What about {}?"
-BESIDE = 0.25  # of facts have a quotation beside the point before them
+BESIDE = 0.25  # of sentences have a quotation beside the point before them
 MOST_PASSAGES = 15
 FLAGS = 4  # of a prompt's pieces: copied next, copied later, the answer, the begin of a copy
 
@@ -186,23 +186,28 @@ def walk(reading, lesson, k, rng=None):
             if passage not in got and len(got) < MOST_PASSAGES:
                 got.append(passage)
 
-    while len(done) < len(lesson.facts):
+    def following():
+        """The next fact, and whether its passage is there."""
         ready = lesson.ready(done)
         here = [n for n in ready if lesson.facts[n].passage in got]
-        n = (here or [n for n in ready if n not in vain] or ready)[0]
-        fact = lesson.facts[n]
+        return (here or [n for n in ready if n not in vain] or ready)[0], bool(here)
+
+    while len(done) < len(lesson.facts):
+        n, here = following()
         if not here and n in vain:
             states.append(State(lesson, list(got), list(chain), "give_up"))
             # It is put in, as by a luckier search, or the walk would not go on.
-            got = got[: MOST_PASSAGES - 1] + [fact.passage]
+            got = got[: MOST_PASSAGES - 1] + [lesson.facts[n].passage]
             chain.remove(("ask", n))
             vain.remove(n)
             continue
-        if here and rng and rng.random() < BESIDE:
-            beside = reading.sentence_beside(lesson, fact.passage if rng.random() < 0.6 else rng.choice(got), rng)
-            if beside:
+        if rng and rng.random() < BESIDE:
+            passage = lesson.facts[n].passage if here and rng.random() < 0.6 else rng.choice(got)
+            if beside := reading.sentence_beside(lesson, passage, rng):
                 chain.append(("beside", beside))
                 retrieve(reading.quoted(*beside))
+                n, here = following()  # it may have found what was not there
+        fact = lesson.facts[n]
         states.append(State(lesson, list(got), list(chain), "fact" if here else "ask", n))
         chain.append((states[-1].task, n))
         if here:

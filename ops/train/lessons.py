@@ -1,13 +1,14 @@
 """What a writer's training shows of worlds: for each course its states."""
 
 import pickle
+from collections import Counter
 from dataclasses import dataclass
 
 import chains
 import modules
 
 # Counts changes of which states a course has: a file of an older version is refused.
-STATES_VERSION = 2
+STATES_VERSION = 3
 COURSES = {"chains": chains, "modules": modules}
 
 
@@ -24,12 +25,17 @@ class Lessons:
 
 
 def evenly(questions):
-    """A world's questions, with at most as many of two gold passages as of more: seven of eight have two, and long
-    chains would hardly be taught. All of them, if none has more."""
-    longer = sum(len(question["gold"]) > 2 for question in questions)
-    short = [question for question in questions if len(question["gold"]) <= 2]
-    left = {id(question) for question in short[longer:]} if longer else ()
-    return [question for question in questions if id(question) not in left]
+    """A world's questions, as many of each number of gold passages: seven of eight have two, and long chains would
+    hardly be taught. Of each number the first ones, in the world's order."""
+    counts = Counter(len(question["gold"]) for question in questions)
+    most, taken = min(counts.values()), Counter()
+    kept = []
+    for question in questions:
+        size = len(question["gold"])
+        taken[size] += 1
+        if taken[size] <= most:
+            kept.append(question)
+    return kept
 
 
 def read_lessons(courses, worlds, seed, kept):
