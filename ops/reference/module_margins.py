@@ -5,17 +5,19 @@ Why: a model that says what is missing is worth its calls only if the answer get
 three or four passages. And it has to lose that if what the modules say is wrong: if statements cite other passages
 than those they are drawn from, or if sub-answers are those of another question.
 
-What: one run over a generated world by the program: MIGRES beside VANILLA, which reads what the same retriever and
-re-ranker find for the question; FSM2 beside NORMAL, which reads all given paragraphs. Then both again behind a server
-of the same writer in transformers. It replies with the citations of each leaf exchanged for other passages that are
-shown, and to each search with a title that is shown and a sub-answer of the first run, both drawn by the prompt: of
-some thousand sub-answers few are the question's own. A question without an answer counts as 0. Differences are paired
-by question; their 95 % intervals are bootstrap percentiles (10,000 resamples, seeded).
+What: one run over a generated world by the program: MIGRES beside itself with `iterations = 0`, which reads at once
+what the same retriever and re-ranker find for the question; FSM2 beside NORMAL, which reads all given paragraphs. Then
+MIGRES and FSM2 again behind a server of the same writer in transformers. It replies with the citations of each leaf
+exchanged for other passages that are shown, and to each search with a title that is shown and a sub-answer of the first
+run, both drawn by the prompt: of some thousand sub-answers few are the question's own. A question without an answer
+counts as 0. Differences are paired by question; their 95 % intervals are bootstrap percentiles (10,000 resamples,
+seeded).
 
     module_margins.py --hopeval PROGRAM --work DIR --model FOLDER [--questions 600] [--seed 1] [--out FILE]
 
 FOLDER is the writer's (`jobs/models/files/writer`). As many questions of two, of three and of four gold passages
-(`reasoning.py`). Exits with 1 if at three or four a method is not above its reader, or not above its control. Needed: numpy, pyarrow, torch, transformers.
+(`reasoning.py`). Exits with 1 if at three or four a method is not above its reader, or not above its control. Needed:
+numpy, pyarrow, torch, transformers.
 """
 
 import argparse
@@ -66,15 +68,16 @@ forward = false
 threshold = -2.0
 max_tokens = 200
 """
-VANILLA = """
-[method.vanilla]
-kind = "alce"
-variant = "vanilla"
+ONE_STEP = """
+[method.one_step]
+kind = "migres"
 retriever = "bm25"
 reranker = "reranker"
 generator = "writer"
+iterations = 0
+forward = false
 threshold = -2.0
-max_tokens = 100
+max_tokens = 200
 """
 FSM2 = """
 [method.fsm2]
@@ -96,7 +99,7 @@ RUN = """
 [run]
 allowed_failed = 1.0
 """
-METHODS = ("migres", "vanilla", "fsm2", "normal")
+METHODS = ("migres", "one_step", "fsm2", "normal")
 CITED = re.compile(r'("support_passages": )\[([0-9, ]*)\]')
 SHOWN = re.compile(r"^Passage (\d+): ", re.MULTILINE)
 SEARCH = re.compile(r"^Paragraphs:\n.*\nQuestion: (.*)$", re.DOTALL)
@@ -175,7 +178,7 @@ def main():
         place.run()
         return Tables(place)
 
-    methods = MIGRES + VANILLA + FSM2 + NORMAL
+    methods = MIGRES + ONE_STEP + FSM2 + NORMAL
     made = finished("writer", world + WRITER.format(model=json.dumps(str(given.model.resolve()))) + methods + RUN)
     writer = Writer(given.model)
     answers = [
@@ -232,7 +235,7 @@ def main():
         "",
         f"`ops/reference/module_margins.py`: {given.model.name}, world of {given.questions} questions, as many of "
         f"each size, and {PASSAGES:,} passages, seed {given.seed}. A question without an answer counts as 0.",
-        *table("migres", "vanilla", "other citations"),
+        *table("migres", "one_step", "other citations"),
         *table("fsm2", "normal", "answers of others"),
     ]
     lines += ["", "Missed: " + ("; ".join(missed) or "none") + ".", ""]
