@@ -5,13 +5,11 @@ Why: TRUE's T5 writes `1` or `0` after `premise: P hypothesis: H`. A service ans
 endpoint that has no probabilities with what was written; both must decide alike, and the probability must be the
 model's.
 
-What: a tiny T5 with random weights is made on the spot. Its head is turned so that it writes one of `1` and `0` for the
-most part, and then ends. Its probabilities lie on one side of a half for the most part. MIGRES reads a world twice: its
-entailer is the T5 as a service (by score), and the same T5 by transformers behind an HTTP endpoint (by generation).
-Then:
+What: a tiny T5 with random weights is made on the spot. Its head is turned so that it writes one of `1` and `0`, as the
+published one does, and then ends; other pieces have next to no probability. MIGRES reads a world twice: its entailer is
+the T5 as a service (by score), and the same T5 by transformers behind an HTTP endpoint (by generation). Then:
 
-* both runs have the same outcomes, but for pairs where `1` is the most likely text with less than half of the
-  probability: those are counted;
+* both runs have the same outcomes, and an entailment is decided alike in both;
 * each answer by score is transformers' P("1") of the body that the endpoint got, to 1e-4;
 * `hopeval lm score` and `hopeval lm generate` over the distinct prompts: the same P to 1e-4, the same texts, and the
   same decision.
@@ -100,13 +98,16 @@ def make_model(folder):
         states = torch.stack([first_state(model, made, f"premise: {word * 9}. hypothesis: The {word} of {word}.")
                               for word in ("Arlen", "city", "1,776", "river mayor", "born", "Zola", "prize")])
         apart = torch.linalg.svd(states - states.mean(0)).Vh[0]
-        for other in (ends, torch.nn.functional.normalize(states.mean(0) - (states.mean(0) @ ends) * ends, dim=0)):
+        common = torch.nn.functional.normalize(states.mean(0) - (states.mean(0) @ ends) * ends, dim=0)
+        for other in (ends, common):
             apart -= (apart @ other) * other
         decides = apart * 4 / (states @ apart).std()
+        # What all first states share speaks for both, so that no third piece has a probability to speak of.
+        either = common * 20 / (states @ common).mean()
         model.shared.weight[3:5] = 20 * ends
         head = model.lm_head.weight
         head *= 0.1
-        head[3], head[4], head[1] = decides, -decides, 2 * ends
+        head[3], head[4], head[1] = either + decides, either - decides, 8 * ends
     folder.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(folder)
     made.save(str(folder / "tokenizer.json"))
@@ -233,7 +234,7 @@ def main():
         places[name].run()
     by_score, by_generation = (outcomes(places[name]) for name in ways)
     # Hypotheses and answers of both, as far as a question goes the same way.
-    compared = apart = wrong = below = 0
+    compared = apart = wrong = 0
     furthest, shares = 0.0, []
     by_hypothesis = {}
     for prompt, known in entailer.known.items():
@@ -249,21 +250,18 @@ def main():
             distance = min(abs(score - share) for share in by_hypothesis[hypothesis])
             furthest = max(furthest, distance)
             apart += distance > TOLERANCE
-            if (score >= 0.5) != (said == 1):
-                below += score < 0.5
-                wrong += score >= 0.5
+            wrong += (score >= 0.5) != (said == 1)
     same = sum(by_score[question] == by_generation[question] for question in by_score)
     print(f"runs: {len(by_score)} questions, outcomes equal {same}; entailments in both {compared}; P(\"1\") from "
           f"{min(shares):.4f} to {max(shares):.4f}, at least half {sum(share >= 0.5 for share in shares)}; furthest from "
-          f"transformers {furthest:.2e}, beyond {TOLERANCE:g}: {apart}; decided otherwise {wrong}, `1` written with less "
-          f"than half {below}", flush=True)
+          f"transformers {furthest:.2e}, beyond {TOLERANCE:g}: {apart}; decided otherwise {wrong}", flush=True)
 
     prompts = sorted(entailer.known)
     lines = [{"id": number, "prompt": prompt, "target": "1"} for number, prompt in enumerate(prompts)]
     scored = engine(arguments, folder, ["score", "--no-target-eos", "--temperatures", "1.0"], lines)
     asked = [{"id": number, "prompt": prompt} for number, prompt in enumerate(prompts)]
     generated = engine(arguments, folder, ["generate", "--max-tokens", "4", "--temperature", "0"], asked)
-    most, texts, decided, less = 0.0, 0, 0, 0
+    most, texts, decided = 0.0, 0, 0
     for prompt, score, text in zip(prompts, scored, generated):
         share, said = entailer.known[prompt]
         logprobs = score["logprobs"]
@@ -271,15 +269,12 @@ def main():
         own = math.exp(sum(logprobs))
         most = max(most, abs(own - share))
         texts += text["text"].strip() == said.strip()
-        if (own >= 0.5) == written(text["text"]):
-            decided += 1
-        else:
-            less += own < 0.5
+        decided += (own >= 0.5) == written(text["text"])
     print(f"engine: {len(prompts)} prompts; P(\"1\") at most {most:.2e} from transformers'; texts equal {texts}; score and "
-          f"generation decide alike {decided}, `1` written with less than half {less}")
+          f"generation decide alike {decided}")
     generator.stop()
-    held = not apart and not wrong and most <= TOLERANCE and texts == len(prompts) and decided + less == len(prompts)
-    return 0 if held and (same == len(by_score) or below) else 1
+    held = not apart and not wrong and same == len(by_score) and most <= TOLERANCE
+    return 0 if held and texts == decided == len(prompts) else 1
 
 
 if __name__ == "__main__":
