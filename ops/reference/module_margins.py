@@ -5,19 +5,19 @@ Why: a model that says what is missing is worth its calls only if the answer get
 three or four passages. And it has to lose that if what the modules say is wrong: if statements cite other passages
 than those they are drawn from, or if sub-answers are those of another question.
 
-What: one run over a generated world by the program: MIGRES beside itself with `iterations = 0`, which reads at once
-what the same retriever and re-ranker find for the question; FSM2 beside NORMAL, which reads all given paragraphs. Then
-MIGRES and FSM2 again behind a server of the same writer in transformers. It replies with the citations of each leaf
-exchanged for other passages that are shown, and to each search with a title that is shown and a sub-answer of the first
-run, both drawn by the prompt: of some thousand sub-answers few are the question's own. A question without an answer
-counts as 0. Differences are paired by question; their 95 % intervals are bootstrap percentiles (10,000 resamples,
-seeded).
+What: one run over a generated world by the program: MIGRES beside its own single step (`iterations = 0`), which reads
+at once, by the prompt `direct.txt`, what the same retriever and re-ranker find for the question; FSM2 beside NORMAL,
+which reads all given paragraphs. Then MIGRES and FSM2 again behind a server of the same writer in transformers. It
+replies with the citations of each leaf exchanged for other passages that are shown, and to each search with a title
+that is shown and a sub-answer of the first run, both drawn by the prompt: of some thousand sub-answers few are the
+question's own. A question without an answer counts as 0. Differences are paired by question; their 95 % intervals are
+bootstrap percentiles (10,000 resamples, seeded).
 
     module_margins.py --hopeval PROGRAM --work DIR --model FOLDER [--questions 600] [--seed 1] [--out FILE]
 
 FOLDER is the writer's (`jobs/models/files/writer`). As many questions of two, of three and of four gold passages
-(`reasoning.py`). Exits with 1 if at three or four a method is not above its reader, or not above its control. Needed:
-numpy, pyarrow, torch, transformers.
+(`reasoning.py`). Exits with 1 if, at three or four, the interval of a method less its reader, or less its control, is
+not wholly above 0. Needed: numpy, pyarrow, torch, transformers.
 """
 
 import argparse

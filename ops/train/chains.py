@@ -5,9 +5,9 @@ and relations that training never saw included. Where the passages do not hold t
 question that asks about it. A chain ends with `So the answer is: ANSWER.`
 
 States are those of IRCoT with a nearly perfect writer: passages found by BM25 for the question and for each sentence,
-in the order of their arrival, and the chain so far. A quarter of the sentences have a quotation beside the point before
-them, as a writer that errs would have. So training meets what the method will show. Three more kinds of states ask for a
-whole answer in one text, as a reader does, and for single facts.
+in the order of their arrival, and the chain so far. A quarter of the sentences have a quotation beside the point
+before them, as a writer that errs would have. So training meets what the method will show. Three more kinds of states
+ask for a whole answer in one text, as a reader does, and for single facts.
 
 | task | what the prompt ends with | what is to be written |
 | --- | --- | --- |

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import chains
 import modules
 
-# Counts changes of which states a course has: a file of an older version is refused.
+# Raised whenever a course makes other states than before: a file of an older version is refused.
 STATES_VERSION = 3
 COURSES = {"chains": chains, "modules": modules}
 
@@ -25,9 +25,11 @@ class Lessons:
 
 
 def evenly(questions):
-    """A world's questions, as many of each number of gold passages: seven of eight have two, and long chains would
-    hardly be taught. Of each number the first ones, in the world's order."""
+    """Equally many questions of each number of gold passages, as many as the rarest number has: seven of eight have
+    two, and long chains would hardly be taught. Of each number the first ones, in the world's order."""
     counts = Counter(len(question["gold"]) for question in questions)
+    if not counts:
+        raise SystemExit("a world has no questions")
     most, taken = min(counts.values()), Counter()
     kept = []
     for question in questions:
@@ -44,7 +46,9 @@ def read_lessons(courses, worlds, seed, kept):
     if kept and kept.is_file():
         held, found = pickle.loads(kept.read_bytes())
         if held != asked:
-            raise SystemExit(f"{kept} has the states of {held}, not of {asked}: name another file")
+            raise SystemExit(
+                f"{kept} has the states of {held}, not of {asked} (courses, worlds, seed, version): name another file"
+            )
         return found
     found = []
     for world in worlds:
