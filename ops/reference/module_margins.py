@@ -99,6 +99,8 @@ RUN = """
 [run]
 allowed_failed = 1.0
 """
+# Of the ten paragraphs of a question: else NORMAL guesses the answers of long chains by their kind.
+RIVALS = 6
 METHODS = ("migres", "one_step", "fsm2", "normal")
 CITED = re.compile(r'("support_passages": )\[([0-9, ]*)\]')
 SHOWN = re.compile(r"^Passage (\d+): ", re.MULTILINE)
@@ -167,7 +169,7 @@ def main():
     given = parser.parse_args()
     work = given.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
-    files = as_many_of_each(given.hopeval, work, given.questions, given.seed)
+    files = as_many_of_each(given.hopeval, work, given.questions, given.seed, RIVALS)
     questions, corpus = (json.dumps(str(file)) for file in files)
     world = NAME + FILES.format(questions=questions, corpus=corpus) + BM25
 
@@ -234,7 +236,8 @@ def main():
         f"# Whether modules help, {datetime.date.today()}",
         "",
         f"`ops/reference/module_margins.py`: {given.model.name}, world of {given.questions} questions, as many of "
-        f"each size, and {PASSAGES:,} passages, seed {given.seed}. A question without an answer counts as 0.",
+        f"each size, {RIVALS} rivals, and {PASSAGES:,} passages, seed {given.seed}. A question without an answer "
+        "counts as 0.",
         *table("migres", "one_step", "other citations"),
         *table("fsm2", "normal", "answers of others"),
     ]

@@ -109,6 +109,16 @@ def order_of(lesson):
     return done
 
 
+def connected(lesson, present):
+    """The facts whose needed facts are among them, too: of `Who leads the city where A was born?` a passage on another
+    mayor looks like that of the right one, until it is known where A was born."""
+    found = []
+    for n in order_of(lesson):
+        if n in present and all(need in found for need in lesson.facts[n].needs):
+            found.append(n)
+    return found
+
+
 def with_all(passages, gold, rng):
     made = [p for p in passages if p not in gold] + list(dict.fromkeys(gold))
     rng.shuffle(made)
@@ -230,7 +240,7 @@ def example(reading, pieces, exercise, rng, passages=15, sentences=0):
     if task == "leaf":
         page.fill("migres/leaf", passages=lambda: page.numbered(shown, facts), question=lesson.question)
         page.write("{“useful_information”: [")
-        for n, fact in enumerate(facts[n] for n in present):
+        for n, fact in enumerate(facts[n] for n in connected(lesson, present)):
             cite(fact, n)
         page.write("]}")
     elif task == "direct":

@@ -23,6 +23,10 @@ pub(crate) struct WorldArguments {
     /// train or eval.
     #[arg(long, default_value = "eval")]
     split: WorldSplit,
+    /// How many distractors of each question state a relation of its facts, of another subject: without them the answer
+    /// of a long chain can be guessed by its kind.
+    #[arg(long, default_value_t = 0)]
+    rivals: u32,
     /// The folder to write questions.jsonl and corpus.jsonl to.
     #[arg(long, required_unless_present = "calibrate")]
     out: Option<PathBuf>,
@@ -33,7 +37,8 @@ pub(crate) struct WorldArguments {
 }
 
 pub(crate) fn world(arguments: WorldArguments) -> Result<u8> {
-    let settings = WorldSettings::new(arguments.questions, arguments.passages, arguments.seed, arguments.split);
+    let WorldArguments { questions, passages, seed, split, rivals, .. } = arguments;
+    let settings = WorldSettings { rivals, ..WorldSettings::new(questions, passages, seed, split) };
     let progress = CommandStages::new(None);
     if let Some(out) = &arguments.out {
         let report = generate_world(&settings, out, |p| progress.tick(p.stage, p.done))?;

@@ -18,6 +18,10 @@ pub struct WorldEntry {
     /// `train` or `eval`.
     #[serde(default = "eval")]
     pub split: String,
+    /// Distractors of each question that state a relation of its facts, of another subject.
+    // Not written where it is 0, so that jobs of before keep their digests.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub rivals: u32,
 }
 
 impl WorldEntry {
@@ -33,10 +37,23 @@ impl WorldEntry {
         ensure(sizes.contains(&self.passages), || {
             BadValue::new("passages", self.passages.to_string(), "400 to 3000000")
         })?;
+        ensure(self.rivals <= WorldSettings::MOST_CANDIDATES, || {
+            BadValue::new("rivals", self.rivals.to_string(), "0 to 50")
+        })?;
         ensure(self.split.parse::<WorldSplit>().is_ok(), || {
             BadValue::new("split", format!("{:?}", self.split), "\"train\" or \"eval\"")
         })
     }
+
+    /// The settings of the world; `split` as it was parsed.
+    pub(crate) fn settings(&self, split: WorldSplit) -> WorldSettings {
+        WorldSettings { rivals: self.rivals, ..WorldSettings::new(self.questions, self.passages, self.seed, split) }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 fn first_seed() -> u64 {

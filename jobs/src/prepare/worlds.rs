@@ -10,7 +10,7 @@ use crate::job::paths::OneOrMany;
 use crate::job::world::WorldEntry;
 use crate::prepare::corpora::digest_path;
 use hopeval_datasets::Format;
-use hopeval_world::{WorldSettings, WorldSplit, generate_world};
+use hopeval_world::{WorldSplit, generate_world};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -31,7 +31,7 @@ impl Cache {
     pub fn prepare_world(&self, job: &mut Job, report: ProgressReporter<'_>) -> Result<(), JobError> {
         let Some(entry) = &job.dataset.world else { return Ok(()) };
         let split: WorldSplit = entry.split.parse()?;
-        let settings = WorldSettings::new(entry.questions, entry.passages, entry.seed, split);
+        let settings = entry.settings(split);
         let name = world_name(entry);
         let dir = self.ensure_folder("worlds")?.join(&name);
         if !dir.is_dir() {
@@ -62,7 +62,8 @@ impl Cache {
 
 /// The name of a world's folder in the cache.
 pub fn world_name(entry: &WorldEntry) -> String {
-    format!("{}-{}-q{}-p{}-s{}", GENERATOR, entry.split, entry.questions, entry.passages, entry.seed)
+    let rivals = if entry.rivals == 0 { String::new() } else { format!("-r{}", entry.rivals) };
+    format!("{}-{}-q{}-p{}-s{}{rivals}", GENERATOR, entry.split, entry.questions, entry.passages, entry.seed)
 }
 
 /// Writes the digests of the files in `dir`.
@@ -114,5 +115,20 @@ mod tests {
         // Worlds of earlier versions have no digests.
         std::fs::remove_file(questions.with_file_name(DIGESTS)).unwrap();
         cache.prepare_world(&mut job, &|_, _| ()).unwrap();
+    }
+    #[test]
+    fn a_world_with_rivals_is_another_one_and_a_job_without_them_is_as_before() {
+        let job = |rivals: &str| {
+            let text = format!("name = \"a\"\n[dataset.world]\nquestions = 5\npassages = 400\n{rivals}");
+            Job::parse(&format!("{text}[method.oracle]\nkind = \"oracle\"\n"), Path::new("job.toml"), &[])
+        };
+        let entry = |rivals: &str| job(rivals).unwrap().dataset.world.unwrap();
+        assert_eq!(serde_json::to_value(entry("rivals = 0\n")).unwrap(), serde_json::to_value(entry("")).unwrap());
+        assert!(serde_json::to_value(entry("")).unwrap().get("rivals").is_none());
+        assert_eq!(world_name(&entry("")), "w2-eval-q5-p400-s1");
+        assert_eq!(world_name(&entry("rivals = 6\n")), "w2-eval-q5-p400-s1-r6");
+        assert_eq!(entry("rivals = 6\n").settings(WorldSplit::Eval).rivals, 6);
+        let error = job("rivals = 51\n").unwrap_err().to_string();
+        assert!(error.contains("rivals") && error.contains("0 to 50"), "{error}");
     }
 }

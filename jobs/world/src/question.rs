@@ -72,7 +72,7 @@ fn write_down(
     held_out_template: bool,
 ) -> Question {
     let gold = draft.gold_path();
-    let candidates = draw_candidates(world, settings, &gold, index);
+    let candidates = draw_candidates(world, settings, draft, index);
     let reference = |e: Entity| GoldReference { id: ids.passage_of(world, e), title: world.title(e) };
     let answers = answer_spellings(world, &draft.answer);
     Question {
@@ -179,13 +179,14 @@ fn write_rationale(world: &Entities, draft: &QuestionDraft, answer: &str) -> Str
     out
 }
 
-/// The gold passages among similar distractors: namesakes, linked entities, others with the same object, others of the
-/// class.
-fn draw_candidates(world: &Entities, settings: &WorldSettings, gold: &[Entity], index: u64) -> Vec<Entity> {
+/// The gold passages among similar distractors: rivals, namesakes, linked entities, others with the same object, others
+/// of the class.
+fn draw_candidates(world: &Entities, settings: &WorldSettings, draft: &QuestionDraft, index: u64) -> Vec<Entity> {
+    let gold = draft.gold_path();
     let wanted = (settings.candidates as usize).max(gold.len());
     let mut random = RandomStream::new(world.key, StreamPurpose::Candidates, index);
     let mut near: Vec<Entity> = Vec::with_capacity(32);
-    for &entity in gold {
+    for &entity in &gold {
         near.extend(world.namesakes(entity));
         for sentence in &plan_passage(world, &settings.difficulty, entity).sentences {
             match sentence {
@@ -199,7 +200,9 @@ fn draw_candidates(world: &Entities, settings: &WorldSettings, gold: &[Entity], 
         }
     }
     random.shuffle(&mut near);
-    let mut candidates = gold.to_vec();
+    let mut candidates = gold.clone();
+    let free = wanted - gold.len();
+    draw_rivals(world, settings, draft, free.min(settings.rivals as usize), &mut candidates, &mut random);
     let mut distractors = near.into_iter();
     while candidates.len() < wanted {
         let next = distractors.next().unwrap_or_else(|| {
@@ -216,4 +219,76 @@ fn draw_candidates(world: &Entities, settings: &WorldSettings, gold: &[Entity], 
     }
     random.shuffle(&mut candidates);
     candidates
+}
+
+/// Draws per rival. Not every passage of a class states each of its relations.
+const RIVAL_DRAWS: usize = 40;
+
+/// Adds so many passages that state what the question's facts state, of other subjects. The last fact of a chain has two
+/// turns: a reader that finds one capital alone need not know whose it is.
+fn draw_rivals(
+    world: &Entities,
+    settings: &WorldSettings,
+    draft: &QuestionDraft,
+    count: usize,
+    candidates: &mut Vec<Entity>,
+    random: &mut RandomStream,
+) {
+    let last = draft.facts.last().filter(|_| draft.comparison.is_none());
+    let turns = last.into_iter().chain(draft.facts.iter().rev()).cycle();
+    for fact in turns.take(count) {
+        let (class, relation) = (fact.subject.class, fact.relation);
+        let rival =
+            (0..RIVAL_DRAWS).map(|_| Entity { class, index: random.below(world.class_size(class)) }).find(|rival| {
+                !candidates.contains(rival)
+                    && plan_passage(world, &settings.difficulty, *rival).find_fact(relation).is_some()
+            });
+        candidates.extend(rival);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::WorldSplit;
+    use std::collections::BTreeMap;
+
+    /// The mean number of distractors that state the last fact's relation, by hops of chains, and the questions.
+    fn rivals(rivals: u32) -> (BTreeMap<u32, f64>, Vec<Question>) {
+        let settings = WorldSettings { rivals, ..WorldSettings::new(2_000, 5_000, 7, WorldSplit::Eval) };
+        let (world, ids) = (Entities::new(&settings), IdPrefixes::new(&settings));
+        let questions: Vec<Question> =
+            (0..settings.questions).map(|index| draw_question(&world, &settings, &ids, index).unwrap()).collect();
+        let mut found: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
+        for question in questions.iter().filter(|question| question.kind == "bridge") {
+            let asked = &question.evidences.last().unwrap()[1];
+            let (sum, count) = found.entry(question.hops).or_default();
+            *count += 1;
+            for candidate in &question.candidates {
+                let number = candidate.id().strip_prefix(&ids.passage).unwrap().parse().unwrap();
+                let plan = plan_passage(&world, &settings.difficulty, world.entity_at(number));
+                let states_it = plan.stated_relations().any(|stated| stated.relation().name == asked);
+                let is_gold = question.gold.iter().any(|gold| gold.id == candidate.id());
+                *sum += u32::from(states_it && !is_gold);
+            }
+        }
+        (found.into_iter().map(|(hops, (sum, count))| (hops, f64::from(sum) / f64::from(count))).collect(), questions)
+    }
+
+    #[test]
+    fn rivals_state_the_last_fact_of_a_chain_and_change_nothing_else() {
+        let ((without, plain), (with, asked)) = (rivals(0), rivals(6));
+        for hops in 2..=4 {
+            assert!(with[&hops] >= without[&hops] + 1.0, "{hops} hops: {without:?} {with:?}");
+            assert!(with[&hops] >= 3.0, "{hops} hops: {with:?}");
+        }
+        for (plain, asked) in plain.into_iter().zip(asked) {
+            let candidates = asked.candidates.iter().map(Candidate::id).collect::<std::collections::BTreeSet<_>>();
+            assert_eq!(candidates.len(), 10);
+            assert!(asked.gold.iter().all(|gold| candidates.contains(gold.id.as_str())));
+            let decomposition = plain.decomposition.iter().zip(&asked.decomposition);
+            assert!(decomposition.clone().all(|(one, other)| one.question == other.question));
+            assert_eq!((plain.text, plain.answers, plain.gold), (asked.text, asked.answers, asked.gold));
+        }
+    }
 }

@@ -150,6 +150,10 @@ pub struct WorldSettings {
     pub mix: QuestionMix,
     /// Passages given with each question, including the gold ones.
     pub candidates: u32,
+    /// Distractors among those passages that state a relation of the question's facts, of another subject. With few of
+    /// them a reader can guess the answer of a long chain by its kind (Min et al. 2019); MuSiQue (Trivedi et al. 2022)
+    /// chooses its distractors against that. None are drawn on purpose by default, as in the first worlds.
+    pub rivals: u32,
     /// Whether those passages are written with each question. Otherwise they are only named, to be looked up in the
     /// corpus: ten times smaller.
     pub candidate_texts: bool,
@@ -178,6 +182,7 @@ impl WorldSettings {
             split,
             mix: QuestionMix::default(),
             candidates: 10,
+            rivals: 0,
             candidate_texts: true,
             difficulty: Difficulty::default(),
         }
@@ -209,6 +214,7 @@ impl WorldSettings {
         };
         within("passages", self.passages, Self::LEAST_PASSAGES, Self::MOST_PASSAGES)?;
         within("candidates", self.candidates.into(), Self::LEAST_CANDIDATES.into(), Self::MOST_CANDIDATES.into())?;
+        within("rivals", self.rivals.into(), 0, Self::MOST_CANDIDATES.into())?;
         within("mix (sum of weights)", self.mix.total(), 1, u64::from(u32::MAX))?;
         let d = &self.difficulty;
         within("difficulty.name_collisions", d.name_collisions.into(), 0, 4000)?;
