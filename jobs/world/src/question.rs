@@ -224,8 +224,8 @@ fn draw_candidates(world: &Entities, settings: &WorldSettings, draft: &QuestionD
 /// Draws per rival. Not every passage of a class states each of its relations.
 const RIVAL_DRAWS: usize = 40;
 
-/// Adds so many passages that state what the question's facts state, of other subjects. The last fact of a chain has two
-/// turns: a reader that finds one capital alone need not know whose it is.
+/// Adds so many passages that state what the question's facts state, of other subjects. The last fact of a chain has
+/// two turns: a reader that finds one capital alone need not know whose it is.
 fn draw_rivals(
     world: &Entities,
     settings: &WorldSettings,
