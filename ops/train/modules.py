@@ -282,7 +282,7 @@ def example(reading, pieces, exercise, rng, passages=15, sentences=0):
         page.fill(
             "fsm/search", paragraphs=lambda: page.titled(shown, facts), words=ANSWER_WORDS, question=lesson.question
         )
-        # The form has the question first. FSM does not read it, and where it was copied the title was often a wrong one.
+        # The form has the question first. FSM does not read it, and where it was copied the title was often wrong.
         page.write("{“paragraph title”: “")
         page.write(reading.world.passages[facts[0].passage].title, [page.titles[facts[0].passage]], 1)
         page.write("”, “answer”: “")

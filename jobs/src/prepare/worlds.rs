@@ -116,6 +116,7 @@ mod tests {
         std::fs::remove_file(questions.with_file_name(DIGESTS)).unwrap();
         cache.prepare_world(&mut job, &|_, _| ()).unwrap();
     }
+
     #[test]
     fn a_world_with_rivals_is_another_one_and_a_job_without_them_is_as_before() {
         let job = |rivals: &str| {

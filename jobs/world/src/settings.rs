@@ -150,9 +150,10 @@ pub struct WorldSettings {
     pub mix: QuestionMix,
     /// Passages given with each question, including the gold ones.
     pub candidates: u32,
-    /// Distractors among those passages that state a relation of the question's facts, of another subject. With few of
-    /// them a reader can guess the answer of a long chain by its kind (Min et al. 2019); MuSiQue (Trivedi et al. 2022)
-    /// chooses its distractors against that. None are drawn on purpose by default, as in the first worlds.
+    /// Distractors among those passages that state a relation of the question's facts, of another subject, as far as
+    /// there is room and the world has them. With few of them a reader can guess the answer of a long chain by its kind
+    /// (Min et al. 2019); MuSiQue (Trivedi et al. 2022) chooses its distractors against that. None are drawn on purpose
+    /// by default, as in the first worlds.
     pub rivals: u32,
     /// Whether those passages are written with each question. Otherwise they are only named, to be looked up in the
     /// corpus: ten times smaller.
