@@ -58,7 +58,7 @@ pub(crate) struct EndpointShared {
 }
 
 /// A call on its way.
-struct CallProgress {
+pub(crate) struct CallProgress {
     number: u64,
     prepared: PreparedCall,
     choices: Vec<GeneratedChoice>,
@@ -101,15 +101,26 @@ enum CallCourse {
     Kept,
 }
 
-/// Runs a call to its end. A call that is kept without an answer stays here until the endpoint is dropped.
-pub(crate) async fn run_call(shared: Arc<EndpointShared>, call: EndpointCall, done: CallReceiver) {
-    let end = match missing_ability(&shared.settings, &call) {
+/// A call before its first attempt, or its end if the dialect lacks what it needs. Boxed, since a future keeps a place
+/// for each form of what goes through it.
+pub(crate) type WaitingCall = Result<Box<CallProgress>, Box<CallEnd>>;
+
+/// Writes the body of a call.
+pub(crate) fn prepare_call(shared: &EndpointShared, call: EndpointCall) -> WaitingCall {
+    match missing_ability(&shared.settings, &call) {
         Some(reason) => {
             shared.usage.count_cause(AttemptCause::BeyondDialect);
-            let failure = CallFailure { kind: FailureKind::Refused, message: reason };
-            Some(CallEnd { verdict: CallVerdict::Failed(failure), ..empty_end() })
+            Err(Box::new(CallEnd { verdict: failed(FailureKind::Refused, reason), ..empty_end() }))
         }
-        None => answer_call(&shared, call).await,
+        None => Ok(Box::new(CallProgress::new(shared, call))),
+    }
+}
+
+/// Runs a call to its end. A call that is kept without an answer stays here until the endpoint is dropped.
+pub(crate) async fn run_call(shared: Arc<EndpointShared>, call: WaitingCall, done: CallReceiver) {
+    let end = match call {
+        Ok(progress) => answer_call(&shared, progress).await,
+        Err(end) => Some(*end),
     };
     match end {
         Some(end) => {
@@ -121,8 +132,7 @@ pub(crate) async fn run_call(shared: Arc<EndpointShared>, call: EndpointCall, do
 }
 
 /// The call's end; `None` if it is kept without an answer.
-async fn answer_call(shared: &Arc<EndpointShared>, call: EndpointCall) -> Option<CallEnd> {
-    let mut progress = CallProgress::new(shared, call);
+async fn answer_call(shared: &Arc<EndpointShared>, mut progress: Box<CallProgress>) -> Option<CallEnd> {
     loop {
         let queued = Instant::now();
         let (have, ask) = (progress.choices.len() as u32, progress.ask(&shared.settings));

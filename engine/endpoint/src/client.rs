@@ -1,7 +1,7 @@
 //! [`Endpoint`]: takes calls from any thread and answers them on its own.
 
 use crate::answer::CallEnd;
-use crate::attempt::{EndpointShared, run_call};
+use crate::attempt::{EndpointShared, prepare_call, run_call};
 use crate::call::EndpointCall;
 use crate::error::EndpointError;
 use crate::flow::FlowGate;
@@ -90,12 +90,13 @@ impl Endpoint {
         Ok(Self { shared, runtime: Arc::new(EndpointRuntime(Some(runtime))) })
     }
 
-    /// Takes a call. It never blocks. `done` gets the call's end, once, on the endpoint's thread: it must not block.
-    /// A call that the run's drain or a fault of the endpoint keeps from its answer never ends.
+    /// Takes a call, and writes its body on the caller's thread. It never blocks. `done` gets the call's end, once, on
+    /// the endpoint's thread: it must not block. A call that the run's drain or a fault of the endpoint keeps from its
+    /// answer never ends.
     pub fn call(&self, call: EndpointCall, done: Box<dyn FnOnce(CallEnd) + Send>) {
         self.shared.usage.count_call();
         if let Some(runtime) = &self.runtime.0 {
-            runtime.spawn(run_call(self.shared.clone(), call, done));
+            runtime.spawn(run_call(self.shared.clone(), prepare_call(&self.shared, call), done));
         }
     }
 

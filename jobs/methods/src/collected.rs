@@ -47,6 +47,13 @@ impl CollectedPassages {
         ranking::by_position(self.shown.iter().filter_map(|shown| shown.passage))
     }
 
+    /// Forgets what the passages say, once nothing is to be shown or added any more: open machines would keep it.
+    pub(crate) fn forget_texts(&mut self) {
+        for shown in &mut self.shown {
+            (shown.title, shown.text) = (String::new(), String::new());
+        }
+    }
+
     /// Adds the best `k` hits of a retrieval, as far as the rules let them in.
     ///
     /// # Errors

@@ -2,8 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
+use hopeval_methods::request::GeneratePayload;
 use hopeval_methods::testing::{EveryKind, ScriptedServices};
-use hopeval_methods::{MachineStep, PassageId, Question, Request, Transcript};
+use hopeval_methods::{MachineStep, PassageId, Question, Request, RequestPayload, Transcript};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -206,15 +207,38 @@ fn equal_payloads_have_equal_bytes_and_others_differ() {
 }
 
 #[test]
+fn what_is_left_of_a_sent_request_is_what_answers_are_read_by() {
+    let mut without = 0;
+    for request in requests() {
+        let left = request.without_prompt();
+        let head = |request: &Request| (request.service.clone(), request.draw, request.step.clone());
+        assert_eq!(head(&left), head(&request));
+        assert_eq!((left.ask.kind(), left.wants_text()), (request.ask.kind(), request.wants_text()));
+        match (left.ask, request.ask) {
+            (RequestPayload::Generate(left), RequestPayload::Generate(asked)) => {
+                assert_eq!(GeneratePayload { prompt: asked.prompt.clone(), ..left.clone() }, asked);
+                without += usize::from(left.prompt.parts.is_empty() && !asked.prompt.parts.is_empty());
+            }
+            (RequestPayload::Score(left), RequestPayload::Score(asked)) => {
+                assert_eq!(left.temperatures, asked.temperatures);
+                without += usize::from(left.prompt.parts.is_empty() && !asked.prompt.parts.is_empty());
+            }
+            (left, asked) => assert_eq!(left, asked),
+        }
+    }
+    assert!(without >= 2, "{without} prompts were left out");
+}
+
+#[test]
 fn a_stored_score_must_have_the_temperatures() {
     let services = ScriptedServices::new(500, 5);
     let mut request = requests().into_iter().find(|request| request.ask.kind().name() == "score").unwrap();
     let stored = services.answer(&request);
     assert!(stored.satisfies(&request));
-    if let hopeval_methods::RequestPayload::Score(score) = &mut request.ask {
+    if let RequestPayload::Score(score) = &mut request.ask {
         score.temperatures = vec![2.0];
         assert!(stored.satisfies(&request));
-        let hopeval_methods::RequestPayload::Score(score) = &mut request.ask else { unreachable!() };
+        let RequestPayload::Score(score) = &mut request.ask else { unreachable!() };
         score.temperatures.push(4.0);
     }
     assert!(!stored.satisfies(&request));

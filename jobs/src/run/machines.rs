@@ -187,8 +187,8 @@ pub struct HostedMachine {
     demand: Arc<RequestDemand>,
     counters: Arc<OutcomeCounters>,
     /// The requests of the current round, for reading the answers. Neighbouring requests whose answers are read alike
-    /// are one entry: the first request and their number. This saves memory: a round has hundreds of requests, a sweep
-    /// has thousands of rounds at once, and payloads are not needed after sending.
+    /// are one entry: the first request, without its prompt, and their number. This saves memory: a round has hundreds
+    /// of requests, a sweep has thousands of rounds at once, and prompts are not needed after sending.
     asked: Vec<(Request, usize)>,
     /// Keys of the current round, in the mode `latency`.
     keys: Vec<RequestKey>,
@@ -273,7 +273,7 @@ fn computed_answer(served: &ServedResponse) -> RoundRequests {
 fn remember_request(runs: &mut Vec<(Request, usize)>, request: &Request) {
     match runs.last_mut() {
         Some((first, count)) if are_read_alike(first, request) => *count += 1,
-        _ => runs.push((request.clone(), 1)),
+        _ => runs.push((request.without_prompt(), 1)),
     }
 }
 

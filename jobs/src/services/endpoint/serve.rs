@@ -87,7 +87,7 @@ fn send_call(
     thread: &ServiceThread,
     service: &EndpointService,
     call: PreparedCall,
-    tasks: Vec<ServiceTask>,
+    mut tasks: Vec<ServiceTask>,
     under_way: Arc<()>,
 ) {
     let endpoint = match service.endpoint(|| run_host(thread, service)) {
@@ -99,6 +99,9 @@ fn send_call(
     };
     let (delivery, reader) = (AnswerDelivery::of_thread(thread), AnswerReader::of_settings(&service.settings));
     // The prompt goes with the call: ten thousand open calls would keep a copy each.
+    for (submission, _) in &mut tasks {
+        submission.request = submission.request.without_prompt();
+    }
     let PreparedCall { call, report } = call;
     let corpus = Arc::clone(&thread.corpus);
     endpoint.call(

@@ -121,6 +121,7 @@ impl OneStepQaMachine {
     fn read(&mut self) -> MachineStep {
         let settings = &self.settings;
         let ask = settings.prompt.payload(self.collected.shown(), self.pinned.iter().len(), &self.question, &[]);
+        self.collected.forget_texts();
         self.state = OneStepQaState::Read;
         MachineStep::Ask(vec![Request::new(&settings.parameters.generator, ask).at_step("read")])
     }
