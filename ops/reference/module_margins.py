@@ -13,11 +13,12 @@ that is shown and a sub-answer of the first run, both drawn by the prompt: of so
 question's own. A question without an answer counts as 0. Differences are paired by question; their 95 % intervals are
 bootstrap percentiles (10,000 resamples, seeded).
 
-    module_margins.py --hopeval PROGRAM --work DIR --model FOLDER [--questions 600] [--seed 1] [--out FILE]
+    module_margins.py --hopeval PROGRAM --work DIR --model FOLDER [--split eval] [--questions 600] [--seed 1]
+                      [--out FILE]
 
 FOLDER is the writer's (`jobs/models/files/writer`). As many questions of two, of three and of four gold passages
-(`reasoning.py`). Exits with 1 if, at three or four, the interval of a method less its reader, or less its control, is
-not wholly above 0. Needed: numpy, pyarrow, torch, transformers.
+(`reasoning.py`). Exits with 1 if the interval of a method less its reader, or less its control, is not wholly above 0:
+of MIGRES at three or at four gold passages, of FSM2 over all questions. Needed: numpy, pyarrow, torch, transformers.
 """
 
 import argparse
@@ -102,6 +103,7 @@ allowed_failed = 1.0
 # Of the ten paragraphs of a question: else NORMAL guesses the answers of long chains by their kind.
 RIVALS = 6
 METHODS = ("migres", "one_step", "fsm2", "normal")
+JUDGED = {"migres": (3, 4), "fsm2": ("all",)}  # of the rows, by gold passages
 CITED = re.compile(r'("support_passages": )\[([0-9, ]*)\]')
 SHOWN = re.compile(r"^Passage (\d+): ", re.MULTILINE)
 SEARCH = re.compile(r"^Paragraphs:\n.*\nQuestion: (.*)$", re.DOTALL)
@@ -163,13 +165,16 @@ def main():
     parser.add_argument("--hopeval", required=True)
     parser.add_argument("--work", required=True, type=pathlib.Path)
     parser.add_argument("--model", required=True, type=pathlib.Path)
+    parser.add_argument(
+        "--split", choices=("eval", "train"), default="eval", help="of wordings: those of the training, or others"
+    )
     parser.add_argument("--questions", type=int, default=600)
     parser.add_argument("--seed", type=int, default=1, help="of the world")
     parser.add_argument("--out", type=pathlib.Path)
     given = parser.parse_args()
     work = given.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
-    files = as_many_of_each(given.hopeval, work, given.questions, given.seed, RIVALS)
+    files = as_many_of_each(given.hopeval, work, given.questions, given.seed, RIVALS, given.split)
     questions, corpus = (json.dumps(str(file)) for file in files)
     world = NAME + FILES.format(questions=questions, corpus=corpus) + BM25
 
@@ -213,7 +218,7 @@ def main():
 
     def compared(one, other, ids, size):
         mean, low, high = difference(f1[one], f1[other], ids, generator)
-        lost = low <= 0 and size > 2
+        lost = low <= 0 and size in JUDGED[one]
         if lost:
             missed.append(f"{size} gold passages: {one} above {other}")
         return f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]" + (" **missed**" if lost else "")
@@ -226,7 +231,7 @@ def main():
             f"with {control} | {method} with {control} less {reader} |"
         )
         yield "| ---: | ---: | --- | --- | --- | --- | --- |"
-        for size, ids in sorted(of_size.items()):
+        for size, ids in [*sorted(of_size.items()), ("all", list(made.questions))]:
             mean, low, high = difference(f1[f"{method}, control"], f1[reader], ids, generator)
             cells = [figures(method, ids), figures(reader, ids), compared(method, reader, ids, size)]
             cells += [compared(method, f"{method}, control", ids, size), f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"]
@@ -235,9 +240,9 @@ def main():
     lines = [
         f"# Whether modules help, {datetime.date.today()}",
         "",
-        f"`ops/reference/module_margins.py`: {given.model.name}, world of {given.questions} questions, as many of "
-        f"each size, {RIVALS} rivals, and {PASSAGES:,} passages, seed {given.seed}. A question without an answer "
-        "counts as 0.",
+        f"`ops/reference/module_margins.py`: {given.model.name}, world of {given.questions} questions in the wordings "
+        f"of `{given.split}`, as many of each size, {RIVALS} rivals, and {PASSAGES:,} passages, seed {given.seed}. A "
+        "question without an answer counts as 0.",
         *table("migres", "one_step", "other citations"),
         *table("fsm2", "normal", "answers of others"),
     ]

@@ -130,10 +130,12 @@ def others_sentences(chains):
     return reply
 
 
-def as_many_of_each(program, folder, questions, seed, rivals=0):
+def as_many_of_each(program, folder, questions, seed, rivals=0, split="eval"):
     """The files of a world's first questions of two, three and four gold passages, as many of each."""
-    made = folder / f"world-{seed}-{questions}-{rivals}"
-    settings = {"questions": GENERATED * questions, "passages": PASSAGES, "seed": seed, "rivals": rivals, "out": made}
+    name = f"{split}-{seed}-{questions}-{rivals}"
+    made = folder / f"world-{name}"
+    settings = {"questions": GENERATED * questions, "passages": PASSAGES, "seed": seed, "rivals": rivals}
+    settings |= {"split": split, "out": made}
     subprocess.run([program, "world", *(f"--{name}={value}" for name, value in settings.items())], check=True)
     of_size = {size: [] for size in SIZES}
     with open(made / "questions.jsonl", encoding="utf-8") as lines:
@@ -142,7 +144,7 @@ def as_many_of_each(program, folder, questions, seed, rivals=0):
     shares = {size: questions // len(SIZES) + (n < questions % len(SIZES)) for n, size in enumerate(SIZES)}
     if lacking := [size for size, share in shares.items() if len(of_size[size]) < share]:
         raise SystemExit(f"{made}: too few questions of {lacking[0]} gold passages")
-    drawn = folder / f"as-many-{seed}-{questions}-{rivals}.jsonl"
+    drawn = folder / f"as-many-{name}.jsonl"
     drawn.write_text("".join("".join(of_size[size][:share]) for size, share in shares.items()), encoding="utf-8")
     return drawn, made / "corpus.jsonl"
 

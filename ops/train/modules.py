@@ -1,11 +1,12 @@
 """What MIGRES and FSM ask of a language model over a world's questions: prompts, and what should be written.
 
 The prompts are the files of `jobs/methods/prompts`, filled as the methods fill them, without demonstrations; replies
-have the forms that the prompts ask for. A statement (`info`) quotes, as the sentences of `chains.py` do. What is
-missing, a query and a sub-question are single questions. They quote the whole question where it can be parted: of `Who
-leads the city where A was born?` the first is `What is the city where A was born?`, and with its answer FSM writes
-`Who leads B?`. A question that compares has what was found behind it, in parentheses. Other single questions are those
-of the world's decompositions.
+have the forms that the prompts ask for. A statement (`info`) quotes, as the sentences of `chains.py` do. `main` and
+`final` explain first, by quoting the statements in the order of the facts, and answer last. What is missing, a query
+and a sub-question are single questions. They quote the whole question where it can be parted: of `Who leads the city
+where A was born?` the first is `What is the city where A was born?`, and with its answer FSM writes `Who leads B?`. A
+question that compares has what was found behind it, in parentheses. Other single questions are those of the world's
+decompositions.
 
 | task | prompt | state |
 | --- | --- | --- |
@@ -26,6 +27,7 @@ from chains import UNKNOWN, Example, Lesson, some_passages, some_sentences
 from retelling import Retelling, instead
 
 PROMPTS = Path(__file__).resolve().parents[2] / "jobs/methods/prompts"
+STATED = ("main", "query", "final")  # tasks whose prompts have statements
 TASKS = "leaf main query final direct decompose judge revise search check review normal".split()
 # How often a task comes: less where it is learned soon, more where it is hard.
 SHARES = {
@@ -39,6 +41,7 @@ SHARES = {
     "revise": 1.2,
 }
 MOST_FOUND, ALL_GIVEN = (2, 3, 4, 5, 6), (2, 4, 6, 10)  # passages of a round; paragraphs that come with a question
+RIVALLED = 0.5  # of the prompts with statements have those of rivals, too
 ANSWER_WORDS, FINAL_WORDS = "5", "10"  # the defaults of `fsm`
 
 
@@ -72,6 +75,7 @@ class Exercise:
     passages: list = field(default_factory=list)
     done: list = field(default_factory=list)  # facts that are known
     near: list = field(default_factory=list)  # passages for statements that do not help
+    rivals: list = field(default_factory=list)  # of their sentences those that say of others what the facts say
 
 
 def states(reading, seed):
@@ -83,7 +87,7 @@ def states(reading, seed):
         gold = [fact.passage for fact in lesson.facts]
         for task in rng.choices(TASKS, [SHARES.get(t, 1.0) for t in TASKS], k=6):
             n = rng.randrange(len(lesson.facts) + 1)
-            done = order_of(lesson)[:n]
+            done = order_of(lesson, rng if task in STATED else None)[:n]
             most = rng.choice(ALL_GIVEN if task in ("search", "normal") else MOST_FOUND)
             passages = list(wide[:most])
             what = lesson
@@ -97,15 +101,26 @@ def states(reading, seed):
                 passages = with_all(passages, gold, rng)
             if task == "revise":
                 done = order_of(lesson)[: rng.randrange(max(1, len(lesson.facts) - 1))]
-            found.append(Exercise(what, task, passages, done, wide))
+            rivals = rivals_of(reading, lesson, wide, retelling) if task in STATED else []
+            found.append(Exercise(what, task, passages, done, wide, rivals))
     return found
 
 
-def order_of(lesson):
-    """Facts in an order in which they can be found."""
+def rivals_of(reading, lesson, passages, retelling):
+    """Sentences of passages, (passage, place), that say of something else what one of the facts says: a leaf module
+    that errs states such."""
+    told = {(fact.passage, fact.place) for fact in lesson.facts}
+    relations = {retelling.relation(reading, *place) for place in told} - {None}
+    places = ((passage, n) for passage in passages for n in range(len(reading.sentences[passage])))
+    return [place for place in places if place not in told and retelling.relation(reading, *place) in relations]
+
+
+def order_of(lesson, rng=None):
+    """Facts in an order in which they can be found: the first of what can be found next, or by `rng` any."""
     done = []
     while len(done) < len(lesson.facts):
-        done.append(lesson.ready(done)[0])
+        ready = lesson.ready(done)
+        done.append(rng.choice(ready) if rng else ready[0])
     return done
 
 
@@ -198,6 +213,13 @@ class Page:
     def write(self, text, places=(), label=0):
         self.made.write(text, places, label)
 
+    def write_statements(self, statements):
+        """Statements that are shown, or that there are none."""
+        for n, statement in enumerate(statements):
+            self.write(statement, self.made.places(statement), 1 if n == 0 else 2)
+        if not statements:
+            self.write("Nothing of it is known.")
+
     def write_answer(self, text):
         """The answer: a copy of where it stands, in the facts' sentences first."""
         spots = [] if text.lower() in ("yes", "no", UNKNOWN, "unanswerable") else self.made.places(text)
@@ -223,6 +245,9 @@ def example(reading, pieces, exercise, rng, passages=15, sentences=0):
     def known_statements(done):
         """Statements that are known, with others that do not help."""
         listed = [reading.quotation(facts[n]) for n in done]
+        if exercise.rivals and rng.random() < RIVALLED:
+            rivals = rng.sample(exercise.rivals, min(len(exercise.rivals), rng.randint(1, 2)))
+            listed += [reading.quoted(*place) for place in rivals]
         for passage in exercise.near[: rng.randint(0, 2)]:
             texts = reading.sentences[passage]
             place = rng.randrange(len(texts))
@@ -255,18 +280,17 @@ def example(reading, pieces, exercise, rng, passages=15, sentences=0):
         page.write("]}")
     elif task in ("main", "final"):
         page.fill(f"migres/{task}", information=known_statements(exercise.done), question=lesson.question)
+        # The forms have the answer first. Written last, it is that of the statements which the explanation quotes.
+        page.write("{“explanation”: “")
+        page.write_statements([reading.quotation(facts[n]) for n in exercise.done])
         whole = len(exercise.done) == len(facts)
-        text = guess(exercise.done) if task == "final" else lesson.answer if whole else "unanswerable"
-        page.write("{“answer”: {“text”: “")
-        page.write_answer(text)
-        if task == "final" or whole:
-            page.write(f"”, “confidence”: {5 if whole else 2}}}, “explanation”: “The information says it.")
-            page.write("”, “missing_information”: “”}" if task == "main" else "”}")
-        else:
-            page.write("”, “confidence”: 1}")
-            page.write(", “explanation”: “The information is not enough.”, “missing_information”: “")
-            made.write_names(facts[lesson.ready(exercise.done)[0]].asked, 0)
-            page.write("”}")
+        if task == "main":
+            page.write("”, “missing_information”: “")
+            if not whole:
+                made.write_names(facts[lesson.ready(exercise.done)[0]].asked, 0)
+        page.write("”, “answer”: {“text”: “")
+        page.write_answer(lesson.answer if whole else guess(exercise.done) if task == "final" else "unanswerable")
+        page.write(f"”, “confidence”: {5 if whole else 2 if task == 'final' else 1}}}}}")
     elif task == "query":
         ready = lesson.ready(exercise.done)
         missing = facts[ready[0]].asked if ready else lesson.question
