@@ -13,6 +13,7 @@ decompositions.
 | `leaf` | `migres/leaf.txt` | passages; the question, or a single one |
 | `main`, `query`, `final` | `migres/main.txt`, `query.txt`, `final.txt` | statements, some needed, some not |
 | `direct` | `migres/direct.txt` | passages |
+| `entail` | `premise: PASSAGE hypothesis: STATEMENT` | a passage; what it says, or what it does not |
 | `decompose`, `judge`, `revise` | `fsm/*.txt` | the question with none, or some, of its steps done |
 | `search`, `check` | `fsm/search.txt`, `check.txt` | paragraphs; a single question |
 | `review`, `normal` | `fsm/review.txt`, `normal.txt` | found paragraphs and steps; all paragraphs |
@@ -28,7 +29,7 @@ from retelling import Retelling, instead
 
 PROMPTS = Path(__file__).resolve().parents[2] / "jobs/methods/prompts"
 STATED = ("main", "query", "final")  # tasks whose prompts have statements
-TASKS = "leaf main query final direct decompose judge revise search check review normal".split()
+TASKS = "leaf entail main query final direct decompose judge revise search check review normal".split()
 # How often a task comes: less where it is learned soon, more where it is hard.
 SHARES = {
     "judge": 0.3,
@@ -187,10 +188,15 @@ class Page:
         for n, passage in enumerate(passages):
             self.made.show(("\n" if n else "") + "Passage")
             self.numbers[passage] = self.made.show(str(n))
-            self.made.show(": (Title:")
-            self.titles[passage] = self.made.show(self.reading.world.passages[passage].title)
-            self.made.show(")")
-            self.passage(passage, facts)
+            self.made.show(":")
+            self.piece(passage, facts)
+
+    def piece(self, passage, facts):
+        """A passage behind its title in parentheses."""
+        self.made.show("(Title:")
+        self.titles[passage] = self.made.show(self.reading.world.passages[passage].title)
+        self.made.show(")")
+        self.passage(passage, facts)
 
     def titled(self, passages, facts):
         """Paragraphs as FSM lists them."""
@@ -268,6 +274,17 @@ def example(reading, pieces, exercise, rng, passages=15, sentences=0):
         for n, fact in enumerate(facts[n] for n in connected(lesson, present)):
             cite(fact, n)
         page.write("]}")
+    elif task == "entail":
+        premise, other = rng.choice(shown), rng.choice(exercise.near)
+        made.show("premise:")
+        page.piece(premise, facts)
+        said = [reading.sentences[premise][place] for _, place in page.places]
+        sentence, foreign = rng.choice(said), rng.choice(reading.sentences[other])
+        stated = [(premise, sentence)] * 3 + [(other, sentence), (premise, foreign), (other, foreign)]
+        subject, sentence = rng.choice(stated)
+        title = reading.world.passages[subject].title
+        made.show(f"hypothesis: {title}: {sentence}")
+        page.write(str(int(title == reading.world.passages[premise].title and sentence in said)))
     elif task == "direct":
         page.fill("migres/direct", passages=lambda: page.numbered(shown, facts), question=lesson.question)
         page.write("{“answer”: {“text”: “")

@@ -59,6 +59,7 @@ TOLERANCE = 1e-4  # as in check.py
 NAMES = "ada ben cyd dov eli fay gus hal ivo jan".split()
 QUESTIONS = [f"who is the {kin} of {name}" for kin in ("mother", "father", "teacher", "pupil") for name in NAMES]
 TEMPLATES = "yes no query info ; : document ? question . ,"
+ENTAILMENT = re.compile(r"premise: \(Title: (.*?)\) (.*) hypothesis: (.*)", re.DOTALL)  # of the course of modules
 SHAPE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "max_position_embeddings": 512}
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 # The parts of deberta-v3: keys that content and positions share, logarithmic buckets, normalised tables of positions.
@@ -343,6 +344,10 @@ class Smoke(unittest.TestCase):
                     # Texts are put together from the pieces of their parts, which must be those of the whole.
                     text = table.tokenizer.decode(ids)
                     self.assertEqual(table.tokenizer.encode(text, add_special_tokens=False).ids, ids, text)
+                if state.task == "entail":
+                    title, said, stated = ENTAILMENT.fullmatch(table.tokenizer.decode(prompt[:-1])).groups()
+                    true = stated.startswith(f"{title}: ") and stated.removeprefix(f"{title}: ") in said
+                    self.assertEqual(table.tokenizer.decode(target[:-1]), str(int(true)))
                 # The same with words that are spelled for one example.
                 self.copies(*course.example(reading, writer.Spelled(table, regions, rng), state, rng, 5, 3)[:3])
             self.retold(course, reading, table, states, rng)
