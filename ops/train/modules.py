@@ -1,19 +1,19 @@
 """What MIGRES and FSM ask of a language model over a world's questions: prompts, and what should be written.
 
 The prompts are the files of `jobs/methods/prompts`, filled as the methods fill them, without demonstrations; replies
-have the forms that the prompts ask for. A statement (`info`) quotes, as the sentences of `chains.py` do. `main` and
-`final` explain first, by quoting the statements in the order of the facts, and answer last. What is missing, a query
-and a sub-question are single questions. They quote the whole question where it can be parted: of `Who leads the city
-where A was born?` the first is `What is the city where A was born?`, and with its answer FSM writes `Who leads B?`. A
-question that compares has what was found behind it, in parentheses. Other single questions are those of the world's
-decompositions.
+have the forms that the prompts ask for, though not always in their order. A statement (`info`) quotes, as the sentences
+of `chains.py` do. `main` and `final` explain first, by quoting the statements in the order of the facts, and answer
+last. What is missing, a query and a sub-question are single questions. They quote the whole question where it can be
+parted: of `Who leads the city where A was born?` the first is `What is the city where A was born?`, and with its answer
+FSM writes `Who leads B?`. A question that compares has what was found behind it, in parentheses. Other single questions
+are those of the world's decompositions.
 
 | task | prompt | state |
 | --- | --- | --- |
 | `leaf` | `migres/leaf.txt` | passages; the question, or a single one |
 | `main`, `query`, `final` | `migres/main.txt`, `query.txt`, `final.txt` | statements, some needed, some not |
 | `direct` | `migres/direct.txt` | passages |
-| `entail` | `premise: PASSAGE hypothesis: STATEMENT` | a passage; what it says, or what it does not |
+| `entail` | `premise: (Title: TITLE) TEXT hypothesis: TITLE: SENTENCE` | a passage; what it says, or does not |
 | `decompose`, `judge`, `revise` | `fsm/*.txt` | the question with none, or some, of its steps done |
 | `search`, `check` | `fsm/search.txt`, `check.txt` | paragraphs; a single question |
 | `review`, `normal` | `fsm/review.txt`, `normal.txt` | found paragraphs and steps; all paragraphs |
@@ -257,8 +257,9 @@ def example(reading, pieces, exercise, rng, passages=15, sentences=0):
         for passage in exercise.near[: rng.randint(0, 2)]:
             texts = reading.sentences[passage]
             place = rng.randrange(len(texts))
-            if all((fact.passage, fact.place) != (passage, place) for fact in facts):
-                listed.append(f"{reading.world.passages[passage].title}: {texts[place]}")
+            beside = reading.quoted(passage, place)
+            if beside not in listed and all((fact.passage, fact.place) != (passage, place) for fact in facts):
+                listed.append(beside)
         rng.shuffle(listed)
         return "; ".join(listed) if listed else "None"
 
@@ -299,7 +300,7 @@ def example(reading, pieces, exercise, rng, passages=15, sentences=0):
         page.fill(f"migres/{task}", information=known_statements(exercise.done), question=lesson.question)
         # The forms have the answer first. Written last, it is that of the statements which the explanation quotes.
         page.write("{“explanation”: “")
-        page.write_statements([reading.quotation(facts[n]) for n in exercise.done])
+        page.write_statements([reading.quotation(facts[n]) for n in order_of(lesson) if n in exercise.done])
         whole = len(exercise.done) == len(facts)
         if task == "main":
             page.write("”, “missing_information”: “")

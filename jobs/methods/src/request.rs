@@ -522,22 +522,15 @@ impl Request {
         }
     }
 
-    /// What is left of a request once it is sent: enough to read its answer by. The prompts of generations and scores
-    /// are gone, which open requests would keep by the thousand.
-    pub fn without_prompt(&self) -> Self {
-        let prompt = Prompt::default;
-        let ask = match &self.ask {
-            RequestPayload::Generate(GeneratePayload { prompt: _, max_tokens, stop, sampling, format, logprobs }) => {
-                let (stop, sampling, format) = (stop.clone(), sampling.clone(), format.clone());
-                let (max_tokens, logprobs) = (*max_tokens, *logprobs);
-                GeneratePayload { prompt: prompt(), max_tokens, stop, sampling, format, logprobs }.into()
-            }
-            RequestPayload::Score(ScorePayload { prompt: _, target: _, temperatures }) => {
-                ScorePayload { prompt: prompt(), target: prompt(), temperatures: temperatures.clone() }.into()
-            }
-            ask => ask.clone(),
-        };
-        Self { service: self.service.clone(), draw: self.draw, step: self.step.clone(), ask }
+    /// Drops the prompt of a generation, a score or an entailment, once it is sent: the rest is enough to read the
+    /// answer, and thousands of open requests would keep their prompts.
+    pub fn drop_prompt(&mut self) {
+        match &mut self.ask {
+            RequestPayload::Generate(asked) => asked.prompt = Prompt::default(),
+            RequestPayload::Score(asked) => (asked.prompt, asked.target) = Default::default(),
+            RequestPayload::Entail(asked) => asked.premise = Prompt::default(),
+            _ => {}
+        }
     }
 
     /// The best place to answer the request.

@@ -273,7 +273,11 @@ fn computed_answer(served: &ServedResponse) -> RoundRequests {
 fn remember_request(runs: &mut Vec<(Request, usize)>, request: &Request) {
     match runs.last_mut() {
         Some((first, count)) if are_read_alike(first, request) => *count += 1,
-        _ => runs.push((request.without_prompt(), 1)),
+        _ => {
+            let mut request = request.clone();
+            request.drop_prompt();
+            runs.push((request, 1));
+        }
     }
 }
 

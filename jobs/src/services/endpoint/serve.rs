@@ -100,7 +100,7 @@ fn send_call(
     let (delivery, reader) = (AnswerDelivery::of_thread(thread), AnswerReader::of_settings(&service.settings));
     // The prompt goes with the call: ten thousand open calls would keep a copy each.
     for (submission, _) in &mut tasks {
-        submission.request = submission.request.without_prompt();
+        submission.request.drop_prompt();
     }
     let PreparedCall { call, report } = call;
     let corpus = Arc::clone(&thread.corpus);
