@@ -404,9 +404,16 @@ fn a_lacking_ability_is_said_before_the_run() {
         catalogue.check_services("probe", &method).map_err(|error| error.to_string())
     };
     assert_eq!(check(&[ServiceAbility::Continue, ServiceAbility::Logprobs]), Ok(()));
-    let refused = "configuration `probe`: `generate` = \"generate\": a lm service cannot `json`, `penalties`; \
-                   the job has none that answers generate and can `continue`, `json`, `penalties`";
-    let needs = [ServiceAbility::Continue, ServiceAbility::Json, ServiceAbility::Penalties];
+    let refused = "configuration `probe`: `generate` = \"generate\": a lm service cannot `json`, `penalties`, \
+                   `repetition_penalty`, `server_sampling`; the job has none that answers generate and can `continue`, \
+                   `json`, `penalties`, `repetition_penalty`, `server_sampling`";
+    let needs = [
+        ServiceAbility::Continue,
+        ServiceAbility::Json,
+        ServiceAbility::Penalties,
+        ServiceAbility::RepetitionPenalty,
+        ServiceAbility::ServerSampling,
+    ];
     assert_eq!(check(&needs), Err(refused.to_owned()));
 }
 

@@ -89,9 +89,7 @@ pub(crate) fn with_stand_ins(dir: &Path, command: &str, name: &str, server: &str
     for (service, settings) in services {
         let set = |key: &str, value: &str| format!("service.{service}.{key}={value}");
         match settings["kind"].as_str() {
-            Some("endpoint") => {
-                sets.extend([set("base_url", server), set("model", "simulated-llm"), set("dialect", "vllm")])
-            }
+            Some("endpoint") => sets.extend([set("base_url", server), set("model", "simulated-llm")]),
             Some("lm") => sets.push(set("model", stand_in(service))),
             _ => {}
         }

@@ -15,7 +15,7 @@
 
 use crate::fragment::Fragment;
 use crate::outcome::Outcome;
-use crate::request::{PassageId, Request, RequestKind, ServiceName};
+use crate::request::{PassageId, Request, RequestKind, Sampling, ServiceName};
 use crate::response::Response;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -152,6 +152,20 @@ impl ServiceUse {
     pub(crate) fn with_json_if(self, promised: bool) -> Self {
         if promised { self.with_need(ServiceAbility::Json) } else { self }
     }
+
+    /// The same, with the abilities that texts drawn so need.
+    pub(crate) fn with_sampling(self, sampling: &Sampling) -> Self {
+        match sampling {
+            Sampling::Greedy => self,
+            Sampling::Server => self.with_need(ServiceAbility::ServerSampling),
+            Sampling::Sample { penalties, .. } => {
+                let penalised = penalties.presence != 0.0 || penalties.frequency != 0.0;
+                let used = if penalised { self.with_need(ServiceAbility::Penalties) } else { self };
+                let is_divided = penalties.repetition != 1.0;
+                if is_divided { used.with_need(ServiceAbility::RepetitionPenalty) } else { used }
+            }
+        }
+    }
 }
 
 /// An ability of a service that generates, beyond answering at all.
@@ -168,19 +182,26 @@ pub enum ServiceAbility {
     SpecialTokens,
     /// Gives the log-probabilities of the written tokens.
     Logprobs,
-    /// Penalises repeated tokens ([`crate::request::SamplingPenalties`]).
+    /// Subtracts from the logits of tokens that the text has already: presence and frequency penalty
+    /// ([`crate::request::SamplingPenalties`]).
     Penalties,
+    /// Divides the logits of tokens that the prompt or the text has already.
+    RepetitionPenalty,
+    /// Draws tokens by itself where a request says nothing about it ([`crate::request::Sampling::Server`]).
+    ServerSampling,
 }
 
 impl ServiceAbility {
     /// Every ability, in the order of reports.
-    pub const ALL: [ServiceAbility; 6] = [
+    pub const ALL: [ServiceAbility; 8] = [
         ServiceAbility::Continue,
         ServiceAbility::Json,
         ServiceAbility::Schema,
         ServiceAbility::SpecialTokens,
         ServiceAbility::Logprobs,
         ServiceAbility::Penalties,
+        ServiceAbility::RepetitionPenalty,
+        ServiceAbility::ServerSampling,
     ];
 
     /// The name in errors and reports.
@@ -192,6 +213,8 @@ impl ServiceAbility {
             Self::SpecialTokens => "special_tokens",
             Self::Logprobs => "logprobs",
             Self::Penalties => "penalties",
+            Self::RepetitionPenalty => "repetition_penalty",
+            Self::ServerSampling => "server_sampling",
         }
     }
 }
@@ -403,4 +426,27 @@ pub enum MethodError {
         /// The allowed values.
         allowed: &'static str,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::SamplingPenalties;
+
+    #[test]
+    fn a_sampling_needs_what_its_fields_ask_for() {
+        let needs = |sampling: &Sampling| {
+            let used = ServiceUse::new("generator", &"g".into(), RequestKind::Generate);
+            used.with_sampling(sampling).needs
+        };
+        let penalised = |repetition, presence, frequency| {
+            let penalties = SamplingPenalties { repetition, presence, frequency };
+            needs(&Sampling::Sample { temperature: 1.0, top_p: 1.0, top_k: 0, penalties })
+        };
+        assert!(needs(&Sampling::Greedy).is_empty() && needs(&Sampling::sample(0.7, 0.9, 5)).is_empty());
+        assert_eq!(needs(&Sampling::Server), [ServiceAbility::ServerSampling]);
+        assert_eq!(penalised(1.1, 0.0, -0.0), [ServiceAbility::RepetitionPenalty]);
+        assert_eq!(penalised(1.0, 0.0, -0.5), [ServiceAbility::Penalties]);
+        assert_eq!(penalised(0.9, 1.0, 0.0), [ServiceAbility::Penalties, ServiceAbility::RepetitionPenalty]);
+    }
 }

@@ -136,7 +136,8 @@ impl Method for YesNoJudge {
     }
 
     fn service_uses(&self) -> Vec<ServiceUse> {
-        vec![ServiceUse::new("generator", &self.settings.parameters.generator, RequestKind::Generate)]
+        let YesNoParameters { generator, temperature, .. } = &self.settings.parameters;
+        vec![ServiceUse::new("generator", generator, RequestKind::Generate).with_sampling(&temperature.sampling())]
     }
 
     fn judging(&self) -> Option<JudgeTarget<'_>> {

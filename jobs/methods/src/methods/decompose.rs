@@ -206,9 +206,11 @@ impl Method for Decompose {
     }
 
     fn service_uses(&self) -> Vec<ServiceUse> {
-        let DecomposeParameters { retriever, generator, json, .. } = &self.settings.parameters;
+        let DecomposeParameters { retriever, generator, json, temperature, .. } = &self.settings.parameters;
         vec![
-            ServiceUse::new("generator", generator, RequestKind::Generate).with_json_if(*json),
+            ServiceUse::new("generator", generator, RequestKind::Generate)
+                .with_sampling(&temperature.sampling())
+                .with_json_if(*json),
             ServiceUse::new("retriever", retriever, RequestKind::Retrieve),
         ]
     }

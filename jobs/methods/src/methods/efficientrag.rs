@@ -179,16 +179,13 @@ impl Method for EfficientRag {
             ("labeler", &parameters.labeler, RequestKind::Label),
             ("filter", &parameters.filter, RequestKind::Filter),
         ];
-        let readers = [
-            ("reader", &parameters.reader, RequestKind::Read),
-            ("generator", &parameters.generator, RequestKind::Generate),
-        ];
-        let readers = readers.into_iter().filter_map(|(name, service, kind)| Some((name, service.as_ref()?, kind)));
-        always
-            .into_iter()
-            .chain(readers)
-            .map(|(parameter, service, kind)| ServiceUse::new(parameter, service, kind))
-            .collect()
+        let reader = parameters.reader.iter().map(|service| ServiceUse::new("reader", service, RequestKind::Read));
+        let generator = parameters.generator.iter().map(|service| {
+            ServiceUse::new("generator", service, RequestKind::Generate)
+                .with_sampling(&parameters.temperature.sampling())
+        });
+        let always = always.map(|(parameter, service, kind)| ServiceUse::new(parameter, service, kind));
+        always.into_iter().chain(reader).chain(generator).collect()
     }
 
     fn start(&self, question: &Question) -> Box<dyn Machine> {

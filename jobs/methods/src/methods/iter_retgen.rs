@@ -183,6 +183,7 @@ impl Method for IterRetGen {
         vec![
             ServiceUse::new("retriever", &parameters.retriever, RequestKind::Retrieve),
             ServiceUse::new("generator", &parameters.generator, RequestKind::Generate)
+                .with_sampling(&parameters.temperature.sampling())
                 .with_json_if(parameters.wants_json()),
         ]
     }

@@ -68,9 +68,7 @@ mod retrieval;
 mod voting;
 
 use crate::fragment::Fragment;
-use crate::machine::{
-    ContextMode, Machine, Method, MethodError, MethodSetting, PromptWording, Question, ServiceAbility, ServiceUse,
-};
+use crate::machine::{ContextMode, Machine, Method, MethodError, MethodSetting, PromptWording, Question, ServiceUse};
 use crate::registry::{ConfigurableMethod, MethodInfo};
 use crate::request::RequestKind;
 use choices::{ForwardQueries, KnowledgeForm};
@@ -173,13 +171,9 @@ impl Method for Migres {
     fn service_uses(&self) -> Vec<ServiceUse> {
         let MigresParameters { retriever, mixture, reranker, sentence_reranker, generator, entailer, .. } =
             &self.settings.parameters;
-        let mut generate = ServiceUse::new("generator", generator, RequestKind::Generate);
-        if self.settings.parameters.json {
-            generate = generate.with_need(ServiceAbility::Json);
-        }
-        if self.settings.parameters.penalises_tokens() {
-            generate = generate.with_need(ServiceAbility::Penalties);
-        }
+        let generate = ServiceUse::new("generator", generator, RequestKind::Generate)
+            .with_json_if(self.settings.parameters.json)
+            .with_sampling(&self.settings.parameters.token_sampling());
         let mut uses = vec![ServiceUse::new("retriever", retriever, RequestKind::Retrieve)];
         uses.extend(mixture.iter().map(|service| ServiceUse::new("mixture", service, RequestKind::Retrieve)));
         uses.push(ServiceUse::new("reranker", reranker, RequestKind::Rerank));

@@ -147,9 +147,11 @@ impl Method for React {
     }
 
     fn service_uses(&self) -> Vec<ServiceUse> {
-        let ReactParameters { generator, retriever, corpus, .. } = &self.settings.parameters;
+        let ReactParameters { generator, retriever, corpus, temperature, .. } = &self.settings.parameters;
         vec![
-            ServiceUse::new("generator", generator, RequestKind::Generate).with_need(ServiceAbility::Continue),
+            ServiceUse::new("generator", generator, RequestKind::Generate)
+                .with_need(ServiceAbility::Continue)
+                .with_sampling(&temperature.sampling()),
             ServiceUse::new("retriever", retriever, RequestKind::Retrieve),
             ServiceUse::new("corpus", corpus, RequestKind::Passages),
         ]

@@ -246,10 +246,14 @@ impl Method for SelfAsk {
 
     fn service_uses(&self) -> Vec<ServiceUse> {
         let parameters = &self.settings.parameters;
+        let sampling = parameters.temperature.sampling();
         let generator = ServiceUse::new("generator", &parameters.generator, RequestKind::Generate)
-            .with_need(ServiceAbility::Continue);
+            .with_need(ServiceAbility::Continue)
+            .with_sampling(&sampling);
         let reader = (parameters.evidence == Evidence::Reader).then(|| {
-            ServiceUse::new("reader", parameters.reader_service(), RequestKind::Generate).with_json_if(parameters.json)
+            ServiceUse::new("reader", parameters.reader_service(), RequestKind::Generate)
+                .with_sampling(&sampling)
+                .with_json_if(parameters.json)
         });
         let retriever = ServiceUse::new("retriever", &parameters.retriever, RequestKind::Retrieve);
         [generator, retriever].into_iter().chain(reader).collect()

@@ -91,7 +91,8 @@ impl EndpointService {
             ServiceAbility::Schema => facts.schema != hopeval_endpoint::dialect::SchemaForm::Absent,
             ServiceAbility::SpecialTokens => false,
             ServiceAbility::Logprobs => facts.logprobs,
-            ServiceAbility::Penalties => facts.repetition_penalty.is_some(),
+            ServiceAbility::Penalties | ServiceAbility::ServerSampling => true,
+            ServiceAbility::RepetitionPenalty => facts.repetition_penalty.is_some(),
         };
         match self.settings.answers.contains(&AnswerKind::Generate) {
             true => ServiceAbility::ALL.into_iter().filter(can).collect(),

@@ -59,7 +59,7 @@ pub struct LmSettings {
     /// runs of letters and digits, and every other sign alone. Unwritten then, as before the choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub word_rules: Option<PathBuf>,
-    /// `rerank`, `entail`: tokens of a pair, special ones included; the second text is cut.
+    /// `rerank`, `entail`: tokens of a pair, special ones included; the longer text is cut.
     #[serde(default = "pair_tokens")]
     pub pair_tokens: usize,
     /// `entail`: a classifier of pairs, or a text-to-text model. Unwritten if a classifier, as before the choice.

@@ -1,6 +1,6 @@
 //! The sampling of FSM's texts and of its baselines': vLLM's settings in the released code.
 
-use crate::machine::{MethodError, ServiceAbility, ServiceUse};
+use crate::machine::{MethodError, ServiceUse};
 use crate::registry::at_least_one;
 use crate::request::{GeneratePayload, RequestKind, Sampling, SamplingPenalties, ServiceName, TextFormat};
 
@@ -32,28 +32,24 @@ impl SamplingParameters {
         Ok(())
     }
 
-    fn is_penalised(&self) -> bool {
-        self.temperature > 0.0 && self.repetition_penalty != 1.0
-    }
-
     /// The use of the service that writes.
     pub(crate) fn service_use(&self, generator: &ServiceName) -> ServiceUse {
-        let mut used = ServiceUse::new("generator", generator, RequestKind::Generate);
-        if self.is_penalised() {
-            used = used.with_need(ServiceAbility::Penalties);
+        ServiceUse::new("generator", generator, RequestKind::Generate)
+            .with_sampling(&self.sampling())
+            .with_json_if(self.json)
+    }
+
+    fn sampling(&self) -> Sampling {
+        if self.temperature == 0.0 {
+            return Sampling::Greedy;
         }
-        used.with_json_if(self.json)
+        let penalties = SamplingPenalties { repetition: self.repetition_penalty, ..SamplingPenalties::default() };
+        Sampling::Sample { temperature: self.temperature, top_p: self.top_p, top_k: 0, penalties }
     }
 
     /// A request for a text.
     pub(crate) fn payload(&self, prompt: crate::prompt::Prompt) -> GeneratePayload {
-        let penalties = SamplingPenalties { repetition: self.repetition_penalty, ..SamplingPenalties::default() };
-        let sampling = if self.temperature > 0.0 {
-            Sampling::Sample { temperature: self.temperature, top_p: self.top_p, top_k: 0, penalties }
-        } else {
-            Sampling::Greedy
-        };
-        let format = TextFormat::json_if(self.json);
+        let (sampling, format) = (self.sampling(), TextFormat::json_if(self.json));
         GeneratePayload { prompt, max_tokens: self.max_tokens, stop: Vec::new(), sampling, format, logprobs: false }
     }
 }

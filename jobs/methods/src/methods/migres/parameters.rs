@@ -310,11 +310,6 @@ impl MigresParameters {
         }
     }
 
-    /// Whether requests penalise repeated tokens.
-    pub(super) fn penalises_tokens(&self) -> bool {
-        matches!(self.token_sampling(), Sampling::Sample { penalties, .. } if !penalties.are_none())
-    }
-
     /// The service that scores sentences.
     pub(super) fn sentence_scorer(&self) -> &ServiceName {
         self.sentence_reranker.as_ref().unwrap_or(&self.reranker)
