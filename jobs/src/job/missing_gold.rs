@@ -11,6 +11,9 @@ pub enum MissingGold {
     Refuse,
     /// They are left out, and counted.
     LeaveOut,
+    /// They are evaluated without gold passages, and counted: no measure of retrieval is defined for them. For a corpus
+    /// that is not the dataset's own.
+    Keep,
     /// As `LeaveOut`, with those whose gold titles PromptRank's older evaluation does not find.
     LeaveOutAsPromptrank,
 }

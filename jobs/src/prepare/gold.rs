@@ -63,7 +63,7 @@ fn gold_passages(corpus: &Corpus, gold: GoldMatch, passage: &GoldPassage) -> Vec
 pub(super) fn leaves_out(policy: MissingGold, question: &Question, corpus: &Corpus, gold: GoldMatch) -> bool {
     let mut titles = question.gold.iter().filter_map(|gold| gold.title.as_deref());
     match policy {
-        MissingGold::Refuse => false,
+        MissingGold::Refuse | MissingGold::Keep => false,
         MissingGold::LeaveOut => {
             question.gold.iter().any(|passage| gold_slots(corpus, gold, passage).iter().any(Vec::is_empty))
         }

@@ -5,6 +5,7 @@
 
 use crate::error::JobError;
 use crate::job::file::{DatasetEntry, Job};
+use crate::job::missing_gold::MissingGold;
 use crate::prepare::brought::{BroughtRow, RankingsCounts};
 use crate::prepare::corpora::dataset_spec;
 use crate::prepare::gold::{gold_slots, leaves_out};
@@ -116,6 +117,9 @@ pub struct PreparationSummary {
     /// Questions left out because their gold is not in the corpus (`missing_gold`).
     #[serde(default, skip_serializing_if = "is_none")]
     pub without_gold: u64,
+    /// Questions evaluated without gold passages because not all of them are in the corpus (`missing_gold = "keep"`).
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub kept_without_gold: u64,
     /// The format that the first row is of, if it is not of the named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contradiction: Option<Format>,
@@ -139,13 +143,21 @@ pub struct QuestionResolver<'a> {
     line: Option<u64>,
     candidates_needed: bool,
     missing: u64,
+    missing_gold: MissingGold,
+    kept_without_gold: u64,
 }
 
 impl<'a> QuestionResolver<'a> {
     /// For the questions of a dataset with the first file `path`. With `candidates_needed`, a candidate missing from
     /// the corpus is an error; else it is counted.
-    pub fn new(corpus: &'a Corpus, gold: GoldMatch, path: &Path, candidates_needed: bool) -> Self {
-        Self { corpus, gold, path: path.into(), line: None, candidates_needed, missing: 0 }
+    pub fn new(
+        corpus: &'a Corpus,
+        (gold, missing_gold): (GoldMatch, MissingGold),
+        path: &Path,
+        candidates_needed: bool,
+    ) -> Self {
+        let path = path.into();
+        Self { corpus, gold, path, line: None, candidates_needed, missing: 0, missing_gold, kept_without_gold: 0 }
     }
 
     /// Sets the place of the next question, for errors.
@@ -165,10 +177,17 @@ impl<'a> QuestionResolver<'a> {
     /// The row of `question` at position `index`.
     ///
     /// # Errors
-    /// [`JobError::Question`] for gold missing from the corpus.
+    /// [`JobError::Question`] for gold missing from the corpus, unless such questions are kept.
     pub fn resolve_row(&mut self, index: u64, question: &Question) -> Result<QuestionRow, JobError> {
-        let gold = question.gold.iter().map(|gold| self.find_gold(question, gold)).collect::<Result<Vec<_>, _>>()?;
-        let gold = gold.concat();
+        let gold = question.gold.iter().map(|gold| self.find_gold(question, gold)).collect::<Result<Vec<_>, _>>();
+        let gold = match gold {
+            Ok(found) => found.concat(),
+            Err(_) if self.missing_gold == MissingGold::Keep => {
+                self.kept_without_gold += 1;
+                Vec::new()
+            }
+            Err(error) => return Err(error),
+        };
         let mut candidates = Vec::with_capacity(question.candidates.len());
         for candidate in &question.candidates {
             match self.find_candidate(candidate) {
@@ -305,7 +324,7 @@ pub fn prepare_questions(
     let mut questions = TakenQuestions::open(&job.dataset, quarantine.as_ref())?;
     let format = questions.reader.format();
     let gold = job.gold_by(format);
-    let mut resolver = QuestionResolver::new(corpus, gold, &path, candidates_needed);
+    let mut resolver = QuestionResolver::new(corpus, (gold, job.dataset.missing_gold), &path, candidates_needed);
     let mut without_gold = 0;
     let mut strata_found = BTreeSet::new();
     let mut index = 0;
@@ -348,6 +367,7 @@ pub fn prepare_questions(
         strata: std::iter::once(ALL.to_owned()).chain(strata_found).collect(),
         left_out: questions.left_out,
         without_gold,
+        kept_without_gold: resolver.kept_without_gold,
         contradiction: questions.reader.contradiction(),
         rankings: Vec::new(),
         unread: questions.reader.unread_fields().keys().cloned().collect(),

@@ -217,6 +217,9 @@ pub fn figures_document(run: &OpenRun, shown: &RunFigures) -> Value {
     if run.resolved.prepared.without_gold > 0 {
         document["without_gold"] = json!(run.resolved.prepared.without_gold);
     }
+    if run.resolved.prepared.kept_without_gold > 0 {
+        document["kept_without_gold"] = json!(run.resolved.prepared.kept_without_gold);
+    }
     // Only runs with outcomes of other systems have it.
     let rankings = &run.resolved.prepared.rankings;
     if !rankings.is_empty() {

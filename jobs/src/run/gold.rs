@@ -44,7 +44,8 @@ pub fn apply_edit(run: &OpenRun, path: &Path, committer: &str) -> Result<GoldEdi
     let fields = run.resolved.job.dataset.fields.clone();
     let spec = hopeval_datasets::DatasetSpec { format, paths: vec![path.into()], limit: None, fields };
     let questions = Questions::open(&spec, RowPolicy::Strict)?;
-    let gold_by = run.resolved.job.gold_by(questions.format());
+    let policy = run.resolved.job.dataset.missing_gold;
+    let gold_by = (run.resolved.job.gold_by(questions.format()), policy);
     let mut resolver = QuestionResolver::new(&run.configurations()?.catalogue.corpus, gold_by, path, false);
     let mut counts = GoldEditCounts::default();
     let mut lines = Vec::new();

@@ -222,6 +222,9 @@ pub(crate) fn run_heading(run: &OpenRun, shown: &RunFigures, stratum: &str) -> S
     if resolved.prepared.without_gold > 0 {
         text.push_str(&format!("; {} questions left out, their gold missing", resolved.prepared.without_gold));
     }
+    if resolved.prepared.kept_without_gold > 0 {
+        text.push_str(&format!("; {} questions without their gold passages", resolved.prepared.kept_without_gold));
+    }
     if resolved.prepared.missing_candidates > 0 {
         text.push_str(&format!("; {} candidates are not in the corpus", resolved.prepared.missing_candidates));
     }
