@@ -62,6 +62,7 @@ EXCHANGED = (0.0, 0.03, 0.1)  # shares of words
 EXCHANGED_IF_TOLD = (0.03, 0.3, 0.8)  # where the question has words of the text
 RARE = 2  # times at most that such a word stands in a prompt besides
 SPELLED = 0.03  # of words
+TAKEN = 8  # parts of a step each, before more examples are made
 
 
 @dataclass
@@ -275,9 +276,9 @@ class Objective:
 class Course(IterableDataset):
     """The batches of a training, with contexts that grow as it goes on. Workers take turns, each with its own draws."""
 
-    def __init__(self, lessons, pieces, renaming, retelling, marks, preset, seed):
+    def __init__(self, lessons, pieces, renaming, retelling, marks, preset, seed, shared_seed):
         self.pieces, self.renaming, self.retelling, self.marks = pieces, renaming, retelling, marks
-        self.preset, self.seed = preset, seed
+        self.preset, self.seed, self.shared_seed = preset, seed, shared_seed
         self.states = [(part, state) for part in lessons for state in part.states]
         share = preset.emphasis.get
         # By the number of facts, too: single ones are many, and would teach that one step is enough.
@@ -299,28 +300,33 @@ class Course(IterableDataset):
             random.Random(self.seed * 1000 + number),
             torch.Generator().manual_seed(self.seed * 1000 + number),
         )
+        # Processes wait for each other at every step, so all draw by this where in the order of lengths they take a part.
+        places = random.Random(self.shared_seed)
         clock = time.time if self.preset.by_wall else time.process_time
-        step, started = 0, clock()
+        step, started, parts = 0, clock(), []
         while True:
-            made = []
-            shapes = self.shapes(step * workers, clock() - started)
-            for part, state in rng.choices(self.states, cum_weights=self.weights, k=max(96, self.preset.tokens // 42)):
-                passages, sentences = rng.choice(shapes)
-                pieces = Spelled(self.pieces, self.renaming.regions, rng)
-                count = rng.randint(min(2, passages), passages) if passages else MOST_PASSAGES
-                reading, state = self.retelling(part.reading, state, rng)
-                made.append(COURSES[part.course].example(reading, pieces, state, rng, count, sentences))
-            parts = list(packed(made, self.preset.tokens))
-            rng.shuffle(parts)
-            for part in parts:
+            while len(parts) < TAKEN:
+                parts += packed(self.examples(rng, self.shapes(step * workers, clock() - started)), self.preset.tokens)
+            parts.sort(key=lambda part: max(len(shown) for shown, *_ in part))
+            for _ in range(TAKEN):
                 step += 1
                 yield Batch(
-                    part,
+                    parts.pop(int(places.random() * len(parts))),
                     lambda told: self.renaming.draw(generator, told),
                     lambda: self.renaming.like(generator),
                     self.marks,
                     range(*self.renaming.regions["words"]),
                 )
+
+    def examples(self, rng, shapes):
+        made = []
+        for part, state in rng.choices(self.states, cum_weights=self.weights, k=max(96, self.preset.tokens // 42)):
+            passages, sentences = rng.choice(shapes)
+            pieces = Spelled(self.pieces, self.renaming.regions, rng)
+            count = rng.randint(min(2, passages), passages) if passages else MOST_PASSAGES
+            reading, state = self.retelling(part.reading, state, rng)
+            made.append(COURSES[part.course].example(reading, pieces, state, rng, count, sentences))
+        return made
 
 
 def packed(examples, tokens):
@@ -412,7 +418,7 @@ def main():
     model.to(options.device)
     *taught, held = read_lessons(options.course, [*options.world, options.held_out], options.seed, options.states)
     lessons, seed = list(itertools.chain(*taught)), options.seed + 100 * processes.number
-    course = Course(lessons, pieces, renaming, Retelling(vocabulary), marks, preset, seed)
+    course = Course(lessons, pieces, renaming, Retelling(vocabulary), marks, preset, seed, options.seed)
     known = {*options.course, *itertools.chain(*(part.tasks() for part in lessons))}
     if unknown := sorted(set(preset.emphasis) - known):
         parser.error(f"--emphasis {unknown[0]}: no such task; allowed are: {', '.join(sorted(known))}")
