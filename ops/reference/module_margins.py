@@ -2,18 +2,19 @@
 """Whether the modules of MIGRES and FSM help with `hopeval:writer`: each beside its reader of one step, on a world.
 
 Why: a model that says what is missing is worth its calls only if the answer gets better by it where a question needs
-three or four passages. And it has to lose that if what the modules say is wrong: if statements cite other passages
-than those they are drawn from, or if sub-answers are those of another question. MIGRES is judged at three and at four
-gold passages. FSM2 is judged over all questions: half of those of four are of yes or no, three of four of these are
-answered with no, and a reader that guesses no is hard to beat there.
+three or four passages. And it has to lose that if what the modules say is another question's: MIGRES's statements,
+FSM's sub-answers. (Other citations would change next to nothing: without an entailer MIGRES only looks whether a
+statement has one.) MIGRES is judged at three and at four gold passages. FSM2 is judged over all questions: half of
+those of four are of yes or no, three of four of these are answered with no, and a reader that guesses no is hard to
+beat there.
 
 What: one run over a generated world by the program: MIGRES beside its own single step (`iterations = 0`), which reads
 at once, by the prompt `direct.txt`, what the same retriever and re-ranker find for the question; FSM2 beside NORMAL,
 which reads all given paragraphs. Then MIGRES and FSM2 again behind a server of the same writer in transformers. It
-replies with the citations of each leaf exchanged for other passages that are shown, and to each search with a title
-that is shown and a sub-answer of the first run, both drawn by the prompt: of some thousand sub-answers few are the
-question's own. A question without an answer counts as 0. Differences are paired by question; their 95 % intervals are
-bootstrap percentiles (10,000 resamples, seeded).
+replies with the statements of each leaf exchanged for others of the first run, and to each search with a title that is
+shown and a sub-answer of the first run, all drawn by the prompt: of some thousand few are the question's own. A
+question without an answer counts as 0. Differences are paired by question; their 95 % intervals are bootstrap
+percentiles (10,000 resamples, seeded).
 
     module_margins.py --hopeval PROGRAM --work DIR --model FOLDER [--split eval] [--questions 600] [--seed 1]
                       [--out FILE]
@@ -58,29 +59,26 @@ identity = "{name}, seed {seed}"
 context_tokens = 100000
 patience_s = 20
 """
-MIGRES = """
+# Shown are the first five of BM25: of more passages the program's re-ranker puts worse ones first, as
+# `modules-2026-11-29.md` has it. A passage is shown as often as it is found.
+READING = """
+kind = "migres"
+retriever = "bm25"
+reranker = "reranker"
+generator = "writer"
+retrieved = 5
+forward = false
+threshold = -99.0
+max_tokens = 200
+"""
+MIGRES = f"""
 [service.reranker]
 kind = "lm"
 model = "hopeval:reranker"
-[method.migres]
-kind = "migres"
-retriever = "bm25"
-reranker = "reranker"
-generator = "writer"
-forward = false
-threshold = -2.0
-max_tokens = 200
+[method.migres]{READING}most_shown = 0
 """
-ONE_STEP = """
-[method.one_step]
-kind = "migres"
-retriever = "bm25"
-reranker = "reranker"
-generator = "writer"
-iterations = 0
-forward = false
-threshold = -2.0
-max_tokens = 200
+ONE_STEP = f"""
+[method.one_step]{READING}iterations = 0
 """
 FSM2 = """
 [method.fsm2]
@@ -106,8 +104,7 @@ allowed_failed = 1.0
 RIVALS = 6
 METHODS = ("migres", "one_step", "fsm2", "normal")
 JUDGED = {"migres": (3, 4), "fsm2": ("all",)}  # of the rows, by gold passages
-CITED = re.compile(r'("support_passages": )\[([0-9, ]*)\]')
-SHOWN = re.compile(r"^Passage (\d+): ", re.MULTILINE)
+STATED = re.compile(r'("info": )"(?:[^"\\]|\\.)*"')
 SEARCH = re.compile(r"^Paragraphs:\n.*\nQuestion: (.*)$", re.DOTALL)
 TITLE = re.compile(r"^Title: (.*)$", re.MULTILINE)
 
@@ -132,19 +129,12 @@ class Writer:
             return self.tokenizer.decode(made[0].tolist(), skip_special_tokens=True)
 
 
-def other_citations(writer):
-    """Replies with citations of passages that are shown, but not those that the writer cites."""
+def other_statements(writer, donors):
+    """Replies, but with one of `donors` in place of each statement; what the statement cites stays."""
 
     def reply(prompt):
-        text, rng = writer(prompt, 200), random.Random(prompt)
-        shown = [int(number) for number in SHOWN.findall(prompt)]
-
-        def exchanged(found):
-            cited = [int(number) for number in found[2].split(",") if number.strip()]
-            others = [number for number in shown if number not in cited]
-            return f"{found[1]}[{', '.join(map(str, rng.sample(others, min(len(cited), len(others)))))}]"
-
-        return CITED.sub(exchanged, text)
+        rng = random.Random(prompt)
+        return STATED.sub(lambda found: found[1] + json.dumps(rng.choice(donors)), writer(prompt, 200))
 
     return reply
 
@@ -190,21 +180,22 @@ def main():
     methods = MIGRES + ONE_STEP + FSM2 + NORMAL
     made = finished("writer", world + WRITER.format(model=json.dumps(str(given.model.resolve()))) + methods + RUN)
     writer = Writer(given.model)
-    answers = [
-        note["text"].rsplit(" (from ", 1)[0]
-        for row in made.rows("traces", configuration="fsm2")
-        for note in row["notes"]
-        if note["name"] == "sub_answer"
-    ]
-    if not answers:
-        raise SystemExit("no search of FSM was answered, so there is nothing to exchange")
+
+    def notes(configuration, name):
+        rows = made.rows("traces", configuration=configuration)
+        return [note["text"] for row in rows for note in row["notes"] if note["name"] == name]
+
+    statements = notes("migres", "info")
+    answers = [text.rsplit(" (from ", 1)[0] for text in notes("fsm2", "sub_answer")]
+    if not statements or not answers:
+        raise SystemExit("MIGRES stated nothing, or no search of FSM was answered: there is nothing to exchange")
 
     def behind(name, reply, method):
         service = SERVED.format(name=name, url=ChatServer(reply).url, seed=given.seed)
         return finished(name.replace(" ", "-"), world + service + method + RUN)
 
     controls = {
-        "migres": behind("other citations", other_citations(writer), MIGRES),
+        "migres": behind("statements of others", other_statements(writer, statements), MIGRES),
         "fsm2": behind("answers of others", other_answers(writer, answers), FSM2),
     }
     of_size = {}
@@ -246,7 +237,7 @@ def main():
         f"`ops/reference/module_margins.py`: {given.model.name}, world of {given.questions} questions in the wordings "
         f"of `{given.split}`, as many of each size, {RIVALS} rivals, and {PASSAGES:,} passages, seed {given.seed}. A "
         "question without an answer counts as 0.",
-        *table("migres", "one_step", "other citations"),
+        *table("migres", "one_step", "statements of others"),
         *table("fsm2", "normal", "answers of others"),
     ]
     lines += ["", "Missed: " + ("; ".join(missed) or "none") + ".", ""]

@@ -243,6 +243,12 @@ class Example:
                 if offset == 0 and label != 2:
                     self.begins.update(spots)
 
+    def mark(self, text, place, label):
+        """Flags a text of the prompt that is read and not written, with its begin."""
+        spots = range(place, place + len(self.pieces.text(text)))
+        self.labels.update(dict.fromkeys(spots, label))
+        self.begins.update(spots[:1])
+
     def places(self, text, start=0, end=None):
         """Where a text stands in a part of the prompt."""
         part = self.pieces.text(text)

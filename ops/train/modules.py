@@ -42,6 +42,7 @@ SHARES = {
     "revise": 1.2,
 }
 MOST_FOUND, ALL_GIVEN = (2, 3, 4, 5, 6), (2, 4, 6, 10)  # passages of a round; paragraphs that come with a question
+SINGLE = 0.75  # of a leaf's questions are single ones: all but those of a question's first round
 RIVALLED = 0.5  # of the prompts with statements have those of rivals, too
 ANSWER_WORDS, FINAL_WORDS = "5", "10"  # the defaults of `fsm`
 
@@ -92,7 +93,7 @@ def states(reading, seed):
             most = rng.choice(ALL_GIVEN if task in ("search", "normal") else MOST_FOUND)
             passages = list(wide[:most])
             what = lesson
-            if task in ("search", "check") or (task == "leaf" and rng.random() < 0.5):
+            if task in ("search", "check") or (task == "leaf" and rng.random() < SINGLE):
                 fact = rng.randrange(len(lesson.facts))
                 what = lesson.single(fact)
                 passages = reading.index.search(what.question, most)
@@ -285,7 +286,13 @@ def example(reading, pieces, exercise, rng, passages=15, sentences=0):
         subject, sentence = rng.choice(stated)
         title = reading.world.passages[subject].title
         made.show(f"hypothesis: {title}: {sentence}")
-        page.write(str(int(title == reading.world.passages[premise].title and sentence in said)))
+        entailed = title == reading.world.passages[premise].title and sentence in said
+        if entailed:
+            made.mark(title, page.titles[premise], 1)
+            for _, place in page.places:
+                if reading.sentences[premise][place] == sentence:
+                    made.mark(sentence, page.places[premise, place], 3)
+        page.write(str(int(entailed)))
     elif task == "direct":
         page.fill("migres/direct", passages=lambda: page.numbered(shown, facts), question=lesson.question)
         page.write("{“answer”: {“text”: “")
