@@ -179,15 +179,12 @@ impl<'a> QuestionResolver<'a> {
     /// # Errors
     /// [`JobError::Question`] for gold missing from the corpus, unless such questions are kept.
     pub fn resolve_row(&mut self, index: u64, question: &Question) -> Result<QuestionRow, JobError> {
-        let gold = question.gold.iter().map(|gold| self.find_gold(question, gold)).collect::<Result<Vec<_>, _>>();
-        let gold = match gold {
-            Ok(found) => found.concat(),
-            Err(_) if self.missing_gold == MissingGold::Keep => {
-                self.kept_without_gold += 1;
-                Vec::new()
-            }
-            Err(error) => return Err(error),
-        };
+        let gold = question.gold.iter().map(|gold| self.find_gold(question, gold)).collect::<Result<Vec<_>, _>>()?;
+        let mut gold = gold.concat();
+        if gold.iter().any(Vec::is_empty) {
+            self.kept_without_gold += 1;
+            gold.clear();
+        }
         let mut candidates = Vec::with_capacity(question.candidates.len());
         for candidate in &question.candidates {
             match self.find_candidate(candidate) {
@@ -230,6 +227,7 @@ impl<'a> QuestionResolver<'a> {
         })
     }
 
+    /// The passages of a gold passage; some are empty only where questions without their gold are kept.
     fn find_gold(&self, question: &Question, gold: &GoldPassage) -> Result<Vec<Vec<u32>>, JobError> {
         let found = gold_slots(self.corpus, self.gold, gold);
         if found.iter().any(Vec::is_empty) {
@@ -239,6 +237,7 @@ impl<'a> QuestionResolver<'a> {
                     "the gold passage has no snippet, by which gold is told".to_owned(),
                     "datasets with snippets (IIRC), or another `gold` in [dataset]",
                 ),
+                Some(_) if self.missing_gold == MissingGold::Keep => return Ok(found),
                 Some(named) => (
                     format!("`{named}` is not in the corpus"),
                     "gold passages that are in the corpus (see `gold` in [dataset])",

@@ -29,7 +29,7 @@ pub struct GoldEditCounts {
 ///
 /// # Errors
 /// A file without any of the run's questions; a question with another text, other candidates, type, hops or strata:
-/// those need a new run. Gold missing from the corpus.
+/// those need a new run. Gold missing from the corpus, unless the run keeps such questions.
 pub fn apply_edit(run: &OpenRun, path: &Path, committer: &str) -> Result<GoldEditCounts, JobError> {
     if let Some(judged) = &run.resolved.judged {
         let reason = format!("it judges run {}: edit that one's gold, and judge it again", judged.run);

@@ -91,6 +91,7 @@ impl EndpointService {
             ServiceAbility::Schema => facts.schema != hopeval_endpoint::dialect::SchemaForm::Absent,
             ServiceAbility::SpecialTokens => false,
             ServiceAbility::Logprobs => facts.logprobs,
+            // Of OpenAI's own interface, and sent whatever the dialect.
             ServiceAbility::Penalties | ServiceAbility::ServerSampling => true,
             ServiceAbility::RepetitionPenalty => facts.repetition_penalty.is_some(),
         };
