@@ -300,7 +300,7 @@ class Course(IterableDataset):
             random.Random(self.seed * 1000 + number),
             torch.Generator().manual_seed(self.seed * 1000 + number),
         )
-        # Processes wait for each other at every step, so all draw by this where in the order of lengths they take a part.
+        # Processes wait for each other at every step: by this all draw where in the order of lengths they take a part.
         places = random.Random(self.shared_seed)
         clock = time.time if self.preset.by_wall else time.process_time
         step, started, parts = 0, clock(), []
