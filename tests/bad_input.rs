@@ -3,6 +3,7 @@
 //! Each test makes a good run first, of a dataset small enough to write here, then gives the same store something bad.
 
 mod missing_gold;
+mod no_figure;
 mod no_measure;
 
 use crate::harness::{self, final_tables, hopeval, run, succeed};

@@ -14,7 +14,7 @@ use timely::dataflow::channels::pact::Pipeline;
 use timely::dataflow::operators::generic::operator::Operator;
 
 /// Changes of a tally: outcomes, outcomes with status ok, sum of scores and sum of their squares in fixed point.
-pub type TallyChange = (i64, i64, i64, i64);
+pub type TallyChange = (i64, i64, i128, i128);
 
 /// One update of the live table: the tally of a key from a cohort on (`diff` 1), or no longer (`diff` -1).
 pub type TallyUpdate<K> = ((K, TallyChange), u64, isize);

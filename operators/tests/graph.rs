@@ -334,7 +334,7 @@ impl Committer for FirstWorkerCommitter {
 }
 
 fn score(ended: &Ended) -> (TallyKey, TallyChange) {
-    let value = (ended.heard % 100) as i64;
+    let value = i128::from(ended.heard % 100);
     ((ended.configuration, ended.question % 3), (1, i64::from(value > 50), value, value * value))
 }
 

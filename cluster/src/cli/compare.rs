@@ -30,7 +30,7 @@ pub(crate) fn compare(places: &PlaceArguments, arguments: &CompareArguments) -> 
     let names: Vec<ComparedName> = arguments.sides.iter().map(|name| ComparedName::parse(name)).collect();
     let pairs = compare_runs(&store, &names, &|measure| is_wanted(measure, &arguments.measures))?;
     if let Some(missing) = arguments.measures.iter().find(|name| !is_told(&pairs, name)) {
-        bail!("no compared configuration has the measure `{missing}`");
+        bail!("no compared pair has a value of `{missing}` on both sides");
     }
     if arguments.json {
         print::line(&serde_json::to_string(&json!({ "pairs": pairs }))?);
@@ -40,9 +40,10 @@ pub(crate) fn compare(places: &PlaceArguments, arguments: &CompareArguments) -> 
     Ok(exit::DONE)
 }
 
-/// Whether a measure is compared, or left out with a reason.
-fn is_told(pairs: &[ComparedPair], measure: &str) -> bool {
-    let mut compared = pairs.iter().flat_map(|pair| &pair.quality).map(|found| &found.measure);
+/// Whether a measure is compared over some question, or left out with a reason.
+fn is_told<'a>(pairs: &'a [ComparedPair], measure: &str) -> bool {
+    let with_value = |pair: &'a ComparedPair| pair.quality.iter().filter(|found| found.n > 0);
+    let mut compared = pairs.iter().flat_map(with_value).map(|found| &found.measure);
     let mut left_out = pairs.iter().flat_map(|pair| &pair.measures_left_out).map(|(name, _)| name);
     compared.any(|name| name == measure) || left_out.any(|name| name == measure)
 }

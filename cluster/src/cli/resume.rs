@@ -7,9 +7,12 @@ use crate::stages::CommandStages;
 use anyhow::{Result, anyhow};
 use clap::Args;
 use hopeval_cluster::signals::DrainNotice;
+use hopeval_jobs::places::Places;
 use hopeval_jobs::run::making::find_resumable;
 use hopeval_jobs::run::ordered::make_ordered;
+use hopeval_jobs::run::settings::ResolvedSettings;
 use hopeval_jobs::spending::cap::SpendingCap;
+use hopeval_results::RunRecord;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ResumeArguments {
@@ -53,8 +56,17 @@ pub(crate) fn resume(places: &PlaceArguments, arguments: ResumeArguments) -> Res
     let report = |stage: &str, done: u64| session.progress.tick(stage, done);
     if arguments.mesh.leads() {
         make_ordered(&run, &opened, &report)?;
+        if arguments.output.has_marks() {
+            arguments.output.check_marks(has_judges(&opened, &run)?)?;
+        }
     }
     session.check_output(&run, &arguments.output)?;
     let lead = arguments.mesh.leads().then_some(run);
     if arguments.quiet { session.take_part(lead) } else { session.evaluate_and_judge(lead, &arguments.output) }
+}
+
+/// Whether a run is one of judges, or has some behind it.
+fn has_judges(places: &Places, run: &str) -> Result<bool> {
+    let resolved: ResolvedSettings = serde_json::from_value(RunRecord::load(&places.store, run)?.settings)?;
+    Ok(resolved.judged.is_some() || !resolved.job.judge.is_empty())
 }

@@ -14,7 +14,7 @@ use hopeval_datasets::input::InputStream;
 use hopeval_datasets::{Format, RankingsFormat};
 use hopeval_measures::Profile;
 use hopeval_measures::official::{self, FileRole, MeasureError, OfficialFigures, has_official_form};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
 /// Bytes read of a file to tell its form.
@@ -195,14 +195,15 @@ fn score_document(scored: &OfficialFigures) -> serde_json::Map<String, serde_jso
 }
 
 fn score_pairs(path: &Path) -> Result<u8> {
-    let input = BufReader::new(InputStream::open(path)?);
-    for (number, line) in input.lines().enumerate() {
-        let line = line.with_context(|| format!("{}:{}", path.display(), number + 1))?;
-        if line.trim().is_empty() {
-            continue;
-        }
-        let scored = official::score_pairs(&line).with_context(|| format!("{}:{}", path.display(), number + 1))?;
+    let mut count = 0;
+    let mut pairs = official::PairScorer::new(BufReader::new(InputStream::open(path)?));
+    while let Some(scored) = pairs.next() {
+        let scored = scored.with_context(|| format!("{}:{}", path.display(), pairs.line()))?;
         print::line(&serde_json::to_string(&scored)?);
+        count += 1;
+    }
+    if count == 0 {
+        return Err(MeasureError::Empty { role: FileRole::Pairs }).with_context(|| path.display().to_string());
     }
     Ok(exit::DONE)
 }

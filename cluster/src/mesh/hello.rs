@@ -19,8 +19,8 @@ use super::secret::{HandshakeChallenge, PROOF, SessionKey};
 
 /// First bytes of a hello and of a reply.
 const MAGIC: [u8; 8] = *b"hopeval\n";
-/// Version of everything in this file and of the heartbeat frames.
-pub(super) const VERSION: u16 = 3;
+/// Version of everything in this file, of the heartbeat frames and of what the dataflow sends.
+pub(super) const VERSION: u16 = 4;
 /// Length of a hello in bytes.
 pub(super) const HELLO: usize = 8 + 2 + 1 + 1 + 4 * 4 + PROOF + 16;
 /// Length of a reply in bytes.

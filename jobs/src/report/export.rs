@@ -3,6 +3,7 @@
 mod trec;
 
 use crate::error::JobError;
+use crate::prepare::rankings::exported_name;
 use crate::run::evaluation::evaluate_outcomes;
 use crate::run::open::OpenRun;
 use hopeval_results::Log;
@@ -173,7 +174,7 @@ fn write_csv(run: &OpenRun, rows: &EvaluatedRows, out: &mut dyn Write) -> Result
     let measures = run.evaluator.measure_set().names().join(",");
     writeln!(out, "index,question,status,answer,ranked,iterations,rounds,{measures}")?;
     for (outcome, values) in rows {
-        let ranked = outcome.ranked.iter().map(|&id| run.passages.id(id)).collect::<Vec<_>>().join(" ");
+        let ranked = outcome.ranked.iter().map(|&id| exported_name(run.passages.id(id))).collect::<Vec<_>>().join(" ");
         let values = values.iter().map(|v| v.map_or(String::new(), |v| v.to_string())).collect::<Vec<_>>().join(",");
         let answer = outcome.answer.as_deref().unwrap_or_default();
         let fields =

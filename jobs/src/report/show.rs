@@ -152,7 +152,7 @@ fn live_measures(run: &OpenRun, live: &LiveTable) -> Vec<MeasureRow> {
                 profile.as_str(),
                 mode,
             );
-            let unscaled = |fixed: i64| hopeval_measures::FixedPoint(fixed).to_f64();
+            let unscaled = |fixed: i128| hopeval_measures::FixedPoint(fixed).to_f64();
             let sums = (unscaled(sum), unscaled(squares));
             let mut row = measure_row(names, ranges[measure], (n as u64, ok as u64), sums);
             for value in [&mut row.value, &mut row.stderr, &mut row.low, &mut row.high] {

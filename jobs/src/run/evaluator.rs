@@ -6,7 +6,7 @@ use crate::prepare::questions::{PredictionRecord, QuestionDetails, row_strata};
 use crate::run::passages::RunPassages;
 use hopeval_datasets::Format;
 use hopeval_measures::{
-    AccuracyRule, FixedPoint, GoldGroups, JudgedAnswer, MeasureBuffers, MeasureSet, OutcomeWithGold, PassageText,
+    AccuracyRule, GoldGroups, JudgedAnswer, LiveSummary, MeasureBuffers, MeasureSet, OutcomeWithGold, PassageText,
     score_answer,
 };
 use hopeval_methods::{ChunkList, JudgeTarget, JudgingRule, Method};
@@ -253,12 +253,14 @@ impl OutcomeEvaluator {
         values: &[Option<f64>],
         sign: i64,
     ) -> Vec<(TallyKey, TallyChange)> {
-        let ok = i64::from(is_ok(outcome));
+        let ok = is_ok(outcome);
         let mut changes = Vec::with_capacity(question.strata.len() * values.len());
         for (measure, value) in values.iter().enumerate() {
-            let Some(fixed) = value.and_then(FixedPoint::from_score) else { continue };
-            let square = value.and_then(|value| FixedPoint::from_score(value * value)).unwrap_or(fixed);
-            let change = (sign, sign * ok, sign * fixed.0, sign * square.0);
+            let Some(LiveSummary { sum, sum_sq, .. }) = value.and_then(|value| LiveSummary::from_score(value, ok))
+            else {
+                continue;
+            };
+            let change = (sign, sign * i64::from(ok), i128::from(sign) * sum, i128::from(sign) * sum_sq);
             changes.extend(question.strata.iter().map(|&stratum| {
                 (TallyKey { configuration: outcome.configuration, stratum, measure: measure as u16 }, change)
             }));

@@ -52,3 +52,15 @@ impl LiveTable {
 pub fn live_object(run: &str) -> String {
     format!("{}/live.json", layout::run_folder(run))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_beyond_64_bits_come_back() {
+        let sums = (3, 3, -5 * i128::from(u64::MAX), i128::MAX);
+        let live = LiveTable { tallies: vec![(TallyKey::default(), sums)], ..LiveTable::default() };
+        assert_eq!(serde_json::from_slice::<LiveTable>(&serde_json::to_vec(&live).unwrap()).unwrap(), live);
+    }
+}

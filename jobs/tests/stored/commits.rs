@@ -33,7 +33,7 @@ fn used() -> ServiceUsage {
 
 fn live() -> LiveTable {
     let key = TallyKey { configuration: 70_000, stratum: 2, measure: 3 };
-    let tallies = vec![(TallyKey::default(), (0, 0, 0, 0)), (key, (10, 9, -8, i64::MAX))];
+    let tallies = vec![(TallyKey::default(), (0, 0, 0, 0)), (key, (10, 9, -8, i128::from(i64::MAX)))];
     LiveTable { commits: 1, outcomes: 2, golds: 3, tallies }
 }
 

@@ -60,7 +60,7 @@ proptest! {
 
     #[test]
     fn a_tally_is_a_plain_sum(
-        mut scores in prop::collection::vec((0..4u64, 0..6u8, (0..2i64, 0..2i64, 0..100i64, 0..100i64)), 0..60),
+        mut scores in prop::collection::vec((0..4u64, 0..6u8, (0..2i64, 0..2i64, 0..100i128, 0..100i128)), 0..60),
         corrected in prop::collection::vec(any::<prop::sample::Index>(), 0..20),
         workers in 1..4usize,
         batch in 1..20usize,
@@ -113,7 +113,7 @@ fn folded(
         for _ in 0..times {
             for first in (0..keys).step_by(10) {
                 for cohort in 0..cohorts {
-                    let some = (first..keys.min(first + 10)).map(|key| (key, (1, 0, i64::from(key), 0)));
+                    let some = (first..keys.min(first + 10)).map(|key| (key, (1, 0, i128::from(key), 0)));
                     input.activate().session(&held.delayed(&cohort)).give_iterator(some);
                 }
                 worker.step();
@@ -146,6 +146,6 @@ fn cohorts_that_go_early_add_up() {
     assert!(counts.values().any(|&count| count > 100), "five open cohorts are above the bound: {counts:?}");
     assert_eq!(sums.len(), 5 * 100);
     for ((_, key), sum) in sums {
-        assert_eq!(sum, (3, 0, 3 * i64::from(key), 0));
+        assert_eq!(sum, (3, 0, 3 * i128::from(key), 0));
     }
 }

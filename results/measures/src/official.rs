@@ -21,7 +21,7 @@ use std::fmt;
 use std::io::Read;
 
 pub use form::has_official_form;
-pub use pairs::{EmF1, PairScore, PairScorer, score_pairs};
+pub use pairs::{EmF1, PairScore, PairScorer};
 
 use crate::answer::Profile;
 

@@ -119,12 +119,12 @@ impl<R: Row> TableReader<R> {
     /// Cuts a list of row groups into lists for one request each, with a bounded number of rows.
     pub(crate) fn request_groups<'a>(&self, groups: &'a [usize]) -> Vec<&'a [usize]> {
         let rows = |group: usize| self.metadata.metadata().row_group(group).num_rows().unsigned_abs();
-        let mut held = 0;
+        let mut held = groups.first().map_or(0, |&first| rows(first));
         let together = |_: &usize, next: &usize| {
             held += rows(*next);
             let fits = held <= STRETCH_ROWS;
             if !fits {
-                held = 0;
+                held = rows(*next);
             }
             fits
         };

@@ -19,6 +19,7 @@ use hopeval_jobs::run::make::RunNames;
 use hopeval_jobs::run::open::OpenRun;
 use hopeval_results::layout;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]
@@ -97,6 +98,11 @@ impl OutputArguments {
     /// As [`OutputArguments::check_names`], for a run that is made.
     pub(crate) fn check_run(&self, run: &OpenRun) -> Result<()> {
         self.check_names(&run.names()).map_err(|error| anyhow!(error))
+    }
+
+    /// Whether judges are to be compared with people.
+    pub(crate) fn has_marks(&self) -> bool {
+        self.marks.is_some()
     }
 
     /// Checks that the file of marks can be read and is of use, before hours of evaluation.
@@ -218,6 +224,12 @@ impl OutputArguments {
     fn print_tables(&self, run: &OpenRun, figures: &PrintedFigures, view: &TableView) -> Result<()> {
         let PrintedFigures { shown, compared, agreement } = figures;
         let choice = self.choice(view);
+        let so_far = if shown.finished { "" } else { " so far" };
+        for name in self.measures.iter().collect::<BTreeSet<_>>() {
+            if !shown.measures.iter().any(|row| row.n > 0 && row.measure == *name) {
+                print::note(&format!("`{name}` has no value{so_far}"));
+            }
+        }
         if let Some(format) = view.format {
             print::line(&document_tables(run, shown, &choice, format, compared)?);
             return Ok(());

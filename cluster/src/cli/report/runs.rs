@@ -217,7 +217,7 @@ impl<'a> RankedGroup<'a> {
     pub(super) fn headline_measures(&self) -> Vec<String> {
         let names = self.measures();
         let cut_off = |name: &&String| name.strip_prefix("recall_all@").and_then(|k| k.parse::<u32>().ok());
-        let of_answers = names.iter().find(|name| *name == "em");
+        let of_answers = names.iter().find(|name| *name == "em" || *name == "has_answer");
         let of_judges = names.iter().find(|name| *name == "accuracy" || name.starts_with("acc_"));
         let deepest = names.iter().filter(|name| cut_off(name).is_some()).max_by_key(cut_off);
         let chosen: Vec<String> = [of_judges, of_answers, deepest].into_iter().flatten().cloned().collect();

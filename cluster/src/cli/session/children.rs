@@ -77,6 +77,9 @@ impl EvaluationSession<'_> {
         if let Some(cache) = &self.arguments.cache {
             command.arg("--cache").arg(cache);
         }
+        if let Some(threads) = self.arguments.threads() {
+            command.args(["--threads", &threads.to_string()]);
+        }
         command.args(["--storage-patience", &self.arguments.storage_patience.to_string()]);
         command.args(["--workers", &mesh.workers.to_string(), "--processes", &mesh.processes.to_string()]);
         command.args(["--process", &process.to_string(), "--hosts", &hosts.join(",")]);

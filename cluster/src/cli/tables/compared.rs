@@ -23,11 +23,15 @@ fn pair_text(pair: &ComparedPair) -> String {
         text.push_str(&format!("\n{}\n", markdown_table(&["what differs", "against", "compared"], rows)));
     }
     // Measures without a value of both, such as EM of retrievers, get no row.
-    let told = quality.iter().filter(|found| found.n > 0);
-    text.push_str(&format!(
-        "\nquality, paired by question: difference [95 % interval] p value (Holm, over all pairs)\n\n{}\n",
-        markdown_table(&["measure", "n", "against", "compared", "difference"], told.map(quality_cells))
-    ));
+    let told: Vec<_> = quality.iter().filter(|found| found.n > 0).collect();
+    if told.is_empty() {
+        text.push_str("\nquality is not compared: no measure has a value of both for a question\n");
+    } else {
+        text.push_str(&format!(
+            "\nquality, paired by question: difference [95 % interval] p value (Holm, over all pairs)\n\n{}\n",
+            markdown_table(&["measure", "n", "against", "compared", "difference"], told.into_iter().map(quality_cells))
+        ));
+    }
     if quality.iter().any(|found| found.ranked.is_some()) {
         text.push_str(&format!("\n{SHORT_NOTE}, of one of the two\n"));
     }

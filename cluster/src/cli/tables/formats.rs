@@ -2,8 +2,8 @@
 
 use super::fitted::FigureTable;
 use super::measures::{
-    MeasureChoice, caption, cell_text, coverage, left_out_note, most_questions, name_columns, question_count,
-    unfinished_note,
+    MeasureChoice, caption, coverage, fewer_questions, figure_text, left_out_note, most_questions, name_columns,
+    question_count, shortfall, unfinished_note,
 };
 use super::parts::{FigureColumns, FigurePart, figure_parts, swept_parts};
 use super::view::TableFormat;
@@ -130,7 +130,8 @@ fn document_table(
         let most = most_questions(part, column);
         let cells = part.rows.iter().map(|row| {
             let Some(figure) = row.figures[column] else { return escaped(format, UNKNOWN) };
-            let mut text = cell_text(figure, choice, is_over_strata.then_some(most));
+            let lacking = if is_over_strata { shortfall(figure, most) } else { fewer_questions(figure, row) };
+            let mut text = figure_text(figure, choice.intervals) + &lacking;
             if marks.is_different(row.named.configuration, figure) {
                 text.push_str(DIFFERENCE_MARK);
             }

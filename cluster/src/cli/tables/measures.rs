@@ -36,8 +36,10 @@ impl MeasureChoice {
         if self.view.by.is_some() {
             return super::replicates::is_wanted(measure, &[]);
         }
-        matches!(measure, "em" | "f1" | "accuracy" | "mrr" | "chunk_recall" | "chunks" | "chunks_with_repeats")
-            || measure.starts_with("recall_")
+        matches!(
+            measure,
+            "em" | "f1" | "accuracy" | "has_answer" | "mrr" | "chunk_recall" | "chunks" | "chunks_with_repeats"
+        ) || measure.starts_with("recall_")
             || measure.starts_with("acc_")
             || measure.starts_with("answer_recall@")
             || measure.starts_with("bridge_answer_recall@")
@@ -120,7 +122,8 @@ fn part_table(part: &FigurePart<'_>, choice: &MeasureChoice) -> FigureTable {
         let most = most_questions(part, column);
         let cells = part.rows.iter().map(|row| match row.figures[column] {
             None => UNKNOWN.to_owned(),
-            Some(figure) => cell_text(figure, choice, is_over_strata.then_some(most)),
+            Some(figure) if is_over_strata => figure_text(figure, choice.intervals) + &shortfall(figure, most),
+            Some(figure) => figure_text(figure, choice.intervals) + &fewer_questions(figure, row),
         });
         let heading = if is_over_strata { format!("{name} (n = {most})") } else { (*name).to_owned() };
         table.push_column(&heading, cells.collect());
@@ -128,10 +131,10 @@ fn part_table(part: &FigurePart<'_>, choice: &MeasureChoice) -> FigureTable {
     table
 }
 
-/// A figure's cell. Over strata, whose columns say the `most` questions of a figure, also what this one lacks of them.
-pub(crate) fn cell_text(figure: &MeasureRow, choice: &MeasureChoice, most: Option<u64>) -> String {
-    let lacking = most.filter(|_| figure.n > 0).map_or_else(String::new, |most| shortfall(figure, most));
-    figure_text(figure, choice.intervals) + &lacking
+/// The questions of a figure that is over fewer than its row says, such as those whose answer is not yes or no.
+pub(crate) fn fewer_questions(figure: &MeasureRow, row: &FigureRow<'_>) -> String {
+    let is_over_fewer = figure.n > 0 && figure.n < question_count(row);
+    if is_over_fewer { format!(" (n = {})", figure.n) } else { String::new() }
 }
 
 /// The most questions of a column's figures.
@@ -170,8 +173,11 @@ pub(crate) fn coverage(row: &FigureRow<'_>) -> Option<f64> {
 }
 
 /// What a figure of a stratum lacks beside the others of its column.
-fn shortfall(figure: &MeasureRow, most: u64) -> String {
+pub(crate) fn shortfall(figure: &MeasureRow, most: u64) -> String {
     let mut said = Vec::new();
+    if figure.n == 0 {
+        return String::new();
+    }
     if figure.n < most {
         said.push(format!("n = {}", figure.n));
     }

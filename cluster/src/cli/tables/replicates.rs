@@ -35,7 +35,7 @@ pub(crate) fn is_wanted(measure: &str, named: &[String]) -> bool {
     if !named.is_empty() {
         return named.iter().any(|name| name == measure);
     }
-    matches!(measure, "em" | "f1" | "accuracy")
+    matches!(measure, "em" | "f1" | "accuracy" | "has_answer")
         || measure.starts_with("acc_")
         || measure.starts_with("recall_all@")
         || measure.starts_with("answer_recall@")

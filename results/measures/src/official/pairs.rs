@@ -49,6 +49,11 @@ impl<R: BufRead> PairScorer<R> {
         Self { reader, line: 0, text: String::new(), scorer: AnswerScorer::new(), ended: false }
     }
 
+    /// The line that was read last, from 1.
+    pub fn line(&self) -> u64 {
+        self.line
+    }
+
     fn next_line(&mut self) -> Result<Option<PairScore>, MeasureError> {
         loop {
             self.text.clear();
@@ -77,14 +82,8 @@ impl<R: BufRead> Iterator for PairScorer<R> {
     }
 }
 
-/// Scores one line.
-///
-/// # Errors
-/// The line is not an object with the string `prediction` and the non-empty list `golds` (or one string).
-pub fn score_pairs(line: &str) -> Result<PairScore, MeasureError> {
-    score_line(&mut AnswerScorer::new(), line, 1)
-}
-
+/// Scores one line. An error if it is not an object with the string `prediction` and the non-empty list `golds` (or one
+/// string).
 fn score_line(scorer: &mut AnswerScorer, text: &str, line: u64) -> Result<PairScore, MeasureError> {
     let row = input::parse_line(FileRole::Pairs, text, line)?;
     let prediction = row.text("prediction")?;
@@ -103,9 +102,13 @@ fn score_line(scorer: &mut AnswerScorer, text: &str, line: u64) -> Result<PairSc
 mod tests {
     use super::*;
 
+    fn first(line: &str) -> Result<PairScore, MeasureError> {
+        PairScorer::new(line.as_bytes()).next().unwrap()
+    }
+
     #[test]
     fn a_line_has_both_families() {
-        let score = score_pairs(r#"{"prediction": "Yes, they are", "golds": ["yes", "they"]}"#).unwrap();
+        let score = first(r#"{"prediction": "Yes, they are", "golds": ["yes", "they"]}"#).unwrap();
         let json = serde_json::to_string(&score).unwrap();
         assert_eq!(json, r#"{"hotpotqa":{"em":0.0,"f1":0.5},"squad":{"em":0.0,"f1":0.5},"normalized":"yes they are"}"#);
     }
@@ -118,7 +121,7 @@ mod tests {
         assert_eq!(scores[0].as_ref().unwrap().squad, EmF1 { em: 1.0, f1: 0.0 + 1.0 });
         let error = scores[1].as_ref().unwrap_err().to_string();
         assert_eq!(error, "pairs, line 3: field \"golds\" is empty, at least one string is needed");
-        assert!(score_pairs("[1]").unwrap_err().to_string().contains("allowed is an object"));
-        assert!(score_pairs("{\"golds\": [").unwrap_err().to_string().contains("line 1"));
+        assert!(first("[1]").unwrap_err().to_string().contains("allowed is an object"));
+        assert!(first("{\"golds\": [").unwrap_err().to_string().contains("line 1"));
     }
 }

@@ -30,8 +30,9 @@ pub(super) fn decide_main(mut replies: Vec<MainReply>, parameters: &MigresParame
     let total = replies.len() as i64;
     let votes: Vec<&MainReply> = replies.iter().filter(is_vote).collect();
     let against = total - votes.len() as i64;
-    let confidence: i64 = replies.iter().map(|reply| reply.confidence).sum();
-    if 2 * against < total && confidence >= least * total {
+    // A model may write any number.
+    let confidence: i128 = replies.iter().map(|reply| i128::from(reply.confidence)).sum();
+    if 2 * against < total && confidence >= i128::from(least * total) {
         return commonest_answer(&votes).cloned().map(MainVerdict::Answered);
     }
     let missing = replies.iter().filter(|reply| !is_vote(reply));
