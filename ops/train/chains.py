@@ -36,6 +36,8 @@ UNKNOWN = "unknown"
 ABOUT = "What about {}?"
 BESIDE = 0.25  # of sentences have a quotation beside the point before them
 MOST_PASSAGES = 15
+DECISION = 4.0  # how much a piece counts where the writer decides
+REPEATED = 0.04  # of copies
 FLAGS = 4  # of a prompt's pieces: copied next, copied later, the answer, the begin of a copy
 
 
@@ -219,11 +221,15 @@ def walk(reading, lesson, k, rng=None):
 
 
 class Example:
-    """Ids of a prompt and of what is to be written after it; for each written id the places that it is copied from."""
+    """Ids of a prompt and of what is to be written after it; for each written id the places that it is copied from, and
+    how much it counts. Pieces where the writer decides count more: the first one of each text that is written, where a
+    copy begins, and what follows a copy. All others follow from the one before, and are many. Some copies are there
+    twice, by `rng`: the second one is shown and not taught, so that a writer that repeats itself comes to an end."""
 
-    def __init__(self, pieces):
-        self.pieces = pieces
+    def __init__(self, pieces, rng=None):
+        self.pieces, self.rng = pieces, rng
         self.prompt, self.target, self.sources, self.labels, self.begins = [], [], [], {}, set()
+        self.decided, self.untaught = set(), set()
 
     def show(self, text):
         """Appends a text to the prompt; its place."""
@@ -234,6 +240,8 @@ class Example:
     def write(self, text, places=(), label=0):
         """Appends a text to the target, which is copied from where a copy of it begins in the prompt. `label` says what
         for: 1 next, 2 later, 3 the answer. The begin of what is copied next, or as the answer, is flagged besides."""
+        start = len(self.target)
+        self.decided.add(start)
         for offset, piece in enumerate(self.pieces.text(text)):
             spots = [place + offset for place in places]
             self.target.append(piece)
@@ -242,6 +250,16 @@ class Example:
                 self.labels.update(dict.fromkeys(spots, label))
                 if offset == 0 and label != 2:
                     self.begins.update(spots)
+        if places:
+            self.repeat(start)
+
+    def repeat(self, start):
+        """Sometimes: what was written from `start` on, again, and not taught."""
+        if self.rng and self.rng.random() < REPEATED:
+            end = len(self.target)
+            self.target += self.target[start:end]
+            self.sources += self.sources[start:end]
+            self.untaught.update(range(end, len(self.target)))
 
     def mark(self, text, place, label):
         """Flags a text of the prompt that is read and not written, with its begin."""
@@ -267,14 +285,24 @@ class Example:
                 if spots:
                     size = longer
                     break
+            self.decided.add(len(self.target))
             for offset in range(size):
                 self.target.append(ids[n + offset])
                 self.sources.append([s + offset for s in spots])
             n += size
 
+    def counts(self, n):
+        """How much a written piece counts."""
+        if n in self.untaught:
+            return 0.0
+        here, before = self.sources[n], self.sources[n - 1] if n else []
+        follows = any(spot - 1 in before for spot in here)
+        return DECISION if n in self.decided or (here or before) and not follows else 1.0
+
     def finish(self):
         end = self.pieces.id("</s>")
         self.prompt.append(end)
+        self.decided.add(len(self.target))
         self.target.append(end)
         self.sources.append([])
         labels = torch.zeros(len(self.prompt), FLAGS, dtype=torch.bool)
@@ -282,7 +310,7 @@ class Example:
             labels[place, label - 1] = True
         for place in self.begins:
             labels[place, 3] = True
-        return self.prompt, self.target, self.sources, labels
+        return self.prompt, self.target, self.sources, labels, [self.counts(n) for n in range(len(self.target))]
 
 
 def some_passages(facts, passages, most, rng):
@@ -303,12 +331,12 @@ def some_sentences(facts, passage, count, most, rng):
     return sorted(kept)
 
 
-def example(reading, pieces, state, rng, passages=MOST_PASSAGES, sentences=0):
+def example(reading, pieces, state, rng, passages=MOST_PASSAGES, sentences=0, repeats=False):
     """An example of a state, with at most so many passages, and at most so many sentences of each (0 for all). What is
-    needed stays."""
+    needed stays. With `repeats` some copies are there twice."""
     lesson, facts = state.lesson, state.lesson.facts
     shown = some_passages(facts, state.passages, passages, rng)
-    made, titles, places = Example(pieces), {}, {}
+    made, titles, places = Example(pieces, rng if repeats else None), {}, {}
     for passage in shown:
         made.show("Wikipedia Title:")
         titles[passage] = made.show(reading.world.passages[passage].title)

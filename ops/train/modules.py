@@ -2,11 +2,11 @@
 
 The prompts are the files of `jobs/methods/prompts`, filled as the methods fill them, without demonstrations; replies
 have the forms that the prompts ask for, though not always in their order. A statement (`info`) quotes, as the sentences
-of `chains.py` do. `main` and `final` explain first, by quoting the statements in the order of the facts, and answer
-last. What is missing, a query and a sub-question are single questions. They quote the whole question where it can be
-parted: of `Who leads the city where A was born?` the first is `What is the city where A was born?`, and with its answer
-FSM writes `Who leads B?`. A question that compares has what was found behind it, in parentheses. Other single questions
-are those of the world's decompositions.
+of `chains.py` do. `main` and `final` explain first, by quoting how far the facts are known: the last statement of a
+chain, or of each side that is compared; and answer last. What is missing, a query and a sub-question are single
+questions. They quote the whole question where it can be parted: of `Who leads the city where A was born?` the first is
+`What is the city where A was born?`, and with its answer FSM writes `Who leads B?`. A question that compares has what
+was found behind it, in parentheses. Other single questions are those of the world's decompositions.
 
 | task | prompt | state |
 | --- | --- | --- |
@@ -43,6 +43,8 @@ SHARES = {
 }
 MOST_FOUND, ALL_GIVEN = (2, 3, 4, 5, 6), (2, 4, 6, 10)  # passages of a round; paragraphs that come with a question
 SINGLE = 0.75  # of a leaf's questions are single ones: all but those of a question's first round
+NEARLY = 0.5  # of the prompts of `main` lack one fact or none: where it takes the last but one for the answer
+SAME = 0.3  # of the sub-questions that are judged are the question itself
 RIVALLED = 0.5  # of the prompts with statements have those of rivals, too
 ANSWER_WORDS, FINAL_WORDS = "5", "10"  # the defaults of `fsm`
 
@@ -89,6 +91,8 @@ def states(reading, seed):
         gold = [fact.passage for fact in lesson.facts]
         for task in rng.choices(TASKS, [SHARES.get(t, 1.0) for t in TASKS], k=6):
             n = rng.randrange(len(lesson.facts) + 1)
+            if task == "main" and rng.random() < NEARLY:
+                n = len(lesson.facts) - rng.randrange(2)
             done = order_of(lesson, rng if task in STATED else None)[:n]
             most = rng.choice(ALL_GIVEN if task in ("search", "normal") else MOST_FOUND)
             passages = list(wide[:most])
@@ -136,6 +140,13 @@ def connected(lesson, present):
     return found
 
 
+def furthest(lesson, done):
+    """Of the known facts those that no other known fact follows from: the last one of a chain, one of each side that is
+    compared. A writer of all of them does not know when it has written the last one, and goes on."""
+    needed = {need for n in done for need in lesson.facts[n].needs}
+    return [n for n in order_of(lesson) if n in done and n not in needed]
+
+
 def with_all(passages, gold, rng):
     made = [p for p in passages if p not in gold] + list(dict.fromkeys(gold))
     rng.shuffle(made)
@@ -173,9 +184,9 @@ def open_question(lesson, done):
 class Page:
     """A prompt that is being filled, and places of what stands in it."""
 
-    def __init__(self, reading, pieces, rng, sentences):
+    def __init__(self, reading, pieces, rng, sentences, repeats=False):
         self.reading, self.rng, self.most = reading, rng, sentences
-        self.made = Example(pieces)
+        self.made = Example(pieces, rng if repeats else None)
         self.titles, self.places, self.numbers = {}, {}, {}
 
     def passage(self, passage, facts):
@@ -233,11 +244,11 @@ class Page:
         self.write(text, spots[:40], 3)
 
 
-def example(reading, pieces, exercise, rng, passages=15, sentences=0):
+def example(reading, pieces, exercise, rng, passages=15, sentences=0, repeats=False):
     """An example of an exercise, with at most so many passages, and at most so many sentences of each (0 for all)."""
     lesson, facts, task = exercise.lesson, exercise.lesson.facts, exercise.task
     shown = some_passages(facts, exercise.passages, passages, rng)
-    page = Page(reading, pieces, rng, sentences)
+    page = Page(reading, pieces, rng, sentences, repeats)
     made = page.made
 
     def cite(fact, n):
@@ -307,7 +318,7 @@ def example(reading, pieces, exercise, rng, passages=15, sentences=0):
         page.fill(f"migres/{task}", information=known_statements(exercise.done), question=lesson.question)
         # The forms have the answer first. Written last, it is that of the statements which the explanation quotes.
         page.write("{“explanation”: “")
-        page.write_statements([reading.quotation(facts[n]) for n in order_of(lesson) if n in exercise.done])
+        page.write_statements([reading.quotation(facts[n]) for n in furthest(lesson, exercise.done)])
         whole = len(exercise.done) == len(facts)
         if task == "main":
             page.write("”, “missing_information”: “")
@@ -345,19 +356,25 @@ def example(reading, pieces, exercise, rng, passages=15, sentences=0):
         page.write_answer(lesson.answer)
         page.write("”}")
     elif task == "judge":
-        same = rng.random() < 0.3
-        sub = lesson.question if same else facts[0].asked
-        page.fill("fsm/judge", question=lesson.question, subquestion=sub)
-        page.write("{“identical”: true}" if sub == lesson.question else "{“identical”: false}")
+        done = exercise.done if len(exercise.done) < len(facts) else []
+        question = open_question(lesson, done)
+        sub = question if rng.random() < SAME else facts[lesson.ready(done)[0]].asked
+        page.fill("fsm/judge", question=question, subquestion=sub)
+        page.write("{“identical”:")
+        page.write("true" if sub == question else "false")
+        page.write("}")
     elif task == "decompose":
         done = exercise.done if len(exercise.done) < len(facts) else []
         question = open_question(lesson, done)
         left = [n for n in range(len(facts)) if n not in done]
         page.fill("fsm/decompose", question=question)
+        page.write("{“simple”:")
         if len(left) == 1:
-            page.write("{“simple”: true, “subquestion”: null}")
+            page.write("true")
+            page.write(", “subquestion”: null}")
         else:
-            page.write("{“simple”: false, “subquestion”: “")
+            page.write("false")
+            page.write(", “subquestion”: “")
             made.write_names(facts[lesson.ready(done)[0]].asked, 0)
             page.write("”}")
     elif task == "revise":
@@ -368,7 +385,9 @@ def example(reading, pieces, exercise, rng, passages=15, sentences=0):
         page.write("{“question”: “")
         made.write_names(open_question(lesson, [*done, n]), 0)
         relation = "composition" if lesson.kind == "bridge" else "comparison"
-        page.write(f"”, “relation”: “{relation}”}}")
+        page.write("”, “relation”: “")
+        page.write(relation)
+        page.write("”}")
     elif task == "review":
         found = list(dict.fromkeys(fact.passage for fact in facts))
         steps = "\n".join(

@@ -171,7 +171,8 @@ class Batch:
         self.target = torch.full((rows, written), -100)
         self.labels = torch.zeros(rows, shown, FLAGS)
         self.sources = torch.zeros(rows, written, shown, dtype=torch.bool)
-        for row, (prompt, target, sources, labels) in enumerate(examples):
+        self.counts = torch.zeros(rows, written)
+        for row, (prompt, target, sources, labels, counts) in enumerate(examples):
             asked = question(prompt, marks or {})
             said = Counter(piece for part in (prompt[: asked.start], prompt[asked.stop :]) for piece in part)
             table = draw(any(piece in words and said[piece] <= RARE for piece in set(prompt[asked]) & set(target)))
@@ -186,6 +187,7 @@ class Batch:
                 self.ids[row, asked] = other[self.ids[row, asked]]
             self.mask[row, : len(prompt)] = 1
             self.target[row, : len(target)] = table[torch.tensor(target)]
+            self.counts[row, : len(target)] = torch.tensor(counts)
             self.labels[row, : len(labels)] = labels.float()
             for place, spots in enumerate(sources):
                 self.sources[row, place, spots] = True
@@ -253,17 +255,19 @@ class Objective:
             real = batch.target >= 0
             logits = self.model.lm_head(decoded.last_hidden_state[real]).float()
             tags = self.tagger(states.float() @ self.flags.T)
-        text = functional.cross_entropy(logits, batch.target[real])
+        counts = batch.counts[real]
+        text = (counts * functional.cross_entropy(logits, batch.target[real], reduction="none")).sum() / counts.sum()
         quoting = decoded.cross_attentions[-1][:, :QUOTING].float().mean(dim=1)
         copied = batch.sources.any(dim=-1)
         share = (quoting * batch.sources).sum(dim=-1)[copied]
-        looking = -(share + 1e-6).log().sum() / max(1, len(share))
+        counts = batch.counts[copied]
+        looking = -(counts * (share + 1e-6).log()).sum() / counts.sum().clamp(min=1)
         flagged = functional.binary_cross_entropy_with_logits(
             tags, batch.labels, weight=1 + 3 * batch.labels, reduction="none"
         )
         tagging = (flagged.sum(dim=-1) * batch.mask).sum() / batch.mask.sum()
         right = torch.ones(batch.target.shape, device=device)
-        right[real] = (logits.argmax(dim=-1) == batch.target[real]).float()
+        right[real] = ((logits.argmax(dim=-1) == batch.target[real]) | (batch.counts[real] == 0)).float()
         return text, looking, tagging, right.min(dim=1).values
 
     def loss(self, batch):
@@ -325,7 +329,7 @@ class Course(IterableDataset):
             pieces = Spelled(self.pieces, self.renaming.regions, rng)
             count = rng.randint(min(2, passages), passages) if passages else MOST_PASSAGES
             reading, state = self.retelling(part.reading, state, rng)
-            made.append(COURSES[part.course].example(reading, pieces, state, rng, count, sentences))
+            made.append(COURSES[part.course].example(reading, pieces, state, rng, count, sentences, True))
         return made
 
 
