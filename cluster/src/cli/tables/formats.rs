@@ -2,8 +2,8 @@
 
 use super::fitted::FigureTable;
 use super::measures::{
-    MeasureChoice, caption, coverage, fewer_questions, figure_text, left_out_note, most_questions, name_columns,
-    question_count, shortfall, unfinished_note,
+    MeasureChoice, caption, cell_text, coverage, left_out_note, most_questions, name_columns, question_count,
+    unfinished_note,
 };
 use super::parts::{FigureColumns, FigurePart, figure_parts, swept_parts};
 use super::view::TableFormat;
@@ -130,8 +130,7 @@ fn document_table(
         let most = most_questions(part, column);
         let cells = part.rows.iter().map(|row| {
             let Some(figure) = row.figures[column] else { return escaped(format, UNKNOWN) };
-            let lacking = if is_over_strata { shortfall(figure, most) } else { fewer_questions(figure, row) };
-            let mut text = figure_text(figure, choice.intervals) + &lacking;
+            let mut text = cell_text(figure, row, choice, is_over_strata.then_some(most));
             if marks.is_different(row.named.configuration, figure) {
                 text.push_str(DIFFERENCE_MARK);
             }

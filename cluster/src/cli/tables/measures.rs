@@ -122,8 +122,7 @@ fn part_table(part: &FigurePart<'_>, choice: &MeasureChoice) -> FigureTable {
         let most = most_questions(part, column);
         let cells = part.rows.iter().map(|row| match row.figures[column] {
             None => UNKNOWN.to_owned(),
-            Some(figure) if is_over_strata => figure_text(figure, choice.intervals) + &shortfall(figure, most),
-            Some(figure) => figure_text(figure, choice.intervals) + &fewer_questions(figure, row),
+            Some(figure) => cell_text(figure, row, choice, is_over_strata.then_some(most)),
         });
         let heading = if is_over_strata { format!("{name} (n = {most})") } else { (*name).to_owned() };
         table.push_column(&heading, cells.collect());
@@ -131,10 +130,16 @@ fn part_table(part: &FigurePart<'_>, choice: &MeasureChoice) -> FigureTable {
     table
 }
 
-/// The questions of a figure that is over fewer than its row says, such as those whose answer is not yes or no.
-pub(crate) fn fewer_questions(figure: &MeasureRow, row: &FigureRow<'_>) -> String {
-    let is_over_fewer = figure.n > 0 && figure.n < question_count(row);
-    if is_over_fewer { format!(" (n = {})", figure.n) } else { String::new() }
+/// A figure's cell, with what it lacks: over strata, whose columns say the `most` questions of a figure, of those; else
+/// of the questions that its row says.
+pub(crate) fn cell_text(figure: &MeasureRow, row: &FigureRow<'_>, choice: &MeasureChoice, most: Option<u64>) -> String {
+    let lacking = match most {
+        _ if figure.n == 0 => String::new(),
+        Some(most) => shortfall(figure, most),
+        None if figure.n < question_count(row) => format!(" (n = {})", figure.n),
+        None => String::new(),
+    };
+    figure_text(figure, choice.intervals) + &lacking
 }
 
 /// The most questions of a column's figures.
@@ -173,11 +178,8 @@ pub(crate) fn coverage(row: &FigureRow<'_>) -> Option<f64> {
 }
 
 /// What a figure of a stratum lacks beside the others of its column.
-pub(crate) fn shortfall(figure: &MeasureRow, most: u64) -> String {
+fn shortfall(figure: &MeasureRow, most: u64) -> String {
     let mut said = Vec::new();
-    if figure.n == 0 {
-        return String::new();
-    }
     if figure.n < most {
         said.push(format!("n = {}", figure.n));
     }
