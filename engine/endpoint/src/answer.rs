@@ -61,6 +61,8 @@ impl fmt::Debug for CallEnd {
 pub enum CallVerdict {
     /// The server answered.
     Answered(CallAnswer),
+    /// It gave the first of a generation's choices, which were paid for, and for this reason not the others.
+    Part(Vec<GeneratedChoice>, CallFailure),
     /// It did not, and this is the call's own end.
     Failed(CallFailure),
 }

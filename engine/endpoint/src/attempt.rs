@@ -12,7 +12,7 @@ use crate::answer::{
 };
 use crate::bound::{attempt_bound, may_be_paid};
 use crate::call::EndpointCall;
-use crate::classify::classify_status;
+use crate::classify::{KnownAnswers, classify_status};
 use crate::exchange::retry_after::remaining_limit;
 use crate::exchange::{ExchangeBounds, HttpReply, exchange_once};
 use crate::flow::{AttemptEffect, AttemptEnd, AttemptPermit, AttemptWish, FlowGate};
@@ -22,7 +22,7 @@ use crate::needs::missing_ability;
 use crate::pause::PauseRule;
 use crate::settings::EndpointSettings;
 use crate::spending::{AttemptBill, SpendingPermit, SpentAmounts, await_permit};
-use crate::transport::ReplicaTransport;
+use crate::transport::{ApiRoute, ReplicaTransport};
 use crate::usage::UsageCounters;
 use crate::verdict::{AttemptCause, FaultKind, NextStep, ServerSignal};
 use crate::wire::{PartAnswer, PreparedCall, ReplyFacts};
@@ -49,8 +49,8 @@ pub(crate) struct EndpointShared {
     pub(crate) host: EndpointHost,
     pub(crate) usage: UsageCounters,
     pub(crate) pauses: PauseRule,
-    /// Whether the model has answered since the client was opened.
-    pub(crate) model_known: AtomicBool,
+    /// By path: whether the model has answered there since the client was opened.
+    pub(crate) answering: [AtomicBool; ApiRoute::COUNT],
     pub(crate) faulted: AtomicBool,
     pub(crate) calls: AtomicU64,
     /// Tokens by which the server's counts were above the bounds of attempts.
@@ -157,7 +157,10 @@ async fn answer_call(shared: &Arc<EndpointShared>, mut progress: Box<CallProgres
                     add_micros(&mut progress.end.queue_us, pause);
                 }
             }
-            CallCourse::End(verdict) => return Some(CallEnd { verdict, ..progress.end }),
+            CallCourse::End(verdict) => {
+                let verdict = keep_choices(progress.choices, verdict);
+                return Some(CallEnd { verdict, ..progress.end });
+            }
             CallCourse::Kept => return None,
         }
     }
@@ -238,7 +241,7 @@ impl CallProgress {
 
     /// The cause of a whole reply, and its answer.
     fn read_reply(&self, shared: &EndpointShared, reply: &HttpReply, address: &str) -> AttemptResult {
-        let known = shared.model_known.load(Ordering::Relaxed) || (shared.host.model_known)();
+        let known = shared.known_answers(self.prepared.route);
         let redact = |text: &str| {
             let text = shared.key.as_ref().map_or_else(|| text.to_owned(), |key| key.redact_text(text));
             format!("{address}: {text}")
@@ -253,7 +256,7 @@ impl CallProgress {
                 facts: ReplyFacts::default(),
             };
         }
-        match self.prepared.read_answer(&reply.body, known) {
+        match self.prepared.read_answer(&reply.body, known.model) {
             Ok((answer, facts)) => AttemptResult {
                 cause: AttemptCause::Answered,
                 message: String::new(),
@@ -297,7 +300,7 @@ impl CallProgress {
         self.avoid = (row.signal == ServerSignal::Faulty).then(|| permit.replica());
         let effect = permit.settle(&end);
         if let Some(answer) = complete {
-            shared.model_known.store(true, Ordering::Relaxed);
+            shared.answering[self.prepared.route as usize].store(true, Ordering::Relaxed);
             self.end.guard = Some(guard);
             return CallCourse::End(CallVerdict::Answered(answer));
         }
@@ -419,6 +422,15 @@ impl CallProgress {
 }
 
 impl EndpointShared {
+    /// What has answered before, for a reply on this path. A journal does not say on which path: it counts for all of
+    /// them as long as none answers now.
+    fn known_answers(&self, route: ApiRoute) -> KnownAnswers {
+        let answers = |path: &AtomicBool| path.load(Ordering::Relaxed);
+        let answering = self.answering.iter().any(answers);
+        let model = answering || (self.host.model_known)();
+        KnownAnswers { model, path: answers(&self.answering[route as usize]) || model && !answering }
+    }
+
     /// The bill of an attempt: what was counted, else by its cause.
     fn bill(&self, bound: SpentAmounts, usage: Option<TokenUsage>, cause: AttemptCause) -> AttemptBill {
         let Some(usage) = usage else {
@@ -447,6 +459,14 @@ impl EndpointShared {
             tracing::error!(endpoint = %self.name, "{fault}");
             (self.host.fault)(fault);
         }
+    }
+}
+
+/// A call's verdict with the choices that it has so far.
+fn keep_choices(choices: Vec<GeneratedChoice>, verdict: CallVerdict) -> CallVerdict {
+    match verdict {
+        CallVerdict::Failed(failure) if !choices.is_empty() => CallVerdict::Part(choices, failure),
+        verdict => verdict,
     }
 }
 

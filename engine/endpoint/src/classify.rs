@@ -77,19 +77,37 @@ struct ErrorFields {
     status: Option<u16>,
 }
 
+/// What has answered before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KnownAnswers {
+    /// The model, on any path: an error that names it is an outage.
+    pub(crate) model: bool,
+    /// The path of the request: else a 404 says that there is none. A server of chats may have no path for rankings.
+    pub(crate) path: bool,
+}
+
+impl KnownAnswers {
+    /// Model and path, both or none.
+    pub(crate) const fn all(known: bool) -> Self {
+        Self { model: known, path: known }
+    }
+}
+
 /// The cause of a reply whose status is not 200.
-pub(crate) fn classify_status(reply: &HttpReply, model_known: bool) -> ReplyCause {
+pub(crate) fn classify_status(reply: &HttpReply, known: KnownAnswers) -> ReplyCause {
     let status = reply.status;
     let named = named_time(&reply.headers, SystemTime::now());
     let error = serde_json::from_slice::<Value>(&reply.body).ok().as_ref().and_then(error_fields);
-    let cause = error.as_ref().and_then(|error| cause_by_words(status, &error.words));
-    let cause = cause.unwrap_or_else(|| cause_by_status(status, error.is_some(), named));
+    let cause = match error.as_ref().and_then(|error| cause_by_words(status, &error.words)) {
+        Some(cause) => known_or_not(cause, known.model),
+        None => known_or_not(cause_by_status(status, error.is_some(), named), known.path),
+    };
     let words = match &error {
         Some(error) => shorten_text(&error.message),
         None => shorten_text(&String::from_utf8_lossy(&reply.body[..reply.body.len().min(4 * MOST_LETTERS)])),
     };
     let message = if words.is_empty() { format!("HTTP {status}") } else { format!("HTTP {status}: {words}") };
-    ReplyCause { cause: known_or_not(cause, model_known), message, named }
+    ReplyCause { cause, message, named }
 }
 
 /// The cause of an error within a 200: its code may be a status of its own.

@@ -74,7 +74,7 @@ impl Endpoint {
             replicas,
             key,
             gate: gate.clone(),
-            model_known: AtomicBool::new(false),
+            answering: Default::default(),
             host,
             usage: UsageCounters::new(),
             faulted: AtomicBool::new(false),

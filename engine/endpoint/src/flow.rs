@@ -16,7 +16,7 @@ use concurrency::ConcurrencyLimit;
 use outage::OutageClock;
 use rate::RateLimit;
 use replicas::{ReplicaChoice, ReplicaSet};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
@@ -98,6 +98,8 @@ struct FlowState {
     /// Answers so far.
     alive: u64,
     attempts: u64,
+    /// The numbers of the attempts in flight.
+    under_way: BTreeSet<u64>,
     closed: bool,
     waiting: VecDeque<(AttemptWish, oneshot::Sender<AttemptPermit>)>,
 }
@@ -116,6 +118,7 @@ impl FlowState {
             held: None,
             alive: 0,
             attempts: 0,
+            under_way: BTreeSet::new(),
             closed: false,
             waiting: VecDeque::new(),
         }
@@ -149,6 +152,7 @@ impl FlowState {
                 }
                 let number = self.attempts;
                 self.attempts += 1;
+                self.under_way.insert(number);
                 Admission::Now(AttemptGrant { replica, probe, number, reserved: wish.tokens, begun: now })
             }
         }
@@ -156,6 +160,7 @@ impl FlowState {
 
     /// An attempt ended with a sign of the server.
     fn settle(&mut self, grant: AttemptGrant, end: &AttemptEnd<'_>, now: Instant) -> AttemptEffect {
+        self.under_way.remove(&grant.number);
         if let Some(tokens) = &mut self.tokens {
             tokens.spend(end.tokens as f64 - grant.reserved as f64, now);
         }
@@ -178,7 +183,7 @@ impl FlowState {
                     true => self.concurrency.decrease(grant.number, self.attempts),
                     false => self.requests.iter_mut().chain(&mut self.tokens).for_each(|rate| rate.decrease(now)),
                 }
-                self.outage.limited(end.named, end.message, now);
+                self.outage.limited(end.named, end.message, self.attempts, now);
                 // The time of a refusal is no time of an answer.
                 self.replicas.succeed(grant.replica, None, now);
                 if self.limits >= HOLDING_LIMITS {
@@ -286,12 +291,12 @@ impl FlowGate {
     /// The attempts that may begin, the next time at which something happens by itself, and the end of the patience.
     fn grant_all(self: &Arc<Self>, now: Instant) -> GateLook {
         let mut state = self.lock();
-        let all_suspect = state.replicas.all_suspect();
-        if let Some(fault) = state.outage.fault_at(all_suspect, now) {
+        let (all_suspect, oldest) = (state.replicas.all_suspect(), state.under_way.first().copied());
+        if let Some(fault) = state.outage.fault_at(all_suspect, oldest, now) {
             return GateLook { granted: Vec::new(), next: None, fault: Some(fault) };
         }
         let mut granted = Vec::new();
-        let mut next = state.outage.ends_at(all_suspect);
+        let mut next = state.outage.ends_at(all_suspect, oldest);
         while let Some((wish, _)) = state.waiting.front() {
             let wish = *wish;
             match state.admit(wish, now) {
@@ -365,6 +370,7 @@ impl Drop for AttemptPermit {
     fn drop(&mut self) {
         if let Some(grant) = self.grant.take() {
             let mut state = self.gate.lock();
+            state.under_way.remove(&grant.number);
             state.replicas.abandon(grant.replica, grant.probe);
             if let Some(tokens) = &mut state.tokens {
                 tokens.spend(-(grant.reserved as f64), Instant::now());

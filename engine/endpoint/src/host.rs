@@ -18,7 +18,8 @@ pub struct EndpointHost {
     pub reserve: SpendingRequest,
     /// Given the endpoint's fault, once. After it no attempt begins; calls stay unanswered.
     pub fault: Arc<dyn Fn(EndpointFault) + Send + Sync>,
-    /// Whether the model has answered before this client was opened: then a 404 is an outage. Asked at each 404.
+    /// Whether the model has answered before this client was opened: then a 404 is an outage, unless other paths of the
+    /// server answer. Asked at each reply.
     pub model_known: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 

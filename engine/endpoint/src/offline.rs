@@ -16,7 +16,7 @@ use crate::answer::{
     CallAnswer, CallEnd, CallFailure, CallVerdict, FailureKind, TokenUsage, count_tokens, count_written, empty_end,
 };
 use crate::call::EndpointCall;
-use crate::classify::classify_status;
+use crate::classify::{KnownAnswers, classify_status};
 use crate::dialect::EndpointDialect;
 use crate::exchange::HttpReply;
 use crate::needs::missing_ability;
@@ -184,7 +184,8 @@ impl OfflineCall {
         let (status, body) = result_body(line)?;
         if status != 200 {
             // The model is that of the job, and other lines may have its answers: it is gone, not unknown.
-            let found = classify_status(&HttpReply { status, headers: HeaderMap::new(), body: body.into() }, true);
+            let reply = HttpReply { status, headers: HeaderMap::new(), body: body.into() };
+            let found = classify_status(&reply, KnownAnswers::all(true));
             return Err((found.cause, found.message));
         }
         match self.prepared.read_answer(&body, true) {

@@ -67,12 +67,42 @@ const FORBIDDEN_HEADERS: [&str; 12] = [
 
 /// Whether a header or a field sounds like a secret, which would then stand in the record of a run.
 fn names_secret(name: &str) -> bool {
-    let name = name.to_ascii_lowercase().replace('-', "_");
-    let words: Vec<&str> = name.split('_').collect();
+    // The words of `api_key`, `api-key` and `apiKey`; `API_KEY` has no word of one letter.
+    let mut spaced = String::with_capacity(name.len() + 4);
+    let mut before_is_small = false;
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() && before_is_small {
+            spaced.push('_');
+        }
+        before_is_small = letter.is_ascii_lowercase() || letter.is_ascii_digit();
+        spaced.push(if letter == '-' { '_' } else { letter.to_ascii_lowercase() });
+    }
+    let words: Vec<&str> = spaced.split('_').collect();
     let secret =
         |word: &&str| ["key", "apikey", "secret", "auth", "authorization", "password", "cookie"].contains(word);
     // `max_tokens` and `tokens` count; `token` alone opens doors.
     words.iter().any(secret) || words.last() == Some(&"token")
+}
+
+/// Words before `token` that name a piece of text.
+const TOKENS_OF_TEXT: [&str; 5] = ["bos", "eos", "pad", "stop", "unk"];
+
+/// The path of a text within a value that sounds like a secret by its name. A name alone does not: a JSON schema may
+/// have a property `key`.
+fn secret_within(name: &str, value: &Value) -> Option<String> {
+    let of_text = name.strip_suffix("_token").is_some_and(|word| TOKENS_OF_TEXT.contains(&word));
+    let is_secret = names_secret(name) && !of_text;
+    let path = |part: String| format!("{name}.{part}");
+    match value {
+        Value::String(_) => is_secret.then(|| name.to_owned()),
+        Value::Object(fields) => fields.iter().find_map(|(part, value)| secret_within(part, value)).map(path),
+        // The elements have their list's name.
+        Value::Array(values) => values.iter().enumerate().find_map(|(place, value)| match value {
+            Value::String(_) => is_secret.then(|| path(place.to_string())),
+            value => secret_within(&place.to_string(), value).map(path),
+        }),
+        _ => None,
+    }
 }
 
 /// A kind of answer that an endpoint gives.
@@ -472,7 +502,11 @@ impl EndpointSettings {
             let allowed = "fields that the calls do not write themselves";
             return Err(EndpointError::setting(&format!("body.{field}"), "set", allowed));
         }
-        if let Some(field) = self.body.keys().find(|field| names_secret(field)) {
+        let secret = |(name, value): (&String, &Value)| match names_secret(name) {
+            true => Some(name.clone()),
+            false => secret_within(name, value),
+        };
+        if let Some(field) = self.body.iter().find_map(secret) {
             let allowed = "fields without secrets: a run's record has them; a key belongs into `key_env` or `key_file`";
             return Err(EndpointError::setting(&format!("body.{field}"), "set", allowed));
         }

@@ -28,6 +28,11 @@ pub(crate) enum ApiRoute {
     Retrieve,
 }
 
+impl ApiRoute {
+    /// How many there are.
+    pub(crate) const COUNT: usize = Self::Retrieve as usize + 1;
+}
+
 /// One replica of a server.
 #[derive(Debug)]
 pub(crate) struct ReplicaTransport {

@@ -118,7 +118,9 @@ impl UsageCounters {
         let mut usage = self.lock();
         match verdict {
             CallVerdict::Answered(_) => usage.answered += 1,
-            CallVerdict::Failed(failure) => *usage.failed.entry(failure.kind).or_default() += 1,
+            CallVerdict::Part(_, failure) | CallVerdict::Failed(failure) => {
+                *usage.failed.entry(failure.kind).or_default() += 1
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use reqwest::header::HeaderMap;
 
 fn cause(status: u16, body: &str) -> AttemptCause {
     let reply = HttpReply { status, headers: HeaderMap::new(), body: Bytes::copy_from_slice(body.as_bytes()) };
-    classify_status(&reply, false).cause
+    classify_status(&reply, KnownAnswers::all(false)).cause
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn statuses_and_words() {
 #[test]
 fn a_known_model_is_gone_not_unknown() {
     let reply = HttpReply { status: 404, headers: HeaderMap::new(), body: Bytes::new() };
-    assert_eq!(classify_status(&reply, true).cause, AttemptCause::ModelGone);
+    assert_eq!(classify_status(&reply, KnownAnswers::all(true)).cause, AttemptCause::ModelGone);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn limits_by_their_time() {
     ] {
         let headers = [("retry-after".parse().unwrap(), value.parse().unwrap())].into_iter().collect();
         let reply = HttpReply { status: 429, headers, body: Bytes::new() };
-        assert_eq!(classify_status(&reply, false).cause, expected, "{value}");
+        assert_eq!(classify_status(&reply, KnownAnswers::all(false)).cause, expected, "{value}");
     }
 }
 
@@ -125,8 +125,8 @@ fn errors_within_an_answer() {
 #[test]
 fn messages_are_one_short_line() {
     let reply = HttpReply { status: 400, headers: HeaderMap::new(), body: Bytes::from("é \n".repeat(5000)) };
-    let message = classify_status(&reply, false).message;
+    let message = classify_status(&reply, KnownAnswers::all(false)).message;
     assert!(message.starts_with("HTTP 400: é é") && message.chars().count() < 320, "{message}");
     let empty = HttpReply { status: 500, headers: HeaderMap::new(), body: Bytes::new() };
-    assert_eq!(classify_status(&empty, false).message, "HTTP 500");
+    assert_eq!(classify_status(&empty, KnownAnswers::all(false)).message, "HTTP 500");
 }

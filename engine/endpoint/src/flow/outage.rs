@@ -10,8 +10,8 @@ pub(crate) struct OutageClock {
     patience: Duration,
     /// The first fault since the last answer.
     first_fault: Option<Instant>,
-    /// The first limit since the last answer.
-    first_limit: Option<Instant>,
+    /// The first limit since the last answer, and the number of attempts begun before it.
+    first_limit: Option<(Instant, u64)>,
     /// The longest time that a server has named since then.
     longest_named: Duration,
     last: String,
@@ -29,10 +29,10 @@ impl OutageClock {
         self.longest_named = Duration::ZERO;
     }
 
-    /// The server stated a limit: it is there.
-    pub(crate) fn limited(&mut self, named: Option<Duration>, message: &str, now: Instant) {
+    /// The server stated a limit, after so many attempts had begun: it is there.
+    pub(crate) fn limited(&mut self, named: Option<Duration>, message: &str, begun: u64, now: Instant) {
         self.first_fault = None;
-        self.first_limit.get_or_insert(now);
+        self.first_limit.get_or_insert((now, begun));
         self.longest_named = self.longest_named.max(named.unwrap_or_default());
         message.clone_into(&mut self.last);
     }
@@ -44,10 +44,12 @@ impl OutageClock {
     }
 
     /// The time at which the patience ends: after an outage; after limits alone, when the times that the server named
-    /// are over, too.
-    pub(crate) fn ends_at(&self, all_suspect: bool) -> Option<Instant> {
+    /// are over, too, and no attempt is in flight that began before the first limit. Its answer is being computed, and
+    /// would be paid for again. `oldest` is the number of the oldest attempt in flight.
+    pub(crate) fn ends_at(&self, all_suspect: bool, oldest: Option<u64>) -> Option<Instant> {
         let outage = self.first_fault.filter(|_| all_suspect).map(|first| first + self.patience);
-        let limits = self.first_limit.map(|first| first + self.patience + self.longest_named);
+        let alone = self.first_limit.filter(|(_, begun)| oldest.is_none_or(|oldest| oldest >= *begun));
+        let limits = alone.map(|(first, _)| first + self.patience + self.longest_named);
         match (outage, limits) {
             (Some(outage), Some(limits)) => Some(outage.min(limits)),
             (outage, limits) => outage.or(limits),
@@ -55,9 +57,9 @@ impl OutageClock {
     }
 
     /// The fault, if the patience has ended.
-    pub(crate) fn fault_at(&self, all_suspect: bool, now: Instant) -> Option<EndpointFault> {
-        self.ends_at(all_suspect).filter(|end| *end <= now)?;
-        let first = self.first_fault.into_iter().chain(self.first_limit).min()?;
+    pub(crate) fn fault_at(&self, all_suspect: bool, oldest: Option<u64>, now: Instant) -> Option<EndpointFault> {
+        self.ends_at(all_suspect, oldest).filter(|end| *end <= now)?;
+        let first = self.first_fault.into_iter().chain(self.first_limit.map(|(first, _)| first)).min()?;
         Some(EndpointFault::Down { unanswered: now.saturating_duration_since(first), last: self.last.clone() })
     }
 }
@@ -74,24 +76,27 @@ mod tests {
         let mut clock = OutageClock::new(10 * SECOND);
         clock.failed("first", now);
         clock.failed("last", now + 4 * SECOND);
-        assert_eq!(clock.ends_at(false), None, "another replica answers");
-        assert_eq!(clock.ends_at(true), Some(now + 10 * SECOND));
-        assert_eq!(clock.fault_at(true, now + 9 * SECOND), None);
-        let fault = clock.fault_at(true, now + 11 * SECOND);
+        assert_eq!(clock.ends_at(false, None), None, "another replica answers");
+        assert_eq!(clock.ends_at(true, None), Some(now + 10 * SECOND));
+        assert_eq!(clock.fault_at(true, None, now + 9 * SECOND), None);
+        let fault = clock.fault_at(true, None, now + 11 * SECOND);
         assert_eq!(fault, Some(EndpointFault::Down { unanswered: 11 * SECOND, last: "last".to_owned() }));
         clock.answered();
-        assert_eq!(clock.ends_at(true), None);
+        assert_eq!(clock.ends_at(true, None), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn limits_wait_as_long_as_they_say() {
         let now = Instant::now();
         let mut clock = OutageClock::new(10 * SECOND);
-        clock.limited(Some(100 * SECOND), "later", now);
-        clock.limited(None, "later", now + SECOND);
-        assert_eq!(clock.ends_at(false), Some(now + 110 * SECOND));
+        clock.limited(Some(100 * SECOND), "later", 7, now);
+        clock.limited(None, "later", 9, now + SECOND);
+        assert_eq!(clock.ends_at(false, Some(6)), None, "a call from before is computed");
+        for oldest in [None, Some(7)] {
+            assert_eq!(clock.ends_at(false, oldest), Some(now + 110 * SECOND));
+        }
         clock.answered();
-        clock.limited(None, "later", now);
-        assert_eq!(clock.ends_at(false), Some(now + 10 * SECOND));
+        clock.limited(None, "later", 7, now);
+        assert_eq!(clock.ends_at(false, None), Some(now + 10 * SECOND));
     }
 }

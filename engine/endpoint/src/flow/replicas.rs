@@ -70,9 +70,13 @@ impl ReplicaSet {
         Self { replicas: (0..replicas).map(state).collect(), first_pause, longest_pause, usual_time: None }
     }
 
-    /// Calls in flight at replicas that answer. Calls that hang with one of several do not keep others from work.
+    /// Calls in flight at replicas that answer. Calls that hang with one of several do not keep others from work; where
+    /// no open replica answers, all calls count.
     pub(crate) fn load(&self, now: Instant) -> usize {
-        self.replicas.iter().filter(|replica| !self.is_silent(replica, now)).map(|replica| replica.in_flight).sum()
+        let answers = |replica: &ReplicaState| !self.is_silent(replica, now);
+        let one_answers = self.replicas.iter().any(|replica| replica.suspect.is_none() && answers(replica));
+        let counted = self.replicas.iter().filter(|replica| !one_answers || answers(replica));
+        counted.map(|replica| replica.in_flight).sum()
     }
 
     /// Calls in flight in all.
@@ -283,6 +287,7 @@ mod tests {
         replicas.begin(0, now);
         assert_eq!(taken(replicas.choose(0, None, now)), 0, "3 calls where answers come, 2 where none does");
         assert_eq!((replicas.load(now), replicas.in_flight()), (3, 5));
+        assert_eq!(replicas.load(now + 12 * SECOND), 5, "both are silent: no room for more");
         replicas.succeed(1, Some(12 * SECOND), now);
         assert_eq!(taken(replicas.choose(0, None, now)), 1, "it answers again");
         replicas.begin(1, now);

@@ -65,3 +65,25 @@ async fn a_stated_rate_gives_way_to_limits_and_not_the_calls_in_flight() {
         assert!((found - share).abs() < 1e-9, "{found}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn limits_do_not_end_the_patience_while_an_older_call_is_computed() {
+    let now = Instant::now();
+    let limited = AttemptEnd { signal: ServerSignal::Limited, remaining: [None, None], ..answer(SECOND) };
+    for drops in [true, false] {
+        let mut settings = EndpointSettings::new("m", "http://127.0.0.1:9/v1");
+        settings.patience_s = 60.0;
+        let gate = FlowGate::new(&settings, 1);
+        let wish = AttemptWish { tokens: 10, prefix: 0, avoid: None };
+        let older = gate.admit(wish).await.unwrap();
+        gate.admit(wish).await.unwrap().settle(&limited);
+        let later = now + 61 * SECOND;
+        let look = gate.grant_all(later);
+        assert!(look.fault.is_none() && look.next.is_none(), "its answer would be paid for again");
+        match drops {
+            true => drop(older),
+            false => drop(older.settle(&AttemptEnd { signal: ServerSignal::Faulty, ..limited.clone() })),
+        }
+        assert!(gate.grant_all(later).fault.is_some());
+    }
+}

@@ -35,7 +35,9 @@ pub(super) fn takes_openai_keys(url: &Url) -> bool {
 /// An address with a scheme and a host. Messages do not repeat what may be a password.
 fn parse_address(key: &str, text: &str) -> Result<Url, EndpointError> {
     let wrong = |what: &str| {
-        let shown = text.rsplit_once('@').map_or(text.to_owned(), |(_, rest)| format!("…@{rest}"));
+        let end = text.find(['?', '#']);
+        let shown = end.map_or(text.to_owned(), |end| format!("{}…", &text[..=end]));
+        let shown = shown.rsplit_once('@').map_or(shown.clone(), |(_, rest)| format!("…@{rest}"));
         let allowed = "http://HOST/v1 and https://HOST/v1, with :PORT where it is another than usual";
         EndpointError::setting(key, format!("`{shown}`: {what}"), allowed)
     };
@@ -68,7 +70,15 @@ mod tests {
         assert_eq!(one(&[], Some("http://a:1/v1/")).unwrap(), "http://a:1/v1");
         assert_eq!(one(&["http://b"], Some("http://a")).unwrap(), "http://b/");
         assert!(one(&[], Some("nonsense")).unwrap_err().to_string().starts_with("`OPENAI_BASE_URL` is"));
-        for text in ["", "localhost:8000", "ftp://a", "http://a?b", "http://u:hunter2@a", "http://"] {
+        for text in [
+            "",
+            "localhost:8000",
+            "ftp://a",
+            "http://a?b",
+            "http://u:hunter2@a",
+            "http://a/v1?key=b@hunter2",
+            "http://",
+        ] {
             let error = one(&[text], None).unwrap_err().to_string();
             assert!(error.starts_with("`base_url` is") && !error.contains("hunter2"), "{error}");
         }

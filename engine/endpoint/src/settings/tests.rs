@@ -32,6 +32,10 @@ fn wrong_values_name_their_key() {
         ("longest_pause_s = 0.1", "longest_pause_s"),
         ("body = { messages = 1 }", "body.messages"),
         ("body = { n = 2 }", "body.n"),
+        ("body = { accessToken = \"x\" }", "body.accessToken"),
+        ("body = { data_sources = [{ parameters = { key = \"x\" } }] }", "body.data_sources.0.parameters.key"),
+        ("body = { x = { api_key = [\"x\"] } }", "body.x.api_key.0"),
+        ("body = { extra_headers = { Authorization = \"x\" } }", "body.extra_headers.Authorization"),
         ("headers = { Authorization = \"x\" }", "headers.Authorization"),
         ("headers = { \"a b\" = \"x\" }", "headers.a b"),
         ("price = { input = -1 }", "price.input"),
@@ -45,6 +49,11 @@ fn wrong_values_name_their_key() {
     ] {
         let error = parse(&format!("model = \"m\"\nbase_url = \"http://a/v1\"\n{line}")).unwrap_err();
         assert!(error.starts_with(&format!("`{key}` is ")) && error.contains("; allowed: "), "{line}: {error}");
+    }
+    for body in ["guided_json = { properties = { key = { type = \"string\" } } }", "kwargs = { eos_token = \"</s>\" }"]
+    {
+        let fine = format!("model = \"m\"\nbase_url = \"http://a/v1\"\nbody = {{ {body} }}");
+        assert!(parse(&fine).is_ok(), "{body} is no secret");
     }
     let error = parse("model = \"m\"\nspeed = 1").unwrap_err();
     assert!(error.contains("unknown field `speed`"), "{error}");

@@ -120,7 +120,9 @@ impl ChoiceFields {
             let mut content = message.content.take().map(ContentField::into_text);
             append_text(&mut content, delta.content.map(ContentField::into_text));
             message.content = content.map(ContentField::Text);
-            append_text(&mut message.reasoning_content, delta.reasoning_content.or(delta.reasoning));
+            let mut reasoning = message.reasoning_content.take().or(message.reasoning.take());
+            append_text(&mut reasoning, delta.reasoning_content.or(delta.reasoning));
+            message.reasoning_content = reasoning;
             append_text(&mut message.refusal, delta.refusal);
         }
         self.finish_reason = part.finish_reason.or(self.finish_reason.take());

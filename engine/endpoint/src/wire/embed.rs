@@ -43,7 +43,7 @@ pub(super) fn read_vectors(
         let whole = row.embedding.len() == length && row.embedding.iter().all(|number| number.is_finite());
         match vectors.get_mut(row.index) {
             Some(place) if whole && place.is_empty() => *place = row.embedding,
-            _ => return Err(wrong_vectors(texts)),
+            _ => return Err(wrong_vectors(texts).with_facts(facts)),
         }
     }
     if length == 0 || vectors.iter().any(Vec::is_empty) {

@@ -104,12 +104,23 @@ impl EnvelopeFields {
 
 impl UsageFields {
     /// The usage; none without a prompt's tokens, which no answer lacks.
+    ///
+    /// Tokens of thoughts are some of the completion's. Servers that count them beside it (xAI's models on Vertex AI,
+    /// gateways to Gemini) show it by a total that is larger, or by more thoughts than completion. A total that has the
+    /// prompt's cached tokens once more is another thing.
     fn into_usage(self) -> Option<TokenUsage> {
-        let completion = self.completion_tokens.unwrap_or(0);
-        let total = self.total_tokens.map(|total| total.saturating_sub(completion));
+        let written = self.completion_tokens.unwrap_or(0);
+        let total = self.total_tokens.map(|total| total.saturating_sub(written));
         let prompt = self.prompt_tokens.or(total).filter(|prompt| *prompt > 0)?;
         let cached = self.prompt_tokens_details.and_then(|details| details.cached_tokens);
         let reasoning = self.completion_tokens_details.and_then(|details| details.reasoning_tokens);
+        let surplus = self.total_tokens.unwrap_or(0).saturating_sub(prompt + written);
+        let beside = match reasoning {
+            Some(reasoning) if reasoning > written => reasoning.max(surplus),
+            _ if self.completion_tokens.is_none() || cached == Some(surplus) => 0,
+            _ => surplus,
+        };
+        let completion = written + beside;
         Some(TokenUsage {
             prompt,
             cached_prompt: cached.or(self.prompt_cache_hit_tokens).unwrap_or(0).min(prompt),
@@ -151,6 +162,20 @@ mod tests {
         assert_eq!(usage(nulls), Some(TokenUsage { cached_prompt: 0, reasoning: 0, ..expected }));
         let deepseek = r#"{"usage":{"prompt_tokens":10,"completion_tokens":5,"prompt_cache_hit_tokens":4}}"#;
         assert_eq!(usage(deepseek), Some(TokenUsage { reasoning: 0, ..expected }));
+        let beside = r#"{"usage":{"prompt_tokens":21,"completion_tokens":0,"total_tokens":81,
+            "completion_tokens_details":{"reasoning_tokens":60}}}"#;
+        let thoughts =
+            TokenUsage { prompt: 21, completion: 60, reasoning: 60, measured: true, ..TokenUsage::default() };
+        assert_eq!(usage(beside), Some(thoughts), "thoughts are paid for");
+        let contradiction = r#"{"usage":{"prompt_tokens":21,"completion_tokens":5,"total_tokens":26,
+            "completion_tokens_details":{"reasoning_tokens":60}}}"#;
+        assert_eq!(usage(contradiction), Some(TokenUsage { completion: 65, ..thoughts }));
+        let cached_beside = r#"{"usage":{"prompt_tokens":6,"completion_tokens":5,"total_tokens":25,
+            "prompt_tokens_details":{"cached_tokens":14}}}"#;
+        assert_eq!(usage(cached_beside).map(|usage| usage.completion), Some(5));
+        let without_total = r#"{"usage":{"prompt_tokens":21,"completion_tokens":5,
+            "completion_tokens_details":{"reasoning_tokens":60}}}"#;
+        assert_eq!(usage(without_total), Some(TokenUsage { completion: 65, ..thoughts }));
         let rerank = r#"{"usage":{"total_tokens":10}}"#;
         let read_alone = TokenUsage { prompt: 10, measured: true, ..TokenUsage::default() };
         assert_eq!(usage(rerank), Some(read_alone));

@@ -54,6 +54,21 @@ fn missing_choices_are_asked_for() {
 }
 
 #[test]
+fn choices_that_were_given_outlive_the_failure_of_others() {
+    let server = ScriptedServer::start(|request| match request.number {
+        0 | 1 => chat(&format!("c{}", request.number)),
+        _ => reply(400, "", r#"{"error":{"message":"no more"}}"#),
+    });
+    let mut endpoint = WatchedEndpoint::open(&quick_settings(&server.url()));
+    let call = GenerateCall { choices: 3, ..GenerateCall::from_user("q") };
+    let end = endpoint.end_of(EndpointCall::Generate(call));
+    let CallVerdict::Part(choices, failure) = &end.verdict else { panic!("{end:?}") };
+    assert_eq!(choices.iter().map(|choice| choice.text.as_str()).collect::<Vec<_>>(), ["c0", "c1"]);
+    assert!(failure.kind == FailureKind::Refused && failure.message.contains("no more"), "{failure:?}");
+    assert_eq!((end.answers, end.usage.completion), (2, 6));
+}
+
+#[test]
 fn a_dialect_without_choices_asks_one_by_one() {
     let server = ScriptedServer::start(|_| chat("a"));
     let settings = EndpointSettings { dialect: EndpointDialect::Ollama, ..quick_settings(&server.url()) };

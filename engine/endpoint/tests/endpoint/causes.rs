@@ -4,8 +4,8 @@ use crate::scripted_server::{ScriptedServer, ServerStep, chat, chat_body, ms, re
 use crate::watched_endpoint::{WatchedEndpoint, failure_of, quick_settings, text_of};
 use hopeval_endpoint::verdict::{NextStep, VERDICTS};
 use hopeval_endpoint::{
-    AttemptCause, CallAnswer, CallVerdict, EndpointCall, EndpointFault, EndpointHost, EndpointSettings, FailureKind,
-    FinishReason, GenerateCall,
+    AnswerKind, AttemptCause, CallAnswer, CallVerdict, EndpointCall, EndpointDialect, EndpointFault, EndpointHost,
+    EndpointSettings, FailureKind, FinishReason, GenerateCall, RerankCall,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -181,6 +181,21 @@ fn a_model_known_from_before_is_gone_not_unknown() {
     let change = |host| EndpointHost { model_known: Arc::new(|| true), ..host };
     let mut endpoint = WatchedEndpoint::open_with(&quick_settings(&server.url()), None, change);
     assert_eq!(text_of(&endpoint.ask("q")), "back");
+}
+
+#[test]
+fn a_path_that_never_answered_is_unknown() {
+    let server = ScriptedServer::start(|request| match request.head.contains("/rerank") {
+        true => reply(404, "", ""),
+        false => chat("a"),
+    });
+    let answers = vec![AnswerKind::Generate, AnswerKind::Rerank];
+    let settings = EndpointSettings { dialect: EndpointDialect::Vllm, answers, ..quick_settings(&server.url()) };
+    let change = |host| EndpointHost { model_known: Arc::new(|| true), ..host };
+    let mut endpoint = WatchedEndpoint::open_with(&settings, None, change);
+    assert_eq!(text_of(&endpoint.ask("q")), "a");
+    endpoint.send(EndpointCall::Rerank(RerankCall { query: "q".to_owned(), documents: vec!["d".to_owned()] }));
+    assert!(matches!(endpoint.fault(), EndpointFault::UnknownModel { .. }));
 }
 
 #[test]

@@ -85,9 +85,15 @@ impl AnswerReader {
             Response { facts: Some(Box::new(facts(share))), prompt: report.cloned(), ..response }
         };
         let places = || requests.iter().enumerate();
+        let missing = |failure: &CallFailure| Err(Box::new(call_failure(failure.clone())));
         let responses: Vec<Response> = match verdict {
-            CallVerdict::Failed(failure) => {
-                places().map(|place| read(place, Err(Box::new(call_failure(failure.clone()))))).collect()
+            CallVerdict::Failed(failure) => places().map(|place| read(place, missing(&failure))).collect(),
+            CallVerdict::Part(choices, failure) => {
+                let given = choices.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
+                let answer = |request: &Request, choice: Option<GeneratedChoice>| {
+                    choice.map_or_else(|| missing(&failure), |choice| written_answer(request, choice))
+                };
+                places().zip(given).map(|(place, choice)| read(place, answer(place.1, choice))).collect()
             }
             CallVerdict::Answered(CallAnswer::Generated(choices)) => {
                 places().zip(choices).map(|(place, choice)| read(place, written_answer(place.1, choice))).collect()

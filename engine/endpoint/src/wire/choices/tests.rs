@@ -98,8 +98,8 @@ fn streams_add_up() {
     let reader = ChoiceReader { stream: true, ..reader() };
     let body = concat!(
         "data: {\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n",
-        "data: {\"choices\":[{\"index\":0,\"delta\":{\"reasoning_content\":\"h\"}}]}\n\n",
-        "data: {\"choices\":[{\"index\":0,\"delta\":{\"reasoning_content\":\"m\"}}]}\n\n",
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"reasoning\":\"h\"}}]}\n\n",
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"reasoning\":\"m\"}}]}\n\n",
         "data: {\"choices\":[{\"index\":1,\"delta\":{\"content\":\"x\"},\"finish_reason\":\"length\"}]}\n\n",
         "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Pa\"}}]}\n\n",
         "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"ris\"},\"finish_reason\":\"stop\"}]}\n\n",
