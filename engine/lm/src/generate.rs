@@ -16,7 +16,7 @@ use crate::blocks::{BlockAllocator, RowBlock, first_rows, row_at};
 use crate::model::{CacheSlots, Decoder, EncoderDecoder, EncoderMemory, KeyValueCache, LmHead, PackedBatch};
 use crate::prefix_cache::{NodeId, PrefixCache, PrefixPath};
 use crate::request::{FinishReason, GenerateRequest, GenerateResult, TokenIds};
-use crate::sample::rule_at;
+use crate::sample::{for_prompt, rule_at};
 use crate::score;
 use crate::states_pool::StatesPool;
 use crate::stop::StopSearch;
@@ -318,7 +318,8 @@ impl<D: Device> Generator<D> {
         let first = rows.ids.len() as u32;
         let mut begun = Vec::with_capacity(admitted.len());
         for AdmittedRequest { nth, own, prefix } in admitted {
-            let (tag, request) = requests[nth].clone();
+            let (tag, mut request) = requests[nth].clone();
+            request.sampling = for_prompt(&request.sampling, &request.prompt);
             let prompt_spans = self.prefixes.spans(prefix);
             let offset = request.prompt.len() as u32 - 1;
             let last = &request.prompt[offset as usize..];
@@ -382,7 +383,8 @@ impl<D: Device> Generator<D> {
         };
         let cross = Arc::new(block);
         for AdmittedRequest { nth, own, prefix } in admitted {
-            let (tag, request) = requests[nth].clone();
+            let (tag, mut request) = requests[nth].clone();
+            request.sampling = for_prompt(&request.sampling, &request.prompt);
             let (start, n) = spans[&request.prompt];
             self.active.push(ActiveSequence {
                 tag,

@@ -1,7 +1,9 @@
 //! The rule for a continuation's next token: greedy, or drawn from a seed.
 //!
-//! A draw is a function of (seed, draw, position in the continuation) and of the logits. It depends neither on the
-//! batch nor on other continuations. The device applies the rule ([`Device::next_tokens`]), so that logits stay there.
+//! A draw is a function of (seed, prompt, draw, position in the continuation) and of the logits. It depends neither on
+//! the batch nor on other continuations. Each prompt has random numbers of its own: with common ones a thousand
+//! questions would be drawn like one, and intervals over questions would be too narrow. The device applies the rule
+//! ([`Device::next_tokens`]), so that logits stay there.
 //!
 //! [`Device::next_tokens`]: hopeval_device::Device::next_tokens
 
@@ -14,6 +16,17 @@ pub fn rule_at(sampling: &Sampling, position: usize) -> TokenRule {
         Sampling::Greedy => TokenRule::Highest,
         Sampling::Sample { temperature, top_k, top_p, seed, draw } => {
             TokenRule::Drawn { temperature, top_k, top_p, at: uniform(seed, draw, position) }
+        }
+    }
+}
+
+/// The sampling with the seed of a prompt (token ids): the request's seed, mixed with a hash of them.
+pub fn for_prompt(sampling: &Sampling, prompt: &[u32]) -> Sampling {
+    match *sampling {
+        Sampling::Greedy => Sampling::Greedy,
+        Sampling::Sample { temperature, top_k, top_p, seed, draw } => {
+            let seed = prompt.iter().fold(splitmix(seed), |hash, id| splitmix(hash ^ u64::from(*id)));
+            Sampling::Sample { temperature, top_k, top_p, seed, draw }
         }
     }
 }
@@ -61,13 +74,28 @@ mod tests {
         assert_ne!(run(0), run(1));
     }
 
-    /// Journals hold texts that were drawn: the same seeds must draw them again.
     #[test]
-    fn draws_are_those_of_earlier_versions() {
+    fn prompts_are_drawn_apart() {
+        let sampling = Sampling::Sample { temperature: 1.0, top_k: 0, top_p: 1.0, seed: 7, draw: 0 };
+        let heads = |prompt: u32| {
+            let rule = rule_at(&for_prompt(&sampling, &[prompt, 3]), 0);
+            choose_token(&[0.0, 0.0], &rule).unwrap().id == 0
+        };
+        let count = (0..10_000).filter(|prompt| heads(*prompt)).count();
+        assert!(count.abs_diff(5_000) < 200, "{count}");
+        assert_eq!(for_prompt(&sampling, &[1, 3]), for_prompt(&sampling, &[1, 3]));
+        assert_eq!(for_prompt(&Sampling::Greedy, &[1]), Sampling::Greedy);
+    }
+
+    /// Journals hold texts that were drawn: the same seeds must draw them again. Their keys have a version of draws.
+    #[test]
+    fn draws_are_those_of_their_version() {
         assert_eq!(rule_at(&Sampling::Greedy, 3), TokenRule::Highest);
         let bits = splitmix(splitmix(splitmix(7) ^ 2) ^ 5) >> 11;
-        let sampling = Sampling::Sample { temperature: 0.5, top_k: 4, top_p: 0.9, seed: 7, draw: 2 };
+        let sampling = |seed| Sampling::Sample { temperature: 0.5, top_k: 4, top_p: 0.9, seed, draw: 2 };
         let at = bits as f64 / 9_007_199_254_740_992.0;
-        assert_eq!(rule_at(&sampling, 5), TokenRule::Drawn { temperature: 0.5, top_k: 4, top_p: 0.9, at });
+        assert_eq!(rule_at(&sampling(7), 5), TokenRule::Drawn { temperature: 0.5, top_k: 4, top_p: 0.9, at });
+        let seed = splitmix(splitmix(splitmix(7) ^ 11) ^ 12);
+        assert_eq!(for_prompt(&sampling(7), &[11, 12]), sampling(seed));
     }
 }
