@@ -116,6 +116,10 @@ fn refuse_a_model(out: &Path) -> Result<(), CheckpointError> {
 }
 
 fn import_weights(dir: &Path, out: &Path, tied: bool, report: &mut ImportReport) -> Result<(), CheckpointError> {
+    // In the order in which a folder is opened.
+    if dir.join("model.safetensors").exists() {
+        return copy_file(dir, out, "model.safetensors", report);
+    }
     let index = dir.join("model.safetensors.index.json");
     if index.exists() {
         let mut files: Vec<PathBuf> = read_index(&index)?.into_values().collect();
@@ -123,13 +127,10 @@ fn import_weights(dir: &Path, out: &Path, tied: bool, report: &mut ImportReport)
         files.sort();
         files.dedup();
         for file in files {
-            let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let name = file.strip_prefix(dir).unwrap_or(&file).to_string_lossy().into_owned();
             copy_file(dir, out, &name, report)?;
         }
         return copy_file(dir, out, "model.safetensors.index.json", report);
-    }
-    if dir.join("model.safetensors").exists() {
-        return copy_file(dir, out, "model.safetensors", report);
     }
     let index = dir.join("pytorch_model.bin.index.json");
     if !index.exists() {
@@ -176,6 +177,11 @@ fn import_weights(dir: &Path, out: &Path, tied: bool, report: &mut ImportReport)
 
 fn copy_file(dir: &Path, out: &Path, name: &str, report: &mut ImportReport) -> Result<(), CheckpointError> {
     let (from, to) = (dir.join(name), out.join(name));
+    // A shard may lie in a folder of its own.
+    if let Some(folder) = to.parent() {
+        std::fs::create_dir_all(folder).map_err(|source| CheckpointError::Write { path: folder.to_owned(), source })?;
+    }
+    std::fs::File::open(&from).map_err(|source| CheckpointError::Read { path: from.clone(), source })?;
     // Copies, not links: the source may be a cache and be cleared later.
     std::fs::copy(&from, &to).map_err(|source| CheckpointError::Write { path: to, source })?;
     report.files.push(name.to_owned());

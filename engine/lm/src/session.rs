@@ -81,18 +81,55 @@ impl Session {
     }
 }
 
+/// Fields of `generation_config.json` that change what transformers and vLLM write even without sampling, with the
+/// value that changes nothing. They do not count here.
+const ALTERS_GREEDY: [(&str, f64); 3] =
+    [("repetition_penalty", 1.0), ("no_repeat_ngram_size", 0.0), ("encoder_repetition_penalty", 1.0)];
+
+/// Such fields whose mere presence counts.
+const FORCES_TOKENS: [&str; 4] =
+    ["suppress_tokens", "begin_suppress_tokens", "forced_bos_token_id", "forced_eos_token_id"];
+
+/// Warns of what the folder's own settings of generation would change.
+fn warn_of_ignored(path: &Path, generation: &serde_json::Map<String, serde_json::Value>) {
+    let penalised = ALTERS_GREEDY.iter().filter(|(name, neutral)| {
+        generation.get(*name).and_then(serde_json::Value::as_f64).is_some_and(|value| value != *neutral)
+    });
+    let forced = FORCES_TOKENS.iter().filter(|name| generation.get(**name).is_some_and(|value| !value.is_null()));
+    let ignored: Vec<&str> = penalised.map(|(name, _)| *name).chain(forced.copied()).collect();
+    if !ignored.is_empty() {
+        tracing::warn!(
+            "{}: {} not applied: texts can differ from those of transformers and vLLM",
+            path.display(),
+            ignored.join(", ")
+        );
+    }
+}
+
+/// The end token of transformers' configuration class, where a folder does not name one.
+fn usual_end(model_type: &str) -> Option<u32> {
+    match model_type {
+        "gpt2" => Some(50_256),
+        "t5" => Some(1),
+        "llama" | "mistral" | "opt" => Some(2),
+        _ => None,
+    }
+}
+
 /// `eos_token_id` of `generation_config.json`, or of `config.json`: one, several or none, as in transformers.
 fn end_tokens(checkpoint: &Checkpoint) -> Result<Vec<u32>, LmError> {
     let path = checkpoint.folder().join("generation_config.json");
     let generation = match std::fs::read(&path) {
         Ok(text) => serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&text).map_err(|source| {
-            hopeval_checkpoint::CheckpointError::Format { path, reason: format!("not a JSON object: {source}") }
+            let (path, reason) = (path.clone(), format!("not a JSON object: {source}"));
+            hopeval_checkpoint::CheckpointError::Format { path, reason }
         })?,
         Err(source) if source.kind() == std::io::ErrorKind::NotFound => serde_json::Map::new(),
-        Err(source) => return Err(hopeval_checkpoint::CheckpointError::Read { path, source }.into()),
+        Err(source) => return Err(hopeval_checkpoint::CheckpointError::Read { path: path.clone(), source }.into()),
     };
-    let found =
-        generation.get("eos_token_id").filter(|v| !v.is_null()).or_else(|| checkpoint.config().get("eos_token_id"));
+    warn_of_ignored(&path, &generation);
+    let config = checkpoint.config();
+    let found = generation.get("eos_token_id").filter(|v| !v.is_null()).or_else(|| config.get("eos_token_id"));
     let bad = |found: &serde_json::Value| LmError::Config {
         folder: checkpoint.folder().to_owned(),
         field: "eos_token_id".into(),
@@ -100,8 +137,24 @@ fn end_tokens(checkpoint: &Checkpoint) -> Result<Vec<u32>, LmError> {
     };
     let id = |v: &serde_json::Value| v.as_u64().and_then(|id| u32::try_from(id).ok());
     match found {
-        None | Some(serde_json::Value::Null) => Ok(Vec::new()),
+        None => {
+            let model_type = config.get("model_type").and_then(serde_json::Value::as_str).unwrap_or_default();
+            Ok(usual_end(model_type).into_iter().collect())
+        }
+        Some(serde_json::Value::Null) => Ok(Vec::new()),
         Some(serde_json::Value::Array(ids)) => ids.iter().map(|v| id(v).ok_or_else(|| bad(v))).collect(),
         Some(one) => Ok(vec![id(one).ok_or_else(|| bad(one))?]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::usual_end;
+
+    /// As in the configuration classes of transformers 5.17.
+    #[test]
+    fn the_end_of_each_architecture() {
+        let found = ["gpt2", "t5", "llama", "mistral", "opt", "qwen2", "bert"].map(usual_end);
+        assert_eq!(found, [Some(50_256), Some(1), Some(2), Some(2), Some(2), None, None]);
     }
 }

@@ -26,8 +26,13 @@ impl WeightFiles {
     }
 }
 
-/// Finds `model.safetensors.index.json` and its shards, or `model.safetensors`.
+/// Finds `model.safetensors`, or `model.safetensors.index.json` and its shards, in transformers' order: where a sharded
+/// model was saved again as one file, the index is the old one's.
 pub(super) fn find_weights(folder: &Path) -> Result<WeightFiles, CheckpointError> {
+    let single = folder.join("model.safetensors");
+    if single.exists() {
+        return Ok(WeightFiles { files: vec![single], index: None });
+    }
     let index = folder.join("model.safetensors.index.json");
     if index.exists() {
         let promised = read_index(&index)?;
@@ -35,10 +40,6 @@ pub(super) fn find_weights(folder: &Path) -> Result<WeightFiles, CheckpointError
         files.sort();
         files.dedup();
         return Ok(WeightFiles { files, index: Some((index, promised)) });
-    }
-    let single = folder.join("model.safetensors");
-    if single.exists() {
-        return Ok(WeightFiles { files: vec![single], index: None });
     }
     Err(no_weights(folder))
 }
