@@ -163,6 +163,8 @@ fn open_questions_in_every_dress() {
     let trivia =
         r#"{"Data":[{"QuestionId":"tc_1","Question":"q","Answer":{"Value":"A","Aliases":["a","A"]}}],"Version":1}"#;
     let question = one(Format::TriviaQa, trivia);
+    let verified = trivia.replace(r#""Aliases""#, r#""HumanAnswers":["a","the A"],"Aliases""#);
+    assert_eq!(one(Format::TriviaQa, &verified).answers, ["A", "a", "the A"]);
     assert_eq!((question.id.as_str(), question.answers.join("|").as_str()), ("tc_1", "A|a"));
     let lower = r#"{"question_id":"tc_1","question":"q","answer":{"value":"A","aliases":["a","A"]}}"#;
     assert_eq!(one(Format::TriviaQa, lower), question);
@@ -212,7 +214,7 @@ fn beir_folders_and_files() {
         "{\"_id\":\"q1\",\"text\":\"one\",\"metadata\":{\"answer\":\"yes\",\"type\":\"bridge\"}}\n\
          {\"_id\":\"q2\",\"text\":\"two\"}\n{\"_id\":\"q3\",\"text\":\"three\"}\n",
     );
-    write("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq3\td1\t1\nq3\td2\t2\nq3\td3\t0\nq1\td4\t1\n");
+    write("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq3\td1\t1\nq3\td2\t2\nq3\td3\t0\nq1\td4\t1\nq3\td1\t1\n");
     let train = write("qrels/train.tsv", "q2 0 d9 1\n");
     let read = |paths: Vec<PathBuf>| -> Vec<Question> {
         let questions = Questions::open(&DatasetSpec { paths, ..DatasetSpec::default() }, RowPolicy::Strict).unwrap();
@@ -224,8 +226,16 @@ fn beir_folders_and_files() {
     assert_eq!((test[0].answers.join("|").as_str(), test[0].kind.as_deref()), ("yes", Some("bridge")));
     let graded: Vec<(&str, u32)> = test[1].gold.iter().map(|gold| (gold.id.as_deref().unwrap(), gold.grade)).collect();
     assert_eq!(graded, [("d2", 2), ("d1", 1)]);
-    let train = read(vec![queries, train]);
+    let train = read(vec![queries.clone(), train]);
     assert_eq!(train.iter().map(|question| question.id.as_str()).collect::<Vec<_>>(), ["q2"]);
+    // A first judgement that is wrong is no header.
+    for first in ["q2\td9\t1.5", "q2\td9\t"] {
+        let bad = write("qrels/bad.tsv", &format!("{first}\nq1\td4\t1\n"));
+        let spec = DatasetSpec { paths: vec![queries.clone(), bad], ..DatasetSpec::default() };
+        let Err(error) = Questions::open(&spec, RowPolicy::Strict) else { panic!("{first} is taken for a header") };
+        let error = error.to_string();
+        assert!(error.contains("bad.tsv:1"), "{error}");
+    }
 }
 
 /// The world's format is the model itself: what serde writes, the reader reads.

@@ -273,10 +273,15 @@ impl<'a> QuestionResolver<'a> {
         ContextRecord { title: title.clone(), text: text.clone(), passage }
     }
 
+    /// The passage of a candidate: by its id, else by title and text, else by a title that one passage alone has. Of
+    /// several passages of one title none is known to be the candidate.
     fn find_candidate(&self, candidate: &PassageRecord) -> Option<u32> {
         let by_id = candidate.id.as_deref().and_then(|id| self.corpus.by_external_id(id));
         let exact = || self.corpus.by_title_and_text(&candidate.title, &candidate.text);
-        let by_title = || self.corpus.by_title(&candidate.title).first().copied();
+        let by_title = || match self.corpus.by_title(&candidate.title) {
+            [passage] => Some(*passage),
+            _ => None,
+        };
         by_id.or_else(exact).or_else(by_title).map(|passage| passage.0)
     }
 }

@@ -10,9 +10,10 @@ use crate::job::paths::OneOrMany;
 use crate::job::world::WorldEntry;
 use crate::prepare::corpora::digest_path;
 use hopeval_datasets::Format;
-use hopeval_world::{WorldSplit, generate_world};
+use hopeval_world::{GenerationProgress, WorldSplit, generate_world};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 /// Version of the generator. It rises when the same settings give another world.
 const GENERATOR: &str = "w2";
@@ -33,21 +34,19 @@ impl Cache {
         let split: WorldSplit = entry.split.parse()?;
         let settings = entry.settings(split);
         let name = world_name(entry);
-        let dir = self.ensure_folder("worlds")?.join(&name);
+        let worlds = self.ensure_folder("worlds")?;
+        let dir = worlds.join(&name);
         if !dir.is_dir() {
-            let aside = self.ensure_folder("worlds")?.join(format!(".{name}.{}", std::process::id()));
-            generate_world(&settings, &aside, |progress| report(&format!("world {}", progress.stage), progress.done))?;
-            write_digests(&aside)?;
-            let moved = std::fs::rename(&aside, &dir);
-            // Another process may have made the same world meanwhile, with the same bytes.
-            if moved.is_err() && dir.is_dir() {
-                let _ = std::fs::remove_dir_all(&aside);
-            } else {
-                moved.map_err(|source| JobError::Io {
-                    path: dir.clone(),
-                    operation: "cannot finish the world",
-                    source,
-                })?;
+            let unfinished = UnfinishedWorld::create(&worlds, &name)?;
+            let shown = |progress: GenerationProgress| report(&format!("world {}", progress.stage), progress.done);
+            generate_world(&settings, &unfinished.path, shown)?;
+            write_digests(&unfinished.path)?;
+            match std::fs::rename(&unfinished.path, &dir) {
+                // Its old name may be another process's by now.
+                Ok(()) => std::mem::forget(unfinished),
+                // Another process may have made the same world meanwhile, with the same bytes.
+                Err(_) if dir.is_dir() => {}
+                Err(source) => return Err(JobError::Io { path: dir, operation: "cannot finish the world", source }),
             }
         }
         compare_digests(&dir)?;
@@ -57,6 +56,33 @@ impl Cache {
             job.corpus.source = OneOrMany::One(dir.join("corpus.jsonl"));
         }
         Ok(())
+    }
+}
+
+/// The folder of a world that is being made, of this process alone. What is left of it at the end is removed.
+struct UnfinishedWorld {
+    path: PathBuf,
+}
+
+impl UnfinishedWorld {
+    fn create(worlds: &Path, name: &str) -> Result<Self, JobError> {
+        let mut number = 0_u32;
+        loop {
+            let path = worlds.join(format!(".{name}.{}-{number}", std::process::id()));
+            match std::fs::create_dir(&path) {
+                Ok(()) => return Ok(Self { path }),
+                // Processes of two containers can have one number.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
+                Err(source) => return Err(JobError::Io { path, operation: "cannot make the folder", source }),
+            }
+        }
+    }
+}
+
+impl Drop for UnfinishedWorld {
+    fn drop(&mut self) {
+        // Nobody reads it, so a failure is not reported.
+        let _ = std::fs::remove_dir_all(&self.path);
     }
 }
 
@@ -81,7 +107,7 @@ fn compare_digests(dir: &Path) -> Result<(), JobError> {
     let path = dir.join(DIGESTS);
     let failed = |source| JobError::Io { path: path.clone(), operation: "cannot read", source };
     let text = match std::fs::read(&path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         text => text.map_err(failed)?,
     };
     let digests: BTreeMap<String, String> = serde_json::from_slice(&text).map_err(|error| failed(error.into()))?;

@@ -64,6 +64,15 @@ pub enum ExportError {
         /// Names of the run's configurations.
         allowed: String,
     },
+    /// Paragraphs would have other numbers than in the dataset.
+    #[error(
+        "MuSiQue's script counts paragraphs by their place in the dataset, and {missing} of the questions' paragraphs \
+         are not in the run's corpus\nhint: a corpus of the questions' own paragraphs has all of them"
+    )]
+    MissingParagraphs {
+        /// Paragraphs that are not in the corpus.
+        missing: u64,
+    },
     /// The output cannot be written.
     #[error("cannot write the export")]
     Write(#[from] std::io::Error),
@@ -147,6 +156,10 @@ fn write_official(run: &OpenRun, rows: &EvaluatedRows, evidence: bool, out: &mut
 }
 
 fn write_musique(run: &OpenRun, log: &Log, rows: &EvaluatedRows, out: &mut dyn Write) -> Result<(), ExportError> {
+    let missing = run.resolved.prepared.missing_candidates;
+    if missing > 0 && rows.iter().any(|(outcome, _)| !outcome.supporting.is_empty()) {
+        return Err(ExportError::MissingParagraphs { missing });
+    }
     let mut outcomes = rows.iter().peekable();
     for question in run.questions_from(log, 0)? {
         let question = question?;

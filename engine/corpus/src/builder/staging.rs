@@ -27,11 +27,18 @@ impl CorpusStaging {
         if !is_free(place) {
             return Err(BuildError::Exists { path: place.to_owned() });
         }
-        let name = place.file_name().unwrap_or_default().to_string_lossy();
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = parent_folder(place).join(format!(".{name}.building-{}-{number}", process::id()));
-        fs::create_dir_all(&path).map_err(BuildError::io(&path))?;
-        Ok(Self { path, place: place.to_owned(), published: false })
+        let (parent, name) = (parent_folder(place), place.file_name().unwrap_or_default().to_string_lossy());
+        fs::create_dir_all(parent).map_err(BuildError::io(parent))?;
+        loop {
+            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+            let path = parent.join(format!(".{name}.building-{}-{number}", process::id()));
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(Self { path, place: place.to_owned(), published: false }),
+                // Processes of two containers can have one number.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(source) => return Err(BuildError::Io { path, source }),
+            }
+        }
     }
 
     pub(super) fn path(&self) -> &Path {

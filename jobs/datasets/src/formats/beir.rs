@@ -119,6 +119,12 @@ pub fn read_judged_questions(path: &Path) -> Result<Vec<Question>, DatasetError>
     Ok(questions)
 }
 
+/// Whether a table's first row has the names of its columns: no judgement ends with a word.
+fn is_header(row: &TableRow) -> bool {
+    let word = |cell: &String| cell.chars().any(char::is_alphabetic) && cell.parse::<f64>().is_err();
+    row.fields.len() > 1 && row.fields.last().is_some_and(word)
+}
+
 /// A split's judgements.
 pub(crate) struct Qrels {
     path: PathBuf,
@@ -141,9 +147,7 @@ impl Qrels {
         let mut table = DelimitedReader::open(path)?;
         let mut judged: FxHashMap<String, QueryJudgements> = FxHashMap::default();
         while let Some(row) = table.next()? {
-            let is_header =
-                row.position.record == 1 && row.fields.last().is_some_and(|grade| grade.parse::<i64>().is_err());
-            if is_header && row.fields.len() > 1 {
+            if row.position.record == 1 && is_header(&row) {
                 continue;
             }
             match read_judgement(&row) {
@@ -154,6 +158,8 @@ impl Qrels {
                         passages: Vec::new(),
                         used: false,
                     });
+                    // Of a passage that is judged twice the last judgement counts, as in BEIR's own loader.
+                    entry.passages.retain(|(judged, _)| *judged != passage);
                     if let Ok(grade @ 1..) = u32::try_from(grade) {
                         entry.passages.push((passage, grade));
                     }

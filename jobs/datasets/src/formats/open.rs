@@ -58,6 +58,8 @@ fn read_answers(value: &JsonValue<'_>) -> FieldResult<Vec<String>> {
     let [value_key, aliases] = if value.has("Value") { ["Value", "Aliases"] } else { ["value", "aliases"] };
     let mut answers = vec![value.required(value_key, JsonValue::string)?];
     extend_distinct(&mut answers, value.list(aliases, JsonValue::string)?);
+    // TriviaQA's own script takes what people answered for the verified questions, too.
+    extend_distinct(&mut answers, value.list("HumanAnswers", JsonValue::string)?);
     Ok(answers)
 }
 

@@ -19,10 +19,17 @@ pub(super) const ENTRY: FormatEntry = FormatEntry {
     gold: GoldMatch::Id,
     scoring: ScoringScript::StrategyQa,
     asked: 60,
-    recognises: |row, _| row.has("qid") && row.has("question") && !row.has("answers"),
+    recognises: |row, _| row.has("qid") && row.has("question") && !row.has("answers") && is_own(row),
     read: |row, _| Ok(vec![read_question(row)?]),
     read_table: None,
 };
+
+/// Whether a row is not one of open questions, which may have a `qid`, too: the answer is true, false or not there, or
+/// the row has fields of this dataset alone.
+fn is_own(row: &JsonValue<'_>) -> bool {
+    let own_fields = ["decomposition", "evidence", "term"];
+    matches!(row.get("answer"), None | Some(JsonValue::Bool(_))) || own_fields.iter().any(|field| row.has(field))
+}
 
 pub(super) fn read_question(row: &JsonValue<'_>) -> FieldResult<Question> {
     let steps = row.list("decomposition", JsonValue::string)?;

@@ -222,6 +222,11 @@ pub(super) fn check_measure_name(measure: &str, format: Format, job: &Job) -> Re
     ensure(measures.names().iter().any(|name| name == measure), || {
         let allowed = "a measure of the job's [measures], such as recall_all@2 with 2 in `recall_at`";
         BadValue::new("measure", measure, allowed)
+    })?;
+    // A candidate that answers one question, and rightly, would be the best of all.
+    ensure(!measure.ends_with("_answered"), || {
+        let allowed = "a measure over all questions, not one over those alone that a candidate answers";
+        BadValue::new("measure", measure, allowed)
     })
 }
 
@@ -324,6 +329,7 @@ mod tests {
             (select("candidates = []\n"), "`tune.select[0].candidates` = []; allowed: at least one value"),
             (select("candidates = [1.0, 1.0]\n"), "1.0 twice"),
             (select("candidates = [1.0]\nmeasure = \"recall_all@3\"\n"), "`tune.select[0].measure` = recall_all@3"),
+            (select("candidates = [1.0]\nmeasure = \"f1_answered\"\n"), "a measure over all questions, not one over"),
             (select("[tune.select.generate]\nservice = \"s\"\n"), "`tune.select[0].generate.service` = s"),
             (select("[tune.select.generate]\nservice = \"t5\"\ntemplates = [\"no blank\"]\n"), "at least one {blank}"),
             (select("candidates = [1.0]\n").replace("\"m\"", "\"n\""), "the name of a [method.NAME]"),

@@ -127,6 +127,13 @@ impl OutcomeCounts {
         let on_devices = |of: fn(&CostRow) -> Option<f64>| {
             self.known_mean(known_sum(costs.iter().filter(of_models).map(|row| of(row))))
         };
+        // Money of two currencies has no sum. That of devices has no currency by name.
+        let currencies: BTreeSet<Option<&str>> = costs
+            .iter()
+            .filter(of_models)
+            .filter(|row| row.money.is_some())
+            .map(|row| row.currency.as_deref())
+            .collect();
         AttributedCosts {
             prompt_tokens: sum(|calls| calls.prompt_tokens),
             completion_tokens: sum(|calls| calls.completion_tokens),
@@ -134,7 +141,7 @@ impl OutcomeCounts {
             operations: sum(|calls| calls.operations),
             service_s: self.known_mean(known_sum(computed.map(|row| row.service_s))),
             device_s: on_devices(|row| row.device_s),
-            money: on_devices(|row| row.money),
+            money: on_devices(|row| row.money).filter(|_| currencies.len() == 1),
             energy_j: on_devices(|row| row.energy_j),
         }
     }

@@ -58,6 +58,21 @@ impl FoundFigure {
             Some(spread) => (Some(spread.mean), spread.low, spread.high),
             None => (None, None, None),
         };
-        Some(Self { value, low, high, ..found })
+        // The conditions are those of the worst replicate: the mean has its gaps.
+        let replicates: Vec<_> = configurations.iter().filter(|found| found.replicated_name() == name).collect();
+        let rows = shown.measures.iter().filter(|row| {
+            let is_own = replicates.iter().any(|found| found.name == row.configuration);
+            is_own && row.stratum == STRATUM && row.measure == published.own_name()
+        });
+        let rows: Vec<_> = rows.collect();
+        Some(Self {
+            value,
+            low,
+            high,
+            questions: rows.iter().map(|row| row.n).min().unwrap_or(found.questions),
+            coverage: rows.iter().filter_map(|row| row.coverage).min_by(f64::total_cmp),
+            ranked: rows.iter().filter_map(|row| row.ranked).min(),
+            ..found
+        })
     }
 }
