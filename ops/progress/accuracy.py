@@ -74,6 +74,8 @@ def main() -> None:
                 mark = "" if is_near(true, estimate) else "  *"
                 print(f"{at:7.1f} s  {phase:14} left {true:7.1f}  estimated {shown:>7}{mark}")
         late = [row for row in rows if row[0] > (end - begin) / 5]
+        if not late:
+            raise SystemExit(f"{job}: {end - begin:.1f} s are too short: no second is after the first fifth")
         near = sum(is_near(true, estimate) for _, _, true, estimate in late)
         share = near / len(late)
         print(f"{job.stem}: {end - begin:.0f} s; {near} of {len(late)} seconds after the first fifth: {share:.3f}")

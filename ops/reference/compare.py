@@ -18,6 +18,7 @@ its information in another order, an iteration's next query need not be the refe
 
 import argparse
 import json
+import math
 import sys
 from dataclasses import dataclass, field
 
@@ -48,7 +49,9 @@ class Comparison:
         self.lines += [f"{id}: {problem}" for problem in problems]
 
     def same_numbers(self, ours, theirs):
-        off = max((abs(a - b) for a, b in zip(ours, theirs)), default=0.0)
+        if len(ours) != len(theirs):
+            return [f"{len(ours)} numbers, the reference has {len(theirs)}"]
+        off = max((0.0 if a == b else abs(a - b) if math.isfinite(a - b) else math.inf for a, b in zip(ours, theirs)), default=0.0)
         self.numbers += len(ours)
         self.largest = max(self.largest, off)
         return [f"numbers differ by up to {off:.2e}"] if off > self.tolerance else []
@@ -58,8 +61,8 @@ class Comparison:
         found_by, wanted_by = dict(found), dict(wanted)
         extra, missing = sorted(found_by.keys() - wanted_by.keys()), sorted(wanted_by.keys() - found_by.keys())
         end = min(wanted_by.values(), default=0.0)
-        # Within the tolerance of the last one, another may have been taken.
-        at_the_end = cut and all(abs(side[key] - end) <= self.tolerance for side, keys in ((found_by, extra), (wanted_by, missing)) for key in keys)
+        # Within the tolerance of the last one, another may have been taken in its place.
+        at_the_end = cut and len(found) == len(wanted) and all(abs(side[key] - end) <= self.tolerance for side, keys in ((found_by, extra), (wanted_by, missing)) for key in keys)
         problems = []
         if (extra or missing) and not at_the_end:
             problems.append(f"has {extra[:5]} that the reference lacks, lacks {missing[:5]}")
@@ -94,6 +97,8 @@ class Comparison:
         hits = [tuple(hit) for hit in theirs["hits"]]
         problems += [f"chunks: {problem}" for problem in self.ranking(ours["hits"], hits, cut=True)]
         own, others = ({chunk["passage"]: chunk for chunk in side["chunks"]} for side in (ours, theirs))
+        if len(own) != len(others):
+            problems.append(f"{len(own)} chunks, the reference has {len(others)}")
         for passage in own.keys() & others.keys():
             mine, other = own[passage], others[passage]
             for name in ("tag", "information"):
