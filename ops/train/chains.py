@@ -38,6 +38,7 @@ BESIDE = 0.25  # of sentences have a quotation beside the point before them
 MOST_PASSAGES = 15
 DECISION = 4.0  # how much a piece counts where the writer decides
 REPEATED = 0.04  # of copies
+LONGEST_RUN = 24  # pieces that are copied together from one place
 FLAGS = 4  # of a prompt's pieces: copied next, copied later, the answer, the begin of a copy
 
 
@@ -275,21 +276,35 @@ class Example:
 
     def write_names(self, text, start):
         """Appends a text of the writer's own; its longest runs of two pieces or more are copied from behind `start`."""
-        ids, shown, n = self.pieces.text(text), self.prompt, 0
+        ids, n = self.pieces.text(text), 0
         while n < len(ids):
-            size, spots = 1, []
-            for longer in range(min(24, len(ids) - n), 1, -1):
-                spots = [
-                    s for s in range(start, len(shown) - longer + 1) if shown[s : s + longer] == ids[n : n + longer]
-                ]
-                if spots:
-                    size = longer
-                    break
+            size, spots = self.run(ids[n:], start)
+            # In `What is the city where` the run is not `is the`, which stands anywhere.
+            if size > 1 and n + 1 < len(ids) and self.run(ids[n + 1 :], start)[0] > size:
+                size, spots = 1, []
             self.decided.add(len(self.target))
             for offset in range(size):
                 self.target.append(ids[n + offset])
                 self.sources.append([s + offset for s in spots])
             n += size
+
+    def run(self, ids, start):
+        """The longest begin of `ids` that stands in the prompt behind `start`, of two pieces at least, and where; one
+        piece without a place if none does."""
+        best, spots = 1, []
+        for spot in range(start, len(self.prompt)):
+            if self.prompt[spot] != ids[0]:
+                continue
+            size = 1
+            for shown, written in zip(self.prompt[spot + 1 : spot + LONGEST_RUN], ids[1:]):
+                if shown != written:
+                    break
+                size += 1
+            if size > best:
+                best, spots = size, []
+            if size == best > 1:
+                spots.append(spot)
+        return best, spots
 
     def counts(self, n):
         """How much a written piece counts."""

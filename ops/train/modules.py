@@ -2,11 +2,11 @@
 
 The prompts are the files of `jobs/methods/prompts`, filled as the methods fill them, without demonstrations; replies
 have the forms that the prompts ask for, though not always in their order. A statement (`info`) quotes, as the sentences
-of `chains.py` do. `main` and `final` explain first, by quoting how far the facts are known: the last statement of a
-chain, or of each side that is compared; and answer last. What is missing, a query and a sub-question are single
-questions. They quote the whole question where it can be parted: of `Who leads the city where A was born?` the first is
-`What is the city where A was born?`, and with its answer FSM writes `Who leads B?`. A question that compares has what
-was found behind it, in parentheses. Other single questions are those of the world's decompositions.
+of `chains.py` do. `main` and `final` explain first, and answer last. Of a chain they quote how far it is known, the
+last statement; of what compares they write the question that is left. What is missing, a query and a sub-question are
+single questions. They quote the whole question where it can be parted: of `Who leads the city where A was born?` the
+first is `What is the city where A was born?`, and with its answer `Who leads B?` is left. A question that compares has
+what was found behind it, in parentheses. Other single questions are those of the world's decompositions.
 
 | task | prompt | state |
 | --- | --- | --- |
@@ -141,10 +141,9 @@ def connected(lesson, present):
 
 
 def furthest(lesson, done):
-    """Of the known facts those that no other known fact follows from: the last one of a chain, one of each side that is
-    compared. A writer of all of them does not know when it has written the last one, and goes on."""
-    needed = {need for n in done for need in lesson.facts[n].needs}
-    return [n for n in order_of(lesson) if n in done and n not in needed]
+    """Of the known facts of a chain the last one, or none. A writer of all of them does not know when it has written the
+    last one, and goes on."""
+    return [n for n in order_of(lesson) if n in done][-1:]
 
 
 def with_all(passages, gold, rng):
@@ -161,15 +160,8 @@ def open_question(lesson, done):
         return lesson.question
     if len(left) == 1:
         return lesson.facts[left[0]].asked
-    if lesson.quotes:
-        text = lesson.question
-        for n in done:
-            text = instead(text, lesson.facts[n].phrase, lesson.facts[n].answer) if lesson.facts[n].phrase else text
-        told = ", ".join(f"{f.side}: {f.answer}" for f in (lesson.facts[n] for n in done) if f.side)
-        return f"{text} ({told})" if told else text
-    if lesson.kind != "bridge":
-        found = ", ".join(f"{lesson.facts[n].asked} {lesson.facts[n].answer}" for n in done)
-        return f"{lesson.question} ({found})"
+    if lesson.quotes or lesson.kind != "bridge":
+        return reduced(lesson, done)
 
     def asked(n):
         text = lesson.steps[n]
@@ -179,6 +171,24 @@ def open_question(lesson, done):
         return text
 
     return asked(left[-1])
+
+
+def next_question(lesson, done):
+    """The single question of the fact that comes next."""
+    return lesson.facts[lesson.ready(done)[0]].asked
+
+
+def reduced(lesson, done):
+    """A question with answers in place of the phrases that stand for them, and behind it what is known of the sides."""
+    facts = [lesson.facts[n] for n in order_of(lesson) if n in done]
+    if not lesson.quotes:
+        found = ", ".join(f"{fact.asked} {fact.answer}" for fact in facts)
+        return f"{lesson.question} ({found})" if found else lesson.question
+    text = lesson.question
+    for fact in facts:
+        text = instead(text, fact.phrase, fact.answer) if fact.phrase else text
+    told = ", ".join(f"{fact.side}: {fact.answer}" for fact in facts if fact.side)
+    return f"{text} ({told})" if told else text
 
 
 class Page:
@@ -316,25 +326,30 @@ def example(reading, pieces, exercise, rng, passages=15, sentences=0, repeats=Fa
         page.write("]}")
     elif task in ("main", "final"):
         page.fill(f"migres/{task}", information=known_statements(exercise.done), question=lesson.question)
-        # The forms have the answer first. Written last, it is that of the statements which the explanation quotes.
+        # The forms have the answer first. Written last, it is that of what the explanation says.
         page.write("{“explanation”: “")
-        page.write_statements([reading.quotation(facts[n]) for n in furthest(lesson, exercise.done)])
+        if lesson.kind != "bridge":
+            made.write_names(reduced(lesson, exercise.done), 0)
+        else:
+            page.write_statements([reading.quotation(facts[n]) for n in furthest(lesson, exercise.done)])
         whole = len(exercise.done) == len(facts)
         if task == "main":
             page.write("”, “missing_information”: “")
             if not whole:
-                made.write_names(facts[lesson.ready(exercise.done)[0]].asked, 0)
+                made.write_names(next_question(lesson, exercise.done), 0)
         page.write("”, “answer”: {“text”: “")
         page.write_answer(lesson.answer if whole else guess(exercise.done) if task == "final" else "unanswerable")
         page.write(f"”, “confidence”: {5 if whole else 2 if task == 'final' else 1}}}}}")
     elif task == "query":
-        ready = lesson.ready(exercise.done)
-        missing = facts[ready[0]].asked if ready else lesson.question
+        # It is asked because a fact lacks.
+        done = exercise.done if len(exercise.done) < len(facts) else exercise.done[:-1]
+        missing = next_question(lesson, done)
+        asked = [facts[n].asked for n in done if rng.random() < 0.7]
         page.fill(
             "migres/query",
             question=lesson.question,
-            history=lesson.question,
-            information=known_statements(exercise.done),
+            history=" ".join([lesson.question, *asked]),
+            information=known_statements(done),
             missing=missing,
         )
         made.write_names(missing, 0)
@@ -375,7 +390,7 @@ def example(reading, pieces, exercise, rng, passages=15, sentences=0, repeats=Fa
         else:
             page.write("false")
             page.write(", “subquestion”: “")
-            made.write_names(facts[lesson.ready(done)[0]].asked, 0)
+            made.write_names(next_question(lesson, done), 0)
             page.write("”}")
     elif task == "revise":
         done, n = exercise.done, lesson.ready(exercise.done)[0]
