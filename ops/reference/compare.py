@@ -25,6 +25,13 @@ from dataclasses import dataclass, field
 import inputs
 
 
+def distance(a, b):
+    """Between two numbers; infinite where one is none, or only one is finite."""
+    if a == b:
+        return 0.0
+    return abs(a - b) if math.isfinite(a - b) else math.inf
+
+
 @dataclass
 class Comparison:
     """What was compared, and what was found."""
@@ -51,7 +58,7 @@ class Comparison:
     def same_numbers(self, ours, theirs):
         if len(ours) != len(theirs):
             return [f"{len(ours)} numbers, the reference has {len(theirs)}"]
-        off = max((0.0 if a == b else abs(a - b) if math.isfinite(a - b) else math.inf for a, b in zip(ours, theirs)), default=0.0)
+        off = max(map(distance, ours, theirs), default=0.0)
         self.numbers += len(ours)
         self.largest = max(self.largest, off)
         return [f"numbers differ by up to {off:.2e}"] if off > self.tolerance else []
@@ -62,7 +69,8 @@ class Comparison:
         extra, missing = sorted(found_by.keys() - wanted_by.keys()), sorted(wanted_by.keys() - found_by.keys())
         end = min(wanted_by.values(), default=0.0)
         # Within the tolerance of the last one, another may have been taken in its place.
-        at_the_end = cut and len(found) == len(wanted) and all(abs(side[key] - end) <= self.tolerance for side, keys in ((found_by, extra), (wanted_by, missing)) for key in keys)
+        last = [found_by[key] for key in extra] + [wanted_by[key] for key in missing]
+        at_the_end = cut and len(found) == len(wanted) and all(abs(score - end) <= self.tolerance for score in last)
         problems = []
         if (extra or missing) and not at_the_end:
             problems.append(f"has {extra[:5]} that the reference lacks, lacks {missing[:5]}")

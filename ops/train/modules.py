@@ -141,9 +141,9 @@ def connected(lesson, present):
 
 
 def furthest(lesson, done):
-    """Of the known facts of a chain the last one, or none. A writer of all of them does not know when it has written the
-    last one, and goes on."""
-    return [n for n in order_of(lesson) if n in done][-1:]
+    """The last known fact of a chain, or None. A writer of all known facts does not know which of them it has written
+    last, and goes on."""
+    return next((n for n in reversed(order_of(lesson)) if n in done), None)
 
 
 def with_all(passages, gold, rng):
@@ -241,12 +241,13 @@ class Page:
     def write(self, text, places=(), label=0):
         self.made.write(text, places, label)
 
-    def write_statements(self, statements):
-        """Statements that are shown, or that there are none."""
-        for n, statement in enumerate(statements):
-            self.write(statement, self.made.places(statement), 1 if n == 0 else 2)
-        if not statements:
+    def write_statement(self, n, facts):
+        """The statement of a fact, which is shown, or that there is none."""
+        if n is None:
             self.write("Nothing of it is known.")
+            return
+        statement = self.reading.quotation(facts[n])
+        self.write(statement, self.made.places(statement), 1)
 
     def write_answer(self, text):
         """The answer: a copy of where it stands, in the facts' sentences first."""
@@ -331,7 +332,7 @@ def example(reading, pieces, exercise, rng, passages=15, sentences=0, repeats=Fa
         if lesson.kind != "bridge":
             made.write_names(reduced(lesson, exercise.done), 0)
         else:
-            page.write_statements([reading.quotation(facts[n]) for n in furthest(lesson, exercise.done)])
+            page.write_statement(furthest(lesson, exercise.done), facts)
         whole = len(exercise.done) == len(facts)
         if task == "main":
             page.write("”, “missing_information”: “")
@@ -373,7 +374,7 @@ def example(reading, pieces, exercise, rng, passages=15, sentences=0, repeats=Fa
     elif task == "judge":
         done = exercise.done if len(exercise.done) < len(facts) else []
         question = open_question(lesson, done)
-        sub = question if rng.random() < SAME else facts[lesson.ready(done)[0]].asked
+        sub = question if rng.random() < SAME else next_question(lesson, done)
         page.fill("fsm/judge", question=question, subquestion=sub)
         page.write("{“identical”:")
         page.write("true" if sub == question else "false")

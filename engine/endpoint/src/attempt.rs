@@ -422,7 +422,7 @@ impl CallProgress {
 }
 
 impl EndpointShared {
-    /// What has answered before, for a reply on this path. A journal does not say on which path: it counts for all of
+    /// The answers before a reply on this path. A journal does not say on which path it has some: it counts for all of
     /// them as long as none answers now.
     fn known_answers(&self, route: ApiRoute) -> KnownAnswers {
         let answers = |path: &AtomicBool| path.load(Ordering::Relaxed);

@@ -77,7 +77,7 @@ struct ErrorFields {
     status: Option<u16>,
 }
 
-/// What has answered before.
+/// The parts of an endpoint that have answered before.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KnownAnswers {
     /// The model, on any path: an error that names it is an outage.

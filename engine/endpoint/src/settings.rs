@@ -65,6 +65,9 @@ const FORBIDDEN_HEADERS: [&str; 12] = [
     "host",
 ];
 
+/// Words before `token` that name a piece of text.
+const TOKENS_OF_TEXT: [&str; 5] = ["bos", "eos", "pad", "stop", "unk"];
+
 /// Whether a header or a field sounds like a secret, which would then stand in the record of a run.
 fn names_secret(name: &str) -> bool {
     // The words of `api_key`, `api-key` and `apiKey`; `API_KEY` has no word of one letter.
@@ -80,18 +83,15 @@ fn names_secret(name: &str) -> bool {
     let words: Vec<&str> = spaced.split('_').collect();
     let secret =
         |word: &&str| ["key", "apikey", "secret", "auth", "authorization", "password", "cookie"].contains(word);
-    // `max_tokens` and `tokens` count; `token` alone opens doors.
-    words.iter().any(secret) || words.last() == Some(&"token")
+    // `max_tokens` and `tokens` count, `eos_token` is a text; `token` alone opens doors.
+    let of_text = matches!(words[..], [.., before, "token"] if TOKENS_OF_TEXT.contains(&before));
+    words.iter().any(secret) || words.last() == Some(&"token") && !of_text
 }
-
-/// Words before `token` that name a piece of text.
-const TOKENS_OF_TEXT: [&str; 5] = ["bos", "eos", "pad", "stop", "unk"];
 
 /// The path of a text within a value that sounds like a secret by its name. A name alone does not: a JSON schema may
 /// have a property `key`.
 fn secret_within(name: &str, value: &Value) -> Option<String> {
-    let of_text = name.strip_suffix("_token").is_some_and(|word| TOKENS_OF_TEXT.contains(&word));
-    let is_secret = names_secret(name) && !of_text;
+    let is_secret = names_secret(name);
     let path = |part: String| format!("{name}.{part}");
     match value {
         Value::String(_) => is_secret.then(|| name.to_owned()),

@@ -95,7 +95,8 @@ fn warn_of_ignored(path: &Path, generation: &serde_json::Map<String, serde_json:
     let penalised = ALTERS_GREEDY.iter().filter(|(name, neutral)| {
         generation.get(*name).and_then(serde_json::Value::as_f64).is_some_and(|value| value != *neutral)
     });
-    let forced = FORCES_TOKENS.iter().filter(|name| generation.get(**name).is_some_and(|value| !value.is_null()));
+    let is_set = |value: &serde_json::Value| !value.is_null() && value.as_array().is_none_or(|ids| !ids.is_empty());
+    let forced = FORCES_TOKENS.iter().filter(|name| generation.get(**name).is_some_and(is_set));
     let ignored: Vec<&str> = penalised.map(|(name, _)| *name).chain(forced.copied()).collect();
     if !ignored.is_empty() {
         tracing::warn!(

@@ -50,8 +50,10 @@ fn wrong_values_name_their_key() {
         let error = parse(&format!("model = \"m\"\nbase_url = \"http://a/v1\"\n{line}")).unwrap_err();
         assert!(error.starts_with(&format!("`{key}` is ")) && error.contains("; allowed: "), "{line}: {error}");
     }
-    for body in ["guided_json = { properties = { key = { type = \"string\" } } }", "kwargs = { eos_token = \"</s>\" }"]
-    {
+    for body in [
+        "guided_json = { properties = { key = { type = \"string\" } } }",
+        "kwargs = { eos_token = \"</s>\" }, stop_token = \"x\"",
+    ] {
         let fine = format!("model = \"m\"\nbase_url = \"http://a/v1\"\nbody = {{ {body} }}");
         assert!(parse(&fine).is_ok(), "{body} is no secret");
     }

@@ -114,13 +114,13 @@ impl UsageFields {
         let prompt = self.prompt_tokens.or(total).filter(|prompt| *prompt > 0)?;
         let cached = self.prompt_tokens_details.and_then(|details| details.cached_tokens);
         let reasoning = self.completion_tokens_details.and_then(|details| details.reasoning_tokens);
-        let surplus = self.total_tokens.unwrap_or(0).saturating_sub(prompt + written);
+        let surplus = self.total_tokens.unwrap_or(0).saturating_sub(prompt.saturating_add(written));
         let beside = match reasoning {
             Some(reasoning) if reasoning > written => reasoning.max(surplus),
             _ if self.completion_tokens.is_none() || cached == Some(surplus) => 0,
             _ => surplus,
         };
-        let completion = written + beside;
+        let completion = written.saturating_add(beside);
         Some(TokenUsage {
             prompt,
             cached_prompt: cached.or(self.prompt_cache_hit_tokens).unwrap_or(0).min(prompt),
