@@ -77,8 +77,9 @@ def conformance(bench):
             f"{check['operation']}: {check['failed']}, the first: {check['failures'][0][:300]}" for check in failed_ones
         ]
         failures += [f"* {device}, {line}" for line in told]
-        if conforms is False:
-            bench.stopped.append(f"{device} does not conform: mend that first")
+        if conforms is not True:
+            what = "does not conform" if conforms is False else "was not seen to conform"
+            bench.stopped.append(f"{device} {what}: mend that first")
     return lines + ([""] + failures if failures else [])
 
 

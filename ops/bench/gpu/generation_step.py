@@ -39,9 +39,8 @@ def continued(bench, model, folder, asked):
     file = bench.session.work / "requests" / f"{model.name}-generate-{len(prompts)}.jsonl"
     file.write_text("".join(json.dumps(prompt) + "\n" for prompt in prompts))
     arguments = ["--task", "generate", "--input", file, "--max-tokens", NEW_TOKENS, "--cache-tokens", 32768]
-    done = bench.hopeval(
-        "generation", "lm", "bench", "--model", folder, "--device", bench.device, *arguments, "--repeat", 3, limit=45
-    )
+    arguments += ["--model", folder, "--device", bench.device, "--repeat", 3]
+    done = bench.hopeval("generation", "lm", "bench", *arguments, limit=45, timed=True)
     passes = [answer for answer in done.answers() if "pass" in answer]
     bench.session.record("generation", f"{model.name}, {len(prompts)} at once", done, passes=passes)
     if len(passes) < 2:

@@ -15,7 +15,7 @@ class SpeedFigure:
     """Seconds of a variant on a workload, over one or two checkpoints, and the operations that it needs at least."""
 
     def __init__(self):
-        self.wall, self.needed, self.tokens, self.questions, self.note, self.parts = 0.0, 0, 0, 0.0, "", 0
+        self.wall, self.needed, self.tokens, self.questions, self.note, self.models = 0.0, 0, 0, 0.0, "", set()
 
     def add(self, bench, model, wall, lines, needed, note=""):
         self.wall += wall
@@ -23,7 +23,7 @@ class SpeedFigure:
         self.tokens += floors.tokens(lines)
         self.questions = questions(model, bench, lines)
         self.note = self.note or note
-        self.parts += 1
+        self.models.add(model.name)
 
 
 def score(bench):
@@ -120,9 +120,9 @@ def speed(bench, name, measured, peak):
     small = MODELS[name][0].small
     for (workload, variant), found in sorted(measured.items(), key=lambda item: order[item[0][0]]):
         base = measured.get((workload, BASE.format(small)))
-        # Of fewer checkpoints it is no base.
-        base = base if base and base.parts == found.parts else None
-        if found.parts < len(MODELS[name]):
+        # Of other checkpoints it is no base.
+        base = base if base and base.models == found.models else None
+        if len(found.models) < len(MODELS[name]):
             found.note += " (NOT all of its models)"
         floor = found.needed / peak if peak else None
         lines.append(

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import types
+from math import inf, isnan
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent))
@@ -127,7 +128,9 @@ class Tally:
 
     def numbers(self, what, found, wanted, bound=SCORE_BOUND):
         """Pairs of numbers, which differ by no more than `bound`."""
-        off = max((abs(a - b) for a, b in zip(found, wanted)), default=0.0)
+        # What is no number is infinitely far from every number.
+        offs = [inf if isnan(a - b) else abs(a - b) for a, b in zip(found, wanted)]
+        off = max(offs, default=0.0)
         self.greatest[what] = max(self.greatest[what], off)
         return self.note(what, len(found) == len(wanted) and off <= bound, off)
 

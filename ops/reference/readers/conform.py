@@ -246,7 +246,8 @@ class Row:
 
     def whole(self):
         counts = {self.answers, self.rankings, self.paths, self.statuses, self.traces}
-        return self.questions > 0 and self.bodies[0] == self.bodies[1] and counts == {self.questions}
+        alike = self.bodies[0] == self.bodies[1] and counts == {self.questions}
+        return self.questions > 0 and alike and not self.notes
 
 
 class Simulated(simulated_runs.SimulatedServer):
