@@ -2,11 +2,12 @@
 
 The prompts are the files of `jobs/methods/prompts`, filled as the methods fill them, without demonstrations; replies
 have the forms that the prompts ask for, though not always in their order. A statement (`info`) quotes, as the sentences
-of `chains.py` do. `main` and `final` explain first, and answer last. Of a chain they quote how far it is known, the
-last statement; of what compares they write the question that is left. What is missing, a query and a sub-question are
-single questions. They quote the whole question where it can be parted: of `Who leads the city where A was born?` the
-first is `What is the city where A was born?`, and with its answer `Who leads B?` is left. A question that compares has
-what was found behind it, in parentheses. Other single questions are those of the world's decompositions.
+of `chains.py` do. `main` and `final` explain first, and answer last: they go through the steps of the question, single
+questions with their answers, up to the first that no statement answers, which is what is missing. What is missing, a
+query and a sub-question are single questions. They quote the whole question where it can be parted: of `Who leads the
+city where A was born?` the first is `What is the city where A was born?`, and with its answer `Who leads B?` is left. A
+question that compares has what was found behind it, in parentheses. Other single questions are those of the world's
+decompositions.
 
 | task | prompt | state |
 | --- | --- | --- |
@@ -41,7 +42,7 @@ SHARES = {
     "decompose": 1.2,
     "revise": 1.2,
 }
-MOST_FOUND, ALL_GIVEN = (2, 3, 4, 5, 6), (2, 4, 6, 10)  # passages of a round; paragraphs that come with a question
+MOST_FOUND, ALL_GIVEN = (3, 5, 6, 8, 10), (2, 4, 6, 10)  # passages of a round; paragraphs that come with a question
 SINGLE = 0.75  # of a leaf's questions are single ones: all but those of a question's first round
 NEARLY = 0.5  # of the prompts of `main` lack one fact or none: where it takes the last but one for the answer
 SAME = 0.3  # of the sub-questions that are judged are the question itself
@@ -140,12 +141,6 @@ def connected(lesson, present):
     return found
 
 
-def furthest(lesson, done):
-    """The last known fact of a chain, or None. A writer of all known facts does not know which of them it has written
-    last, and goes on."""
-    return next((n for n in reversed(order_of(lesson)) if n in done), None)
-
-
 def with_all(passages, gold, rng):
     made = [p for p in passages if p not in gold] + list(dict.fromkeys(gold))
     rng.shuffle(made)
@@ -176,6 +171,13 @@ def open_question(lesson, done):
 def next_question(lesson, done):
     """The single question of the fact that comes next."""
     return lesson.facts[lesson.ready(done)[0]].asked
+
+
+def plan(lesson):
+    """All facts as `main` goes through them: the answers that stand in the question as phrases, then what is asked."""
+    order = order_of(lesson)
+    inner = {need for fact in lesson.facts for need in fact.needs}
+    return sorted(order, key=lambda n: n not in inner) if lesson.kind != "bridge" else order
 
 
 def reduced(lesson, done):
@@ -241,13 +243,27 @@ class Page:
     def write(self, text, places=(), label=0):
         self.made.write(text, places, label)
 
-    def write_statement(self, n, facts):
-        """The statement of a fact, which is shown, or that there is none."""
-        if n is None:
-            self.write("Nothing of it is known.")
-            return
-        statement = self.reading.quotation(facts[n])
-        self.write(statement, self.made.places(statement), 1)
+    def write_steps(self, lesson, done):
+        """The steps of a question with their answers, up to the first that is not known: its number, or None. Of what
+        compares the last steps are its sides, `NAME: ANSWER`. Steps have numbers, and the last one of a chain has a
+        mark: without them a writer does not know how far it has come, and repeats a step."""
+        for number, n in enumerate(plan(lesson), 1):
+            fact = lesson.facts[n]
+            last = n == len(lesson.facts) - 1 and lesson.kind == "bridge"
+            self.write(f"{number}.")
+            if last:
+                self.write("So:")
+            self.made.write_names(f"{fact.side}:" if fact.side else fact.asked, 0)
+            if n not in done:
+                self.write("unknown.")
+                return n
+            statement = self.reading.quotation(fact)
+            length = len(self.made.pieces.text(statement))
+            told = ((start, start + length) for start in self.made.places(statement))
+            spots = [spot for start, end in told for spot in self.made.places(fact.answer, start, end)]
+            self.write(fact.answer, spots, 3 if last else 1)
+            self.write(".")
+        return None
 
     def write_answer(self, text):
         """The answer: a copy of where it stands, in the facts' sentences first."""
@@ -329,22 +345,19 @@ def example(reading, pieces, exercise, rng, passages=15, sentences=0, repeats=Fa
         page.fill(f"migres/{task}", information=known_statements(exercise.done), question=lesson.question)
         # The forms have the answer first. Written last, it is that of what the explanation says.
         page.write("{“explanation”: “")
-        if lesson.kind != "bridge":
-            made.write_names(reduced(lesson, exercise.done), 0)
-        else:
-            page.write_statement(furthest(lesson, exercise.done), facts)
-        whole = len(exercise.done) == len(facts)
+        lacking = page.write_steps(lesson, exercise.done)
+        whole = lacking is None
         if task == "main":
             page.write("”, “missing_information”: “")
             if not whole:
-                made.write_names(next_question(lesson, exercise.done), 0)
+                made.write_names(facts[lacking].asked, 0)
         page.write("”, “answer”: {“text”: “")
         page.write_answer(lesson.answer if whole else guess(exercise.done) if task == "final" else "unanswerable")
         page.write(f"”, “confidence”: {5 if whole else 2 if task == 'final' else 1}}}}}")
     elif task == "query":
         # It is asked because a fact lacks.
         done = exercise.done if len(exercise.done) < len(facts) else exercise.done[:-1]
-        missing = next_question(lesson, done)
+        missing = facts[next(n for n in plan(lesson) if n not in done)].asked
         asked = [facts[n].asked for n in done if rng.random() < 0.7]
         page.fill(
             "migres/query",
