@@ -2,6 +2,8 @@
 
 use crate::batch_runner::BatchRunner;
 use crate::harness::{document, final_tables, hopeval, run, run_of, wait_for};
+use hopeval_results::tables::{FinalOutcomeRow, read_table};
+use hopeval_results::{Store, layout};
 use hopeval_simulated_llm::{
     FaultKind, FaultSettings, FaultWindow, LatencySettings, SimulatedServer, SimulationSettings,
 };
@@ -163,6 +165,27 @@ fn an_outage_ends_the_run_as_resumable_and_a_wrong_key_does_not() {
     assert_eq!(ended.status.code(), Some(2), "{said}");
     assert!(said.contains("SIMULATED_KEY"), "{said}");
     assert_eq!(files_with_key(dir), Vec::<String>::new());
+}
+
+#[test]
+fn a_call_that_always_fails_alone_is_a_failed_outcome() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let rates = [(FaultKind::InternalError, 1.0)].into();
+    let failing = server(FaultSettings { rates, ..FaultSettings::default() });
+    // Two calls are few, and the server lists its models.
+    let more = "patience_s = 0.5\n[dataset.draw]\nquestions = 2";
+    let ended = run(&mut run_job(dir, &failing.base_url(), more, "store", &[]));
+    assert_eq!(ended.status.code(), Some(1), "{}", words(&ended));
+    let id = only_run(&dir.join("store"));
+    let store = Store::open(dir.join("store").to_str().unwrap()).unwrap();
+    let rows: Vec<FinalOutcomeRow> = read_table(&store, &layout::final_table(&id, "outcomes")).unwrap();
+    assert_eq!(rows.len(), 2);
+    for row in rows {
+        let said = row.message.unwrap_or_default();
+        assert_eq!(row.status, "unavailable", "{said}");
+        assert!(said.contains("HTTP 500") && said.contains("while the server works"), "{said}");
+    }
 }
 
 /// Methods of several rounds for [`job`]: one writes anew in each, the other draws again what does not parse.
@@ -346,6 +369,46 @@ fn a_server_that_changes_is_reported_as_drift() {
     let (before, after) = (answers("simulated"), answers("another"));
     assert!(before >= 4 && after > 0, "{models}");
     assert_eq!(before + after, server.summary().answered, "{models}");
+}
+
+/// Answers from the journal keep the price of the job that asked for them: none, or one in another currency.
+#[test]
+fn money_is_shown_where_all_answers_have_a_price_in_one_currency() {
+    const PRICE: &str = "[service.llm.price]\ninput = 1.0\noutput = 2.0\n";
+    for (earlier, gap) in [("", " answers priced)"), (&*format!("{PRICE}currency = \"EUR\"\n"), "(in EUR and USD)")] {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let server = server(FaultSettings::default());
+        let text = job(&server.base_url(), "");
+        assert!(text.contains(PRICE));
+        std::fs::write(dir.join("earlier.toml"), text.replace(PRICE, earlier)).unwrap();
+        std::fs::write(dir.join("job.toml"), text).unwrap();
+        let evaluate = |file: &str, more: &[&str]| {
+            let arguments = [&["run", file, "--store", "store", "--cache", "cache", "--json"], more].concat();
+            document(hopeval(dir, &arguments).env("SIMULATED_KEY", KEY));
+            server.summary().answered
+        };
+        let costs = |more: &[&str]| hopeval(dir, &[&["costs", "latest", "--store", "store"], more].concat());
+        let journalled = evaluate("earlier.toml", &["--set", "dataset.limit=8"]);
+        let answered = evaluate("job.toml", &[]);
+        assert!(journalled > 0 && answered > journalled, "{journalled} of {answered}");
+        let found = document(&mut costs(&["--json"]));
+        let account = &found["configurations"][0];
+        let calls = account["calls"].as_array().unwrap().iter().find(|calls| calls["service"] == "llm").unwrap();
+        assert!(calls["money"].is_null() && account["attributed"]["money"].is_null(), "{account}");
+        if earlier.is_empty() {
+            let counts = serde_json::json!({"priced": answered - journalled, "answers": answered});
+            assert_eq!(calls["price_gap"]["unpriced"], counts);
+        } else {
+            assert_eq!(calls["price_gap"]["currencies"], serde_json::json!(["EUR", "USD"]));
+        }
+        // What this run has asked for itself is priced as a whole.
+        let incurred = found["incurred"].as_array().unwrap().iter().find(|row| row["service"] == "llm").unwrap();
+        assert_eq!((&incurred["computed"], &incurred["unpriced"]), (&(answered - journalled).into(), &0.into()));
+        assert!(incurred["money"].as_f64().unwrap() > 0.0 && incurred["currency"] == "USD", "{incurred}");
+        let shown = words(&run(&mut costs(&[])));
+        assert!(shown.contains(gap), "{gap}: {shown}");
+    }
 }
 
 #[test]

@@ -3,16 +3,15 @@
 use crate::host::AttemptGuard;
 use std::fmt;
 
-/// The end of a call.
+/// The end of a call, or of a part of it. Its figures are those since the part before.
 pub struct CallEnd {
     /// The answer, or the reason for its absence.
     pub verdict: CallVerdict,
     /// HTTP requests that were begun.
     pub attempts: u32,
-    /// Tokens of all answers that were used; several answers add up where choices were asked again.
+    /// Tokens of all answers that the server counted or gave.
     pub usage: TokenUsage,
-    /// Tokens of the verdict's answer alone: its prompt once, and what was written of it. Alike however often it was
-    /// asked for.
+    /// Tokens of the verdict's answer alone. Alike however often it was asked for.
     pub answer_usage: TokenUsage,
     /// Answers of the server that `usage` counts: requests to pay.
     pub answers: u32,
@@ -61,8 +60,8 @@ impl fmt::Debug for CallEnd {
 pub enum CallVerdict {
     /// The server answered.
     Answered(CallAnswer),
-    /// It gave the first of a generation's choices, which were paid for, and for this reason not the others.
-    Part(Vec<GeneratedChoice>, CallFailure),
+    /// It gave the next of a generation's choices, which are paid for. The others have an end of their own.
+    Part(Vec<GeneratedChoice>),
     /// It did not, and this is the call's own end.
     Failed(CallFailure),
 }
@@ -70,7 +69,7 @@ pub enum CallVerdict {
 /// An answer, by the kind of its call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CallAnswer {
-    /// To a generation: as many choices as were asked for.
+    /// To a generation: the choices that no part had.
     Generated(Vec<GeneratedChoice>),
     /// To a score: the log-probability of each target token.
     Scored(Vec<f32>),
@@ -138,7 +137,7 @@ pub enum FailureKind {
     TimedOut,
     /// The answers stayed unreadable.
     Malformed,
-    /// The server failed on this call again and again, while it answered others.
+    /// The server failed on this call again and again, while it answered others or was seen to work.
     Unavailable,
 }
 

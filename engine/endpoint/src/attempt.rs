@@ -2,13 +2,15 @@
 //!
 //! ```text
 //!   prepared --admitted, begun--> exchanged --read--> cause --settled--> answered | failed
-//!       ^                                              |
-//!       +---------- retry, limit, missing choices -----+--> kept without an answer (drained, or the endpoint is wrong)
+//!       ^   |                                          |
+//!       |   +--> failed (given up)                     +--> kept without an answer (drained, or the endpoint is wrong)
+//!       +---------- retry, limit, missing choices -----+
 //! ```
+//!
+//! Choices are told when they come, and never wait for missing ones: a run that leaves meanwhile has paid for them.
 
 use crate::answer::{
-    CallAnswer, CallEnd, CallFailure, CallVerdict, FailureKind, GeneratedChoice, TokenUsage, count_tokens,
-    count_written, empty_end,
+    CallAnswer, CallEnd, CallFailure, CallVerdict, FailureKind, TokenUsage, count_tokens, count_written, empty_end,
 };
 use crate::bound::{attempt_bound, may_be_paid};
 use crate::call::EndpointCall;
@@ -35,8 +37,8 @@ use tokio::time::Instant;
 /// The tokens of a choice without `max_tokens`, for the reservation of a rate.
 const UNBOUNDED_TOKENS: u64 = 512;
 
-/// The receiver of a call's end.
-pub(crate) type CallReceiver = Box<dyn FnOnce(CallEnd) + Send>;
+/// The receiver of a call's end, and of its parts before.
+pub(crate) type CallReceiver = Box<dyn FnMut(CallEnd) + Send>;
 
 /// Everything that the calls of one endpoint share.
 pub(crate) struct EndpointShared {
@@ -61,7 +63,9 @@ pub(crate) struct EndpointShared {
 pub(crate) struct CallProgress {
     number: u64,
     prepared: PreparedCall,
-    choices: Vec<GeneratedChoice>,
+    /// The choices told so far.
+    have: u32,
+    /// The end, or its next part, as far as it is known.
     end: CallEnd,
     /// Faults that count.
     counted: u32,
@@ -69,8 +73,8 @@ pub(crate) struct CallProgress {
     in_row: u32,
     /// Time at the server that counts.
     spent: Duration,
-    /// The endpoint's answers at the first fault that counts.
-    alive: Option<u64>,
+    /// The last fault, as the failure that it would be.
+    last_fault: Option<CallFailure>,
     /// The replica that failed the call last.
     avoid: Option<usize>,
 }
@@ -95,7 +99,7 @@ struct AttemptResult {
 enum CallCourse {
     /// Another attempt after a pause.
     Again(Duration),
-    /// Its end.
+    /// Its end, or a part of it.
     End(CallVerdict),
     /// No attempt any more: the endpoint is wrong.
     Kept,
@@ -117,9 +121,9 @@ pub(crate) fn prepare_call(shared: &EndpointShared, call: EndpointCall) -> Waiti
 }
 
 /// Runs a call to its end. A call that is kept without an answer stays here until the endpoint is dropped.
-pub(crate) async fn run_call(shared: Arc<EndpointShared>, call: WaitingCall, done: CallReceiver) {
+pub(crate) async fn run_call(shared: Arc<EndpointShared>, call: WaitingCall, mut done: CallReceiver) {
     let end = match call {
-        Ok(progress) => answer_call(&shared, progress).await,
+        Ok(progress) => answer_call(&shared, progress, &mut done).await,
         Err(end) => Some(*end),
     };
     match end {
@@ -131,14 +135,18 @@ pub(crate) async fn run_call(shared: Arc<EndpointShared>, call: WaitingCall, don
     }
 }
 
-/// The call's end; `None` if it is kept without an answer.
-async fn answer_call(shared: &Arc<EndpointShared>, mut progress: Box<CallProgress>) -> Option<CallEnd> {
+/// The call's end; `None` if it is kept without an answer. `done` gets the parts before.
+async fn answer_call(
+    shared: &Arc<EndpointShared>,
+    mut progress: Box<CallProgress>,
+    done: &mut CallReceiver,
+) -> Option<CallEnd> {
     loop {
         let queued = Instant::now();
-        let (have, ask) = (progress.choices.len() as u32, progress.ask(&shared.settings));
-        let prefix = progress.prepared.prefix;
-        let wish = AttemptWish { tokens: progress.reservation(ask), prefix, avoid: progress.avoid };
-        let permit = shared.gate.admit(wish).await?;
+        let (have, ask) = (progress.have, progress.ask(&shared.settings));
+        let (call, prefix) = (progress.number, progress.prepared.prefix);
+        let wish = AttemptWish { call, tokens: progress.reservation(ask), prefix, avoid: progress.avoid };
+        let Some(permit) = shared.gate.admit(wish).await else { return progress.give_up(shared) };
         let bound = progress.bound(shared, ask);
         let spending = await_permit(&shared.host.reserve, bound).await?;
         let Some(guard) = (shared.host.begin_attempt)() else {
@@ -157,9 +165,10 @@ async fn answer_call(shared: &Arc<EndpointShared>, mut progress: Box<CallProgres
                     add_micros(&mut progress.end.queue_us, pause);
                 }
             }
+            CallCourse::End(verdict @ CallVerdict::Part(_)) => done(progress.take_end(verdict)),
             CallCourse::End(verdict) => {
-                let verdict = keep_choices(progress.choices, verdict);
-                return Some(CallEnd { verdict, ..progress.end });
+                shared.gate.forget(call);
+                return Some(progress.take_end(verdict));
             }
             CallCourse::Kept => return None,
         }
@@ -171,19 +180,37 @@ impl CallProgress {
         Self {
             number: shared.calls.fetch_add(1, Ordering::Relaxed),
             prepared: PreparedCall::prepare(&shared.settings, call),
-            choices: Vec::new(),
+            have: 0,
             end: empty_end(),
             counted: 0,
             in_row: 0,
             spent: Duration::ZERO,
-            alive: None,
+            last_fault: None,
             avoid: None,
         }
     }
 
+    /// The end so far, with a verdict. The figures of the next part begin anew.
+    fn take_end(&mut self, verdict: CallVerdict) -> CallEnd {
+        CallEnd { verdict, ..std::mem::replace(&mut self.end, empty_end()) }
+    }
+
+    /// The failure of a call that was given up; `None` if it is kept without an answer.
+    fn give_up(&mut self, shared: &EndpointShared) -> Option<CallEnd> {
+        if !shared.gate.is_given_up(self.number) {
+            return None;
+        }
+        self.end.guard = Some((shared.host.begin_attempt)()?);
+        shared.gate.forget(self.number);
+        let fault = self.last_fault.take().expect("a call that was given up has failed, this is a bug");
+        let CallFailure { kind, message } = fault;
+        let ended = format!("{message} (after {} attempts, while the server works)", self.end.attempts);
+        Some(self.take_end(failed(kind, ended)))
+    }
+
     /// The choices that the next attempt asks for.
     fn ask(&self, settings: &EndpointSettings) -> u32 {
-        self.prepared.asked_choices(settings, self.choices.len() as u32)
+        self.prepared.asked_choices(settings, self.have)
     }
 
     /// Tokens of the prompt, by count or by rule.
@@ -286,7 +313,7 @@ impl CallProgress {
         let ask = self.ask(&shared.settings);
         let reserved = self.reservation(ask);
         let bound = attempt_bound(&shared.settings, &self.prepared, ask, 0);
-        let complete = self.take_answer(shared, &mut result, ask);
+        let given = self.take_answer(shared, &mut result, ask);
         shared.usage.count_cause(result.cause);
         let row = result.cause.row();
         let usage = result.facts.usage;
@@ -296,13 +323,21 @@ impl CallProgress {
             _ => usage.map_or(reserved, |usage| usage.prompt + usage.completion),
         };
         let remaining = ["requests", "tokens"].map(|name| remaining_limit(&headers, name));
-        let end = AttemptEnd { signal: row.signal, tokens, named: result.named, remaining, message: &result.message };
+        let end = AttemptEnd {
+            signal: row.signal,
+            may_be_own: result.cause.may_be_of_request(),
+            tokens,
+            named: result.named,
+            remaining,
+            message: &result.message,
+        };
         self.avoid = (row.signal == ServerSignal::Faulty).then(|| permit.replica());
         let effect = permit.settle(&end);
-        if let Some(answer) = complete {
+        if let Some(verdict) = given {
             shared.answering[self.prepared.route as usize].store(true, Ordering::Relaxed);
             self.end.guard = Some(guard);
-            return CallCourse::End(CallVerdict::Answered(answer));
+            self.in_row = 0;
+            return CallCourse::End(verdict);
         }
         if row.step != NextStep::Answer && row.step != NextStep::AskRest {
             tracing::debug!(endpoint = %shared.name, call = self.number, cause = row.name, "{}", result.message);
@@ -314,47 +349,43 @@ impl CallProgress {
         course
     }
 
-    /// Adds the answer's choices and facts. The whole answer, if it is complete now.
-    fn take_answer(&mut self, shared: &EndpointShared, result: &mut AttemptResult, ask: u32) -> Option<CallAnswer> {
+    /// Takes the answer's facts. The answer, or a part of it.
+    fn take_answer(&mut self, shared: &EndpointShared, result: &mut AttemptResult, ask: u32) -> Option<CallVerdict> {
         let answer = result.answer.take();
         if answer.is_none() && result.facts.usage.is_none() {
             return None;
         }
-        let (mut written, mut whole, mut used) = (0, None, false);
-        match answer {
-            Some(PartAnswer::Choices(mut choices)) => {
+        let mut written = 0;
+        let given = answer.map(|answer| match answer {
+            PartAnswer::Choices(mut choices) => {
                 choices.truncate(ask as usize);
-                used = !choices.is_empty();
                 if choices.len() < ask as usize {
                     result.cause = AttemptCause::FewerChoices;
                 }
                 written = count_written(&choices);
-                self.choices.append(&mut choices);
-                if self.choices.len() as u32 >= self.prepared.choices {
-                    whole = Some(CallAnswer::Generated(std::mem::take(&mut self.choices)));
+                self.have += choices.len() as u32;
+                match self.have < self.prepared.choices {
+                    true => CallVerdict::Part(choices),
+                    false => CallVerdict::Answered(CallAnswer::Generated(choices)),
                 }
             }
-            Some(PartAnswer::Whole(answer)) => (whole, used) = (Some(answer), true),
-            None => {}
-        }
+            PartAnswer::Whole(answer) => CallVerdict::Answered(answer),
+        });
         let rule = TokenUsage { prompt: self.prompt_tokens(), completion: written, ..TokenUsage::default() };
         let usage = *result.facts.usage.get_or_insert(rule);
         self.end.usage += usage;
-        if used {
-            // The prompt of a further part of the answer is the same prompt.
-            let prompt = self.end.answer_usage.prompt.max(usage.prompt);
-            self.end.answer_usage += usage;
-            self.end.answer_usage.prompt = prompt;
+        if given.is_some() {
+            self.end.answer_usage = usage;
         }
         self.end.answers += 1;
         let facts = &mut result.facts;
         shared.usage.count_answer(usage, facts.model.as_deref(), facts.system_fingerprint.as_deref());
         self.end.model = facts.model.take().or(self.end.model.take());
         self.end.system_fingerprint = facts.system_fingerprint.take().or(self.end.system_fingerprint.take());
-        whole
+        given
     }
 
-    /// The way on after an attempt without a complete answer.
+    /// The way on after an attempt without an answer.
     fn course_after(
         &mut self,
         shared: &EndpointShared,
@@ -363,11 +394,8 @@ impl CallProgress {
         took: Duration,
     ) -> CallCourse {
         match result.cause.row().step {
-            // Several choices are asked for one after the other, or again.
-            NextStep::Answer | NextStep::AskRest => {
-                self.in_row = 0;
-                CallCourse::Again(Duration::ZERO)
-            }
+            // What came is told already; several choices are asked for one after the other, or again.
+            NextStep::Answer | NextStep::AskRest => CallCourse::Again(Duration::ZERO),
             NextStep::Fail(kind) => CallCourse::End(failed(kind, result.message.clone())),
             NextStep::Wait => CallCourse::Again(self.next_pause(shared, result.named)),
             NextStep::Retry(kind) => self.course_after_fault(shared, result, effect, took, kind),
@@ -393,23 +421,22 @@ impl CallProgress {
         kind: FailureKind,
     ) -> CallCourse {
         let pause = self.next_pause(shared, result.named);
+        self.last_fault = Some(CallFailure { kind, message: result.message.clone() });
         if effect.counted {
             self.counted += 1;
             self.spent += took;
         }
         let out_of_time = self.spent >= shared.settings.call_timeout();
         if self.counted < shared.settings.attempts && !out_of_time {
-            self.alive.get_or_insert(effect.alive);
             return CallCourse::Again(pause);
         }
         let works = result.cause.row().signal == ServerSignal::Alive;
-        if works || self.alive.is_some_and(|before| effect.alive > before) {
+        if works || effect.saw_answers {
             let kind = if out_of_time { FailureKind::TimedOut } else { kind };
             let message = format!("{} (after {} attempts)", result.message, self.end.attempts);
             return CallCourse::End(failed(kind, message));
         }
         // Nobody was answered meanwhile: the endpoint's patience decides.
-        self.alive.get_or_insert(effect.alive);
         self.counted = 0;
         self.spent = Duration::ZERO;
         CallCourse::Again(pause)
@@ -459,14 +486,6 @@ impl EndpointShared {
             tracing::error!(endpoint = %self.name, "{fault}");
             (self.host.fault)(fault);
         }
-    }
-}
-
-/// A call's verdict with the choices that it has so far.
-fn keep_choices(choices: Vec<GeneratedChoice>, verdict: CallVerdict) -> CallVerdict {
-    match verdict {
-        CallVerdict::Failed(failure) if !choices.is_empty() => CallVerdict::Part(choices, failure),
-        verdict => verdict,
     }
 }
 

@@ -7,6 +7,7 @@ use crate::error::EndpointError;
 use crate::flow::FlowGate;
 use crate::host::EndpointHost;
 use crate::key::ApiKey;
+use crate::patience::watch_patience;
 use crate::pause::PauseRule;
 use crate::probe::{ProbeReport, probe_server};
 use crate::settings::EndpointSettings;
@@ -73,7 +74,7 @@ impl Endpoint {
             settings: settings.clone(),
             replicas,
             key,
-            gate: gate.clone(),
+            gate,
             answering: Default::default(),
             host,
             usage: UsageCounters::new(),
@@ -81,19 +82,15 @@ impl Endpoint {
             calls: AtomicU64::new(0),
             prompt_excess: AtomicU64::new(0),
         });
-        let timed = shared.clone();
-        runtime.spawn(async move {
-            if let Some(fault) = gate.run_timer().await {
-                timed.raise_fault(fault);
-            }
-        });
+        runtime.spawn(watch_patience(shared.clone()));
         Ok(Self { shared, runtime: Arc::new(EndpointRuntime(Some(runtime))) })
     }
 
     /// Takes a call, and writes its body on the caller's thread. It never blocks. `done` gets the call's end, once, on
-    /// the endpoint's thread: it must not block. A call that the run's drain or a fault of the endpoint keeps from its
-    /// answer never ends.
-    pub fn call(&self, call: EndpointCall, done: Box<dyn FnOnce(CallEnd) + Send>) {
+    /// the endpoint's thread: it must not block. Of a generation of several choices it gets each part when it comes
+    /// ([`crate::CallVerdict::Part`]). A call that the run's drain or a fault of the endpoint keeps from its answer, or
+    /// from the rest of it, never ends.
+    pub fn call(&self, call: EndpointCall, done: Box<dyn FnMut(CallEnd) + Send>) {
         self.shared.usage.count_call();
         if let Some(runtime) = &self.runtime.0 {
             runtime.spawn(run_call(self.shared.clone(), prepare_call(&self.shared, call), done));

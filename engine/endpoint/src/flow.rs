@@ -4,6 +4,7 @@
 //! them. An attempt may begin when a replica takes it, the calls in flight leave room, and both rates allow it.
 
 mod concurrency;
+mod failing;
 mod outage;
 mod rate;
 mod replicas;
@@ -13,6 +14,8 @@ use crate::host::EndpointFault;
 use crate::settings::EndpointSettings;
 use crate::verdict::ServerSignal;
 use concurrency::ConcurrencyLimit;
+use failing::FailingCalls;
+pub(crate) use failing::ServerSign;
 use outage::OutageClock;
 use rate::RateLimit;
 use replicas::{ReplicaChoice, ReplicaSet};
@@ -35,6 +38,8 @@ const LONGEST_RATE_HOLD: Duration = Duration::from_secs(2);
 /// The wish of a call for an attempt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AttemptWish {
+    /// The number of the call.
+    pub(crate) call: u64,
     /// Tokens to reserve.
     pub(crate) tokens: u64,
     /// A hash of the prompt's beginning.
@@ -46,6 +51,7 @@ pub(crate) struct AttemptWish {
 /// An attempt that may begin.
 #[derive(Clone, Copy, Debug)]
 struct AttemptGrant {
+    call: u64,
     replica: usize,
     probe: bool,
     /// The attempt's number.
@@ -59,6 +65,8 @@ struct AttemptGrant {
 pub(crate) struct AttemptEnd<'a> {
     /// The server's state.
     pub(crate) signal: ServerSignal,
+    /// Whether a fault may be the request's own.
+    pub(crate) may_be_own: bool,
     /// Tokens that the server counts for it.
     pub(crate) tokens: u64,
     /// The time that the server names for the next attempt.
@@ -74,8 +82,8 @@ pub(crate) struct AttemptEnd<'a> {
 pub(crate) struct AttemptEffect {
     /// Whether the attempt counts: it does not while the endpoint is suspect.
     pub(crate) counted: bool,
-    /// Answers that the endpoint has given so far.
-    pub(crate) alive: u64,
+    /// Whether the endpoint has answered since the call's first fault.
+    pub(crate) saw_answers: bool,
 }
 
 enum Admission {
@@ -91,6 +99,7 @@ struct FlowState {
     tokens: Option<RateLimit>,
     replicas: ReplicaSet,
     outage: OutageClock,
+    failing: FailingCalls,
     /// Limits since the last answer.
     limits: u32,
     /// No attempt begins before.
@@ -114,6 +123,7 @@ impl FlowState {
             tokens: settings.tokens_per_minute.map(|limit| RateLimit::per_minute(limit, now)),
             replicas: ReplicaSet::new(replicas, pauses.0, pauses.1, now),
             outage: OutageClock::new(settings.patience()),
+            failing: FailingCalls::default(),
             limits: 0,
             held: None,
             alive: 0,
@@ -153,7 +163,8 @@ impl FlowState {
                 let number = self.attempts;
                 self.attempts += 1;
                 self.under_way.insert(number);
-                Admission::Now(AttemptGrant { replica, probe, number, reserved: wish.tokens, begun: now })
+                let AttemptWish { call, tokens: reserved, .. } = wish;
+                Admission::Now(AttemptGrant { call, replica, probe, number, reserved, begun: now })
             }
         }
     }
@@ -172,6 +183,7 @@ impl FlowState {
                 self.held = None;
                 self.concurrency.increase();
                 self.outage.answered();
+                self.failing.answered(grant.call);
                 if self.replicas.succeed(grant.replica, Some(now.saturating_duration_since(grant.begun)), now) {
                     tracing::info!(replica = grant.replica, "the endpoint answers again");
                 }
@@ -192,6 +204,7 @@ impl FlowState {
             }
             ServerSignal::Faulty => {
                 self.outage.failed(end.message, now);
+                self.failing.failed(grant.call, end.may_be_own, self.alive);
                 if self.replicas.fail(grant.replica, grant.probe, now) {
                     tracing::warn!(replica = grant.replica, "the endpoint does not answer: {}", end.message);
                     self.concurrency.decrease(grant.number, self.attempts);
@@ -201,7 +214,12 @@ impl FlowState {
         }
         // Behind the match: an answer ends what was held before, and its headers may hold again.
         self.heed_headers(end, grant.begun);
-        AttemptEffect { counted, alive: self.alive }
+        AttemptEffect { counted, saw_answers: self.failing.saw_answers(grant.call, self.alive) }
+    }
+
+    /// Whether an outage has outlasted the patience.
+    fn is_outlasted(&self, now: Instant) -> bool {
+        self.outage.is_outlasted(self.replicas.all_suspect(), now)
     }
 
     /// Takes the rest of the server's limits from the headers of an answer: with nothing left, nothing is sent until
@@ -244,11 +262,12 @@ impl FlowGate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until an attempt may begin. `None`: the endpoint is closed, and none begins any more.
+    /// Waits until an attempt may begin. `None`: none begins any more, as the endpoint is closed or the call was given
+    /// up.
     pub(crate) async fn admit(self: &Arc<Self>, wish: AttemptWish) -> Option<AttemptPermit> {
         let receiver = {
             let mut state = self.lock();
-            if state.closed {
+            if state.closed || state.failing.is_given_up(wish.call) {
                 return None;
             }
             if state.waiting.is_empty()
@@ -265,8 +284,8 @@ impl FlowGate {
     }
 
     /// Lets attempts begin, now and whenever time allows it, until the endpoint is closed or its patience ends. The
-    /// fault of that end is returned.
-    pub(crate) async fn run_timer(self: Arc<Self>) -> Option<EndpointFault> {
+    /// fault of that end is returned, for [`Self::give_up`] or [`Self::close`].
+    pub(crate) async fn run_timer(self: &Arc<Self>) -> Option<EndpointFault> {
         loop {
             let changed = self.changed.notified();
             let GateLook { granted, next, fault } = self.grant_all(Instant::now());
@@ -275,7 +294,6 @@ impl FlowGate {
                 drop(sender.send(permit));
             }
             if fault.is_some() {
-                self.close();
                 return fault;
             }
             if self.lock().closed {
@@ -320,6 +338,42 @@ impl FlowGate {
         GateLook { granted, next, fault: None }
     }
 
+    /// Whether the patience ended in an outage whose failing calls are at fault themselves, if the server gives a sign.
+    pub(crate) fn may_give_up(&self, sign: ServerSign) -> bool {
+        let state = self.lock();
+        state.is_outlasted(Instant::now()) && state.failing.are_at_fault(sign, state.alive)
+    }
+
+    /// Gives up the failing calls, if they are at fault themselves by the server's sign, and lets the patience begin
+    /// anew. Returns whether it goes on; it does, too, if the server has answered meanwhile.
+    pub(crate) fn give_up(&self, sign: ServerSign) -> bool {
+        let mut state = self.lock();
+        if !state.is_outlasted(Instant::now()) {
+            return true;
+        }
+        if !state.failing.are_at_fault(sign, state.alive) {
+            return false;
+        }
+        let FlowState { failing, waiting, outage, .. } = &mut *state;
+        let calls = failing.give_up();
+        if calls > 0 {
+            tracing::warn!("{calls} calls fail though the server is there: they are given up");
+        }
+        waiting.retain(|(wish, _)| !failing.is_given_up(wish.call));
+        outage.answered();
+        true
+    }
+
+    /// Whether a call was given up.
+    pub(crate) fn is_given_up(&self, call: u64) -> bool {
+        self.lock().failing.is_given_up(call)
+    }
+
+    /// A call ended.
+    pub(crate) fn forget(&self, call: u64) {
+        self.lock().failing.forget(call);
+    }
+
     /// Lets no attempt begin any more. Calls that wait stay without an answer.
     pub(crate) fn close(&self) {
         let waiting = {
@@ -361,7 +415,7 @@ impl AttemptPermit {
                 }
                 effect
             }
-            None => AttemptEffect { counted: false, alive: 0 },
+            None => AttemptEffect { counted: false, saw_answers: false },
         }
     }
 }

@@ -12,7 +12,8 @@ pub type AttemptGuard = Box<dyn Any + Send>;
 /// The run, as an endpoint sees it.
 #[derive(Clone)]
 pub struct EndpointHost {
-    /// Asked before each HTTP request. `None`: the run drains; the call is kept, and never sent again.
+    /// Asked before each HTTP request, and before a call that was given up ends. `None`: the run drains; the call is
+    /// kept, and never sent again.
     pub begin_attempt: Arc<dyn Fn() -> Option<AttemptGuard> + Send + Sync>,
     /// Asked before that for the attempt's bound.
     pub reserve: SpendingRequest,

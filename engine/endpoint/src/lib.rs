@@ -17,7 +17,8 @@
 //! | [`needs`] | abilities that a call needs and a dialect lacks |
 //! | `exchange`, `transport` | one HTTP request and its bytes; the HTTP clients |
 //! | `wire` | bodies and answers: chat, completions, scores, embeddings, reranking, retrieval |
-//! | `flow` | admission: concurrency, rates, replicas, outages, all without I/O |
+//! | `flow` | admission: concurrency, rates, replicas, outages, failing calls, all without I/O |
+//! | `patience` | the end of the patience: an endpoint that is down, or calls that fail alone |
 //! | [`offline`] | calls as lines of batch files; lines of results as ends of calls |
 //! | `pause`, [`usage`] | pauses between attempts; counters |
 //! | `bound`, [`spending`] | the most that an attempt may cost; its bill, and the permission for it |
@@ -30,6 +31,7 @@ mod bound;
 mod classify;
 mod exchange;
 mod flow;
+mod patience;
 mod pause;
 mod transport;
 mod wire;

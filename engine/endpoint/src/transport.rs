@@ -45,6 +45,7 @@ pub(crate) struct ReplicaTransport {
     embeddings: Url,
     rerank: Url,
     retrieve: Url,
+    sign: Url,
     headers: HeaderMap,
 }
 
@@ -65,6 +66,7 @@ impl ReplicaTransport {
             embeddings: path(ApiRoute::Embeddings),
             rerank: path(ApiRoute::Rerank),
             retrieve: path(ApiRoute::Retrieve),
+            sign: sign_address(settings, address),
             headers: build_headers(settings, key),
         })
     }
@@ -81,6 +83,13 @@ impl ReplicaTransport {
         let mut request = Request::new(Method::POST, url.clone());
         *request.headers_mut() = self.headers.clone();
         *request.body_mut() = Some(Body::from(body));
+        request
+    }
+
+    /// A request for a sign of life, which costs nothing.
+    pub(crate) fn get_sign(&self) -> Request {
+        let mut request = Request::new(Method::GET, self.sign.clone());
+        *request.headers_mut() = self.headers.clone();
         request
     }
 }
@@ -156,6 +165,19 @@ pub(crate) fn route_address(settings: &EndpointSettings, address: &Url, route: A
     }
 }
 
+/// The address that lists a server's models; a retriever has none but its own.
+fn sign_address(settings: &EndpointSettings, address: &Url) -> Url {
+    match &settings.api_version {
+        _ if settings.is_retriever() => address.clone(),
+        Some(version) if settings.dialect == EndpointDialect::Azure => {
+            let mut url = extend_path(address, &["openai", "models"]);
+            url.query_pairs_mut().append_pair("api-version", version);
+            url
+        }
+        _ => extend_path(address, &["models"]),
+    }
+}
+
 /// The address with further segments.
 pub(crate) fn extend_path(address: &Url, segments: &[&str]) -> Url {
     let mut url = address.clone();
@@ -204,6 +226,11 @@ mod tests {
             route(&settings, "https://a", ApiRoute::Chat),
             "https://a/openai/deployments/my%20model/chat/completions?api-version=2024-10-21"
         );
+        let address = Url::parse("https://a/v1").unwrap();
+        let sign = |settings: &EndpointSettings| sign_address(settings, &address).to_string();
+        assert_eq!(sign(&settings), "https://a/v1/openai/models?api-version=2024-10-21");
+        assert_eq!(sign(&EndpointSettings::new("m", "")), "https://a/v1/models");
+        assert_eq!(sign(&EndpointSettings::for_retriever("index", Vec::new())), "https://a/v1");
         assert_eq!(root_address(&Url::parse("http://a/v1").unwrap(), "tokenize").as_str(), "http://a/tokenize");
     }
 

@@ -113,14 +113,13 @@ impl UsageCounters {
         }
     }
 
-    /// A call ended.
+    /// A call ended, or had a part of its answer.
     pub(crate) fn count_end(&self, verdict: &CallVerdict) {
         let mut usage = self.lock();
         match verdict {
             CallVerdict::Answered(_) => usage.answered += 1,
-            CallVerdict::Part(_, failure) | CallVerdict::Failed(failure) => {
-                *usage.failed.entry(failure.kind).or_default() += 1
-            }
+            CallVerdict::Part(_) => {}
+            CallVerdict::Failed(failure) => *usage.failed.entry(failure.kind).or_default() += 1,
         }
     }
 

@@ -4,7 +4,7 @@
 //! the next step of the *call* ([`NextStep`]). Two rules stand above the table:
 //!
 //! * A fault becomes a failure of its call only if the server answered another call meanwhile. Otherwise the fault is
-//!   the endpoint's, and its patience decides.
+//!   the endpoint's, and its patience decides. At its end a few calls may be given up: `flow/failing.rs` has that rule.
 //! * A limit is never counted: a call may wait for its turn as long as the server names times.
 //!
 //! `ops/docs/endpoints.md` has the table for users; a test compares the two.
@@ -150,6 +150,13 @@ impl AttemptCause {
     /// Its line of the table.
     pub fn row(self) -> &'static VerdictRow {
         &VERDICTS[self as usize]
+    }
+
+    /// Whether such a fault of the server may come from the request. It does not if nothing was sent, if the model is
+    /// gone, or if the server says that it cannot serve anyone now.
+    pub fn may_be_of_request(self) -> bool {
+        use AttemptCause::{ConnectionRefused, ModelGone, Overloaded, Status503, Unreachable};
+        !matches!(self, ConnectionRefused | Unreachable | Status503 | Overloaded | ModelGone)
     }
 }
 

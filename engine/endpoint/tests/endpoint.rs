@@ -1,4 +1,5 @@
-//! The endpoint against servers that play exact bytes: every cause of the table, outages, limits, replicas.
+//! The endpoint against servers that play exact bytes: every cause of the table, outages, lone failures, limits,
+//! replicas.
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
@@ -6,6 +7,8 @@
 mod answers;
 #[path = "endpoint/causes.rs"]
 mod causes;
+#[path = "endpoint/given_up.rs"]
+mod given_up;
 #[path = "endpoint/limits.rs"]
 mod limits;
 #[path = "endpoint/outages.rs"]

@@ -197,6 +197,7 @@ mod tests {
                 "revision = \"2\"",
                 "api_version = \"2026-01-01\"",
                 "score_by = \"echo\"",
+                "entail_by = \"generate\"",
                 "reasoning = \"keep\"",
                 "body = { top_k = 3 }",
                 "headers = { x-team = \"a\" }",

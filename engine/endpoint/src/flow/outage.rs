@@ -47,13 +47,23 @@ impl OutageClock {
     /// are over, too, and no attempt is in flight that began before the first limit. Its answer is being computed, and
     /// would be paid for again. `oldest` is the number of the oldest attempt in flight.
     pub(crate) fn ends_at(&self, all_suspect: bool, oldest: Option<u64>) -> Option<Instant> {
-        let outage = self.first_fault.filter(|_| all_suspect).map(|first| first + self.patience);
+        let outage = self.outage_end(all_suspect);
         let alone = self.first_limit.filter(|(_, begun)| oldest.is_none_or(|oldest| oldest >= *begun));
         let limits = alone.map(|(first, _)| first + self.patience + self.longest_named);
         match (outage, limits) {
             (Some(outage), Some(limits)) => Some(outage.min(limits)),
             (outage, limits) => outage.or(limits),
         }
+    }
+
+    /// The end of the patience in an outage.
+    fn outage_end(&self, all_suspect: bool) -> Option<Instant> {
+        self.first_fault.filter(|_| all_suspect).map(|first| first + self.patience)
+    }
+
+    /// Whether an outage has outlasted the patience, and not limits alone.
+    pub(crate) fn is_outlasted(&self, all_suspect: bool, now: Instant) -> bool {
+        self.outage_end(all_suspect).is_some_and(|end| end <= now)
     }
 
     /// The fault, if the patience has ended.
@@ -79,6 +89,7 @@ mod tests {
         assert_eq!(clock.ends_at(false, None), None, "another replica answers");
         assert_eq!(clock.ends_at(true, None), Some(now + 10 * SECOND));
         assert_eq!(clock.fault_at(true, None, now + 9 * SECOND), None);
+        assert_eq!([9, 10].map(|second| clock.is_outlasted(true, now + second * SECOND)), [false, true]);
         let fault = clock.fault_at(true, None, now + 11 * SECOND);
         assert_eq!(fault, Some(EndpointFault::Down { unanswered: 11 * SECOND, last: "last".to_owned() }));
         clock.answered();
@@ -94,6 +105,7 @@ mod tests {
         assert_eq!(clock.ends_at(false, Some(6)), None, "a call from before is computed");
         for oldest in [None, Some(7)] {
             assert_eq!(clock.ends_at(false, oldest), Some(now + 110 * SECOND));
+            assert!(!clock.is_outlasted(true, now + 110 * SECOND), "limits are no outage");
         }
         clock.answered();
         clock.limited(None, "later", 7, now);

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Faults without an answer between after which a replica is suspect. Single faults among answers are the calls' own.
-const SUSPICION: u32 = 5;
+pub(super) const SUSPICION: u32 = 5;
 
 /// A replica is silent when it has given no answer for this many times an answer's usual time, ..
 const SILENCE_FACTOR: u32 = 8;

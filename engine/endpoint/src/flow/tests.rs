@@ -4,6 +4,8 @@ use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
+const WISH: AttemptWish = AttemptWish { call: 0, tokens: 10, prefix: 0, avoid: None };
+
 fn state(change: impl FnOnce(&mut EndpointSettings), now: Instant) -> FlowState {
     let mut settings = EndpointSettings::new("m", "http://127.0.0.1:9/v1");
     change(&mut settings);
@@ -11,7 +13,7 @@ fn state(change: impl FnOnce(&mut EndpointSettings), now: Instant) -> FlowState 
 }
 
 fn begin(state: &mut FlowState, now: Instant) -> AttemptGrant {
-    match state.admit(AttemptWish { tokens: 10, prefix: 0, avoid: None }, now) {
+    match state.admit(WISH, now) {
         Admission::Now(grant) => grant,
         Admission::NotBefore(time) => panic!("not before {:?}", time - now),
         Admission::AfterAnEnd => panic!("after an end"),
@@ -20,12 +22,12 @@ fn begin(state: &mut FlowState, now: Instant) -> AttemptGrant {
 
 fn answer(reset: Duration) -> AttemptEnd<'static> {
     let remaining = [Some(RemainingLimit { remaining: 0, reset }), None];
-    AttemptEnd { signal: ServerSignal::Alive, tokens: 10, named: None, remaining, message: "" }
+    AttemptEnd { signal: ServerSignal::Alive, may_be_own: true, tokens: 10, named: None, remaining, message: "" }
 }
 
 /// The pause until the next attempt may begin.
 fn pause(state: &mut FlowState, now: Instant) -> Duration {
-    match state.admit(AttemptWish { tokens: 10, prefix: 0, avoid: None }, now) {
+    match state.admit(WISH, now) {
         Admission::Now(_) => Duration::ZERO,
         Admission::NotBefore(time) => time - now,
         Admission::AfterAnEnd => panic!("after an end"),
@@ -74,9 +76,8 @@ async fn limits_do_not_end_the_patience_while_an_older_call_is_computed() {
         let mut settings = EndpointSettings::new("m", "http://127.0.0.1:9/v1");
         settings.patience_s = 60.0;
         let gate = FlowGate::new(&settings, 1);
-        let wish = AttemptWish { tokens: 10, prefix: 0, avoid: None };
-        let older = gate.admit(wish).await.unwrap();
-        gate.admit(wish).await.unwrap().settle(&limited);
+        let older = gate.admit(WISH).await.unwrap();
+        gate.admit(WISH).await.unwrap().settle(&limited);
         let later = now + 61 * SECOND;
         let look = gate.grant_all(later);
         assert!(look.fault.is_none() && look.next.is_none(), "its answer would be paid for again");
@@ -86,4 +87,31 @@ async fn limits_do_not_end_the_patience_while_an_older_call_is_computed() {
         }
         assert!(gate.grant_all(later).fault.is_some());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_are_given_up_wait_no_more() {
+    let mut settings = EndpointSettings::new("m", "http://127.0.0.1:9/v1");
+    settings.patience_s = 10.0;
+    let gate = FlowGate::new(&settings, 1);
+    let failed = AttemptEnd { signal: ServerSignal::Faulty, remaining: [None, None], ..answer(SECOND) };
+    for _ in 0..5 {
+        assert!(!gate.admit(WISH).await.unwrap().settle(&failed).saw_answers);
+    }
+    let other = AttemptWish { call: 1, ..WISH };
+    let [failing, untried] = [WISH, other].map(|wish| {
+        let gate = gate.clone();
+        tokio::spawn(async move { gate.admit(wish).await.is_some() })
+    });
+    tokio::task::yield_now().await;
+    assert_eq!((gate.load().1, gate.may_give_up(ServerSign::Working)), (2, false), "the patience has not ended");
+    tokio::time::advance(11 * SECOND).await;
+    assert!(gate.grant_all(Instant::now()).fault.is_some() && gate.may_give_up(ServerSign::Working));
+    assert!(!gate.give_up(ServerSign::Present), "nobody was answered");
+    assert!(gate.give_up(ServerSign::Working) && gate.is_given_up(0) && !gate.is_given_up(1));
+    assert!(!failing.await.unwrap() && gate.admit(WISH).await.is_none());
+    let look = gate.grant_all(Instant::now());
+    assert_eq!((look.fault, look.granted.len()), (None, 1), "the patience begins anew, and the next call is tried");
+    look.granted.into_iter().for_each(|(sender, permit)| drop(sender.send(permit)));
+    assert!(untried.await.unwrap());
 }

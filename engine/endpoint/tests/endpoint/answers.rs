@@ -3,8 +3,9 @@
 use crate::scripted_server::{ScriptedServer, ServerStep, chat, chat_body, ms, reply};
 use crate::watched_endpoint::{WatchedEndpoint, failure_of, quick_settings, text_of};
 use hopeval_endpoint::{
-    AnswerKind, ApiKey, AttemptCause, CallAnswer, CallVerdict, EmbedCall, EndpointCall, EndpointDialect, EndpointFault,
-    EndpointHost, EndpointSettings, FailureKind, GenerateCall, RerankCall, SamplingFields, ScoreCall, TokenUsage,
+    AnswerKind, ApiKey, AttemptCause, AttemptGuard, CallAnswer, CallEnd, CallVerdict, EmbedCall, EndpointCall,
+    EndpointDialect, EndpointFault, EndpointHost, EndpointSettings, FailureKind, GenerateCall, PermitReceiver,
+    RerankCall, SamplingFields, ScoreCall, SpendingPermit, SpentAmounts, TokenUsage,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,6 +36,16 @@ fn usage_without_the_servers_count() {
     assert_eq!(end.usage, TokenUsage { prompt: 3, completion: 2, ..TokenUsage::default() });
 }
 
+/// The texts of an end that is a part, or not; and whether it is.
+fn texts_of(end: &CallEnd) -> (Vec<&str>, bool) {
+    let (choices, is_part) = match &end.verdict {
+        CallVerdict::Part(choices) => (choices, true),
+        CallVerdict::Answered(CallAnswer::Generated(choices)) => (choices, false),
+        other => panic!("{other:?}"),
+    };
+    (choices.iter().map(|choice| choice.text.as_str()).collect(), is_part)
+}
+
 #[test]
 fn missing_choices_are_asked_for() {
     // The server ignores `n`.
@@ -42,15 +53,19 @@ fn missing_choices_are_asked_for() {
     let mut endpoint = WatchedEndpoint::open(&quick_settings(&server.url()));
     let sampling = SamplingFields { seed: Some(40), ..SamplingFields::default() };
     let call = GenerateCall { choices: 3, sampling, ..GenerateCall::from_user("q") };
-    let end = endpoint.end_of(EndpointCall::Generate(call));
-    let CallVerdict::Answered(CallAnswer::Generated(choices)) = &end.verdict else { panic!("{end:?}") };
-    assert_eq!(choices.iter().map(|choice| choice.text.as_str()).collect::<Vec<_>>(), ["c0", "c1", "c2"]);
-    assert_eq!((end.attempts, end.answers, end.usage.prompt, end.usage.completion), (3, 3, 21, 9));
-    assert_eq!((end.answer_usage.prompt, end.answer_usage.completion), (7, 9), "one prompt, three texts");
+    endpoint.send(EndpointCall::Generate(call));
+    for (text, is_part) in [("c0", true), ("c1", true), ("c2", false)] {
+        let end = endpoint.next_end().1;
+        assert_eq!(texts_of(&end), (vec![text], is_part));
+        assert_eq!((end.attempts, end.answers, end.usage.prompt, end.usage.completion), (1, 1, 7, 3));
+        assert!(end.answer_usage == end.usage && end.guard.is_some() && end.model.is_some(), "{end:?}");
+    }
+    endpoint.assert_quiet();
     let tails: Vec<String> =
         server.requests().iter().map(|request| request.body.split("],").nth(1).unwrap().to_owned()).collect();
     assert_eq!(tails, [r#""n":3,"seed":40}"#, r#""n":2,"seed":41}"#, r#""seed":42}"#]);
-    assert_eq!(endpoint.endpoint.usage().count_of(AttemptCause::FewerChoices), 2);
+    let usage = endpoint.endpoint.usage();
+    assert_eq!((usage.count_of(AttemptCause::FewerChoices), usage.calls, usage.answered), (2, 1, 1));
 }
 
 #[test]
@@ -61,11 +76,52 @@ fn choices_that_were_given_outlive_the_failure_of_others() {
     });
     let mut endpoint = WatchedEndpoint::open(&quick_settings(&server.url()));
     let call = GenerateCall { choices: 3, ..GenerateCall::from_user("q") };
-    let end = endpoint.end_of(EndpointCall::Generate(call));
-    let CallVerdict::Part(choices, failure) = &end.verdict else { panic!("{end:?}") };
-    assert_eq!(choices.iter().map(|choice| choice.text.as_str()).collect::<Vec<_>>(), ["c0", "c1"]);
+    endpoint.send(EndpointCall::Generate(call));
+    for text in ["c0", "c1"] {
+        assert_eq!(texts_of(&endpoint.next_end().1), (vec![text], true));
+    }
+    let end = endpoint.next_end().1;
+    let failure = failure_of(&end);
     assert!(failure.kind == FailureKind::Refused && failure.message.contains("no more"), "{failure:?}");
-    assert_eq!((end.answers, end.usage.completion), (2, 6));
+    assert_eq!((end.answers, end.usage.completion), (0, 0), "their own ends have what the others cost");
+}
+
+#[test]
+fn choices_that_came_outlive_drains_caps_and_faults() {
+    type HostChange = fn(EndpointHost) -> EndpointHost;
+    let ways: [(&str, HostChange); 3] = [
+        ("drain", |host| {
+            let begun = AtomicUsize::new(0);
+            let begin = move || (begun.fetch_add(1, Ordering::SeqCst) == 0).then(|| Box::new(()) as AttemptGuard);
+            EndpointHost { begin_attempt: Arc::new(begin), ..host }
+        }),
+        ("cap", |host| {
+            let asked = AtomicUsize::new(0);
+            let reserve = move |_: SpentAmounts, receiver: PermitReceiver| {
+                if asked.fetch_add(1, Ordering::SeqCst) == 0 {
+                    receiver(SpendingPermit::new(drop));
+                }
+            };
+            EndpointHost { reserve: Arc::new(reserve), ..host }
+        }),
+        ("fault", |host| host),
+    ];
+    for (way, change) in ways {
+        let server = ScriptedServer::start(|request| match request.number {
+            0 => chat("paid"),
+            _ => reply(401, "", ""),
+        });
+        let mut endpoint = WatchedEndpoint::open_with(&quick_settings(&server.url()), None, change);
+        endpoint.send(EndpointCall::Generate(GenerateCall { choices: 3, ..GenerateCall::from_user("q") }));
+        let end = endpoint.next_end().1;
+        assert_eq!(texts_of(&end), (vec!["paid"], true), "{way}");
+        assert!(end.guard.is_some(), "{way}");
+        if way == "fault" {
+            assert!(matches!(endpoint.fault(), EndpointFault::Unauthorized { .. }));
+        }
+        endpoint.assert_quiet();
+        assert_eq!(server.requests().len(), if way == "fault" { 2 } else { 1 }, "{way}");
+    }
 }
 
 #[test]
@@ -73,8 +129,8 @@ fn a_dialect_without_choices_asks_one_by_one() {
     let server = ScriptedServer::start(|_| chat("a"));
     let settings = EndpointSettings { dialect: EndpointDialect::Ollama, ..quick_settings(&server.url()) };
     let mut endpoint = WatchedEndpoint::open(&settings);
-    let end = endpoint.end_of(EndpointCall::Generate(GenerateCall { choices: 2, ..GenerateCall::from_user("q") }));
-    assert_eq!(end.attempts, 2);
+    endpoint.send(EndpointCall::Generate(GenerateCall { choices: 2, ..GenerateCall::from_user("q") }));
+    assert_eq!([0, 1].map(|_| texts_of(&endpoint.next_end().1).1), [true, false]);
     assert!(server.requests().iter().all(|request| !request.body.contains("\"n\"")));
     assert_eq!(endpoint.endpoint.usage().count_of(AttemptCause::FewerChoices), 0);
 }
@@ -180,7 +236,7 @@ fn a_guard_lives_until_the_answer_is_recorded() {
     let server = ScriptedServer::start(|request| if request.number == 0 { reply(500, "", "") } else { chat("x") });
     let live = Arc::new(AtomicUsize::new(0));
     let counted = live.clone();
-    let begin = move || -> Option<hopeval_endpoint::AttemptGuard> {
+    let begin = move || -> Option<AttemptGuard> {
         counted.fetch_add(1, Ordering::SeqCst);
         Some(Box::new(CountedGuard(counted.clone())))
     };
@@ -200,9 +256,9 @@ fn a_drain_lets_open_attempts_end_and_begins_none() {
         steps
     });
     let begun = Arc::new(AtomicUsize::new(0));
-    let begin = move || -> Option<hopeval_endpoint::AttemptGuard> {
+    let begin = move || -> Option<AttemptGuard> {
         // The run drains after two attempts.
-        (begun.fetch_add(1, Ordering::SeqCst) < 2).then(|| Box::new(()) as hopeval_endpoint::AttemptGuard)
+        (begun.fetch_add(1, Ordering::SeqCst) < 2).then(|| Box::new(()) as AttemptGuard)
     };
     let change = |host| EndpointHost { begin_attempt: Arc::new(begin), ..host };
     let mut endpoint = WatchedEndpoint::open_with(&quick_settings(&server.url()), None, change);

@@ -11,7 +11,7 @@ use hopeval_endpoint::{
 use hopeval_methods::response::{CallFacts, FinishReason as GenerationEnd, Generation, MoneyAmount, TargetScores};
 use hopeval_methods::{Answer, AnswerWork, FailureKind, PromptReport, Request, RequestKind, Response};
 
-/// The responses to the requests of one call, in their order.
+/// The responses to the requests of one call, or of a part of it, in their order.
 pub(super) struct CallResponses {
     /// As many as there were requests.
     pub(super) responses: Vec<Response>,
@@ -43,7 +43,8 @@ impl AnswerReader {
         Self { price, entail_by: settings.entail_by }
     }
 
-    /// Reads the end of a call for its requests: one, or several draws of one payload. `report` is on its prompt.
+    /// Reads the end of a call, or of a part, for its requests: one, or several draws of one payload. `report` is on
+    /// their prompt.
     pub(super) fn read_responses(
         &self,
         corpus: &Corpus,
@@ -88,14 +89,7 @@ impl AnswerReader {
         let missing = |failure: &CallFailure| Err(Box::new(call_failure(failure.clone())));
         let responses: Vec<Response> = match verdict {
             CallVerdict::Failed(failure) => places().map(|place| read(place, missing(&failure))).collect(),
-            CallVerdict::Part(choices, failure) => {
-                let given = choices.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
-                let answer = |request: &Request, choice: Option<GeneratedChoice>| {
-                    choice.map_or_else(|| missing(&failure), |choice| written_answer(request, choice))
-                };
-                places().zip(given).map(|(place, choice)| read(place, answer(place.1, choice))).collect()
-            }
-            CallVerdict::Answered(CallAnswer::Generated(choices)) => {
+            CallVerdict::Part(choices) | CallVerdict::Answered(CallAnswer::Generated(choices)) => {
                 places().zip(choices).map(|(place, choice)| read(place, written_answer(place.1, choice))).collect()
             }
             CallVerdict::Answered(answer) => {

@@ -8,7 +8,7 @@ use crate::fault::RunFault;
 use crate::services::thread::{ServiceTask, ServiceThread, task_answer, wait_for_exit};
 use crate::services::timing::AnswerTiming;
 use crate::services::usage::ServiceCounters;
-use hopeval_endpoint::{AttemptGuard, CallEnd, EndpointCall, EndpointHost, SpendingRequest};
+use hopeval_endpoint::{AttemptGuard, CallEnd, CallVerdict, EndpointCall, EndpointHost, SpendingRequest};
 use hopeval_methods::request::Sampling;
 use hopeval_methods::{Request, RequestPayload, Response};
 use hopeval_operators::gate::WorkGuard;
@@ -82,7 +82,7 @@ fn is_drawn(request: &Request) -> bool {
     matches!(&request.ask, RequestPayload::Generate(asked) if asked.sampling != Sampling::Greedy)
 }
 
-/// Sends a call; its tasks are answered on the client's thread.
+/// Sends a call; its tasks are answered on the client's thread, each when its choice comes.
 fn send_call(
     thread: &ServiceThread,
     service: &EndpointService,
@@ -107,17 +107,22 @@ fn send_call(
     endpoint.call(
         call,
         Box::new(move |end: CallEnd| {
-            let requests: Vec<&Request> = tasks.iter().map(|(submission, _)| &submission.request).collect();
+            let _until_the_end = &under_way;
+            let ended = match &end.verdict {
+                CallVerdict::Part(choices) => choices.len().min(tasks.len()),
+                CallVerdict::Answered(_) | CallVerdict::Failed(_) => tasks.len(),
+            };
+            let ended: Vec<ServiceTask> = tasks.drain(..ended).collect();
+            let requests: Vec<&Request> = ended.iter().map(|(submission, _)| &submission.request).collect();
             let read = reader.read_responses(&corpus, report.as_ref(), &requests, end);
             let work = read.guard.and_then(work_guard);
             let shares = read.responses.len().max(1) as u64;
-            for (task, response) in tasks.into_iter().zip(read.responses) {
+            for (task, response) in ended.into_iter().zip(read.responses) {
                 let waited = u64::try_from(task.1.elapsed().as_micros()).unwrap_or(u64::MAX);
                 let queue_us = read.queue_us.max(waited.saturating_sub(read.service_us));
                 let timing = AnswerTiming { queue_us, service_us: read.service_us / shares, device_us: 0 };
                 delivery.answer_task(task, response, timing, work.clone());
             }
-            drop(under_way);
         }),
     );
 }
@@ -178,5 +183,90 @@ impl AnswerDelivery {
         }
         let (ticket, answer) = task_answer(task, response, timing, &self.fault);
         ticket.answer(answer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault::RunFault;
+    use crate::services::conformance::corpus;
+    use crate::services::fragments::FragmentTexts;
+    use crate::services::served::{RecordedResponse, ServedResponse};
+    use crate::services::usage::service_counters;
+    use crate::write_backlog::WriteBacklog;
+    use hopeval_endpoint::EndpointSettings;
+    use hopeval_methods::request::{GeneratePayload, TextFormat};
+    use hopeval_methods::{Prompt, ServiceName};
+    use hopeval_operators::RequestKey;
+    use hopeval_operators::gate::Gate;
+    use hopeval_operators::serve::{BackendAnswer, Submission};
+    use hopeval_operators::ticket::TicketBox;
+    use hopeval_simulated_llm::{FaultKind, FaultSettings, SimulatedServer, SimulationSettings};
+    use std::sync::mpsc::channel;
+    use std::time::{Duration, Instant};
+
+    const LONGEST: Duration = Duration::from_secs(60);
+
+    /// Three draws of one payload become one call, and the server leaves one choice out each time.
+    #[test]
+    fn draws_that_came_are_recorded_while_others_are_missing() {
+        let faults = FaultSettings { rates: [(FaultKind::FewerChoices, 1.0)].into(), ..FaultSettings::default() };
+        let server = SimulatedServer::start(SimulationSettings { faults, ..SimulationSettings::default() })
+            .expect("a simulated server");
+        // The third one is asked for once, and not again.
+        let settings = EndpointSettings {
+            first_pause_s: 3600.0,
+            longest_pause_s: 3600.0,
+            ..EndpointSettings::new("simulated-llm", server.base_url())
+        };
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let (name, gate): (Arc<str>, Gate) = ("llm".into(), Gate::default());
+        let thread = ServiceThread {
+            corpus: corpus(dir.path()),
+            name: Arc::clone(&name),
+            usage: service_counters([&name]),
+            fault: RunFault::default(),
+            gate: gate.clone(),
+            journal_backlog: WriteBacklog::unbounded(),
+            worker: 0,
+            batch: 1,
+            spending: None,
+            inlet: None,
+        };
+        let tickets = TicketBox::<BackendAnswer<ServedResponse, RecordedResponse>>::default();
+        let (sender, tasks) = channel::<ServiceTask>();
+        let ask = GeneratePayload {
+            prompt: Prompt::text("Passages: none. Question: who?"),
+            max_tokens: 20,
+            stop: Vec::new(),
+            sampling: Sampling::Server,
+            format: TextFormat::Text,
+            logprobs: false,
+        };
+        for draw in 0..3 {
+            let request = Request { draw, ..Request::new(&ServiceName("llm".into()), ask.clone()) };
+            let (key, ticket) = (RequestKey([draw as u8; 32]), tickets.new_ticket(draw as usize));
+            sender.send((Submission { key, bucket: 0, request, ticket }, Instant::now())).expect("it is open");
+        }
+        std::thread::spawn(move || {
+            let service = EndpointService::new("llm", settings, FragmentTexts::default());
+            serve_tasks(&thread, &service, &tasks);
+        });
+        for (slot, answer) in tickets.wait_for(2, LONGEST).expect("two choices came") {
+            let answer = answer.expect("no ticket is dropped");
+            assert!(answer.response.response.result.is_ok() && slot < 2, "{:?}", answer.response);
+            let record = answer.record.expect("it is journalled");
+            assert_eq!(record.key, RequestKey([slot as u8; 32]));
+            let facts = record.served.response.facts.expect("of its call");
+            assert_eq!(facts.attempts, u32::from(slot == 0), "the first of a part has what is left of its sums");
+        }
+        gate.close();
+        let begun = Instant::now();
+        while !gate.is_quiet() {
+            assert!(begun.elapsed() < LONGEST, "a drain waits for nothing but attempts");
+            std::thread::yield_now();
+        }
+        assert!(tickets.wait_for(1, Duration::from_millis(100)).is_err(), "the third one is asked for by the next run");
     }
 }
