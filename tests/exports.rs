@@ -135,6 +135,50 @@ fn a_musique_export_is_scored_as_the_run_was() {
     assert_eq!(figures["questions"], 299);
 }
 
+/// MuSiQue-Full, which has each id twice, from its file to the official figures of pairs.
+#[test]
+fn musique_full_goes_from_its_file_to_the_figures_of_pairs() {
+    let dir = tempfile::tempdir().unwrap();
+    let row = |id: &str, answerable: bool| {
+        let paragraph = |idx: u32, title: &str, is_supporting: bool| {
+            let text = format!("{title} of {id}.");
+            json!({"idx": idx, "title": title, "paragraph_text": text, "is_supporting": is_supporting})
+        };
+        let last = if answerable { "Person" } else { "Town" };
+        json!({"id": id, "question": format!("Who directed {id}?"), "answer": "Ann", "answer_aliases": ["A."],
+            "paragraphs": [paragraph(0, "Film", true), paragraph(1, last, answerable)],
+            "question_decomposition": [], "answerable": answerable})
+    };
+    let rows = [row("2hop__1_2", true), row("2hop__1_2", false), row("2hop__3_4", false), row("2hop__3_4", true)];
+    std::fs::write(dir.path().join("full.jsonl"), tiny::lines(&rows)).unwrap();
+    let job = "name = \"full\"\n[dataset]\nquestions = \"full.jsonl\"\n[corpus]\nsource = \"contexts\"\n\
+               [method.oracle]\nkind = \"oracle\"\n";
+    std::fs::write(dir.path().join("job.toml"), job).unwrap();
+    let figures = document(&mut hopeval(dir.path(), &["run", "job.toml", "--json"]));
+    assert_eq!(figures["questions"], 4);
+    // Questions without an answer are not wrong: they are not measured.
+    for (stratum, name, value, n) in [
+        ("all", "em", json!(1.0), 2),
+        ("all", "mrr", json!(1.0), 2),
+        ("answerable=false", "em", json!(null), 0),
+        ("answerable=false", "mrr", json!(null), 0),
+    ] {
+        let found = measure(&figures, "oracle", stratum, name);
+        assert_eq!((&found["value"], &found["n"]), (&value, &json!(n)), "{stratum} {name}");
+    }
+    let arguments = ["export", "latest", "--format", "musique", "--configuration", "oracle", "--out", "predictions"];
+    succeed(&mut hopeval(dir.path(), &arguments));
+    let lines = std::fs::read_to_string(dir.path().join("predictions")).unwrap();
+    let said = lines.lines().map(harness::parse).map(|line| {
+        let id = line["id"].as_str().unwrap().to_owned();
+        (id, line["predicted_answerable"].as_bool().unwrap())
+    });
+    let expected = [("2hop__1_2", true), ("2hop__1_2", false), ("2hop__3_4", false), ("2hop__3_4", true)];
+    assert_eq!(said.collect::<Vec<_>>(), expected.map(|(id, said)| (id.to_owned(), said)));
+    let scored = score(dir.path(), "musique", Path::new("predictions"), Path::new("full.jsonl"));
+    assert_eq!((&scored["answer_em"], &scored["group_answer_sufficiency_f1"]), (&json!(1.0), &json!(1.0)));
+}
+
 #[test]
 fn official_figures_are_reproduced() {
     let Some(shared) = shared("official_figures_are_reproduced") else { return };

@@ -45,6 +45,7 @@ pub use error::{RecordPosition, RowError};
 pub use format::{FormatError, detect_format};
 pub use formats::Format;
 pub use formats::beir::read_judged_questions;
+pub use formats::musique::musique_official_id;
 pub use gold::GoldMatch;
 pub use mapping::{
     FieldMapping, FieldPath, GuessedPassages, GuessedQuestions, PassageMapping, guess_passages, guess_questions,

@@ -14,16 +14,18 @@ use crate::passage::PassageRecord;
 #[serde(default)]
 pub struct Question {
     /// Unique in the dataset. A dataset without ids (NQ-open, TriviaQA TSV, IIRC pipeline rows) gets `<format>-<n>`, n
-    /// being the row's position over all files, from 0, including bad rows.
+    /// being the row's position over all files, from 0, including bad rows. MuSiQue-Full has each id twice: one of the
+    /// two is marked, see [`crate::musique_official_id`].
     pub id: String,
     /// The question, verbatim.
     pub text: String,
     /// The gold answer first, then its aliases (MuSiQue's `answer_aliases`; NQ, TriviaQA, FlashRAG: the list's order).
-    /// Empty if the file has no answer (test sets, most BEIR sets). StrategyQA's booleans are `yes` and `no`. An IIRC
-    /// question without an answer has `none`, as its evaluation expects.
+    /// Empty if the file has no answer (test sets, most BEIR sets), and for MuSiQue's unanswerable questions, which its
+    /// script does not score. StrategyQA's booleans are `yes` and `no`. An IIRC question without an answer has `none`,
+    /// as its evaluation expects.
     pub answers: Vec<String>,
-    /// The parts of an answer made of several spans (IIRC). `answers[0]` is the list joined by `, `. Empty if the
-    /// answer has one part.
+    /// The spans of an answer made of several (IIRC). `answers[0]` is their JSON array, `["Rome", "Bonn"]`. Empty if
+    /// the answer has one span.
     pub answer_spans: Vec<String>,
     /// 2WikiMultihopQA: the answer's Wikidata id, the key into the official alias file.
     pub answer_id: Option<String>,
@@ -33,7 +35,8 @@ pub struct Question {
     pub answerable: Option<bool>,
     /// The passages of a perfect retrieval, in path order if the dataset has one. HotpotQA and 2Wiki: by title, in the
     /// order of the supporting facts. MuSiQue and the world: in the order of the hops. StrategyQA: the union of its
-    /// annotators' evidence. IIRC: the linked articles needed for the answer. BEIR: by grade and id.
+    /// annotators' evidence. IIRC: the linked articles needed for the answer. BEIR: by grade and id. MuSiQue's
+    /// unanswerable questions have none.
     pub gold: Vec<GoldPassage>,
     /// Alternative sets of indices into `gold`, each of them sufficient (StrategyQA: one per annotator). Empty: all of
     /// `gold` is needed.
@@ -63,7 +66,7 @@ pub struct Question {
     pub level: Option<String>,
     /// Number of hops: distinct gold titles (HotpotQA, 2Wiki), sub-questions (MuSiQue, StrategyQA), the world's own.
     pub hops: Option<u32>,
-    /// Further strata for breaking down figures, e.g. the world's `held_out`.
+    /// Further strata for breaking down figures: the world's `held_out`, or `answerable` = `false` of MuSiQue-Full.
     pub strata: BTreeMap<String, String>,
     /// IIRC: the introductory paragraph of the question, with its hyperlinks.
     pub context: Option<PassageRecord>,

@@ -1,8 +1,10 @@
 //! A dataset's questions, streamed from its files, with a policy for wrong rows.
 //!
-//! Rows are numbered over all files. Memory holds one row, a hash of every seen id, and BEIR's judgements.
+//! Rows are numbered over all files. Memory holds one row, a hash of every seen id, BEIR's judgements, and a hash of
+//! the paragraphs of every question of MuSiQue's test sets.
 
 mod seen_ids;
+mod unlabelled_pairs;
 mod unread_fields;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -24,6 +26,7 @@ use crate::rows::RowReader;
 use crate::table::{DelimitedReader, TableRow};
 use crate::value::FieldResult;
 use seen_ids::SeenIds;
+use unlabelled_pairs::UnlabelledPairs;
 use unread_fields::UnreadFields;
 
 /// The location and format of a dataset.
@@ -123,6 +126,8 @@ pub struct Questions {
     source: Option<QuestionSource>,
     qrels: Option<beir::Qrels>,
     mapped: Option<MappedQuestions>,
+    /// For MuSiQue.
+    pairs: Option<UnlabelledPairs>,
     refusals: Refusals,
     seen: SeenIds,
     unread: UnreadFields,
@@ -186,6 +191,7 @@ impl Questions {
             source: None,
             qrels,
             mapped,
+            pairs: (format == Format::Musique).then(UnlabelledPairs::default),
             refusals,
             seen: SeenIds::default(),
             unread: UnreadFields::default(),
@@ -305,10 +311,13 @@ impl Questions {
                     rows.next()?.map(|row| {
                         self.place = Some((path.clone(), row.position));
                         let read = row.read(|value| {
-                            let questions = match &mut self.mapped {
+                            let mut questions = match &mut self.mapped {
                                 Some(mapped) => vec![mapped.read_question(value, n)?],
                                 None => (self.format.entry().read)(value, n)?,
                             };
+                            if let Some(pairs) = &mut self.pairs {
+                                questions.iter_mut().for_each(|question| pairs.mark_second(question));
+                            }
                             self.unread.count_fields(value.unread_fields());
                             Ok(questions)
                         });

@@ -186,6 +186,8 @@ pub struct RankingsFacts {
 pub struct RankingsFile {
     path: PathBuf,
     format: RankingsFormat,
+    /// The format that its beginning tells.
+    recognised: RankingsFormat,
     input: BufReader<File>,
     /// The columns of a CSV file.
     columns: Vec<table::Column>,
@@ -223,9 +225,10 @@ impl RankingsFile {
             let allowed = "a TREC run, JSON Lines, CSV or a JSON object of answers that is not compressed";
             return Err(InputError::Foreign { path: path.into(), found: compression.to_string(), allowed }.into());
         }
-        let format = format.unwrap_or_else(|| detect_format(beginning));
+        let recognised = detect_format(beginning);
+        let format = format.unwrap_or(recognised);
         let (columns, places, facts) = (Vec::new(), HashMap::new(), RankingsFacts::default());
-        let mut file = Self { path: path.to_owned(), format, input, columns, places, facts };
+        let mut file = Self { path: path.to_owned(), format, recognised, input, columns, places, facts };
         match format {
             RankingsFormat::Trec => file.scan_trec()?,
             RankingsFormat::Jsonl => file.scan_lines()?,
@@ -239,6 +242,11 @@ impl RankingsFile {
     /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The format that it is read in, where that is another one than its beginning tells.
+    pub fn other_format(&self) -> Option<RankingsFormat> {
+        Some(self.format).filter(|format| *format != self.recognised)
     }
 
     /// Facts about the whole file.

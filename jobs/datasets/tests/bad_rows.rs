@@ -206,6 +206,39 @@ fn repeated_ids_name_both_rows() {
     assert_eq!(questions.map(|question| question.unwrap().id).collect::<Vec<_>>(), ["a", "b", "c"]);
 }
 
+/// MuSiQue-Full has each id twice, once answerable. Other repeats are errors, as everywhere.
+#[test]
+fn repeated_ids_of_musique_are_errors_but_for_its_pairs() {
+    let files = Files::new();
+    let row = |id: &str, text: &str, more: &str| {
+        let paragraphs = format!(r#"[{{"title":"T","paragraph_text":"{text}"}}]"#);
+        format!("{{\"id\":\"{id}\",\"question\":\"q\",\"paragraphs\":{paragraphs}{more}}}\n")
+    };
+    let bad = |rows: &[String]| files.bad(Format::Musique, rows.concat());
+    let (yes, no) = (r#","answer":"a","answerable":true"#, r#","answer":"a","answerable":false"#);
+    let again = "f:3: record 3: field `id`: found \"2hop__1_2\", which f:1 (record 1) has too; \
+                 allowed: an id that no other row has";
+    assert_eq!(bad(&[row("2hop__1_2", "x", yes), row("2hop__1_2", "y", no), row("2hop__1_2", "y", yes)]), again);
+    assert_eq!(bad(&[row("2hop__1_2", "x", ""), row("2hop__1_2", "y", ""), row("2hop__1_2", "x", "")]), again);
+    assert_eq!(
+        bad(&[row("2hop__1_2", "x", ""), row("2hop__1_2", "y", ""), row("2hop__1_2", "z", "")]),
+        "f:3: record 3: field `id`: found \"2hop__1_2__second\", which f:2 (record 2) has too; \
+         allowed: an id that no other row has"
+    );
+    // Without `answerable`, only rows without answers are of Full's test set.
+    let answered = r#","answer":"a""#;
+    assert_eq!(
+        bad(&[row("2hop__1_2", "x", answered), row("2hop__1_2", "y", answered)]),
+        "f:2: record 2: field `id`: found \"2hop__1_2\", which f:1 (record 1) has too; \
+         allowed: an id that no other row has"
+    );
+    assert_eq!(
+        bad(&[row("2hop__1_2__second", "x", yes)]),
+        "f:1: record 1: field `id`: found \"2hop__1_2__second\"; \
+         allowed: an official id: hopeval itself marks questions by `__unanswerable` and `__second`"
+    );
+}
+
 #[test]
 fn quarantine_sets_rows_aside_and_counts_them() {
     let files = Files::new();

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use hopeval_datasets::{
     DatasetSpec, Format, GoldPassage, LinkRecord, PassageRecord, Question, Questions, RowPolicy, SubQuestion,
-    detect_format,
+    detect_format, musique_official_id,
 };
 use tempfile::TempDir;
 
@@ -114,6 +114,62 @@ fn musique_test_rows_tell_hops_by_their_id() {
     assert_eq!((question.hops, question.gold.len(), question.answerable), (Some(4), 0, None));
 }
 
+/// Rows of MuSiQue-Full: the paragraph with the answer, or another one in its place. Test rows have no labels.
+fn full_row(id: &str, answerable: Option<bool>, last: &str) -> String {
+    let labels = answerable.map_or(String::new(), |answerable| {
+        format!(
+            r##","answer":"Rome","answer_aliases":["Roma"],"answerable":{answerable},"question_decomposition":[
+            {{"id":1,"question":"Who?","answer":"Ann","paragraph_support_idx":0}},
+            {{"id":2,"question":"Where was #1 born?","answer":"Rome","paragraph_support_idx":{}}}]"##,
+            if answerable { "1" } else { "null" }
+        )
+    });
+    let paragraph = |idx: u32, title: &str, is: bool| {
+        let supports = answerable.map_or(String::new(), |_| format!(r#","is_supporting":{is}"#));
+        format!(r#"{{"idx":{idx},"title":"{title}","paragraph_text":"Of {title}."{supports}}}"#)
+    };
+    let paragraphs = [paragraph(0, "Film", true), paragraph(1, last, answerable == Some(true))].join(",");
+    format!(r#"{{"id":"{id}","question":"Where?","paragraphs":[{paragraphs}]{labels}}}"#).replace('\n', "")
+}
+
+#[test]
+fn musique_full_has_each_id_twice() {
+    let rows = [
+        full_row("2hop__1_2", Some(true), "Ann"),
+        full_row("2hop__1_2", Some(false), "Sea"),
+        full_row("2hop__3_4", Some(false), "Sea"),
+        full_row("2hop__3_4", Some(true), "Ann"),
+    ];
+    let questions = read(Format::Musique, "musique_full_v1.0_dev.jsonl", &rows.join("\n"));
+    let ids: Vec<&str> = questions.iter().map(|question| question.id.as_str()).collect();
+    assert_eq!(ids, ["2hop__1_2", "2hop__1_2__unanswerable", "2hop__3_4__unanswerable", "2hop__3_4"]);
+    let official: Vec<&str> = ids.iter().map(|id| musique_official_id(id)).collect();
+    assert_eq!(official, ["2hop__1_2", "2hop__1_2", "2hop__3_4", "2hop__3_4"]);
+    let [answerable, unanswerable] = &questions[..2] else { panic!("two questions") };
+    assert_eq!((answerable.answers.join("|").as_str(), titles(answerable)), ("Rome|Roma", vec!["Film", "Ann"]));
+    assert!(answerable.strata.is_empty() && answerable.answerable == Some(true));
+    // The answer and a part of the support stand in the row, and are gold of nothing.
+    assert!(unanswerable.answers.is_empty() && unanswerable.gold.is_empty());
+    assert_eq!(unanswerable.answerable, Some(false));
+    assert_eq!(unanswerable.strata, [("answerable".to_owned(), "false".to_owned())].into());
+    assert_eq!(
+        (unanswerable.kind.as_deref(), unanswerable.hops, unanswerable.candidates.len()),
+        (Some("2hop"), Some(2), 2)
+    );
+    assert_eq!(unanswerable.decomposition[1].support, None);
+}
+
+#[test]
+fn musique_full_s_test_rows_are_told_apart_by_their_paragraphs() {
+    let rows = [("2hop__1_2", "Sea"), ("2hop__3_4", "Ann"), ("2hop__1_2", "Ann"), ("2hop__3_4", "Sea")];
+    let rows = rows.map(|(id, last)| full_row(id, None, last));
+    let questions = read(Format::Musique, "musique_full_v1.0_test.jsonl", &rows.join("\n"));
+    let ids: Vec<&str> = questions.iter().map(|question| question.id.as_str()).collect();
+    assert_eq!(ids, ["2hop__1_2", "2hop__3_4", "2hop__1_2__second", "2hop__3_4__second"]);
+    assert!(questions.iter().all(|question| question.answerable.is_none() && question.kind.as_deref() == Some("2hop")));
+    assert_eq!(musique_official_id(ids[2]), "2hop__1_2");
+}
+
 #[test]
 fn strategyqa_test_rows() {
     let question = one(Format::StrategyQa, r#"[{"qid":"a","question":"Can it?"}]"#);
@@ -126,7 +182,7 @@ fn iirc_official_rows_have_several_questions() {
         {"qid":"q1","question":"Where?","answer":{"type":"span","answer_spans":[{"text":" Rome ","passage":"Rome"},{"text":"Bonn"}]},
          "question_links":["Rome"],"context":[{"passage":"main","text":"Zoë saw Rome."},{"passage":"Rome","text":"Rome is."},
                                                {"passage":"Rome","text":"It was."}]},
-        {"question":"How long?","answer":{"type":"value","answer_value":"3","answer_unit":"years"},"context":[]},
+        {"question":"How long?","answer":{"type":"value","answer_value":" 3","answer_unit":"years"},"context":[]},
         {"qid":"q3","question":"Really?","answer":{"type":"binary","answer_value":"yes"}},
         {"qid":"q4","question":"Who?","answer":{"type":"none"}},
         {"qid":"q5","question":"?","answer":{"type":"bad"}}]}]"#;
@@ -134,8 +190,9 @@ fn iirc_official_rows_have_several_questions() {
     let ids: Vec<&str> = questions.iter().map(|question| question.id.as_str()).collect();
     assert_eq!(ids, ["q1", "p1-1", "q3", "q4"]);
     let answers: Vec<&str> = questions.iter().map(|question| question.answers[0].as_str()).collect();
-    assert_eq!(answers, ["Rome, Bonn", "3 years", "yes", "none"]);
+    assert_eq!(answers, [r#"["Rome", "Bonn"]"#, "3", "yes", "none"]);
     assert_eq!(questions[0].answer_spans, ["Rome", "Bonn"]);
+    assert_eq!(questions[1].notes["answer_unit"], "years");
     assert_eq!(questions[3].answerable, Some(false));
     assert_eq!(questions[0].gold.len(), 1);
     assert_eq!(questions[0].gold[0].text.as_deref(), Some("Rome is.\nIt was."));
@@ -144,6 +201,28 @@ fn iirc_official_rows_have_several_questions() {
     assert_eq!(context.text, "Zoë saw Rome.");
     // Character indices 8..12 are bytes 9..13 behind the `ë`.
     assert_eq!(context.links, Some(vec![LinkRecord { title: "Rome".into(), start: 9, end: 13 }]));
+}
+
+/// A number comes before spans, every answer of the list is right, and several spans are one answer.
+#[test]
+fn iirc_pipeline_rows_have_answers_of_drop() {
+    let row = |kind: &str, answers: &str| {
+        let qa = format!(r#"{{"gold_answer_type":"{kind}","gold_answer":{answers}}}"#);
+        format!(r#"{{"question":"Who?","original_paragraph":"Text.","qa":{qa}}}"#)
+    };
+    let text = [
+        row("spans", r#"[{"number":"","spans":["The \"Bear\", a film","B "]},{"number":"","spans":["C"]}]"#),
+        row("number", r#"[{"number":"4","spans":["four"]}]"#),
+        row("none", r#"[{"number":"","spans":[]}]"#),
+        row("none", "[]"),
+    ];
+    let questions = read(Format::Iirc, "dev.jsonl", &text.join("\n"));
+    let answers: Vec<Vec<&str>> =
+        questions.iter().map(|question| question.answers.iter().map(String::as_str).collect()).collect();
+    assert_eq!(answers, [vec![r#"["The \"Bear\", a film", "B "]"#, "C"], vec!["4"], vec!["none"], vec!["none"]]);
+    assert_eq!(questions[0].answer_spans, ["The \"Bear\", a film", "B "]);
+    let answerable: Vec<Option<bool>> = questions.iter().map(|question| question.answerable).collect();
+    assert_eq!(answerable, [Some(true), Some(true), Some(false), Some(false)]);
 }
 
 #[test]
@@ -281,4 +360,22 @@ fn world_rows_are_the_model() {
     let lines: Vec<String> = [&full, &sparse].map(|question| serde_json::to_string(question).unwrap()).into();
     assert_eq!(read(Format::World, "world.jsonl", &lines.join("\n")), [full.clone(), sparse]);
     assert_eq!(serde_json::from_str::<Question>(&lines[0]).unwrap(), full);
+}
+
+/// A passage that is judged not relevant is no gold: a file that lists it as gold says what it does not mean.
+#[test]
+fn gold_of_grade_0_is_refused_by_name() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("world.jsonl");
+    for (grade, found) in [("0", "0"), ("-1", "-1"), ("1.5", "1.5"), ("\"high\"", "high")] {
+        let gold = format!("{{\"id\":\"p\",\"grade\":1}},{{\"id\":\"o\",\"grade\":{grade}}}");
+        fs::write(&path, format!("{{\"id\":\"w\",\"text\":\"q\",\"gold\":[{gold}]}}\n")).unwrap();
+        let format = Some(Format::World);
+        let spec = DatasetSpec { format, paths: vec![path.clone()], ..DatasetSpec::default() };
+        let error = Questions::open(&spec, RowPolicy::Strict).and_then(|mut questions| questions.next().unwrap());
+        let error = error.unwrap_err().to_string();
+        for part in ["world.jsonl:1", "gold[1].grade", found, "at least 1"] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+    }
 }

@@ -26,7 +26,11 @@ pub fn profile_of(format: Format) -> Profile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hopeval_datasets::GoldMatch;
+    use hopeval_datasets::records::RecordReader;
+    use hopeval_datasets::{DatasetSpec, GoldMatch, Questions, RowPolicy};
+    use hopeval_measures::score_answer;
+    use serde_json::Value;
+    use std::path::Path;
 
     #[test]
     fn open_questions_have_a_default_measure() {
@@ -47,6 +51,38 @@ mod tests {
         assert_eq!(names(Format::Nq, r#"{"answer_hit_at": [7]}"#), "answer_hit@7");
         assert_eq!(names(Format::Nq, r#"{"recall_at": [3]}"#), "answer_hit@3");
         assert_eq!(names(Format::Nq, r#"{"recall_at": []}"#), "answer_hit@2 answer_hit@5 answer_hit@10 answer_hit@20");
+    }
+
+    /// A published IIRC pipeline's rows: gold as it is read has the EM and F1 of its evaluator, DROP's script, for each
+    /// of them. Its predictions are texts and lists.
+    #[test]
+    fn iirc_s_gold_is_that_of_its_script() {
+        let path =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/iirc/dev_300_with_predictions.jsonl.gz");
+        if !path.exists() {
+            eprintln!("SKIPPED: {} is not there", path.display());
+            return;
+        }
+        let mut rows = RecordReader::open(&path).unwrap();
+        let mut questions = Questions::open(&DatasetSpec::file(&path), RowPolicy::Strict).unwrap();
+        let (mut em, mut f1, mut count) = (0.0, 0.0, 0);
+        while let (Some(row), Some(question)) = (rows.next().unwrap(), questions.next().transpose().unwrap()) {
+            let row: Value = serde_json::from_slice(row.bytes).unwrap();
+            let qa = &row["qa"];
+            let prediction = match &qa["predicted_answer"] {
+                Value::String(text) => text.clone(),
+                list => list.to_string(),
+            };
+            let score = score_answer(profile_of(questions.format()), &prediction, &question.answers);
+            assert_eq!(score.em, qa["em"].as_f64().unwrap(), "{qa}");
+            assert!((score.f1 - qa["f1"].as_f64().unwrap()).abs() < 1e-12, "{qa}");
+            (em, f1, count) = (em + score.em, f1 + score.f1, count + 1);
+        }
+        // The script's figures for the file: 38.00 and 44.64.
+        assert_eq!(
+            (count, format!("{:.2}", em / 3.0), format!("{:.2}", f1 / 3.0)),
+            (300, "38.00".into(), "44.64".into())
+        );
     }
 
     /// Figures of earlier runs depend on these.

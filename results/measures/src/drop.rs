@@ -3,7 +3,11 @@
 //! are not among the predicted ones. F1, precision and recall are rounded to two digits, as in the script.
 //!
 //! An answer is a list of spans. In a flat list of golds each string is one alternative of one span. A string with a
-//! JSON array of strings (`["Ali", "Frazier"]`) is one alternative of several spans.
+//! JSON array of strings (`["Ali", "Frazier"]`) is one alternative of several spans. IIRC's reader writes gold so.
+//!
+//! A prediction is a text, too. A JSON array of strings is the list that a prediction file of the script has in the
+//! place of a string. Any other text is one span, as every string is in the script (`_answer_to_bags`): nothing is cut
+//! at commas or at `and`. So `Ali, Frazier` against those two spans has EM 0 and F1 0.33.
 
 mod assignment;
 pub(crate) mod number;
@@ -157,6 +161,21 @@ mod tests {
         let s = DropScorer::default().score_best("[\"b c\", \"a\"]", &["z", "[\"a\", \"b\"]"]);
         assert_eq!((s.em, s.f1, s.recall), (0.0, 0.83, 1.0));
         assert_eq!(answer_spans("[not json"), ["[not json"]);
+    }
+
+    /// Values of `get_metrics(prediction, ["Ali", "Frazier"])`.
+    #[test]
+    fn a_predicted_text_is_one_span_and_a_json_array_several() {
+        for (prediction, em, f1) in [
+            ("Ali, Frazier", 0.0, 0.33),
+            ("Frazier and Ali", 0.0, 0.25),
+            ("Ali", 0.0, 0.5),
+            ("[\"Frazier\", \"Ali\"]", 1.0, 1.0),
+            ("[\"Ali\", \"Ali\"]", 0.0, 0.5),
+        ] {
+            let score = DropScorer::default().score_best(prediction, &["[\"Ali\", \"Frazier\"]"]);
+            assert_eq!((score.em, score.f1), (em, f1), "{prediction}");
+        }
     }
 
     #[test]

@@ -8,7 +8,13 @@
 //!
 //! *Pipeline*: a row is a question of the dev set as a published system wrote it with its predictions: `{question,
 //! original_paragraph, link_prediction.gold_question_links, context_retrieval.gold_link_name_sent_list,
-//! qa.{gold_answer_type, gold_answer}}`. Its answers are DROP's (`spans`, `number`). The predictions are not read.
+//! qa.{gold_answer_type, gold_answer}}`. Its answers are DROP's (`spans`, `number`), and each of them is right. The
+//! predictions are not read.
+//!
+//! Gold is that of the official baseline, which scores it with DROP's script (`make_drop_style.py`, `drop_eval.py`). An
+//! answer is a list of spans: those of `answer_spans`, or the one word of a `binary`. Of a `value` it is the number
+//! alone: the unit becomes a note. Without a span it is `none`. A list of one span is written as that span. A list of
+//! several is written as a JSON array, which is how the measure `drop` tells it from a text with commas.
 
 use super::{FormatEntry, answer_text, extend_distinct};
 use crate::error::FieldError;
@@ -102,15 +108,16 @@ fn read_official(
 /// Sets the answer and returns its type.
 fn official_answer(value: &JsonValue<'_>, question: &mut Question) -> FieldResult<String> {
     let kind = value.required("type", JsonValue::string)?;
-    let parts = match kind.as_str() {
+    let spans = match kind.as_str() {
         "span" => value.required("answer_spans", |spans| {
             spans.read_each(|span| span.required("text", |text| Ok(text.str()?.trim().to_owned())))
         })?,
         "binary" => vec![value.required("answer_value", answer_text)?],
         "value" => {
-            let number = value.required("answer_value", answer_text)?;
-            let unit = value.optional("answer_unit", JsonValue::string)?.unwrap_or_default();
-            vec![format!("{} {}", number.trim(), unit.trim()).trim().to_owned()]
+            let unit = value.optional("answer_unit", JsonValue::string)?.filter(|unit| !unit.trim().is_empty());
+            question.notes.extend(unit.map(|unit| ("answer_unit".to_owned(), unit.trim().to_owned())));
+            let number = value.required("answer_value", answer_text)?.trim().to_owned();
+            Some(number).filter(|number| !number.is_empty()).into_iter().collect()
         }
         "none" | "bad" => Vec::new(),
         _ => {
@@ -118,7 +125,7 @@ fn official_answer(value: &JsonValue<'_>, question: &mut Question) -> FieldResul
             return Err(FieldError::new(found, "`span`, `binary`, `value`, `none` or `bad`").under_key("type"));
         }
     };
-    set_answer(question, &kind, parts);
+    set_answers(question, &kind, vec![spans]);
     Ok(kind)
 }
 
@@ -146,28 +153,45 @@ fn read_pipeline(row: &JsonValue<'_>, n: u64) -> FieldResult<Question> {
     question.gold = gold;
     row.required("qa", |qa| {
         let kind = qa.required("gold_answer_type", JsonValue::string)?;
-        let parts = qa.required("gold_answer", |answers| {
+        let alternatives = qa.required("gold_answer", |answers| {
             answers.read_each(|answer| {
                 let number = answer.optional("number", answer_text)?.filter(|number| !number.is_empty());
-                let mut parts = answer.list("spans", JsonValue::string)?;
-                parts.extend(number);
-                Ok(parts)
+                let spans = answer.list("spans", JsonValue::string)?;
+                // The script looks at spans only where there is no number.
+                Ok(number.map_or(spans, |number| vec![number]))
             })
         })?;
-        set_answer(&mut question, &kind, parts.into_iter().flatten().collect());
+        set_answers(&mut question, &kind, alternatives);
         Ok(())
     })?;
     Ok(question)
 }
 
-/// Several parts are one answer. An empty list of parts is the answer `none`.
-fn set_answer(question: &mut Question, kind: &str, parts: Vec<String>) {
-    question.answerable = Some(!parts.is_empty());
-    question.answers = vec![if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }];
-    if parts.len() > 1 {
-        question.answer_spans = parts;
+/// Sets the gold answers, each of them a list of spans.
+fn set_answers(question: &mut Question, kind: &str, mut alternatives: Vec<Vec<String>>) {
+    if alternatives.is_empty() {
+        alternatives.push(Vec::new());
+    }
+    question.answerable = Some(alternatives.iter().any(|spans| !spans.is_empty()));
+    extend_distinct(&mut question.answers, alternatives.iter().map(|spans| answer_of_spans(spans)));
+    let first = alternatives.swap_remove(0);
+    if first.len() > 1 {
+        question.answer_spans = first;
     }
     question.answer_kind = Some(kind.to_owned());
+}
+
+/// The text of an answer of these spans.
+fn answer_of_spans(spans: &[String]) -> String {
+    match spans {
+        [] => "none".to_owned(),
+        [span] => span.clone(),
+        spans => {
+            let quoted: Vec<String> =
+                spans.iter().map(|span| serde_json::Value::from(span.as_str()).to_string()).collect();
+            format!("[{}]", quoted.join(", "))
+        }
+    }
 }
 
 /// An article is one gold passage, even if the answer needs several of its snippets.

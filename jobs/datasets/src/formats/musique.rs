@@ -3,8 +3,20 @@
 //!
 //! `paragraphs` are `{idx, title, paragraph_text, is_supporting}`. A step's `paragraph_support_idx` names one by `idx`,
 //! or is null (the Full set's unanswerable questions). Both tables also come by columns. The id begins with the shape
-//! of the reasoning (`2hop__…`, `3hop1__…`), which becomes the question's kind. Test sets have no answer, decomposition
-//! or support.
+//! of the reasoning (`2hop__…`, `3hop1__…`), which becomes the question's kind. Test sets have no answer,
+//! decomposition, support or `answerable`.
+//!
+//! *Full* has each id twice: a question with the paragraphs that answer it, and the same question without some of them.
+//! The answerable one is read as in *Answerable*, under the official id. The other one is read so:
+//!
+//! * its id is the official one with the mark `__unanswerable`;
+//! * it has neither gold answers nor gold passages, although its row has the answer of the answerable one, and its
+//!   paragraphs may have a part of the support. `evaluate_v1.0.py` scores answers and support of answerable questions
+//!   alone. So no measure against gold is defined for it, and none counts it wrong;
+//! * it is in the stratum `answerable=false`.
+//!
+//! In Full's test set, the later question of an id has the mark `__second` (`questions/unlabelled_pairs.rs`).
+//! [`musique_official_id`] takes both marks away, for files in the official format.
 
 use super::{FormatEntry, extend_distinct, single_answer};
 use crate::columns::NestedTable;
@@ -13,7 +25,13 @@ use crate::gold::GoldMatch;
 use crate::passage::PassageRecord;
 use crate::question::{GoldPassage, Question, SubQuestion};
 use crate::scoring::ScoringScript;
-use crate::value::{FieldResult, JsonValue};
+use crate::value::{FieldResult, JsonValue, quoted};
+
+/// Behind the id of a question that is not answerable.
+const UNANSWERABLE: &str = "__unanswerable";
+
+/// Behind the id of the second question of a pair without `answerable`.
+pub(crate) const SECOND: &str = "__second";
 
 pub(super) const ENTRY: FormatEntry = FormatEntry {
     gold: GoldMatch::TitleAndText,
@@ -24,8 +42,19 @@ pub(super) const ENTRY: FormatEntry = FormatEntry {
     read_table: None,
 };
 
+/// The id that MuSiQue's files have for the question `id`: without the mark of MuSiQue-Full's second questions.
+///
+/// ```
+/// use hopeval_datasets::musique_official_id;
+/// assert_eq!(musique_official_id("2hop__482757_12019__unanswerable"), "2hop__482757_12019");
+/// assert_eq!(musique_official_id("2hop__482757_12019"), "2hop__482757_12019");
+/// ```
+pub fn musique_official_id(id: &str) -> &str {
+    [UNANSWERABLE, SECOND].iter().find_map(|mark| id.strip_suffix(mark)).unwrap_or(id)
+}
+
 pub(super) fn read_question(row: &JsonValue<'_>) -> FieldResult<Question> {
-    let id = row.required("id", JsonValue::id)?;
+    let id = row.required("id", read_id)?;
     let paragraphs = row.required("paragraphs", read_paragraphs)?;
     let decomposition =
         row.optional("question_decomposition", |value| read_decomposition(value, &paragraphs.idx))?.unwrap_or_default();
@@ -46,7 +75,7 @@ pub(super) fn read_question(row: &JsonValue<'_>) -> FieldResult<Question> {
         0 => shape.as_ref().and_then(|shape| shape.split("hop").next()?.parse().ok()),
         steps => Some(steps as u32),
     };
-    Ok(Question {
+    let mut question = Question {
         text: row.required("question", JsonValue::text)?,
         answers,
         answerable: row.optional("answerable", JsonValue::bool)?,
@@ -57,7 +86,27 @@ pub(super) fn read_question(row: &JsonValue<'_>) -> FieldResult<Question> {
         decomposition,
         id,
         ..Question::default()
-    })
+    };
+    if question.answerable == Some(false) {
+        mark_unanswerable(&mut question);
+    }
+    Ok(question)
+}
+
+fn read_id(value: &JsonValue<'_>) -> FieldResult<String> {
+    let id = value.id()?;
+    if musique_official_id(&id) == id {
+        return Ok(id);
+    }
+    let allowed = format!("an official id: hopeval itself marks questions by `{UNANSWERABLE}` and `{SECOND}`");
+    Err(FieldError::new(quoted(&id), allowed))
+}
+
+fn mark_unanswerable(question: &mut Question) {
+    question.id.push_str(UNANSWERABLE);
+    question.answers.clear();
+    question.gold.clear();
+    question.strata.insert("answerable".to_owned(), "false".to_owned());
 }
 
 struct ParagraphTable {

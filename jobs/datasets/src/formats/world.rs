@@ -71,7 +71,13 @@ pub(crate) fn read_gold(value: &JsonValue<'_>) -> FieldResult<GoldPassage> {
         title: value.optional("title", JsonValue::string)?,
         text: value.optional("text", JsonValue::string)?,
         snippets: value.list("snippets", JsonValue::string)?,
-        grade: value.optional("grade", JsonValue::index)?.unwrap_or(1),
+        grade: value.optional("grade", read_grade)?.unwrap_or(1),
+    })
+}
+
+fn read_grade(value: &JsonValue<'_>) -> FieldResult<u32> {
+    value.index().ok().filter(|&grade| grade > 0).ok_or_else(|| {
+        FieldError::new(value.describe(), "a whole number, at least 1: a passage that is not relevant is not gold")
     })
 }
 

@@ -59,7 +59,7 @@ impl SeenIds {
 }
 
 /// Two SipHashes with different salts. A collision in both does not occur in practice.
-fn hash_id(id: &str) -> (u64, u64) {
+pub(super) fn hash_id(id: &str) -> (u64, u64) {
     let with = |salt: u8| {
         let mut hasher = DefaultHasher::new();
         hasher.write_u8(salt);
