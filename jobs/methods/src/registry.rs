@@ -221,6 +221,30 @@ mod tests {
     }
 
     #[test]
+    fn a_message_of_the_system_is_part_of_the_wording() {
+        let mut kinds = Vec::new();
+        for info in method_kinds().iter().chain(judge_kinds()) {
+            let is_known = |name: &str| info.parameters.iter().any(|parameter| parameter.name == name);
+            if !is_known("system") {
+                continue;
+            }
+            kinds.push(info.kind);
+            let mut given = required_parameters(info);
+            // Without these there is nobody who gets the message.
+            for (name, value) in [("generator", "g"), ("evidence", "reader")] {
+                if is_known(name) {
+                    given[name] = value.into();
+                }
+            }
+            let text = |given: &Value| build_method(info.kind, given, &SETTING).unwrap().wording().unwrap().text;
+            let without = text(&given);
+            given["system"] = "Be brief.".into();
+            assert!(!without.contains("Be brief.") && text(&given).contains("Be brief."), "{}", info.kind);
+        }
+        assert_eq!(kinds, ["decompose", "efficientrag", "iter_retgen", "migres", "self_ask", "yes_no"]);
+    }
+
+    #[test]
     fn rankings_are_as_long_as_measures_look() {
         let cut_at = |largest| MethodSetting { largest_cut_off: largest, ..SETTING };
         let required = |kind: &str| {

@@ -36,6 +36,15 @@ impl JsonRule {
     }
 }
 
+/// The message of the system that the client of EfficientRAG's authors sends where its caller has none
+/// (`language_models/llama.py`), as a line of [`crate::registry::ConfigurableMethod::AS_CODE`].
+pub(crate) const EFFICIENTRAG_SYSTEM: (&str, &str) = ("system", "\"You are a helpful assistant.\"");
+
+/// All words of a prompt, for its digest: the message of the system, if there is one, stands before the text.
+pub(crate) fn all_words(system: Option<&str>, text: &str) -> String {
+    system.into_iter().chain([text]).collect::<Vec<_>>().join("\n\n")
+}
+
 /// The short text under `key`: a string without the spaces around it, or a number or boolean as in JSON.
 pub(crate) fn short_text(value: &Value, key: &str) -> Option<String> {
     match value.get(key)? {

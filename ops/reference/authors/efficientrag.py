@@ -11,12 +11,13 @@ over the same chunks with the same models of random weights:
   find them;
 * `efficientrag_retrieve.efficient_rag` retrieves, labels and filters; its inputs are kept;
 * `EfficientRAG_QA.extract_chunks`, its prompt, `evaluation/retrieve.py` and `evaluation/correctness.py` do the rest;
+* `language_models/llama.py` gives the prompt to a client that keeps what would be sent;
 * hopeval runs a job with the same, and its transcripts say what was asked.
 
 Compared are each iteration's query, chunks, tags, information and next query; the logits that hopeval finds on *their*
 ids of the labeler's input (`hopeval lm label`) with those that its run recorded, which are the same to the last bit
 only if the same tokens were read; the filter's input as text, and its tokens; kept chunks with repeats; the generator's
-prompt byte for byte; recall, K, EM and F1.
+prompt and the message of the system, byte for byte; recall, K, EM and F1.
 
 Words are hopeval's (`re.findall`) in place of spaCy's, and a chunk's title is whole, where the program cuts it at its
 first colon: then all must be equal, once with and once without `clean_up_tokenization_spaces`, whose default changed
@@ -28,14 +29,15 @@ with transformers 4.45. The program with spaCy's words and cut titles is compare
 `DIR/efficientrag` is the checkout. `--few` questions are asked of a generator, whose prompt is compared, and
 `--some` (100) are answered by the program as it stands.
 
-Stood in for: language_models (no server is asked), tenacity, `cuda` and `half` (the CPU, float32), the model
-en_core_web_sm (a blank English pipeline has the same tokenizer; lemmas matter for the comma alone).
+Stood in for: language_models but for its `llama`, openai (no server is asked), tenacity, `cuda` and `half` (the CPU,
+float32), the model en_core_web_sm (a blank English pipeline has the same tokenizer; lemmas matter for the comma alone).
 
 Needs torch, transformers 4.44, spacy, faiss-cpu, rich, tokenizers, sentencepiece, pyarrow. Exits with 1 on a difference
 that is not listed in `EXPECTED`.
 """
 
 import collections
+import itertools
 import json
 import logging
 import pickle
@@ -106,10 +108,25 @@ filter = "filter_{name}"
 """
 
 
+class KeepingClient:
+    """In the place of OpenAI's client: keeps what would be sent, and answers with an empty object."""
+
+    def __init__(self, **_):
+        self.sent = []
+        self.chat = types.SimpleNamespace(completions=self)
+
+    def create(self, **body):
+        self.sent.append(body)
+        message = types.SimpleNamespace(content="{}")
+        return types.SimpleNamespace(choices=[types.SimpleNamespace(message=message)])
+
+
 def imported(arguments):
     """The modules of the checkout."""
-    beside.checkout(arguments, "efficientrag", "src", "src/evaluation", "src/retrievers")
-    beside.stand_in("language_models", LanguageModel=object, get_model=None, AOAI=object)
+    root = beside.checkout(arguments, "efficientrag", "src", "src/evaluation", "src/retrievers")
+    own = [str(root / "src/language_models")]
+    beside.stand_in("language_models", LanguageModel=object, get_model=None, AOAI=object, __path__=own)
+    beside.stand_in("openai", OpenAI=KeepingClient)
     undecorated = lambda *_, **__: lambda function: function
     beside.stand_in("tenacity", retry=undecorated, stop_after_attempt=lambda _: None)
     torch.Tensor.cuda = torch.nn.Module.cuda = torch.nn.Module.half = lambda self, *_, **__: self
@@ -120,6 +137,7 @@ def imported(arguments):
     import multihop_data_extrator
     import retrieve
     from data_module import HotpotQADataset
+    from language_models.llama import LlamaServer
     from retrievers import Retriever
     from retrievers.embeddings import embedder
 
@@ -128,6 +146,7 @@ def imported(arguments):
     return types.SimpleNamespace(
         loop=efficientrag_retrieve, qa=efficientrag_qa, chunks=multihop_data_extrator, dataset=HotpotQADataset,
         retriever=Retriever, embedder=embedder.Embedder, recall=retrieve.recall, correctness=correctness,
+        llama=LlamaServer(),
     )  # fmt: skip
 
 
@@ -352,17 +371,25 @@ def compared_run(arguments, work, tally, tables, theirs, finished, name, label, 
     )
 
 
+def sent(theirs, prompt):
+    """What their client sends for a prompt of their readers, message by message."""
+    theirs.qa.ask_model(theirs.llama, prompt, type="json", mode="chat", sleep=False)
+    (body,) = theirs.llama.client.sent
+    theirs.llama.client.sent.clear()
+    return [(message["role"], message["content"]) for message in body["messages"]]
+
+
 def compared_prompts(tally, theirs, few, name, samples):
-    """The generator's prompt, from the transcript, beside theirs from the same chunks."""
+    """The generator's messages, from the transcript, beside theirs from the same chunks."""
     template, corpus = theirs.qa.PROMPT_MAPPING["hotpotQA"], few.corpus
     for id, transcript in few.transcripts(name).items():
         (asked, *_) = [
             r["ask"]["Generate"] for step in transcript["rounds"] for r in step["requests"] if "Generate" in r["ask"]
         ]
-        parts = [part for part in asked["prompt"]["parts"] if part["role"] == "user"]
         words = lambda content: content["Text"] if "Text" in content else "{}: {}".format(
             corpus.titles[content["Passage"]["passage"]], corpus.texts[content["Passage"]["passage"]])  # fmt: skip
-        mine = "".join(words(part["content"]) for part in parts)
+        by_role = itertools.groupby(asked["prompt"]["parts"], key=lambda part: part["role"])
+        mine = [(role, "".join(words(part["content"]) for part in parts)) for role, parts in by_role]
         kept = [
             (p, *_)
             for step in iterations(transcript)
@@ -370,12 +397,10 @@ def compared_prompts(tally, theirs, few, name, samples):
             if tag_of(labels["tag_logits"]) != "<TERMINATE>"
         ]
         knowledge = "\n".join(f"{corpus.titles[p]}: {corpus.texts[p]}" for p, *_ in kept)
-        tally.note(
-            "the generator's prompt, byte for byte",
-            mine == template.format(question=samples[id]["question"], knowledge=knowledge),
-        )
-        system = [part["content"]["Text"] for part in asked["prompt"]["parts"] if part["role"] == "system"]
-        tally.note("one message of the system", len(system) == 1)
+        wanted = sent(theirs, template.format(question=samples[id]["question"], knowledge=knowledge))
+        tally.note("the generator's prompt, byte for byte", mine[-1] == wanted[-1])
+        others = (mine[:-1], wanted[:-1])
+        tally.note("the message of the system, byte for byte", others[0] == others[1], others)
 
 
 def changed(answer, other, way):

@@ -12,10 +12,10 @@ import shared
 
 DEFAULTS = {
     "retriever": "bm25", "mode": "parallel", "k": 10, "most_questions": 10, "chunk": "title+text",
-    "title_separator": ": ", "context_tokens": None, "decomposition_prompt": None, "prompt": None, "max_tokens": 256,
-    "temperature": 0, "attempts": 3, "answer_json": "object",
+    "title_separator": ": ", "context_tokens": None, "system": None, "decomposition_prompt": None, "prompt": None,
+    "max_tokens": 256, "temperature": 0, "attempts": 3, "answer_json": "object",
 }
-CODE = {"temperature": "server", "answer_json": "braces"}
+CODE = {"system": "You are a helpful assistant.", "temperature": "server", "answer_json": "braces"}
 
 
 def questions_of(value):
@@ -43,7 +43,7 @@ def answer(question, tools, parameters):
     listing = shared.template(parameters, "decomposition_prompt",
                               "decompose/sequential.txt" if sequential else "decompose/parallel.txt")
     listed = shared.drawn_object(tools, parameters, questions_of, user=shared.filled(listing, question=question.text),
-                                 max_tokens=parameters["max_tokens"])
+                                 system=parameters["system"], max_tokens=parameters["max_tokens"])
     if listed is None:
         return shared.Outcome(status="parse_failure")
     listed = listed[:parameters["most_questions"]]
@@ -61,7 +61,8 @@ def answer(question, tools, parameters):
 def read(tools, parameters, reader, passages, question, **more):
     knowledge = shared.passage_lines(tools.corpus, passages, parameters)
     prompt = shared.filled(reader, knowledge=knowledge, question=question, **more)
-    return shared.drawn_object(tools, parameters, answer_of, user=prompt, max_tokens=parameters["max_tokens"])
+    return shared.drawn_object(tools, parameters, answer_of, user=prompt, system=parameters["system"],
+                               max_tokens=parameters["max_tokens"])
 
 
 def in_order(question, listed, tools, parameters):

@@ -11,13 +11,13 @@ DEFAULTS = {
     "retriever": "bm25", "evidence": "snippet", "k": 10, "most_follow_ups": 10, "snippet_sentences": 2,
     "first_retrieval": False, "shown": "all", "stops": "sent", "extraction": "marker", "last_text": "kept",
     "final_marker": "\nSo the final answer is:", "chunk": "title+text", "title_separator": ": ", "context_tokens": None,
-    "prompt": None, "reader_prompt": None, "max_tokens": 256, "reader_tokens": 256, "temperature": 0, "attempts": 3,
-    "answer_json": "object",
+    "prompt": None, "system": None, "reader_prompt": None, "max_tokens": 256, "reader_tokens": 256, "temperature": 0,
+    "attempts": 3, "answer_json": "object",
 }
 CODE = {
     "evidence": "reader", "most_follow_ups": 5, "max_tokens": 100, "temperature": "server", "stops": "cut",
     "extraction": "last_colon", "last_text": "dropped", "final_marker": "So the final answer is:",
-    "answer_json": "braces",
+    "system": "You are a helpful assistant.", "answer_json": "braces",
 }
 OPENING = "Are follow up questions needed here:"
 FOLLOW_UP = "Follow up:"
@@ -93,7 +93,8 @@ class Episode:
         reader = shared.template(self.p, "reader_prompt", "efficientrag/reader.txt")
         prompt = shared.filled(reader, knowledge=knowledge, question=query)
         read = lambda value: shared.short_text(value.get("answer"))  # noqa: E731
-        short = shared.drawn_object(self.tools, self.p, read, user=prompt, max_tokens=self.p["reader_tokens"])
+        short = shared.drawn_object(self.tools, self.p, read, user=prompt, system=self.p["system"],
+                                    max_tokens=self.p["reader_tokens"])
         return "unknown" if short is None else short
 
     def final(self, text):

@@ -28,7 +28,7 @@ use crate::machine::{
 use crate::outcome::{Outcome, OutcomeStatus};
 use crate::python_text::{normalized_answer, python_list};
 use crate::registry::{ConfigurableMethod, MethodInfo, at_least_one};
-use crate::reply_prompt::{JsonRule, ReplyPrompt, parse_template, short_text};
+use crate::reply_prompt::{JsonRule, ReplyPrompt, all_words, parse_template, short_text};
 use crate::request::{Request, RequestKind, TextFormat};
 use crate::response::{Failure, FailureKind, Response};
 use hopeval_pytext::words;
@@ -80,7 +80,7 @@ impl ConfigurableMethod for YesNoJudge {
         let template = parse_template(KIND, "prompt", &text, &["question", "prediction", "answers"], allowed)?;
         let prompt = ReplyPrompt {
             generator: parameters.generator.clone(),
-            system: None,
+            system: parameters.system.clone(),
             template,
             max_tokens: parameters.max_tokens,
             temperature: parameters.temperature,
@@ -88,6 +88,7 @@ impl ConfigurableMethod for YesNoJudge {
             format: TextFormat::Text,
         };
         let origin = if text == own { "hopeval" } else { "job" };
+        let text = all_words(parameters.system.as_deref(), &text);
         let wording = PromptWording { origin: origin.into(), text };
         Ok(Self { settings: Arc::new(YesNoSettings { parameters, prompt, wording }) })
     }

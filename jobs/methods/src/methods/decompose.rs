@@ -27,8 +27,9 @@
 //! the papers set no bound, and a run needs one. References to answers are `#1` and `<1>`, as models write them.
 //!
 //! # Paper and code
-//! `as = "code"` is EfficientRAG's repository: sampling left to the server, and JSON between the first braces. Its file
-//! imports a module that is not in it, so it never ran as it stands.
+//! `as = "code"` is EfficientRAG's repository: a message of the system, sampling left to the server, and JSON between
+//! the first braces. There replies have no bound. Its file imports a module that is not in it, so it never ran as it
+//! stands.
 //!
 //! # Outcome
 //! [`crate::Outcome::ranked`] has the passages in the order of the questions, each once: its length is the paper's K of
@@ -44,7 +45,7 @@ use crate::machine::{
 };
 use crate::passage_lines::PassageLines;
 use crate::registry::{ConfigurableMethod, MethodInfo, at_least_one};
-use crate::reply_prompt::{ReplyPrompt, parse_template};
+use crate::reply_prompt::{EFFICIENTRAG_SYSTEM, ReplyPrompt, parse_template};
 use crate::request::{RequestKind, TextFormat};
 use crate::template::PromptTemplate;
 use parameters::{DecomposeMode, DecomposeParameters};
@@ -92,7 +93,7 @@ impl DecomposeParameters {
     fn reply_prompt(&self, template: PromptTemplate) -> ReplyPrompt {
         ReplyPrompt {
             generator: self.generator.clone(),
-            system: None,
+            system: self.system.clone(),
             template,
             max_tokens: self.max_tokens,
             temperature: self.temperature,
@@ -113,7 +114,7 @@ impl ConfigurableMethod for Decompose {
     type Parameters = DecomposeParameters;
 
     const AS_CODE: &'static [(&'static str, &'static str)] =
-        &[("temperature", "\"server\""), ("answer_json", "\"braces\"")];
+        &[EFFICIENTRAG_SYSTEM, ("temperature", "\"server\""), ("answer_json", "\"braces\"")];
 
     fn complete_parameters(parameters: &mut DecomposeParameters) {
         let [decomposition, reader] = parameters.own_texts();
@@ -195,8 +196,9 @@ impl Method for Decompose {
     fn wording(&self) -> Option<PromptWording> {
         let parameters = &self.settings.parameters;
         let own = parameters.texts() == parameters.own_texts();
-        let text = serde_json::to_string(&parameters.texts());
-        let text = text.expect("texts can be written as JSON; this is a bug");
+        let system = parameters.system.as_deref();
+        let texts: Vec<&str> = system.into_iter().chain(parameters.texts()).collect();
+        let text = serde_json::to_string(&texts).expect("texts can be written as JSON; this is a bug");
         Some(PromptWording { origin: if own { "hopeval" } else { "job" }.into(), text })
     }
 

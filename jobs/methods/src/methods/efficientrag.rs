@@ -56,6 +56,7 @@ use crate::machine::{
     ChunkList, ContextMode, Machine, Method, MethodError, MethodSetting, PromptWording, Question, ServiceUse,
 };
 use crate::registry::{ConfigurableMethod, MethodInfo, at_least_one};
+use crate::reply_prompt::{EFFICIENTRAG_SYSTEM, all_words};
 use crate::request::RequestKind;
 use parameters::EfficientRagParameters;
 use reader::{PromptPiece, split_prompt};
@@ -92,7 +93,7 @@ impl ConfigurableMethod for EfficientRag {
     const AS_CODE: &'static [(&'static str, &'static str)] = &[
         ("empty_query", "\"retrieve\""),
         ("read_repeats", "true"),
-        ("system", "\"You are a helpful assistant.\""),
+        EFFICIENTRAG_SYSTEM,
         ("temperature", "\"server\""),
         ("answer_json", "\"braces\""),
         ("json", "false"),
@@ -161,10 +162,10 @@ impl Method for EfficientRag {
     }
 
     fn wording(&self) -> Option<PromptWording> {
-        let EfficientRagParameters { generator, prompt, .. } = &self.settings.parameters;
+        let EfficientRagParameters { generator, system, prompt, .. } = &self.settings.parameters;
         let text = prompt.as_ref().filter(|_| generator.is_some())?;
         let origin = if text == reader::PROMPT { "hopeval" } else { "job" };
-        Some(PromptWording { origin: origin.into(), text: text.clone() })
+        Some(PromptWording { origin: origin.into(), text: all_words(system.as_deref(), text) })
     }
 
     fn most_ranked(&self) -> Option<u32> {
@@ -219,6 +220,8 @@ mod tests {
         let own = "{knowledge} {question}";
         let (wording, shown) = prompted(json!({"generator": "g", "prompt": own}));
         assert_eq!((wording, shown), (Some(PromptWording { origin: "job".into(), text: own.to_owned() }), json!(own)));
-        assert_eq!(prompted(json!({"reader": "r"})), (None, Value::Null));
+        let (wording, _) = prompted(json!({"generator": "g", "system": "Be brief.", "prompt": own}));
+        assert_eq!(wording.unwrap().text, format!("Be brief.\n\n{own}"));
+        assert_eq!(prompted(json!({"reader": "r", "system": "Be brief."})), (None, Value::Null));
     }
 }

@@ -35,7 +35,7 @@ use crate::machine::{
 };
 use crate::passage_lines::PassageLines;
 use crate::registry::{ConfigurableMethod, MethodInfo, at_least_one};
-use crate::reply_prompt::{ReplyPrompt, parse_template};
+use crate::reply_prompt::{ReplyPrompt, all_words, parse_template};
 use crate::request::{RequestKind, TextFormat};
 use parameters::{IterRetGenParameters, ReplyForm};
 use std::sync::Arc;
@@ -169,9 +169,8 @@ impl Method for IterRetGen {
         let parameters = &self.settings.parameters;
         let own = parameters.prompt_text() == parameters.own_text();
         let origin = if own { "hopeval" } else { "job" };
-        let system = parameters.system.iter().map(String::as_str);
-        let text: Vec<&str> = system.chain([parameters.prompt_text()]).collect();
-        Some(PromptWording { origin: origin.into(), text: text.join("\n\n") })
+        let text = all_words(parameters.system.as_deref(), parameters.prompt_text());
+        Some(PromptWording { origin: origin.into(), text })
     }
 
     fn fragments(&self) -> Vec<Fragment> {

@@ -38,10 +38,11 @@
 //! # Paper and code
 //! Defaults follow the paper and its demonstration; the loop has a bound here. In the demonstration a follow-up
 //! question without a search result is asked for ever; here the model answers it and goes on. `as = "code"` is
-//! EfficientRAG's repository: a reader over ten passages, at most five follow-up questions, 100 tokens, sampling left
-//! to the server, no stop strings sent but texts without one refused (`stops = "cut"`), what stands behind the last
-//! colon is the question or answer (`extraction`), the text before a forced ending is lost (`last_text`), and the
-//! marker of that ending has no line of its own (`final_marker`). With these the forced ending always happens.
+//! EfficientRAG's repository: a reader over ten passages, asked with a message of the system, at most five follow-up
+//! questions, 100 tokens of the model's own text (the reader's replies have no bound there), sampling left to the
+//! server, no stop strings sent but texts without one refused (`stops = "cut"`), what stands behind the last colon is
+//! the question or answer (`extraction`), the text before a forced ending is lost (`last_text`), and the marker of that
+//! ending has no line of its own (`final_marker`). With these the forced ending always happens.
 //!
 //! # Outcome
 //! [`crate::Outcome::iterations`] counts follow-up questions; [`crate::Outcome::paths`] has the passages of each, so
@@ -58,7 +59,7 @@ use crate::machine::{
 };
 use crate::passage_lines::PassageLines;
 use crate::registry::{ConfigurableMethod, MethodInfo, at_least_one};
-use crate::reply_prompt::{ReplyPrompt, parse_template};
+use crate::reply_prompt::{EFFICIENTRAG_SYSTEM, ReplyPrompt, parse_template};
 use crate::request::{RequestKind, ServiceName, TextFormat};
 use crate::template::PromptTemplate;
 use parameters::{Evidence, SelfAskParameters, StopHandling};
@@ -133,6 +134,7 @@ impl ConfigurableMethod for SelfAsk {
         ("extraction", "\"last_colon\""),
         ("last_text", "\"dropped\""),
         ("final_marker", "\"So the final answer is:\""),
+        EFFICIENTRAG_SYSTEM,
         ("answer_json", "\"braces\""),
     ];
 
@@ -177,7 +179,7 @@ impl ConfigurableMethod for SelfAsk {
         )?;
         let reader = ReplyPrompt {
             generator: parameters.reader_service().clone(),
-            system: None,
+            system: parameters.system.clone(),
             template: reader,
             max_tokens: parameters.reader_tokens,
             temperature: parameters.temperature,
@@ -233,8 +235,11 @@ impl Method for SelfAsk {
         let parameters = &self.settings.parameters;
         let reads = parameters.evidence == Evidence::Reader;
         let own = parameters.prompt_text() == parameters.own_text() && (!reads || parameters.reader_text() == READER);
-        let reader = reads.then(|| parameters.reader_text().to_owned());
-        let texts: Vec<String> = std::iter::once(parameters.prompt_text()).chain(reader).collect();
+        let mut texts = vec![parameters.prompt_text()];
+        if reads {
+            texts.extend(parameters.system.clone());
+            texts.push(parameters.reader_text().to_owned());
+        }
         let text = serde_json::to_string(&texts).expect("texts can be written as JSON; this is a bug");
         Some(PromptWording { origin: if own { "hopeval" } else { "job" }.into(), text })
     }

@@ -21,6 +21,8 @@ pub(crate) struct YesNoParameters {
     pub(super) prediction: PredictionForm,
     #[serde(default)]
     pub(super) answers: AnswersForm,
+    #[serde(default)]
+    pub(super) system: Option<String>,
     /// Filled in by the rule.
     #[serde(default)]
     pub(super) prompt: Option<String>,
@@ -129,6 +131,12 @@ pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
         "\"first\", \"all\" or \"python_list\"",
         Some("\"first\""),
         "The gold answers shown; MIGRES's code shows a list in Python.",
+    ),
+    info(
+        "system",
+        "text, or nothing",
+        Some("null"),
+        "The system's message; the code of MIGRES has one, that of EfficientRAG `You are a helpful assistant.`.",
     ),
     info(
         "prompt",

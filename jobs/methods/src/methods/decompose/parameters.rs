@@ -25,6 +25,8 @@ pub(crate) struct DecomposeParameters {
     #[serde(default)]
     pub(super) context_tokens: Option<u32>,
     #[serde(default)]
+    pub(super) system: Option<String>,
+    #[serde(default)]
     pub(super) decomposition_prompt: Option<String>,
     #[serde(default)]
     pub(super) prompt: Option<String>,
@@ -119,6 +121,12 @@ pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
         documentation: "Most tokens of a prompt with passages; they are cut, the last ones first.",
     },
     ParameterInfo {
+        name: "system",
+        values: "text, or nothing",
+        default: Some("null"),
+        documentation: "The system's message, of the decomposition and of the reader; the code has one.",
+    },
+    ParameterInfo {
         name: "decomposition_prompt",
         values: "text with {question}, or nothing for the project's own of the mode",
         default: Some("null"),
@@ -134,7 +142,7 @@ pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
         name: "max_tokens",
         values: "integer, at least 1",
         default: Some("256"),
-        documentation: "Most tokens that the generator writes.",
+        documentation: "Most tokens that the generator writes; the code sets no bound.",
     },
     ParameterInfo {
         name: "temperature",

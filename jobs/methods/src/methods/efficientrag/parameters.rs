@@ -308,7 +308,7 @@ pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
         name: "max_tokens",
         values: "integer, at least 1",
         default: Some("256"),
-        documentation: "Most tokens that the generator writes.",
+        documentation: "Most tokens that the generator writes; the code sets no bound.",
     },
     ParameterInfo {
         name: "temperature",

@@ -170,7 +170,7 @@ pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
         name: "max_tokens",
         values: "integer, at least 1",
         default: Some("256"),
-        documentation: "Most tokens of a generation.",
+        documentation: "Most tokens of a generation; the code sets no bound.",
     },
     ParameterInfo {
         name: "temperature",

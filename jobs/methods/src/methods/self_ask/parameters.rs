@@ -43,6 +43,8 @@ pub(crate) struct SelfAskParameters {
     #[serde(default)]
     pub(super) prompt: Option<String>,
     #[serde(default)]
+    pub(super) system: Option<String>,
+    #[serde(default)]
     pub(super) reader_prompt: Option<String>,
     #[serde(default = "default_tokens")]
     pub(super) max_tokens: u32,
@@ -238,6 +240,12 @@ pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
         documentation: "Stands before the model's text, which begins with `Are follow up questions needed here:`.",
     },
     ParameterInfo {
+        name: "system",
+        values: "text, or nothing",
+        default: Some("null"),
+        documentation: "The system's message to the reader; the code has one.",
+    },
+    ParameterInfo {
         name: "reader_prompt",
         values: "text with {knowledge} and {question}, or nothing for the project's own",
         default: Some("null"),
@@ -253,7 +261,7 @@ pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
         name: "reader_tokens",
         values: "integer, at least 1",
         default: Some("256"),
-        documentation: "Most tokens of the reader's reply.",
+        documentation: "Most tokens of the reader's reply; the code sets no bound.",
     },
     ParameterInfo {
         name: "temperature",
