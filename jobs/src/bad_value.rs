@@ -11,6 +11,12 @@ pub struct BadValue {
     pub allowed: &'static str,
 }
 
+impl std::fmt::Display for BadValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "`{}` = {}; allowed: {}", self.key, self.found, self.allowed)
+    }
+}
+
 impl BadValue {
     /// The job has `found` for `key`; only `allowed` makes sense.
     pub fn new(key: impl Into<String>, found: impl Into<String>, allowed: &'static str) -> Self {

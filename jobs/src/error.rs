@@ -593,7 +593,7 @@ pub enum JobError {
         /// Why not.
         reason: String,
     },
-    /// A name that the figures of a run to be made do not have.
+    /// A name that the figures of a run to be made do not have, or configurations of it that cannot be ranked.
     #[error("{0}")]
     Names(String),
 }

@@ -16,13 +16,14 @@
 //! | `parameter_files` | reads the values of parameters that stand in files |
 //! | [`rankings`] | names of parameters for outcomes of other systems |
 //! | `check`, `preflight` | refuse bad values, methods and services before anything is built |
+//! | `single_mode` | refuses races and searches over several context modes |
 //! | [`sweep`], [`sweep_draw`], [`sweep_conditions`] | the configurations of a job's sweeps; drawn, conditional |
 //! | [`sweep_race`], [`race_record`] | sweeps that stop weak points early; the stored decisions of races |
 //! | `service_sweep` | services with several values of a key: one service for each |
 //! | `named_services` | leaves out services that no method names |
 //! | [`scoring`] | the profile for scoring a dataset's answers |
 //! | [`references`] | values to be filled in from the store or a sample |
-//! | `search_job` | the job of a search: the same job over the tune sample |
+//! | `search_job` | the job of a search: the same job over the tune sample; its candidates |
 //! | [`judging_job`] | the job of judges: over the outcomes of a run |
 
 mod check;
@@ -44,6 +45,7 @@ pub mod sample;
 pub mod scoring;
 mod search_job;
 mod service_sweep;
+pub(crate) mod single_mode;
 pub mod sweep;
 pub mod sweep_conditions;
 pub mod sweep_draw;

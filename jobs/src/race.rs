@@ -11,4 +11,5 @@
 
 pub(crate) mod decision;
 pub(crate) mod figures;
+pub(crate) mod rung_draws;
 pub mod sweeps;

@@ -13,6 +13,7 @@ mod measure_versions;
 mod named_passages;
 pub mod paid;
 pub mod plan;
+pub mod price_gap;
 pub mod probe;
 pub mod publish;
 pub mod question_list;

@@ -16,6 +16,7 @@
 //! | [`dispatcher`], [`thread`] | sends one worker's requests to their services; the thread of one service |
 //! | [`answer_index`], `journal_reader`, [`record`] | known answers, in memory and in the journal |
 //! | [`usage`] | the work of services, counted |
+//! | `price_sum` | the prices of endpoints' answers, added where all have one |
 //! | [`journal_sums`] | the work behind the answers that a run has journalled |
 //!
 //! A line of the table below declares the file of a kind and registers it, so a new kind is a file, a line, and a
@@ -36,6 +37,7 @@ pub mod journal_sums;
 pub mod key;
 pub mod model_list;
 pub mod models;
+pub(crate) mod price_sum;
 pub mod record;
 pub mod replies;
 pub mod served;

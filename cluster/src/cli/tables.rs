@@ -9,6 +9,7 @@ pub(super) mod fitted;
 pub(super) mod formats;
 pub(super) mod incurred;
 pub(super) mod measures;
+pub(super) mod money;
 mod parts;
 pub(super) mod probe;
 pub(super) mod question_list;

@@ -102,7 +102,7 @@ pub(super) struct FinishedSearch {
 fn run_search(sequence: &RunSequence<'_>, job: &Job, step: usize) -> Result<Result<FinishedSearch, u8>> {
     let stages = CommandStages::new(None);
     let report = |stage: &str, done: u64| stages.tick(stage, done);
-    let mut search = ParameterSearch::prepare(job, step, sequence.quarantine().is_some(), sequence.places(), &report)?;
+    let mut search = ParameterSearch::prepare(job, step, sequence.quarantine(), sequence.places(), &report)?;
     stages.clear();
     drop(stages);
     let mut rungs = Vec::new();

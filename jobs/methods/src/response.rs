@@ -425,32 +425,6 @@ impl Generation {
     }
 }
 
-impl std::ops::AddAssign<&CallFacts> for CallFacts {
-    /// Sums of several calls: numbers are known if any call says them. Money of two currencies has no sum: it is not
-    /// known then. (A price may change from run to run, and journalled answers keep theirs.) The model and the
-    /// fingerprint are those of the last call that says them.
-    fn add_assign(&mut self, other: &CallFacts) {
-        let sum = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a + b).or(a).or(b);
-        self.attempts += other.attempts;
-        self.tokens_measured |= other.tokens_measured;
-        self.cached_prompt_tokens = sum(self.cached_prompt_tokens, other.cached_prompt_tokens);
-        self.reasoning_tokens = sum(self.reasoning_tokens, other.reasoning_tokens);
-        match (&mut self.money, &other.money) {
-            (Some(money), Some(more)) if money.currency == more.currency => money.nanos += more.nanos,
-            (money @ Some(_), Some(_)) => *money = None,
-            (money @ None, more) => money.clone_from(more),
-            (Some(_), None) => {}
-        }
-        for (known, said) in
-            [(&mut self.model, &other.model), (&mut self.system_fingerprint, &other.system_fingerprint)]
-        {
-            if said.is_some() {
-                known.clone_from(said);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

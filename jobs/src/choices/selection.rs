@@ -210,12 +210,13 @@ impl Selection {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::job::references::SelectionReference;
     use serde_json::json;
 
-    fn selection(values: &[Value]) -> Selection {
+    /// A selection of these candidates, the best first.
+    pub(crate) fn selection(values: &[Value]) -> Selection {
         let ranked = |value: &Value| RankedCandidate {
             value: value.clone(),
             score: Some(0.5),

@@ -5,13 +5,14 @@ mod tune;
 
 use super::file::{Job, MethodEntry, RunSettings};
 use super::paths::CONTEXTS;
-use super::sweep::{grid_size, point_count};
+use super::sweep::{grid_size, point_count, points_of};
 use super::sweep_conditions::check_conditions;
 use crate::bad_value::{BadValue, ensure};
 use crate::error::JobError;
 use crate::services::corpus::CORPUS;
 use crate::services::service::SettingsError;
 use hopeval_datasets::{Format, FormatError};
+use std::collections::HashSet;
 use std::path::Path;
 
 /// Refuses the first nonsensical value of `job`.
@@ -40,6 +41,7 @@ pub(super) fn check_tables(job: &Job, path: &Path) -> Result<(), JobError> {
             .and_then(|()| sweep_race::check_sweep_race(&table, method, job))
             .map_err(|bad| wrong(bad.within_table(&table)))?;
     }
+    check_names(job).map_err(wrong)?;
     check_run(&job.run).map_err(|bad| wrong(bad.within_table("run")))?;
     check_cap(job).map_err(wrong)?;
     check_services(job, path)
@@ -159,9 +161,25 @@ fn check_sweep(table: &str, method: &MethodEntry) -> Result<(), BadValue> {
             return Err(BadValue::new(key(), format!("swept, and {fixed} in `{table}`"), allowed));
         }
         ensure(!values.is_empty(), || BadValue::new(key(), "[]", "at least one value"))?;
-        // Configurations are named by their values, and names are unique.
         if let Some(twice) = values.iter().enumerate().find_map(|(i, v)| values[..i].contains(v).then_some(v)) {
             return Err(BadValue::new(key(), format!("{twice} twice"), "values that each occur once"));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that configurations have names of their own: all figures are found by them. Different values may have one
+/// name, as a file and the text of its name.
+fn check_names(job: &Job) -> Result<(), BadValue> {
+    for (kind, methods) in [("method", &job.method), ("judge", &job.judge)] {
+        let mut known = HashSet::new();
+        for (name, method) in methods {
+            let mut points = points_of(name, method).into_iter().map(|point| point.name);
+            if let Some(twice) = points.find(|point| !known.insert(point.clone())) {
+                let key = format!("{kind}.{name}{}", if method.sweep.is_empty() { "" } else { ".sweep" });
+                let allowed = "values, and names of methods, that give each configuration a name of its own";
+                return Err(BadValue::new(key, format!("two configurations of the name `{twice}`"), allowed));
+            }
         }
     }
     Ok(())

@@ -5,7 +5,7 @@ use super::judging_job::JudgeFile;
 use super::paths::absolute;
 use super::sample::SampleSettings;
 use super::service_sweep::{expand_services, has_swept_service};
-use super::{check, overrides, parameter_files, preflight};
+use super::{check, overrides, parameter_files, preflight, single_mode};
 use crate::bad_value::BadValue;
 use crate::error::JobError;
 use std::io::Read;
@@ -36,6 +36,7 @@ impl Job {
         check::check_values(&job, path)?;
         preflight::check_methods(&job, path)?;
         preflight::check_judges(&job, path)?;
+        single_mode::check_modes(&job, path)?;
         job.dataset.draw = job.evaluated_sample();
         Ok(job)
     }

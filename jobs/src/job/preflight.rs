@@ -13,7 +13,7 @@ use hopeval_methods::{ContextMode, MethodError, MethodSetting, RequestKind, judg
 use std::path::Path;
 
 /// The largest possible corpus: here no method is refused because the corpus is too small.
-const ANY: MethodSetting = MethodSetting::of_corpus(u32::MAX);
+pub(super) const ANY: MethodSetting = MethodSetting::of_corpus(u32::MAX);
 
 /// Checks kinds, parameters and the names of services.
 ///

@@ -1,9 +1,10 @@
-//! The job of a search: the same job over the tune sample alone.
+//! The job of a search: the same job over the tune sample alone, with the searched method as its candidates have it.
 
-use super::file::Job;
+use super::file::{Job, MethodEntry};
 use super::paths::{CONTEXTS, OneOrMany};
-use super::tune::TuneSettings;
+use super::tune::{SearchSettings, TuneSettings};
 use hopeval_datasets::Format;
+use serde_json::Value;
 
 impl TuneSettings {
     /// A job over the sample alone; everything else is as in `job`.
@@ -31,5 +32,17 @@ impl TuneSettings {
         sampled.dataset.draw = Some(self.sample_settings());
         sampled.tune = None;
         sampled
+    }
+}
+
+impl SearchSettings {
+    /// The searched method with the values of a candidate.
+    pub(crate) fn with_candidate(&self, method: &MethodEntry, candidate: &Value) -> MethodEntry {
+        let mut method = method.clone();
+        match candidate {
+            Value::Object(point) if !self.grid.is_empty() => method.parameters.extend(point.clone()),
+            one => drop(method.parameters.insert(self.parameter.clone(), one.clone())),
+        }
+        method
     }
 }

@@ -128,7 +128,7 @@ struct SweepPoint {
 }
 
 /// The points of one table's sweep in their replicates.
-fn points_of(name: &str, method: &MethodEntry) -> Vec<Configuration> {
+pub(super) fn points_of(name: &str, method: &MethodEntry) -> Vec<Configuration> {
     let replicated = |point: SweepPoint| replicate_point(method, point.name, point.parameters);
     sweep_points(name, method).into_iter().flat_map(replicated).collect()
 }

@@ -35,6 +35,9 @@ pub struct QuestionDetails {
     pub rationale: Option<String>,
     /// Titles of the gold passages, in order.
     pub gold_titles: Vec<String>,
+    /// The grade of each gold passage of the row; empty if all are 1.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gold_grades: Vec<u32>,
     /// The text that belongs to the question, if the dataset has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<ContextRecord>,
@@ -179,11 +182,18 @@ impl<'a> QuestionResolver<'a> {
     /// # Errors
     /// [`JobError::Question`] for gold missing from the corpus, unless such questions are kept.
     pub fn resolve_row(&mut self, index: u64, question: &Question) -> Result<QuestionRow, JobError> {
-        let gold = question.gold.iter().map(|gold| self.find_gold(question, gold)).collect::<Result<Vec<_>, _>>()?;
-        let mut gold = gold.concat();
+        let (mut gold, mut gold_grades) = (Vec::new(), Vec::new());
+        for passage in &question.gold {
+            gold.extend(self.find_gold(question, passage)?);
+            gold_grades.resize(gold.len(), passage.grade);
+        }
         if gold.iter().any(Vec::is_empty) {
             self.kept_without_gold += 1;
             gold.clear();
+            gold_grades.clear();
+        }
+        if gold_grades.iter().all(|&grade| grade == 1) {
+            gold_grades.clear();
         }
         let mut candidates = Vec::with_capacity(question.candidates.len());
         for candidate in &question.candidates {
@@ -207,6 +217,7 @@ impl<'a> QuestionResolver<'a> {
             decomposition: question.decomposition.iter().map(|s| (s.question.clone(), s.answer.clone())).collect(),
             rationale: question.rationale.clone(),
             gold_titles: question.gold.iter().filter_map(|gold| gold.title.clone()).collect(),
+            gold_grades,
             context: question.context.as_ref().map(|context| self.find_context(context)),
             predictions: BTreeMap::new(),
             brought: BTreeMap::new(),
@@ -286,10 +297,15 @@ impl<'a> QuestionResolver<'a> {
     }
 }
 
-/// Hash of a question's answers, gold passages, supporting facts and evidences.
+/// Hash of a question's answers, gold passages with their grades, supporting facts and evidences.
 fn gold_digest(answers: &[String], gold: &[Vec<u32>], details: &QuestionDetails) -> String {
     let all = (answers, gold, &details.supporting_facts, &details.evidences);
-    let bytes = serde_json::to_vec(&all).expect("plain data can be written as JSON; this is a bug");
+    let mut bytes = serde_json::to_vec(&all).expect("plain data can be written as JSON; this is a bug");
+    // Hashed only where there are any, so that the digests of other gold stay.
+    if !details.gold_grades.is_empty() {
+        let grades = serde_json::to_vec(&details.gold_grades);
+        bytes.extend(grades.expect("plain data can be written as JSON; this is a bug"));
+    }
     blake3::hash(&bytes).to_hex()[..16].to_owned()
 }
 
@@ -435,5 +451,90 @@ impl TakenQuestions {
         } else {
             Err(JobError::Unexpected { path, key: "dataset.expected", expected, found })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hopeval_corpus::{CorpusBuilder, CorpusSettings, NewPassage};
+
+    /// A corpus of passages (id, title, text), in a folder of its own.
+    fn corpus(dir: &Path, passages: &[(&str, &str, &str)]) -> Corpus {
+        let dir = dir.join("corpus");
+        let mut builder = CorpusBuilder::create(&dir, CorpusSettings::default()).expect("a folder");
+        for &(id, title, text) in passages {
+            builder.push(NewPassage { id: Some(id), title, text, sentences: &[], links: None }).expect("a passage");
+        }
+        builder.finish().expect("a corpus");
+        Corpus::open(&dir).expect("a corpus")
+    }
+
+    fn resolver(corpus: &Corpus) -> QuestionResolver<'_> {
+        QuestionResolver::new(corpus, (GoldMatch::Id, MissingGold::Keep), Path::new("questions.jsonl"), false)
+    }
+
+    fn gold(id: &str, grade: u32) -> GoldPassage {
+        GoldPassage { id: Some(id.to_owned()), grade, ..GoldPassage::default() }
+    }
+
+    #[test]
+    fn candidates_are_found_by_id_then_text_then_a_title_of_one_passage() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let corpus = corpus(
+            dir.path(),
+            &[
+                ("a", "Up", "A film of 2009."),
+                ("b", "Up", "A direction."),
+                ("c", "Rome", "A city on the Tiber."),
+                ("d", "Bonn", "A city on the Rhine."),
+            ],
+        );
+        let found = |id: Option<&str>, title: &str, text: &str| {
+            let (id, title, text) = (id.map(str::to_owned), title.to_owned(), text.to_owned());
+            resolver(&corpus).find_candidate(&PassageRecord { id, title, text, ..PassageRecord::default() })
+        };
+        assert_eq!(found(Some("d"), "Rome", "A city on the Tiber."), Some(3), "an id says it");
+        assert_eq!(found(Some("z"), "Up", "A direction."), Some(1), "an id that the corpus lacks says nothing");
+        assert_eq!(found(None, "Up", "A film of 2009."), Some(0));
+        assert_eq!(found(None, "Rome", "Another text."), Some(2), "one passage has the title");
+        assert_eq!(found(None, "Up", "Another text."), None, "of several passages none is known to be it");
+        assert_eq!(found(None, "Oslo", "A city on a fjord."), None);
+    }
+
+    #[test]
+    fn missing_candidates_are_counted_or_refused_by_name() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let corpus = corpus(dir.path(), &[("a", "Up", "A film."), ("b", "Up", "A direction.")]);
+        let candidate =
+            |text: &str| PassageRecord { title: "Up".to_owned(), text: text.to_owned(), ..PassageRecord::default() };
+        let candidates = vec![candidate("A film."), candidate("Another.")];
+        let question = Question { id: "q".to_owned(), candidates, ..Question::default() };
+        let mut counting = resolver(&corpus);
+        let row = counting.resolve_row(0, &question).expect("a row");
+        assert_eq!((row.candidates, counting.missing), (vec![0], 1));
+        let error = QuestionResolver { candidates_needed: true, ..resolver(&corpus) }.resolve_row(0, &question);
+        let error = error.expect_err("a method ranks them").to_string();
+        assert!(error.contains("candidates") && error.contains("`Up` is not"), "{error}");
+    }
+
+    #[test]
+    fn grades_above_one_are_kept_and_are_part_of_the_gold() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let corpus = corpus(dir.path(), &[("a", "A", "x"), ("b", "B", "y")]);
+        let row = |gold: Vec<GoldPassage>| {
+            let question = Question { id: "q".to_owned(), gold, ..Question::default() };
+            resolver(&corpus).resolve_row(0, &question).expect("a row")
+        };
+        let plain = row(vec![gold("a", 1), gold("b", 1)]);
+        let graded = row(vec![gold("a", 3), gold("b", 1)]);
+        assert_eq!((&plain.gold, &graded.gold), (&vec![vec![0], vec![1]], &vec![vec![0], vec![1]]));
+        assert!(!plain.record.contains("gold_grades"), "rows without grades are as ever: {}", plain.record);
+        assert_eq!(QuestionDetails::of_row(&graded).gold_grades, [3, 1]);
+        assert_ne!(plain.gold_digest, graded.gold_digest, "other grades are other gold");
+        assert_ne!(row(vec![gold("a", 2), gold("b", 1)]).gold_digest, graded.gold_digest);
+        // Of a question whose gold is not all there, nothing is kept.
+        let lacking = row(vec![gold("a", 3), gold("z", 2)]);
+        assert_eq!((lacking.gold.len(), QuestionDetails::of_row(&lacking).gold_grades), (0, Vec::new()));
     }
 }

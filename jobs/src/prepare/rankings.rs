@@ -12,7 +12,7 @@
 mod names;
 mod rows;
 
-pub use names::exported_name;
+pub use names::{exported_name, spaced_title};
 pub(crate) use rows::{BroughtRows, wrong_row};
 
 use self::names::PassageNames;
@@ -38,7 +38,10 @@ pub struct JobRankings {
 /// A file of rankings that is brought in.
 struct BroughtFile {
     rows: BroughtRows,
+    /// BLAKE3 of its bytes.
     digest: String,
+    /// The name of its rows in the records of questions.
+    row_digest: String,
     names: PassageNames,
 }
 
@@ -75,8 +78,13 @@ impl JobRankings {
         let digest = digest_path(path)?;
         let file = RankingsFile::open(path, format)?;
         let facts = file.facts();
+        let row_digest = match file.other_format() {
+            None => digest.clone(),
+            // The same bytes in another format are other rows.
+            Some(other) => blake3::hash(format!("{digest} {other}").as_bytes()).to_hex().to_string(),
+        };
         let contents = json!({
-            "digest": digest,
+            "digest": row_digest,
             "rows": facts.rows,
             "answers": facts.answers > 0,
             "rankings": facts.rankings > 0,
@@ -84,9 +92,9 @@ impl JobRankings {
             "longest": facts.longest,
             "costs": facts.costs,
         });
-        // Equal files have equal rows.
-        if self.files.iter().all(|known| known.digest != digest) {
-            self.files.push(BroughtFile { rows: BroughtRows::new(file), digest, names: PassageNames::default() });
+        if self.files.iter().all(|known| known.row_digest != row_digest) {
+            let (rows, names) = (BroughtRows::new(file), PassageNames::default());
+            self.files.push(BroughtFile { rows, digest, row_digest, names });
         }
         Ok(contents)
     }
@@ -99,7 +107,7 @@ impl JobRankings {
         let mut brought = BTreeMap::new();
         for file in &mut self.files {
             if let Some(found) = file.find_row(corpus, &row.id)? {
-                brought.insert(file.digest.clone(), found);
+                brought.insert(file.row_digest.clone(), found);
             }
         }
         if !brought.is_empty() {
@@ -177,5 +185,39 @@ pub fn keep_brought(old: &QuestionRow, new: &mut QuestionRow) {
     let brought = brought_rows(old);
     if !brought.is_empty() {
         set_brought(new, brought);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One text is a row of JSON Lines, and an object of answers of two questions.
+    #[test]
+    fn one_file_in_two_formats_is_two_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("theirs.json");
+        std::fs::write(&path, "{\"id\": \"q0\", \"answer\": \"yes\"}\n").unwrap();
+        let read_as = |format: Value| Configuration {
+            name: format.to_string(),
+            kind: KIND.to_owned(),
+            parameters: json!({"file": path, "format": format}),
+            control: None,
+            replicate: None,
+        };
+        let mut configurations = [json!(null), json!("json"), json!("jsonl")].map(read_as);
+        let opened = JobRankings::open(&mut configurations).unwrap();
+        let contents = |n: usize| configurations[n].parameters[CONTENTS].clone();
+        // JSON Lines is what the beginning tells.
+        assert_eq!((opened.files.len(), contents(0)), (2, contents(2)));
+        assert_eq!(contents(0)["digest"], digest_path(&path).unwrap());
+        assert_eq!((&contents(0)["rows"], &contents(1)["rows"]), (&json!(1), &json!(2)));
+        let mut files = opened.files;
+        for (file, configuration) in files.iter_mut().zip([0, 1]) {
+            assert_eq!(contents(configuration)["digest"], *file.row_digest);
+        }
+        let answers = files.iter_mut().map(|file| file.rows.find_row("q0").unwrap().and_then(|row| row.answer));
+        assert_eq!(answers.collect::<Vec<_>>(), [Some("yes".to_owned()), None]);
+        assert_eq!(files[1].rows.find_row("id").unwrap().and_then(|row| row.answer).as_deref(), Some("q0"));
     }
 }

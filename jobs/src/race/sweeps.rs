@@ -2,14 +2,15 @@
 
 use super::decision::CandidateRace;
 use super::figures::rung_figures;
+use super::rung_draws::RungDraws;
 use crate::cache::ProgressReporter;
 use crate::error::JobError;
 use crate::job::file::Job;
 use crate::job::named_services::keep_named_services;
 use crate::job::race_record::{RacedSweep, RungRecord, StoppedPoint};
+use crate::job::single_mode::ensure_one_mode;
 use crate::job::sweep;
 use crate::places::Places;
-use crate::prepare::question_filter::draws_with;
 use crate::run::make::{self, NameCheck};
 use crate::run::open::OpenRun;
 use std::collections::{HashSet, VecDeque};
@@ -29,36 +30,11 @@ pub struct SweepRaces {
 struct PointRace {
     method: String,
     measure: String,
-    /// The sizes of draws that have 1, 2 and more of the evaluated questions: others of the dataset may be left out.
-    /// Empty where rungs have the first questions.
-    draws: Vec<u64>,
+    draws: RungDraws,
     seed: u64,
     /// The points, by their configurations.
     points: Vec<String>,
     race: CandidateRace,
-}
-
-/// The sizes of draws that have 1, 2 and more of the evaluated questions; none where a part of the dataset begins with
-/// its first questions, of which the limit counts those that are evaluated.
-fn draw_sizes(
-    job: &Job,
-    seed: u64,
-    places: &Places,
-    lenient: bool,
-    evaluated: &HashSet<String>,
-    report: ProgressReporter<'_>,
-) -> Result<Vec<u64>, JobError> {
-    let mut part = job.dataset.clone();
-    if !part.take_part(1, seed) {
-        return Ok(Vec::new());
-    }
-    let (seed, after) = part.draw.map_or((seed, 0), |draw| (draw.seed, draw.after));
-    let mut whole = job.clone();
-    places.cache.prepare_world(&mut whole, report)?;
-    let mut sizes = draws_with(&whole.dataset, seed, lenient, evaluated)?;
-    // A draw behind others counts from the first one behind them, which is none of theirs.
-    sizes.iter_mut().for_each(|size| *size = size.saturating_sub(after));
-    Ok(sizes)
 }
 
 impl SweepRaces {
@@ -66,7 +42,7 @@ impl SweepRaces {
     /// so that nothing refuses it after hours of rungs. Wrong rows go to the file `quarantine`, if it is given.
     ///
     /// # Errors
-    /// As [`make::make_run`]; a measure that the job does not compute.
+    /// As [`make::make_run`]; a measure that cannot decide a race; points of several context modes.
     pub fn prepare(
         job: &Job,
         places: &Places,
@@ -79,22 +55,28 @@ impl SweepRaces {
         if racing.is_empty() {
             return Ok(None);
         }
-        let planned = make::check_run(job, places, quarantine, check, report)?;
+        let mut questions = HashSet::new();
+        let planned = make::check_run(job, places, quarantine, check, report, &mut |row| {
+            questions.insert(row.id);
+        })?;
         let (mut races, mut without_rung) = (VecDeque::new(), Vec::new());
         for (name, race) in racing {
-            if !planned.measures.contains(&race.measure) {
-                let (measure, known) = (race.measure.clone(), planned.measures.join(", "));
+            let (measure, deciding) = (&race.measure, &planned.names.deciding);
+            if !deciding.contains(measure) {
                 return Err(JobError::Names(format!(
-                    "`method.{name}.race.measure`: no measure `{measure}`; the run has {known}"
+                    "`method.{name}.race.measure` = {measure}; those that can decide a race of the run are {}",
+                    deciding.join(", ")
                 )));
             }
             let points = sweep::method_configurations(job, name);
-            let decision = CandidateRace::new(&race.rule(), points.len(), planned.questions.len() as u64);
+            ensure_one_mode(&format!("method.{name}.race"), planned.modes_of(&points))
+                .map_err(|bad| JobError::Names(bad.to_string()))?;
+            let decision = CandidateRace::new(&race.rule(), points.len(), questions.len() as u64);
             if decision.next_rung().is_none() {
                 without_rung.push(name.clone());
                 continue;
             }
-            let draws = draw_sizes(job, race.seed, places, quarantine.is_some(), &planned.questions, report)?;
+            let draws = RungDraws::of_job(job, race.seed, places, quarantine.is_some(), &questions, report)?;
             let (method, measure, seed) = (name.clone(), race.measure.clone(), race.seed);
             races.push_back(PointRace { method, measure, draws, seed, points, race: decision });
         }
@@ -110,12 +92,11 @@ impl SweepRaces {
     pub fn next_rung(&self) -> Option<Job> {
         let PointRace { method, draws, seed, race, .. } = self.races.front()?;
         let questions = race.next_rung()?;
-        let drawn = draws.get(questions as usize - 1).copied().unwrap_or(questions);
         let mut job = self.job.clone();
         job.name = format!("{}: {method}, rung {}", job.name, race.record().rungs.len() + 1);
         job.method.retain(|name, _| name == method);
         job.judge.clear();
-        job.dataset.take_part(drawn, *seed);
+        job.dataset.take_part(draws.part_with(questions), *seed);
         keep_named_services(&mut job);
         Some(job)
     }
@@ -156,3 +137,6 @@ impl SweepRaces {
         self.job
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,10 @@ use crate::job::rankings::CURRENCY;
 use crate::prepare::brought::COST_NOTE;
 use crate::run::open::OpenRun;
 use crate::run::writes::CommitNote;
+use crate::services::ServiceEntry;
+use crate::services::price_sum::PriceSum;
 use crate::services::usage::{Usage, UsageSums};
+use crate::spending::cap::NANOS;
 use hopeval_datasets::RowCost;
 use hopeval_results::Log;
 use hopeval_results::tables::{CallRow, CostRow, OutcomeRow, StepCallRow};
@@ -36,6 +39,9 @@ pub(super) struct Attribution {
 /// The service and the kind in the rows of costs that were brought in with the outcomes of another system.
 pub const BROUGHT: &str = "brought";
 
+/// Stands for the currency of `run.price_per_device_hour`, which has no name.
+pub(super) const DEVICE_PRICE: &str = "that of `run.price_per_device_hour`";
+
 /// Sums of brought costs, in the order of the outcomes.
 #[derive(Clone, Copy, Debug, Default)]
 struct BroughtSums {
@@ -62,14 +68,13 @@ impl BroughtSums {
 /// A configuration's requests that are counted together: its number, the service, the kind of request, the step.
 type AttributedGroup = (u32, String, String, String);
 
-/// Measured facts about calls; `None` where nothing was measured.
-#[derive(Clone, Copy, Debug, Default)]
+/// Measured facts about calls to endpoints; `None` where no endpoint says it.
+#[derive(Clone, Debug, Default)]
 struct MeasuredSums {
-    attempts: Option<u64>,
+    attempts: u64,
     cached_prompt_tokens: Option<u64>,
     reasoning_tokens: Option<u64>,
-    /// Billionths of the unit of the service's currency.
-    money_nanos: Option<u64>,
+    prices: PriceSum,
 }
 
 impl Attribution {
@@ -96,10 +101,10 @@ impl Attribution {
             let sums = self.measured.entry(group).or_default();
             let add =
                 |sum: &mut Option<u64>, more: Option<u64>| *sum = sum.map_or(more, |sum| Some(sum + more.unwrap_or(0)));
-            add(&mut sums.attempts, Some(call.attempts));
+            sums.attempts += call.attempts;
             add(&mut sums.cached_prompt_tokens, call.cached_prompt_tokens);
             add(&mut sums.reasoning_tokens, call.reasoning_tokens);
-            add(&mut sums.money_nanos, call.money_nanos);
+            sums.prices.add_row(call);
         }
     }
 
@@ -163,33 +168,10 @@ pub(super) fn cost_rows(run: &OpenRun, log: &Log, attribution: &Attribution) -> 
     let rates = ServiceRates::of_run(log, run.resolved.job.run.price_per_device_hour);
     let names = run.configuration_names();
     let paid_sums = PaidSums::read(&run.places.store, run.id(), &run.resolved.job)?;
+    let services = &run.resolved.job.service;
     let attributed = attribution.calls.iter().map(|(group, call)| {
-        let (configuration, service, kind, step) = group;
-        let measured = attribution.measured.get(group).copied().unwrap_or_default();
-        // An endpoint's calls have prices, a model here has the price of its device's time.
-        let paid = measured.money_nanos.map(|nanos| nanos as f64 / 1e9);
-        CostRow {
-            configuration: Some(names[*configuration as usize].clone()),
-            service: service.clone(),
-            kind: kind.clone(),
-            requests: call.calls,
-            prompt_tokens: call.prompt_tokens,
-            completion_tokens: call.completion_tokens,
-            scored_tokens: call.scored_tokens,
-            operations: call.operations,
-            cut: call.cut,
-            service_s: rates.service_s(call),
-            device_s: rates.device_s(call),
-            money: paid.or_else(|| rates.money(rates.device_s(call))),
-            currency: paid
-                .and_then(|_| Some(run.resolved.job.service.get(service)?.settings().price()?.currency.clone())),
-            energy_j: rates.energy_j(call),
-            step: Some(step.clone()).filter(|step| !step.is_empty()),
-            attempts: measured.attempts,
-            cached_prompt_tokens: measured.cached_prompt_tokens,
-            reasoning_tokens: measured.reasoning_tokens,
-            ..CostRow::default()
-        }
+        let row = attributed_row(services.get(&group.1), &rates, group, call, attribution.measured.get(group));
+        CostRow { configuration: Some(names[group.0 as usize].clone()), ..row }
     });
     let incurred = rates.incurred.iter().map(|(service, usage)| {
         let of_service = || attribution.calls.iter().filter(|((_, name, ..), _)| name == service);
@@ -220,6 +202,45 @@ pub(super) fn cost_rows(run: &OpenRun, log: &Log, attribution: &Attribution) -> 
     Ok(attributed.chain(brought).chain(incurred).collect())
 }
 
+/// The costs of the calls of a group, without the configuration's name. `service` is the job's entry.
+fn attributed_row(
+    service: Option<&ServiceEntry>,
+    rates: &ServiceRates,
+    (_, name, kind, step): &AttributedGroup,
+    call: &CallRow,
+    measured: Option<&MeasuredSums>,
+) -> CostRow {
+    let settings = service.map(ServiceEntry::settings);
+    // Nobody pays a retriever for its answers.
+    let prices = measured.map(|sums| &sums.prices).filter(|_| settings.is_some_and(|found| found.is_paid()));
+    let own_currency = || Some(settings?.price()?.currency.clone());
+    CostRow {
+        service: name.clone(),
+        kind: kind.clone(),
+        requests: call.calls,
+        prompt_tokens: call.prompt_tokens,
+        completion_tokens: call.completion_tokens,
+        scored_tokens: call.scored_tokens,
+        operations: call.operations,
+        cut: call.cut,
+        service_s: rates.service_s(call),
+        device_s: rates.device_s(call),
+        // An endpoint's calls have prices, a model here has the price of its device's time.
+        money: match prices {
+            Some(prices) => prices.nanos().map(|nanos| nanos as f64 / NANOS),
+            None => rates.money(rates.device_s(call)),
+        },
+        currency: prices.and_then(|prices| prices.currency().or_else(own_currency)),
+        energy_j: rates.energy_j(call),
+        step: Some(step.clone()).filter(|step| !step.is_empty()),
+        attempts: measured.map(|sums| sums.attempts),
+        cached_prompt_tokens: measured.and_then(|sums| sums.cached_prompt_tokens),
+        reasoning_tokens: measured.and_then(|sums| sums.reasoning_tokens),
+        unpriced: prices.and_then(PriceSum::unpriced),
+        ..CostRow::default()
+    }
+}
+
 /// Incurred costs of one service, as far as the service itself knows them.
 pub fn incurred_row(service: &str, usage: &Usage) -> CostRow {
     let model = &usage.model;
@@ -238,5 +259,91 @@ pub fn incurred_row(service: &str, usage: &Usage) -> CostRow {
         device_s: usage.device_s(),
         energy_j: usage.energy_j(),
         ..CostRow::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::file::Job;
+    use crate::report::price_gap::PriceGap;
+    use hopeval_results::tables::MeasuredCallRow;
+    use std::path::Path;
+
+    const JOB: &str = r#"
+name = "paid"
+[dataset.world]
+questions = 5
+passages = 400
+[service.llm]
+kind = "endpoint"
+model = "m"
+base_url = "http://127.0.0.1:9"
+[service.llm.price]
+input = 1.0
+currency = "USD"
+[service.search]
+kind = "http_retriever"
+url = "http://127.0.0.1:9"
+index = "towns"
+[method.oracle]
+kind = "oracle"
+"#;
+
+    /// An outcome with two calls of a service, measured so.
+    fn outcome(service: &str, (money_nanos, currency, unpriced): (Option<u64>, Option<&str>, u64)) -> OutcomeRow {
+        let (service, kind) = (service.to_owned(), "generate".to_owned());
+        let measured = MeasuredCallRow {
+            service: service.clone(),
+            kind: kind.clone(),
+            attempts: 2,
+            money_nanos,
+            currency: currency.map(str::to_owned),
+            unpriced: Some(unpriced),
+            ..MeasuredCallRow::default()
+        };
+        let call = CallRow { service, kind, calls: 2, prompt_tokens: 10, ..CallRow::default() };
+        OutcomeRow { calls: vec![call], measured: Some(vec![measured]), ..OutcomeRow::default() }
+    }
+
+    /// The row of costs of some outcomes of one service.
+    fn row(outcomes: &[OutcomeRow]) -> CostRow {
+        let job = Job::parse(JOB, Path::new("job.toml"), &[]).unwrap();
+        let rates = ServiceRates { incurred: BTreeMap::new(), price_per_device_hour: Some(36.0) };
+        let mut attribution = Attribution::default();
+        outcomes.iter().for_each(|outcome| attribution.add(outcome));
+        let (group, call) = attribution.calls.first_key_value().unwrap();
+        let row = attributed_row(job.service.get(&group.1), &rates, group, call, attribution.measured.get(group));
+        CostRow { configuration: Some("a".to_owned()), ..row }
+    }
+
+    #[test]
+    fn a_priced_sum_is_of_all_answers_or_says_how_many_are_not_in_it() {
+        let priced = (Some(1_500_000_000), Some("EUR"), 0);
+        let said = |row: &CostRow| PriceGap::of_row(row).map(|gap| gap.to_string());
+        let whole = row(&[outcome("llm", priced), outcome("llm", priced)]);
+        assert_eq!((whole.money, whole.currency.as_deref(), whole.unpriced), (Some(3.0), Some("EUR"), Some(0)));
+        assert_eq!((whole.requests, whole.attempts, said(&whole)), (4, Some(4), None));
+        // Journalled by a job without a price, before and after; one answer of an outcome, or both.
+        for unpriced in [(None, None, 2), (None, Some("EUR"), 1)] {
+            for order in [[priced, unpriced], [unpriced, priced]] {
+                let part = row(&order.map(|sums| outcome("llm", sums)));
+                assert_eq!((part.money, part.currency.as_deref()), (None, Some("EUR")));
+                let expected = format!("{} of 4 answers priced", 4 - unpriced.2);
+                assert_eq!(said(&part), Some(expected));
+            }
+        }
+        // The job has a price now, and no answer has one.
+        let none = row(&[outcome("llm", (None, None, 2))]);
+        assert_eq!((none.money, none.currency.as_deref()), (None, Some("USD")));
+        assert_eq!(said(&none).as_deref(), Some("0 of 2 answers priced"));
+        let mixed = row(&[outcome("llm", priced), outcome("llm", (Some(1), Some("USD"), 0)), outcome("llm", priced)]);
+        assert_eq!((mixed.money, said(&mixed).as_deref()), (None, Some("in EUR and USD")));
+    }
+
+    #[test]
+    fn nobody_pays_a_retriever() {
+        let found = row(&[outcome("search", (None, None, 2))]);
+        assert_eq!((found.attempts, found.money, found.currency, found.unpriced), (Some(2), None, None, None));
     }
 }

@@ -5,6 +5,7 @@ use crate::error::JobError;
 use crate::run::evaluation::evaluate_outcomes;
 use crate::run::evaluator::{QuestionGold, is_ok};
 use crate::run::open::OpenRun;
+use hopeval_measures::MeasureSet;
 use hopeval_measures::aggregate::{ValueRange, mean_interval};
 use hopeval_results::Log;
 use hopeval_results::tables::{MeasureRow, OutcomeRow};
@@ -64,6 +65,13 @@ pub fn ranked_short(run: &OpenRun, configuration: usize, measure: usize) -> Opti
     let ranked = method.most_ranked().filter(|_| method.gives_ranking())?;
     let cut_off = run.evaluator.measure_set().cut_offs().nth(measure)??;
     (cut_off > ranked).then_some(ranked)
+}
+
+/// The coverage of figures that stand in one row of a table: the least of theirs. A measure of good outcomes alone
+/// covers all of its questions, and says nothing of those that failed; `None` if there are no others.
+pub fn row_coverage<'a>(figures: impl IntoIterator<Item = &'a MeasureRow>, set: &MeasureSet) -> Option<f64> {
+    let counted = figures.into_iter().filter(|figure| set.counts_failures(&figure.measure));
+    counted.filter_map(|figure| figure.coverage).min_by(f64::total_cmp)
 }
 
 /// A row with the interval of its mean and standard error. Rows of earlier versions have normal intervals, which can
@@ -140,5 +148,33 @@ impl MeasureTotals {
             }
         }
         rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hopeval_measures::{Profile, Settings};
+
+    #[test]
+    fn a_row_has_the_least_coverage_of_figures_in_which_failures_count() {
+        let settings: Settings = serde_json::from_str(r#"{"chunk_recall": true}"#).unwrap();
+        let set = MeasureSet::new(&settings, Profile::Squad).unwrap();
+        let figure = |measure: &str, counts| {
+            measure_row(("m", "all", measure, "1", "squad", "open"), ValueRange::Share, counts, (0.0, 0.0))
+        };
+        // Four of ten outcomes failed; of two questions without gold passages none did.
+        let rows = [
+            figure("em_answered", (6, 6)),
+            figure("em", (10, 6)),
+            figure("chunk_recall", (8, 4)),
+            figure("chunks", (6, 6)),
+            figure("mrr", (0, 0)),
+        ];
+        assert_eq!(row_coverage(&rows, &set), Some(0.5));
+        assert_eq!(row_coverage(&rows[..2], &set), Some(0.6));
+        for at in [0, 3, 4] {
+            assert_eq!(row_coverage([&rows[at]], &set), None);
+        }
     }
 }

@@ -38,6 +38,14 @@ impl PaidSums {
         }
         let note = SpendingNote::read_last(store, run)?;
         let sums = JournalSums::read(store, run, &mut |_| ())?;
+        if sums.unreadable > 0 {
+            let unreadable = sums.unreadable;
+            tracing::warn!(
+                run,
+                unreadable,
+                "what damaged answers cost is not counted; unanswered money has it at most"
+            );
+        }
         Ok(Some(Self { sums, note, currencies }))
     }
 
@@ -53,18 +61,20 @@ impl PaidSums {
         let allowed = self.note.as_ref().and_then(|note| note.allowed.get(&row.service));
         let unanswered = allowed.map(|allowed| allowed.money_nanos.saturating_sub(sums.money_nanos));
         let priced = |nanos: u64| currency.as_ref().map(|_| nanos as f64 / NANOS);
+        let money = Some(sums.money_nanos).filter(|_| sums.unpriced == 0);
         CostRow {
             computed: Some(sums.answers),
             prompt_tokens: sums.prompt_tokens,
             completion_tokens: sums.completion_tokens,
             scored_tokens: sums.scored_tokens,
-            money: priced(sums.money_nanos),
+            money: money.and_then(priced),
             unanswered_money: unanswered.and_then(priced),
             currency: currency.clone(),
             attempts: Some(sums.attempts),
             cached_prompt_tokens: Some(sums.cached_prompt_tokens),
             reasoning_tokens: Some(sums.reasoning_tokens),
             models: self.models_of(&row.service),
+            unpriced: Some(sums.unpriced),
             ..row
         }
     }

@@ -6,11 +6,15 @@
 
 use crate::error::JobError;
 use crate::job::file::Job;
+use crate::report::price_gap::PriceGap;
 use crate::run::evaluation::evaluate_outcomes;
 use crate::run::open::OpenRun;
+use crate::services::price_sum::{PriceSum, currency_names};
 use crate::spending::cap::NANOS;
+use hopeval_endpoint::PriceSettings;
 use hopeval_measures::aggregate::Z_95;
 use hopeval_results::Log;
+use hopeval_results::tables::{CallRow, MeasuredCallRow};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -38,10 +42,13 @@ pub struct ServiceTotals {
     pub prompt_tokens: EstimatedTotal,
     /// Written tokens.
     pub completion_tokens: EstimatedTotal,
-    /// Money; `None` without a price.
+    /// Money; `None` without a price, and where not every answer of the sample has one.
     pub money: Option<EstimatedTotal>,
     /// Its currency.
     pub currency: Option<String>,
+    /// What is lacking in the prices of the sample's answers: some are in the journal of a job without a price.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price_gap: Option<PriceGap>,
 }
 
 /// A total estimated from a sample, with its interval of 95 %.
@@ -105,6 +112,52 @@ struct QuestionCosts {
     money_nanos: u64,
 }
 
+/// What the sampled questions cost one service.
+#[derive(Clone, Debug, Default)]
+struct SampledCosts {
+    /// By question; those that asked nothing have no entry.
+    questions: BTreeMap<u64, QuestionCosts>,
+    prices: PriceSum,
+}
+
+impl SampledCosts {
+    fn add_calls(&mut self, question: u64, call: &CallRow) {
+        let costs = self.questions.entry(question).or_default();
+        costs.requests += call.calls;
+        costs.prompt_tokens += call.prompt_tokens;
+        costs.completion_tokens += call.completion_tokens;
+    }
+
+    fn add_prices(&mut self, question: u64, call: &MeasuredCallRow) {
+        self.prices.add_row(call);
+        self.questions.entry(question).or_default().money_nanos += call.money_nanos.unwrap_or(0);
+    }
+
+    /// The totals of `questions` questions by the `sampled` ones; `price` is the service's.
+    fn totals(&self, price: Option<&PriceSettings>, sampled: u64, questions: u64) -> ServiceTotals {
+        let total = |of: fn(&QuestionCosts) -> f64| {
+            let mut values: Vec<f64> = self.questions.values().map(of).collect();
+            // Questions that asked nothing.
+            values.resize(sampled as usize, 0.0);
+            EstimatedTotal::from_sample(&values, questions)
+        };
+        let currencies = self.prices.currency().or_else(|| Some(price?.currency.clone()));
+        let answers = self.questions.values().map(|costs| costs.requests).sum();
+        let gap = currencies.as_deref().map(|names| currency_names(names).map(str::to_owned).collect());
+        ServiceTotals {
+            requests: total(|costs| costs.requests as f64),
+            prompt_tokens: total(|costs| costs.prompt_tokens as f64),
+            completion_tokens: total(|costs| costs.completion_tokens as f64),
+            money: currencies
+                .as_ref()
+                .and(self.prices.nanos())
+                .map(|_| total(|costs| costs.money_nanos as f64 / NANOS)),
+            currency: currencies,
+            price_gap: gap.and_then(|names| PriceGap::of_answers(answers, self.prices.unpriced()?, names)),
+        }
+    }
+}
+
 /// Reads what a finished probe says about a job of `questions` questions.
 ///
 /// # Errors
@@ -114,40 +167,24 @@ pub fn read_probe(run: &OpenRun, questions: u64, drawn: bool) -> Result<ProbedCo
     let job = &run.resolved.job;
     let sampled = run.resolved.prepared.questions;
     let paid = job.service.iter().filter(|(_, service)| service.settings().is_paid());
-    let mut costs: BTreeMap<&str, BTreeMap<u64, QuestionCosts>> =
-        paid.map(|(name, _)| (name.as_str(), BTreeMap::new())).collect();
+    let mut costs: BTreeMap<&str, SampledCosts> =
+        paid.map(|(name, _)| (name.as_str(), SampledCosts::default())).collect();
     evaluate_outcomes(run, &log, &mut |_, outcome, _| {
         for call in &outcome.calls {
             if let Some(costs) = costs.get_mut(call.service.as_str()) {
-                let costs = costs.entry(outcome.index).or_default();
-                costs.requests += call.calls;
-                costs.prompt_tokens += call.prompt_tokens;
-                costs.completion_tokens += call.completion_tokens;
+                costs.add_calls(outcome.index, call);
             }
         }
         for call in outcome.measured.iter().flatten() {
             if let Some(costs) = costs.get_mut(call.service.as_str()) {
-                costs.entry(outcome.index).or_default().money_nanos += call.money_nanos.unwrap_or(0);
+                costs.add_prices(outcome.index, call);
             }
         }
         Ok(())
     })?;
-    let totals = |(name, costs): (&str, BTreeMap<u64, QuestionCosts>)| {
-        let total = |of: fn(&QuestionCosts) -> f64| {
-            let mut values: Vec<f64> = costs.values().map(of).collect();
-            // Questions that asked nothing.
-            values.resize(sampled as usize, 0.0);
-            EstimatedTotal::from_sample(&values, questions)
-        };
+    let totals = |(name, costs): (&str, SampledCosts)| {
         let price = job.service.get(name).and_then(|service| service.settings().price());
-        let totals = ServiceTotals {
-            requests: total(|costs| costs.requests as f64),
-            prompt_tokens: total(|costs| costs.prompt_tokens as f64),
-            completion_tokens: total(|costs| costs.completion_tokens as f64),
-            money: price.map(|_| total(|costs| costs.money_nanos as f64 / NANOS)),
-            currency: price.map(|price| price.currency.clone()),
-        };
-        (name.to_owned(), totals)
+        (name.to_owned(), costs.totals(price, sampled, questions))
     };
     let services = costs.into_iter().map(totals).collect();
     Ok(ProbedCosts { run: run.id().to_owned(), sampled, questions, drawn, services })
@@ -177,6 +214,36 @@ mod tests {
         let all = EstimatedTotal::from_sample(&[1.0, 3.0], 2);
         assert_eq!((all.low, all.expected, all.high), (Some(4.0), 4.0, Some(4.0)));
         assert_eq!(EstimatedTotal::from_sample(&[5.0], 10), EstimatedTotal { expected: 50.0, low: None, high: None });
+    }
+
+    #[test]
+    fn a_sample_with_an_answer_without_a_price_has_no_total() {
+        let call = |calls| CallRow { calls, prompt_tokens: 10, ..CallRow::default() };
+        let priced = |nanos: u64| MeasuredCallRow {
+            money_nanos: Some(nanos),
+            currency: Some("EUR".to_owned()),
+            unpriced: Some(0),
+            ..MeasuredCallRow::default()
+        };
+        let price: PriceSettings = serde_json::from_str(r#"{"input": 1.0, "currency": "EUR"}"#).unwrap();
+        let mut costs = SampledCosts::default();
+        costs.add_calls(0, &call(2));
+        costs.add_prices(0, &priced(3_000_000_000));
+        let whole = costs.totals(Some(&price), 2, 10);
+        assert_eq!(
+            (whole.money.unwrap().expected, whole.currency.as_deref(), whole.price_gap),
+            (15.0, Some("EUR"), None)
+        );
+        costs.add_calls(1, &call(3));
+        costs.add_prices(1, &MeasuredCallRow { money_nanos: None, unpriced: Some(1), ..priced(0) });
+        let part = costs.totals(Some(&price), 2, 10);
+        assert_eq!((part.money, part.requests.expected), (None, 25.0));
+        assert_eq!(part.price_gap, Some(PriceGap::Unpriced { priced: 4, answers: 5 }));
+        // Nothing was asked: that costs nothing.
+        let nothing = SampledCosts::default().totals(Some(&price), 2, 10);
+        assert_eq!((nothing.money.unwrap().expected, nothing.price_gap), (0.0, None));
+        let free = SampledCosts::default().totals(None, 2, 10);
+        assert_eq!((free.money, free.currency, free.price_gap), (None, None, None));
     }
 
     #[test]

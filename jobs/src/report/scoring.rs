@@ -228,12 +228,10 @@ impl OpenedFile {
         let row = self.rows.find_row(&question.id)?;
         let ranked = row.as_ref().map(|row| self.ranked_passages(names, row)).transpose()?.unwrap_or_default();
         self.gold_found += ranked.iter().filter(|&&passage| passage < names.count()).count() as u64;
-        let facts: Vec<(String, u32)> = row
-            .iter()
-            .flat_map(|row| &row.supporting)
-            .map(|(name, sentence)| (names.title(name).to_owned(), *sentence))
-            .collect();
-        let gold: Vec<u32> = (0..names.count()).collect();
+        let facts: Vec<(String, u32)> =
+            row.iter().flat_map(|row| &row.supporting).map(|(name, sentence)| (names.title(name), *sentence)).collect();
+        let groups = (0..names.count()).map(|passage| vec![passage]).collect();
+        let grades = question.gold.iter().map(|gold| gold.grade).collect();
         let outcome = OutcomeWithGold {
             ok: row.is_some(),
             answer: row.as_ref().and_then(|row| row.answer.as_deref()),
@@ -242,7 +240,7 @@ impl OpenedFile {
             question_type: question.kind.as_deref(),
             ranked: &ranked,
             ranking_expected: self.rankings,
-            gold: &GoldGroups::of_ids(&gold),
+            gold: &GoldGroups { groups, grades },
             chunks: None,
             predicted_facts: self.supporting.then_some(facts.as_slice()),
             gold_facts: &question.supporting_facts,
@@ -392,4 +390,52 @@ fn in_order(numbers: &HashMap<String, u32>, strata_of: Vec<Vec<u32>>) -> (Vec<St
     let strata = names.into_iter().map(|(name, _)| name.clone()).collect();
     let renumber = |of: Vec<u32>| of.into_iter().map(|number| renumbered[number as usize]).collect();
     (strata, strata_of.into_iter().map(renumber).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values of pytrec_eval 0.5.11 for the question `q0`.
+    #[test]
+    fn graded_judgements_are_measured_as_by_trec_eval() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let judged = "q0 0 d1 0\nq0 0 d2 3\nq0 0 d3 1\nq0 0 d4 -1\nq0 0 d9 2\nq1 0 d1 0\nq2 0 d5 2\n";
+        let ranked = "q0 Q0 d1 1 9 r\nq0 Q0 d2 2 8 r\nq0 Q0 d4 3 7 r\nq0 Q0 d3 4 6 r\nq1 Q0 d1 1 9 r\n";
+        let settings = r#"{"recall_at": [10], "precision_at": [2], "ndcg_at": [2, 10]}"#;
+        let scored = score_files(ScoringFiles {
+            qrels: Some(write("qrels", judged)),
+            predictions: vec![RankingsFile::open(&write("run.trec", ranked), None).unwrap()],
+            measures: serde_json::from_str(settings).unwrap(),
+            ..ScoringFiles::default()
+        })
+        .unwrap();
+        let value = |question: usize, name: &str| {
+            let measure = scored.set.names().iter().position(|known| known == name).unwrap();
+            scored.value(&scored.files[0], question, measure)
+        };
+        for (name, expected) in [
+            ("ndcg@2", 0.44412286644879784),
+            ("ndcg@10", 0.4879324590115489),
+            ("map", 1.0 / 3.0),
+            ("mrr", 0.5),
+            ("recall_frac@10", 2.0 / 3.0),
+            ("precision@2", 0.5),
+        ] {
+            let found = value(0, name).unwrap();
+            assert!((found - expected).abs() <= 1e-15, "{name}: {found}, not {expected}");
+        }
+        // A question whose judgements are all 0 has no gold; one without a row has 0.
+        assert_eq!((value(1, "ndcg@10"), value(1, "map"), value(2, "ndcg@10")), (None, None, Some(0.0)));
+        let version = |name: &str| {
+            let row = scored.measures().into_iter().find(|row| row.measure == name && row.stratum == ALL);
+            row.unwrap().version
+        };
+        assert_eq!((version("ndcg@10").as_str(), version("map").as_str()), ("2", "1"));
+    }
 }

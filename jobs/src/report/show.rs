@@ -178,7 +178,8 @@ pub fn cost_document(row: &CostRow) -> Value {
            "service_s": row.service_s, "device_s": row.device_s, "money": row.money,
            "energy_j": row.energy_j, "step": row.step, "attempts": row.attempts,
            "cached_prompt_tokens": row.cached_prompt_tokens, "reasoning_tokens": row.reasoning_tokens,
-           "currency": row.currency, "unanswered_money": row.unanswered_money, "models": row.models})
+           "currency": row.currency, "unanswered_money": row.unanswered_money, "models": row.models,
+           "unpriced": row.unpriced})
 }
 
 /// The `--json` document of a run.

@@ -164,7 +164,7 @@ impl OutcomeEvaluator {
             gold_digest: row.gold_digest.clone(),
             answers: row.answers.clone(),
             question_type: row.kind.clone(),
-            gold: GoldGroups { groups: row.gold.clone() },
+            gold: GoldGroups { groups: row.gold.clone(), grades: details.gold_grades },
             facts: details.supporting_facts,
             evidences: details.evidences,
             predictions: details.predictions,

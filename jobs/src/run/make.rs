@@ -6,6 +6,7 @@ use super::evaluator::OutcomeEvaluator;
 use super::making::MakingOrder;
 use super::new_run::{create_record, new_id, resolve_settings};
 use super::passages::RunPassages;
+use super::settings::ResolvedSettings;
 use crate::cache::ProgressReporter;
 use crate::clock::now_ms;
 use crate::error::JobError;
@@ -17,6 +18,7 @@ use crate::prepare::opening::{ConfiguredJob, OpenedJob};
 use crate::prepare::question_ids::QuestionIds;
 use crate::prepare::questions::{self, PreparationSummary};
 use hopeval_datasets::Format;
+use hopeval_methods::ContextMode;
 use hopeval_results::tables::{ErrorRow, QuestionRow, TableWriter, write_table};
 use hopeval_results::{FileCheck, layout};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -28,6 +30,8 @@ use std::sync::Arc;
 pub struct RunNames {
     /// Its measures.
     pub measures: Vec<String>,
+    /// Those of them that can decide which configuration is the best.
+    pub deciding: Vec<String>,
     /// Its strata.
     pub strata: Vec<String>,
     /// Its configurations; replicates have one name.
@@ -68,16 +72,28 @@ pub fn make_run(
     input.write_run(&order, places, check, report)
 }
 
-/// The size and the names of a run that could be made.
+/// The settings and the names of a run that could be made.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckedRun {
-    /// The ids of its questions.
-    pub(crate) questions: HashSet<String>,
-    /// Names of measures.
-    pub(crate) measures: Vec<String>,
+    /// Its settings.
+    pub(crate) resolved: ResolvedSettings,
+    /// The context modes of its configurations, in their order.
+    pub(crate) modes: Vec<ContextMode>,
+    /// The names in its figures.
+    pub(crate) names: RunNames,
 }
 
-/// Checks that a run of `job` can be made, and makes none. Wrong rows go to the file `quarantine`, if it is given.
+impl CheckedRun {
+    /// The context modes of the named configurations.
+    pub(crate) fn modes_of(&self, names: &[String]) -> impl Iterator<Item = ContextMode> {
+        let names: HashSet<&String> = names.iter().collect();
+        let all = self.resolved.configurations.iter().zip(&self.modes);
+        all.filter(move |(configuration, _)| names.contains(&configuration.name)).map(|(_, mode)| *mode)
+    }
+}
+
+/// Checks that a run of `job` can be made, and makes none. `each` gets its questions. Wrong rows go to the file
+/// `quarantine`, if it is given.
 ///
 /// # Errors
 /// As [`make_run`].
@@ -87,15 +103,19 @@ pub(crate) fn check_run(
     quarantine: Option<&Path>,
     check: NameCheck<'_>,
     report: ProgressReporter<'_>,
+    each: &mut dyn FnMut(QuestionRow),
 ) -> Result<CheckedRun, JobError> {
-    let RunInput { opened, mut configured, evaluator, .. } = RunInput::open(job, places, quarantine.is_some(), report)?;
-    let mut questions = HashSet::new();
-    let (_, names, _) = prepare_checked(&opened, &mut configured, &evaluator, quarantine, report, &mut |row| {
-        questions.insert(row.id);
+    let set_aside = quarantine.is_some();
+    let RunInput { opened, mut configured, evaluator, dataset_digest } =
+        RunInput::open(job, places, set_aside, report)?;
+    let (prepared, names, _) = prepare_checked(&opened, &mut configured, &evaluator, quarantine, report, &mut |row| {
+        each(row);
         Ok(())
     })?;
     check(&names).map_err(JobError::Names)?;
-    Ok(CheckedRun { questions, measures: names.measures })
+    let modes = configured.methods.iter().map(|method| method.context_mode()).collect();
+    let resolved = resolve_settings(opened, configured, prepared, dataset_digest, set_aside);
+    Ok(CheckedRun { resolved, modes, names })
 }
 
 /// Makes the ordered run.
@@ -281,6 +301,7 @@ impl RunNames {
         let mut seen = BTreeSet::new();
         Self {
             measures: evaluator.measure_set().names().to_vec(),
+            deciding: evaluator.measure_set().deciding_names().into_iter().map(str::to_owned).collect(),
             strata: evaluator.strata().to_vec(),
             configurations: numbered.iter().filter(|name| seen.insert(*name)).cloned().collect(),
             numbered,

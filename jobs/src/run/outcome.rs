@@ -1,6 +1,7 @@
 //! Makes table rows of outcomes, with their usage and timing.
 
 use crate::run::evaluator::QuestionGold;
+use crate::services::price_sum::PriceSum;
 use hopeval_methods::{Answer, CallFacts, Outcome, Request, RequestKind, Response, ServiceName, StepName};
 use hopeval_results::tables::{
     CallRow, MeasuredCallRow, NamedSentenceRow, NoteRow, OutcomeRow, OutcomeTrace, QuestionRow, StepCallRow, Timing,
@@ -30,7 +31,7 @@ pub enum MachineEnd {
 pub(crate) struct OutcomeUsage {
     calls: BTreeMap<CallGroup, CallRow>,
     /// Measured facts about the calls, where there are any.
-    facts: BTreeMap<CallGroup, CallFacts>,
+    facts: BTreeMap<CallGroup, FactSums>,
     /// Retrieved passages, repeats included.
     retrieved: u64,
 }
@@ -38,13 +39,32 @@ pub(crate) struct OutcomeUsage {
 /// Requests that are counted together.
 type CallGroup = (ServiceName, RequestKind, StepName);
 
+/// Sums of facts about calls. Counts of tokens are known if any call says them.
+#[derive(Debug, Default)]
+struct FactSums {
+    attempts: u64,
+    cached_prompt_tokens: Option<u64>,
+    reasoning_tokens: Option<u64>,
+    prices: PriceSum,
+}
+
+impl FactSums {
+    fn add(&mut self, facts: &CallFacts) {
+        let sum = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a + b).or(a).or(b);
+        self.attempts += u64::from(facts.attempts);
+        self.cached_prompt_tokens = sum(self.cached_prompt_tokens, facts.cached_prompt_tokens);
+        self.reasoning_tokens = sum(self.reasoning_tokens, facts.reasoning_tokens);
+        self.prices.add_answer(facts.money.as_ref());
+    }
+}
+
 impl OutcomeUsage {
     /// Adds an answered request.
     pub(crate) fn add(&mut self, request: &Request, response: &Response) {
         let kind = request.ask.kind();
         let group = (request.service.clone(), kind, request.step.clone());
         if let Some(facts) = response.facts.as_deref() {
-            *self.facts.entry(group.clone()).or_default() += facts;
+            self.facts.entry(group.clone()).or_default().add(facts);
         }
         let call = self.calls.entry(group).or_insert_with(|| CallRow {
             service: request.service.to_string(),
@@ -99,15 +119,16 @@ impl OutcomeUsage {
 
     /// The measured facts, if there are any.
     fn measured_calls(&self) -> Option<Vec<MeasuredCallRow>> {
-        let row = |((service, kind, step), facts): (&CallGroup, &CallFacts)| MeasuredCallRow {
+        let row = |((service, kind, step), facts): (&CallGroup, &FactSums)| MeasuredCallRow {
             step: step.to_string(),
             service: service.to_string(),
             kind: kind.name().to_owned(),
-            attempts: facts.attempts.into(),
+            attempts: facts.attempts,
             cached_prompt_tokens: facts.cached_prompt_tokens,
             reasoning_tokens: facts.reasoning_tokens,
-            money_nanos: facts.money.as_ref().map(|money| money.nanos),
-            currency: facts.money.as_ref().map(|money| money.currency.clone()),
+            money_nanos: facts.prices.nanos(),
+            currency: facts.prices.currency(),
+            unpriced: facts.prices.unpriced(),
         };
         (!self.facts.is_empty()).then(|| self.facts.iter().map(row).collect())
     }
@@ -212,6 +233,20 @@ mod tests {
             (found.reasoning_tokens, found.money_nanos, found.currency.as_deref()),
             (None, Some(7), Some("EUR"))
         );
+        assert_eq!(found.unpriced, Some(0), "what was never sent costs nothing");
+    }
+
+    #[test]
+    fn a_call_without_a_price_leaves_the_outcome_without_money() {
+        let money = |nanos| Some(MoneyAmount { nanos, currency: "EUR".to_owned() });
+        let priced = CallFacts { attempts: 1, money: money(3), ..CallFacts::default() };
+        let unpriced = CallFacts { attempts: 1, money: None, ..CallFacts::default() };
+        for order in [[&priced, &unpriced], [&unpriced, &priced]] {
+            let row = row(&order.map(|facts| answered("", Some(facts.clone()))), Outcome::default());
+            let found = &row.measured.expect("there are facts")[0];
+            assert_eq!((found.attempts, found.money_nanos, found.unpriced), (2, None, Some(1)));
+            assert_eq!(found.currency.as_deref(), Some("EUR"));
+        }
     }
 
     #[test]

@@ -32,9 +32,9 @@ pub struct AnswerSums {
     pub cached_prompt_tokens: u64,
     /// Written tokens that were reasoning.
     pub reasoning_tokens: u64,
-    /// Answers with a price.
-    pub priced: u64,
-    /// The sum of the prices, in billionths of the currency's unit.
+    /// Answers of calls without a price.
+    pub unpriced: u64,
+    /// The sum of the prices of the others, in billionths of the currency's unit.
     pub money_nanos: u64,
 }
 
@@ -109,9 +109,9 @@ impl JournalSums {
         sums.attempts += u64::from(facts.attempts);
         sums.cached_prompt_tokens += facts.cached_prompt_tokens.unwrap_or(0);
         sums.reasoning_tokens += facts.reasoning_tokens.unwrap_or(0);
-        if let Some(money) = &facts.money {
-            sums.priced += 1;
-            sums.money_nanos += money.nanos;
+        match &facts.money {
+            Some(money) => sums.money_nanos += money.nanos,
+            None => sums.unpriced += 1,
         }
         if let Some(model) = &facts.model {
             let (service, model) = (record.service.clone(), model.clone());

@@ -1,7 +1,8 @@
 //! `kind = "shuffled_links"`: the corpus's links with permuted targets, as a control of methods that follow links.
 //!
-//! Every passage keeps its number of links, and the permutation keeps the distribution of incoming links. All links to
-//! one passage lead to the same other passage. If a method still finds a passage, the links did not help it.
+//! Every passage keeps its number of links, and the permutation keeps the distribution of incoming links, but for links
+//! that would lead to their own passage: these are dropped, as no passage links to itself. All links to one passage
+//! lead to the same other passage. If a method still finds a passage, the links did not help it.
 
 use super::service::{Availability, OpeningContext, Service, ServiceSettings, refuse_kind};
 use super::sparse;
@@ -95,7 +96,7 @@ impl Service for ShuffledLinks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::services::conformance::{Effect, ServiceKind, check_kind, settings};
+    use crate::services::conformance::{Effect, ServiceKind, check_kind, corpus, settings};
 
     #[test]
     fn shuffled_links_conforms() {
@@ -106,6 +107,24 @@ mod tests {
             settings: settings(Effect::Answers, &["seed = 7"]),
             ..ServiceKind::default()
         });
+    }
+
+    #[test]
+    fn links_that_would_lead_to_their_own_passage_are_dropped() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let corpus = corpus(dir.path());
+        let linked = corpus.links(PassageId(0));
+        assert_eq!(linked.len(), 1);
+        let links_found = |leads_back: bool| {
+            let of_seed = |seed| ShuffledLinks::new(&ShuffledLinksSettings { seed }, corpus.len() as u32);
+            let is_meant = |one: &ShuffledLinks| (one.instead[linked[0].0 as usize] == 0) == leads_back;
+            let shuffled = (0..100).map(of_seed).find(is_meant).expect("one seed in eight leads back");
+            let ask = LinksPayload { passage: request::PassageId(0), direction: Direction::Outgoing, read: false };
+            let response = shuffled.answer(&corpus, &Request::new(&"links".into(), ask));
+            let Ok(Answer::Links(links)) = response.result else { panic!("{response:?}") };
+            links.len()
+        };
+        assert_eq!([false, true].map(links_found), [1, 0]);
     }
 
     #[test]

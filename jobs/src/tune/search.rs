@@ -14,7 +14,8 @@ use crate::job::infill::InfillSettings;
 use crate::job::named_services::keep_named_services;
 use crate::job::race::RaceSettings;
 use crate::job::race_record::RungRecord;
-use crate::job::sweep::Configuration;
+use crate::job::single_mode::check_candidates;
+use crate::job::sweep::{Configuration, configurations};
 use crate::job::tune::{SearchSettings, TuneSettings};
 use crate::places::Places;
 use crate::prepare::corpora::dataset_spec;
@@ -22,13 +23,17 @@ use crate::prepare::opening::OpenedJob;
 use crate::prepare::question_filter::QuestionFilter;
 use crate::race::decision::CandidateRace;
 use crate::race::figures::{measure_rows, rung_figures};
+use crate::race::rung_draws::RungDraws;
+use crate::run::make;
 use crate::run::open::OpenRun;
+use crate::run::settings::ResolvedSettings;
 use crate::services::catalogue::Catalogue;
 use hopeval_datasets::{Questions, RowPolicy};
 use hopeval_results::Store;
 use hopeval_results::tables::{MeasureRow, questions as question_table};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
+use std::path::Path;
 
 /// A search, prepared or under way.
 pub struct ParameterSearch {
@@ -42,6 +47,7 @@ pub struct ParameterSearch {
     /// Values with their numbers of draws; 0 for values from the job.
     candidates: Vec<(Value, u32)>,
     race: Option<CandidateRace>,
+    draws: RungDraws,
 }
 
 /// The result of a search's finished run.
@@ -77,27 +83,29 @@ pub struct CommittedSelection {
 
 impl ParameterSearch {
     /// Prepares the job's search at position `step`: checks its questions against the evaluated ones, and generates its
-    /// candidates. With `lenient`, wrong rows of the sample's files are skipped.
+    /// candidates. What would refuse the choice after the search does so now. Wrong rows of the sample's files go to
+    /// the file `quarantine`, if it is given.
     ///
     /// # Errors
     /// A required earlier selection is missing; another search has the same name; the sample has questions to be
-    /// evaluated; files, models or the store cannot be used.
+    /// evaluated; candidates have several context modes; files, models or the store cannot be used.
     ///
     /// # Panics
     /// If `step` is not a search of the job.
     pub fn prepare(
         job: &Job,
         step: usize,
-        lenient: bool,
+        quarantine: Option<&Path>,
         places: &Places,
         report: ProgressReporter<'_>,
     ) -> Result<Self, JobError> {
+        let lenient = quarantine.is_some();
         let tune = job.tune.as_ref().expect("a job with searches; this is a bug");
         let select = tune.select[step].clone();
         let entry = method_entry(job, tune, step, &places.store)?;
         let measure = tune.measure_of(&select).to_owned();
         let settings = search_settings(tune, &select, &entry);
-        refuse_taken(&select, &settings, &measure, &places.store)?;
+        let known = find_known(&select, &settings, &measure, &places.store)?;
         let mut sampled = tune.over_sample(job);
         places.cache.prepare_world(&mut sampled, report)?;
         if select.race.is_some() {
@@ -112,8 +120,25 @@ impl ParameterSearch {
             None => None,
         };
         let sampled = candidates_job(job, sampled, step, &entry, &candidates);
-        let race = select.race.as_ref().map(|race| CandidateRace::new(race, candidates.len(), tune.sample));
-        Ok(Self { job: sampled, generated, select, measure, settings, candidates, race })
+        check_candidates(step, &select, configurations(&sampled)).map_err(|bad| JobError::Names(bad.to_string()))?;
+        let (mut race, mut draws) = (None, RungDraws::default());
+        if select.race.is_some() || known.is_some() {
+            let (mut questions, mut sample) = (HashSet::new(), Vec::new());
+            let planned = make::check_run(&sampled, places, quarantine, &|_| Ok(()), report, &mut |row| {
+                sample.push(SampledQuestion::new(&row.id, &row.text));
+                questions.insert(row.id);
+            })?;
+            if let Some(known) = known.filter(|known| !is_over_same(known, &planned.resolved, &sample)) {
+                return Err(known.name_taken(&places.store));
+            }
+            if let Some(rule) = &select.race {
+                // As the selection's settings have it, also where questions of the sample are left out.
+                let rule = RaceSettings { first: Some(rule.first_questions(tune.sample)), ..rule.clone() };
+                race = Some(CandidateRace::new(&rule, candidates.len(), questions.len() as u64));
+                draws = RungDraws::of_job(&sampled, tune.seed, places, lenient, &questions, report)?;
+            }
+        }
+        Ok(Self { job: sampled, generated, select, measure, settings, candidates, race, draws })
     }
 
     /// The job of the next run: the candidates that stand, over the next rung's part of the sample or over all of it.
@@ -125,7 +150,7 @@ impl ParameterSearch {
         job.method.retain(|name, _| standing.contains(name));
         if let Some((questions, draw)) = race.next_rung().zip(job.dataset.draw.as_mut()) {
             // The draw ranks all questions by the seed: those of a smaller sample are in every larger one.
-            draw.questions = questions;
+            draw.questions = self.draws.part_with(questions);
             job.name = format!("{}, rung {}", job.name, race.record().rungs.len() + 1);
         }
         job
@@ -230,8 +255,13 @@ fn refuse_small(sampled: &Job, lenient: bool) -> Result<(), JobError> {
     QuestionFilter::of_dataset(&sampled.dataset, lenient).map(drop)
 }
 
-/// Refuses a search if another search has committed a selection of the same name.
-fn refuse_taken(select: &SearchSettings, settings: &Value, measure: &str, store: &Store) -> Result<(), JobError> {
+/// The selection that the search has committed before, if it has. Refuses the search if another one has the name.
+fn find_known(
+    select: &SearchSettings,
+    settings: &Value,
+    measure: &str,
+    store: &Store,
+) -> Result<Option<Selection>, JobError> {
     match Selection::find(store, &select.name)? {
         Some(there)
             if (&there.settings, there.parameter.as_str(), there.measure.as_str())
@@ -239,8 +269,15 @@ fn refuse_taken(select: &SearchSettings, settings: &Value, measure: &str, store:
         {
             Err(there.name_taken(store))
         }
-        _ => Ok(()),
+        there => Ok(there),
     }
+}
+
+/// Whether a selection was made over the same questions, passages and services: otherwise the search would make another
+/// one of the same name.
+fn is_over_same(known: &Selection, resolved: &ResolvedSettings, sample: &[SampledQuestion]) -> bool {
+    (&known.dataset_digest, &known.corpus_digest, &known.services, known.sample.as_slice())
+        == (&resolved.dataset_digest, &resolved.corpus_digest, &resolved.services, sample)
 }
 
 /// The job of a search over its named candidates alone, for a plan: nothing is generated, checked or stored.
@@ -300,14 +337,10 @@ fn candidate_configurations(
     entry: &MethodEntry,
     candidates: &[(Value, u32)],
 ) -> impl Iterator<Item = (String, MethodEntry)> {
-    candidates.iter().enumerate().map(|(n, (value, _))| {
-        let mut entry = entry.clone();
-        match value {
-            Value::Object(point) if !select.grid.is_empty() => entry.parameters.extend(point.clone()),
-            one => drop(entry.parameters.insert(select.parameter.clone(), one.clone())),
-        }
-        (candidate_name(&select.name, n), entry)
-    })
+    let named = move |(n, (value, _)): (usize, &(Value, u32))| {
+        (candidate_name(&select.name, n), select.with_candidate(entry, value))
+    };
+    candidates.iter().enumerate().map(named)
 }
 
 /// The name of the n-th candidate's configuration. The names sort in the order of the candidates.
@@ -418,3 +451,6 @@ fn each_question(job: &Job, lenient: bool, each: &mut dyn FnMut(&str, &str)) -> 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -73,7 +73,7 @@ fn ranked(folder: &Path, repeat: usize) -> Result<Value, Box<dyn Error>> {
     let (seconds, columns) = best_of(repeat, || {
         evaluate(
             RankedColumns { offsets: &offsets, ids: &ids },
-            GoldColumns { offsets: &gold_offsets, groups: None, ids: &gold_ids },
+            GoldColumns { offsets: &gold_offsets, groups: None, ids: &gold_ids, grades: None },
             &measures,
         )
     })?;

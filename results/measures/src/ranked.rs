@@ -1,17 +1,20 @@
 //! Finds the golds in one ranked list of passages, and measures many lists at once from columns.
 //!
-//! Every [`RankedMeasure`] is a function of the first ranks of gold *groups* ([`GoldRanks`]), so a list is scanned once
-//! for all of them. A group is one gold passage: the ids that satisfy it (its duplicates in the corpus). A second id of
-//! a found group gains nothing. A group without ids is a gold passage missing from the corpus: it counts and cannot be
-//! found. Groups share no ids.
+//! Every [`RankedMeasure`] is a function of the first ranks of gold *groups* ([`GoldRanks`]), and of their grades, so a
+//! list is scanned once for all of them. A group is one gold passage: the ids that satisfy it (its duplicates in the
+//! corpus). A second id of a found group gains nothing. A group without ids is a gold passage missing from the corpus:
+//! it counts and cannot be found. Groups share no ids.
 //!
 //! * A question without gold groups has no value (`None`), not 0: it stays out of the mean.
+//! * A gold has a *grade* of at least 1, its relevance. What is judged 0 or below is not gold (trec_eval's default).
+//!   Only `ndcg@k` asks how high a grade is.
 //! * A list shorter than k is measured as it is: the missing places hold nothing relevant (trec_eval's rule).
 //!   `precision@k` divides by k all the same.
 //! * Lists come ranked and free of repeats. The ranking has already broken ties.
 
 mod columns;
 
+use std::cmp::Reverse;
 use std::fmt;
 
 pub use columns::{GoldColumns, Offset, RankedColumns, evaluate};
@@ -21,12 +24,15 @@ pub use columns::{GoldColumns, Offset, RankedColumns, evaluate};
 pub struct GoldGroups {
     /// One group for each gold passage: the ids that satisfy it.
     pub groups: Vec<Vec<u32>>,
+    /// The grade of each group, at least 1; empty if all are 1.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grades: Vec<u32>,
 }
 
 impl GoldGroups {
     /// Gold without duplicates: each id is a passage of its own.
     pub fn of_ids(ids: &[u32]) -> Self {
-        Self { groups: ids.iter().map(|&id| vec![id]).collect() }
+        Self { groups: ids.iter().map(|&id| vec![id]).collect(), grades: Vec::new() }
     }
 
     /// Whether the question has no gold passage. Then retrieval measures have no value.
@@ -86,6 +92,10 @@ impl fmt::Display for RankedMeasure {
 pub struct GoldRanks {
     /// The first rank (from 1) of each found group, ascending.
     ranks: Vec<u32>,
+    /// Their grades, in the same order; empty if no gold has a grade above 1.
+    grades: Vec<u32>,
+    /// The grades of all golds, best first; empty if no gold has a grade above 1.
+    best: Vec<u32>,
     /// The number of golds.
     golds: usize,
 }
@@ -94,14 +104,17 @@ impl GoldRanks {
     /// Scans a ranked list.
     pub fn new(ranked: &[u32], gold: &GoldGroups) -> Self {
         let mut found = Self::default();
-        found.set_ranking(ranked, gold.groups.iter().map(Vec::as_slice));
+        found.set_ranking(ranked, gold.groups.iter().map(Vec::as_slice), &gold.grades);
         found
     }
 
-    /// Scans another list into the same buffers.
-    pub fn set_ranking<'a>(&mut self, ranked: &[u32], groups: impl Iterator<Item = &'a [u32]>) {
+    /// Scans another list into the same buffers. `grades` are those of the groups; empty if all are 1.
+    pub fn set_ranking<'a>(&mut self, ranked: &[u32], groups: impl Iterator<Item = &'a [u32]>, grades: &[u32]) {
         self.ranks.clear();
+        self.grades.clear();
+        self.best.clear();
         self.golds = 0;
+        let is_graded = grades.iter().any(|&grade| grade > 1);
         for group in groups {
             self.golds += 1;
             // Golds are few and lists are short: one vectorised scan for each id beats any set.
@@ -111,14 +124,40 @@ impl GoldRanks {
             }
             if first < ranked.len() {
                 self.ranks.push(first as u32 + 1);
+                if is_graded {
+                    self.grades.push(grades.get(self.golds - 1).copied().unwrap_or(1));
+                }
             }
         }
-        self.ranks.sort_unstable();
+        if is_graded {
+            self.sort_graded(grades);
+        } else {
+            self.ranks.sort_unstable();
+        }
+    }
+
+    /// Brings the found ranks with their grades, and the grades of all golds, into their orders.
+    fn sort_graded(&mut self, grades: &[u32]) {
+        let mut found: Vec<(u32, u32)> = self.graded_ranks().collect();
+        found.sort_unstable();
+        (self.ranks, self.grades) = found.into_iter().unzip();
+        self.best.extend((0..self.golds).map(|at| grades.get(at).copied().unwrap_or(1)));
+        self.best.sort_unstable_by_key(|&grade| Reverse(grade));
     }
 
     /// The ranks (from 1) of the found golds, ascending.
     pub fn ranks(&self) -> &[u32] {
         &self.ranks
+    }
+
+    /// The ranks (from 1) of the found golds, ascending, with their grades.
+    pub fn graded_ranks(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.ranks.iter().enumerate().map(|(at, &rank)| (rank, self.grades.get(at).copied().unwrap_or(1)))
+    }
+
+    /// The grades of all golds, best first.
+    pub fn best_grades(&self) -> impl Iterator<Item = u32> {
+        (0..self.golds).map(|at| self.best.get(at).copied().unwrap_or(1))
     }
 
     /// The number of golds.
@@ -189,14 +228,33 @@ mod tests {
         for measure in [recall_frac(1), ndcg(1), map(), mrr()] {
             assert_eq!(measure.value(&none), None, "{measure}");
         }
-        let outside = GoldRanks::new(&[A], &GoldGroups { groups: vec![vec![A], vec![]] });
+        let outside = GoldRanks::new(&[A], &GoldGroups { groups: vec![vec![A], vec![]], grades: Vec::new() });
         assert_eq!((recall_frac(5).value(&outside), recall_all(5).value(&outside)), (Some(0.5), Some(0.0)));
     }
 
     #[test]
     fn duplicates_of_a_gold_satisfy_it_once() {
-        let gold = GoldGroups { groups: vec![vec![A, 11], vec![B]] };
+        let gold = GoldGroups { groups: vec![vec![A, 11], vec![B]], grades: Vec::new() };
         assert_eq!(GoldRanks::new(&[5, 11, A, B], &gold).ranks(), [2, 4]);
+    }
+
+    #[test]
+    fn grades_follow_the_ranks_and_are_sorted_for_the_ideal_list() {
+        let gold = GoldGroups { groups: vec![vec![A], vec![B], vec![5], vec![6]], grades: vec![1, 3, 2, 3] };
+        let found = GoldRanks::new(&[B, 7, A, 5], &gold);
+        assert_eq!(found.graded_ranks().collect::<Vec<_>>(), [(1, 3), (3, 1), (4, 2)]);
+        assert_eq!(found.best_grades().collect::<Vec<_>>(), [3, 3, 2, 1]);
+        let value = |measure: RankedMeasure| measure.value(&found);
+        // Any grade is relevant (trec_eval's default level, 1).
+        assert_eq!(
+            (value(recall_frac(10)), value(recall_all(10)), value(precision(4))),
+            (Some(0.75), Some(0.0), Some(0.75))
+        );
+        assert_eq!((value(mrr()), value(map())), (Some(1.0), Some((1.0 + 2.0 / 3.0 + 3.0 / 4.0) / 4.0)));
+        // The buffers of a graded question are clean for the next one.
+        let mut buffers = found.clone();
+        buffers.set_ranking(&[7, A], [[A].as_slice(), [B].as_slice()].into_iter(), &[]);
+        assert_eq!((buffers.graded_ranks().collect::<Vec<_>>(), buffers.best_grades().sum::<u32>()), (vec![(2, 1)], 2));
     }
 
     #[test]

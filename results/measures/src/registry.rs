@@ -264,6 +264,19 @@ impl MeasureSet {
         self.columns.iter().map(|column| column.range)
     }
 
+    /// Whether failed outcomes score 0 in the measure of this name. Other measures are means over good outcomes alone.
+    pub fn counts_failures(&self, name: &str) -> bool {
+        self.columns.iter().any(|column| column.name == name && !column.none_if_failed)
+    }
+
+    /// The measures that can decide which configuration of a run is the best: shares, since more of them is better, in
+    /// which failed outcomes count. Those of judges' words are none, since their words are made after the run.
+    pub fn deciding_names(&self) -> Vec<&str> {
+        let decides =
+            |column: &&Column| column.range == ValueRange::Share && !column.none_if_failed && !column.of_judges;
+        self.columns.iter().filter(decides).map(|column| column.name.as_str()).collect()
+    }
+
     /// The last rank that can change each measure, in the order of [`Self::names`]; `None` where every rank counts. A
     /// value over rankings that are always shorter is not measured to its cut-off.
     pub fn cut_offs(&self) -> impl Iterator<Item = Option<u32>> {
@@ -287,7 +300,8 @@ impl MeasureSet {
         let facts = self.fact_scores(outcome, answer);
         let ranks = outcome.ranking_expected && !outcome.gold.is_empty();
         if ranks {
-            buffers.found.set_ranking(outcome.ranked, outcome.gold.groups.iter().map(Vec::as_slice));
+            let groups = outcome.gold.groups.iter().map(Vec::as_slice);
+            buffers.found.set_ranking(outcome.ranked, groups, &outcome.gold.grades);
         }
         let answer_ranks = self.answer_ranks(outcome, &mut buffers.matcher);
         let input = MeasureInput { outcome, answer, found: ranks.then_some(&buffers.found), facts, answer_ranks };
@@ -393,6 +407,25 @@ mod tests {
             judged: None,
             text: Some(&q.texts),
         }
+    }
+
+    #[test]
+    fn shares_in_which_failures_count_decide() {
+        let settings = r#"{"recall_at": [2], "mrr": false, "map": false, "facts": false, "migres": true, "format": true,
+            "judged": true, "chunk_recall": true, "chunks_with_repeats": true}"#;
+        let set = set(&serde_json::from_str(settings).unwrap(), Profile::Squad);
+        let decide = set.deciding_names();
+        let others: Vec<&str> = set.names().iter().map(String::as_str).filter(|name| !decide.contains(name)).collect();
+        assert!(
+            ["em", "cem_migres", "recall_all@2", "chunk_recall", "format"].iter().all(|name| decide.contains(name))
+        );
+        let of_judges = ["acc_migres", "acc_efficientrag"];
+        let counts = ["chunks", "chunks_with_repeats"];
+        let answered = ["em_answered", "f1_answered", "em_migres_answered", "cem_migres_answered"];
+        let known = [&of_judges[..], &counts, &answered].concat();
+        assert!(others.iter().all(|name| known.contains(name)) && others.len() == known.len(), "{others:?}");
+        assert!(decide.iter().chain(&of_judges).all(|name| set.counts_failures(name)));
+        assert!(counts.iter().chain(&answered).all(|name| !set.counts_failures(name)));
     }
 
     #[test]

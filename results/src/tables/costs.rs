@@ -34,8 +34,8 @@ row! {
         /// Time of the device in seconds; for a CPU, the running time of its threads divided by the number of threads
         /// that can run at once; null if it was not measured.
         pub device_s: Option<f64>,
-        /// Money, in the currency of the job's prices; null where no price is known. For the whole run and an endpoint,
-        /// what its journalled answers cost.
+        /// Money, in the currency of the job's prices; null where the price of an answer is not known, and where prices
+        /// are in several currencies. For the whole run and an endpoint, what its journalled answers cost.
         pub money: Option<f64>,
         /// Energy in joules; null if any part was not measured, for a configuration if nothing was measured.
         pub energy_j: Option<f64>,
@@ -53,7 +53,7 @@ row! {
         pub cached_prompt_tokens: Option<u64>,
         /// Written tokens that were reasoning; null if no endpoint says it.
         pub reasoning_tokens: Option<u64>,
-        /// The currency of an endpoint's money; null where it has no price.
+        /// The currency of an endpoint's prices, several with `+` between them; null where it has no price.
         pub currency: Option<String>,
         /// Money that an endpoint may have been paid beyond its journalled answers, at most: for calls under way at a
         /// kill, and for lost answers; null for a configuration, and where no endpoint has a price.
@@ -61,5 +61,9 @@ row! {
         /// The models that answered, each with its system's fingerprint and its answers, by the endpoint's own account,
         /// separated by semicolons. Several are drift; null for a configuration, and if no endpoint names one.
         pub models: Option<String>,
+        /// Answers of an endpoint without a price, as those that a job without one has journalled; for the whole run,
+        /// of the computed requests. `money` is null where there are any. Itself null for other services, and in files
+        /// of earlier versions, whose money leaves such answers out.
+        pub unpriced: Option<u64>,
     }
 }

@@ -64,10 +64,12 @@ row! {
         pub cached_prompt_tokens: Option<u64>,
         /// Written tokens that were reasoning; null if it does not say.
         pub reasoning_tokens: Option<u64>,
-        /// Billionths of the currency's unit; null without a price.
+        /// Billionths of the currency's unit; null unless every answer has a price, in one currency.
         pub money_nanos: Option<u64>,
-        /// The currency; null without a price.
+        /// The currency, several with `+` between them; null without a price.
         pub currency: Option<String>,
+        /// Answers without a price; null in files of earlier versions, whose money leaves such answers out.
+        pub unpriced: Option<u64>,
     }
 }
 

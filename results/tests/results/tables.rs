@@ -149,9 +149,9 @@ fn a_column_added_at_the_end_is_null_in_earlier_files() {
         read_table::<CostRow>(&store, "earlier")
     };
     // `step`, and the counts and money of endpoints are newer.
-    assert_eq!(without(8).unwrap(), [CostRow { cut: None, ..row }]);
+    assert_eq!(without(9).unwrap(), [CostRow { cut: None, ..row }]);
     // `cut`, `computed_tokens`, `energy_j`, `money`, `device_s` and `service_s` may be null, `operations` may not.
-    let error = without(14).unwrap_err();
+    let error = without(15).unwrap_err();
     assert!(matches!(&error, TableError::Column { column, .. } if column == "operations"), "{error}");
 }
 

@@ -8,6 +8,8 @@ use super::page::ReportPage;
 use super::page_table::PageTable;
 use super::quality::estimate;
 use super::runs::{RankedGroup, ReportedRun, ReportedSide};
+use hopeval_jobs::report::accounting::AttributedCosts;
+use hopeval_jobs::report::price_gap::PriceGap;
 use hopeval_plots::{PlotTitles, PlottedPoint, point_plot};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,7 +63,7 @@ impl CostAxis {
             Self::DeviceSeconds => needed.device_s,
             Self::ServiceSeconds => needed.service_s,
             Self::Joules => needed.energy_j,
-            Self::Money => needed.money,
+            Self::Money => needed.money.filter(|_| needed.price_gap.is_none()),
             Self::Tokens => Some(needed.prompt_tokens + needed.completion_tokens + needed.scored_tokens),
             Self::Latency => match costs.isolated {
                 Some(alone) => Some(alone.wall_s),
@@ -79,6 +81,12 @@ impl CostAxis {
             _ if costs.brought.is_some() => "brought in, not measured: left out",
             Self::DeviceSeconds | Self::Joules | Self::Money if !has_tokens => NO_MODEL,
             Self::ServiceSeconds if costs.calls.is_empty() => NO_SERVICE,
+            Self::Money => match &needed.price_gap {
+                Some(PriceGap::Unpriced { .. }) => "not all answers priced: left out",
+                Some(PriceGap::Currencies(_)) => "prices in several currencies: left out",
+                Some(PriceGap::Uncounted) => "answers without a price not counted: left out",
+                None => "cost unknown: left out",
+            },
             _ => "cost unknown: left out",
         }
     }
@@ -98,10 +106,8 @@ impl CostAxis {
                 (devices.len() > 1).then(|| "The runs used different devices: compare them by money.".to_owned())
             }
             Self::Money => {
-                let calls = group.sides.iter().filter_map(ReportedSide::costs).flat_map(|costs| &costs.calls);
-                let priced = calls.filter(|call| call.money.is_some());
-                let currencies: BTreeSet<Option<&str>> = priced.map(|call| call.currency.as_deref()).collect();
-                (currencies.len() > 1).then(|| "The prices are in several currencies.".to_owned())
+                let costs = group.sides.iter().filter_map(ReportedSide::costs).filter(|costs| costs.brought.is_none());
+                refuse_currencies(costs.map(|costs| &costs.attributed))
             }
             Self::Latency => {
                 let modes: BTreeSet<bool> = runs.iter().map(|run| run.is_latency_run()).collect();
@@ -126,6 +132,13 @@ impl CostAxis {
             _ => "Attributed: a configuration's own work, as if nothing were shared.",
         }
     }
+}
+
+/// The reason why amounts of money do not stand on one axis. Configurations without one are not drawn.
+fn refuse_currencies<'a>(costs: impl Iterator<Item = &'a AttributedCosts>) -> Option<String> {
+    let priced = costs.filter(|costs| costs.money.is_some() && costs.price_gap.is_none());
+    let currencies: BTreeSet<Option<&str>> = priced.map(|costs| costs.currency.as_deref()).collect();
+    (currencies.len() > 1).then(|| "The prices are in several currencies.".to_owned())
 }
 
 /// The section's content.
@@ -235,4 +248,24 @@ fn front_plot(page: &mut ReportPage, axis: CostAxis, group: &RankedGroup<'_>, me
         shown = HtmlPiece::element("div", &[], shown);
     }
     Some(shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_currencies_have_no_axis() {
+        let of = |money: Option<f64>, currency: Option<&str>| AttributedCosts {
+            money,
+            currency: currency.map(str::to_owned),
+            ..AttributedCosts::default()
+        };
+        let refused = |costs: &[AttributedCosts]| refuse_currencies(costs.iter()).is_some();
+        let (euros, dollars, device) = (of(Some(1.0), Some("EUR")), of(Some(2.0), Some("USD")), of(Some(3.0), None));
+        assert!(!refused(&[euros.clone(), euros.clone()]) && !refused(&[]));
+        assert!(refused(&[euros.clone(), dollars]));
+        assert!(refused(&[euros.clone(), device]), "a device's price is in a currency without a name");
+        assert!(!refused(&[euros, of(None, Some("USD"))]), "what is not known is not drawn");
+    }
 }

@@ -6,6 +6,7 @@ use super::page_table::PageTable;
 use super::runs::{RankedGroup, ReportedRun, ReportedSide};
 use crate::cli::tables::SHORT_MARK;
 use hopeval_jobs::prepare::questions::ALL;
+use hopeval_jobs::report::measure_means::row_coverage;
 use hopeval_jobs::report::replicates::ReplicateSpread;
 use hopeval_plots::{CurvePoint, NamedCurve, PlotTitles, curve_plot};
 
@@ -91,11 +92,12 @@ fn measures_table(group: &RankedGroup<'_>) -> PageTable {
     let mut table = PageTable::new(&format!("measures-{}", group.name), &["configuration", "n", "coverage"]);
     table.columns.extend(measures.iter().cloned());
     for side in &group.sides {
+        let figures = measures.iter().filter_map(|measure| side.row("all", measure));
         let first = measures.iter().find_map(|measure| side.row("all", measure).filter(|row| row.n > 0));
         let head = [
             HtmlPiece::text(&side.label()),
             first.map_or_else(HtmlPiece::unknown, |row| HtmlPiece::count(row.n)),
-            HtmlPiece::share(first.and_then(|row| row.coverage)),
+            HtmlPiece::share(row_coverage(figures, side.run.open.evaluator.measure_set())),
         ];
         let figure = |measure: &String| {
             let mut cell = estimate(side, "all", measure);

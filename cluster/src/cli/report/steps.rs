@@ -48,6 +48,15 @@ fn step_name(calls: &MeanCalls) -> String {
     format!("{} ({})", calls.step.as_deref().unwrap_or(&calls.kind), calls.service)
 }
 
+/// Money with its currency, and what is lacking in its prices.
+fn money(calls: &MeanCalls) -> HtmlPiece {
+    let amount = HtmlPiece::quantity(calls.money);
+    let currency = calls.currency.as_ref().filter(|_| calls.money.is_some()).map(|name| format!(" {name}"));
+    let gap = calls.price_gap.as_ref().map(|gap| format!(" ({gap})"));
+    let words = currency.into_iter().chain(gap).map(|text| HtmlPiece::text(&text));
+    std::iter::once(amount).chain(words).collect()
+}
+
 fn step_table(group: &RankedGroup<'_>) -> PageTable {
     let columns = [
         "configuration",
@@ -67,9 +76,9 @@ fn step_table(group: &RankedGroup<'_>) -> PageTable {
         for calls in side.costs().into_iter().flat_map(|costs| &costs.calls) {
             let texts = [calls.step.as_deref().unwrap_or_default(), &calls.service, &calls.kind].map(HtmlPiece::text);
             let counts = [calls.calls, calls.prompt_tokens, calls.completion_tokens, calls.scored_tokens].map(Some);
-            let costs = [calls.device_s, calls.energy_j, calls.money];
+            let costs = [calls.device_s, calls.energy_j];
             let figures = counts.into_iter().chain(costs).map(HtmlPiece::quantity);
-            table.push([HtmlPiece::text(&side.label())].into_iter().chain(texts).chain(figures));
+            table.push([HtmlPiece::text(&side.label())].into_iter().chain(texts).chain(figures).chain([money(calls)]));
         }
     }
     table

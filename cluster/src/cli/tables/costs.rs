@@ -8,9 +8,12 @@
 use super::UNKNOWN;
 use super::fitted::FigureTable;
 use super::incurred::incurred_table;
+use super::money::money_text;
 use crate::print;
 use hopeval_jobs::mode::TimingMode;
-use hopeval_jobs::report::accounting::{BroughtCosts, ConfigurationCosts, LatencySummary, RunCosts, TimeDistribution};
+use hopeval_jobs::report::accounting::{
+    AttributedCosts, BroughtCosts, ConfigurationCosts, LatencySummary, RunCosts, TimeDistribution,
+};
 use hopeval_methods::RequestKind;
 
 /// A figure to `digits` places, or a dash if unknown.
@@ -124,7 +127,8 @@ fn cost_table(accounts: &[ConfigurationCosts]) -> FigureTable {
         "isolated, wall",
         "isolated, device",
     ];
-    let priced = accounts.iter().any(|account| account.attributed.money.is_some());
+    let is_priced = |needed: &AttributedCosts| needed.money.is_some() || needed.price_gap.is_some();
+    let priced = accounts.iter().any(|account| is_priced(&account.attributed));
     if priced {
         header.extend(["attributed, money", "isolated, money"]);
     }
@@ -141,7 +145,8 @@ fn cost_table(accounts: &[ConfigurationCosts]) -> FigureTable {
             known_figure(alone.and_then(|alone| alone.device_s), 6),
         ]);
         if priced {
-            cells.extend([known_figure(needed.money, 9), known_figure(alone.and_then(|alone| alone.money), 9)]);
+            cells.push(money_text(needed.money, 9, needed.currency.as_deref(), needed.price_gap.as_ref()));
+            cells.push(known_figure(alone.and_then(|alone| alone.money), 9));
         }
         if counted {
             cells.push(known_figure(needed.energy_j, 3));
@@ -176,8 +181,7 @@ fn endpoint_table(accounts: &[ConfigurationCosts]) -> Option<FigureTable> {
         cells.extend([known_figure(Some(calls.calls), 2), known_figure(calls.attempts, 2)]);
         cells.extend([known_figure(Some(calls.prompt_tokens), 1), known_figure(calls.cached_prompt_tokens, 1)]);
         cells.extend([known_figure(Some(calls.completion_tokens), 1), known_figure(calls.reasoning_tokens, 1)]);
-        let currency = calls.currency.as_deref().unwrap_or_default();
-        cells.push(format!("{} {currency}", known_figure(calls.money, 9)).trim_end().to_owned());
+        cells.push(money_text(calls.money, 9, calls.currency.as_deref(), calls.price_gap.as_ref()));
         cells
     });
     let header = [
@@ -205,8 +209,7 @@ fn brought_table(accounts: &[ConfigurationCosts]) -> Option<FigureTable> {
         let mut cells = vec![configuration_name(account), n.to_string(), known_figure(*calls, 2)];
         cells.extend([known_figure(*prompt_tokens, 1), known_figure(*completion_tokens, 1)]);
         cells.push(known_figure(*seconds, 6));
-        let currency = currency.as_deref().unwrap_or_default();
-        cells.push(format!("{} {currency}", known_figure(*money, 9)).trim_end().to_owned());
+        cells.push(money_text(*money, 9, currency.as_deref(), None));
         cells
     });
     let header = ["configuration", "n", "calls", "prompt tokens", "completion tokens", "seconds", "money"];

@@ -2,8 +2,8 @@
 
 use super::fitted::FigureTable;
 use super::measures::{
-    MeasureChoice, caption, cell_text, coverage, left_out_note, most_questions, name_columns, question_count,
-    unfinished_note,
+    MeasureChoice, caption, cell_text, coverage, coverage_text, left_out_note, most_questions, name_columns,
+    question_count, unfinished_note,
 };
 use super::parts::{FigureColumns, FigurePart, figure_parts, swept_parts};
 use super::view::TableFormat;
@@ -14,6 +14,7 @@ use hopeval_jobs::job::sweep::Configuration;
 use hopeval_jobs::report::compare::{Comparison, ComparisonResults};
 use hopeval_jobs::report::show::RunFigures;
 use hopeval_jobs::run::open::OpenRun;
+use hopeval_measures::MeasureSet;
 use hopeval_results::tables::MeasureRow;
 
 /// The level below which a difference has a mark.
@@ -50,7 +51,7 @@ pub(crate) fn document_tables(
     }
     for part in &parts {
         let marks = FigureMarks { best: part.best_values(run), differences: &differences };
-        let table = document_table(part, choice, format, &marks);
+        let table = document_table(part, choice, format, &marks, run.evaluator.measure_set());
         let caption = [Some(caption(part, choice)), left_out_note(part)].into_iter().flatten().collect::<Vec<_>>();
         text.push_str(&format!("\n{}\n", comment(format, &caption.join("; "))));
         text.push_str(&match format {
@@ -114,13 +115,14 @@ fn document_table(
     choice: &MeasureChoice,
     format: TableFormat,
     marks: &FigureMarks<'_>,
+    set: &MeasureSet,
 ) -> FigureTable {
     let mut table = name_columns(part);
     let is_over_strata = matches!(part.columns, FigureColumns::Strata { .. });
     if !is_over_strata {
         table.push_column("n", part.rows.iter().map(|row| question_count(row).to_string()).collect());
-        let share = |share: Option<f64>| share.map_or(UNKNOWN.to_owned(), |share| format!("{share:.3}"));
-        table.push_column("coverage", part.rows.iter().map(|row| share(coverage(row))).collect());
+        let coverages = part.rows.iter().map(|row| coverage_text(coverage(row, set)));
+        table.push_column("coverage", coverages.collect());
     }
     table.names = table.header.len();
     let escape = |text: &mut String| *text = escaped(format, text);

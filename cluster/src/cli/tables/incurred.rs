@@ -2,7 +2,9 @@
 
 use super::UNKNOWN;
 use super::fitted::FigureTable;
+use super::money::money_text;
 use hopeval_jobs::report::paid::drifting_models;
+use hopeval_jobs::report::price_gap::PriceGap;
 use hopeval_results::tables::CostRow;
 
 /// The work of services as a table: the rows that are the whole run's.
@@ -32,7 +34,9 @@ pub(crate) fn incurred_table(costs: &[CostRow]) -> String {
             cells.push(row.energy_j.map_or(UNKNOWN.to_owned(), |joules| format!("{joules:.1}")));
         }
         if paid {
-            cells.extend([money_cell(row.money, row), money_cell(row.unanswered_money, row)]);
+            let currency = row.currency.as_deref();
+            cells.push(money_text(row.money, 6, currency, PriceGap::of_row(row).as_ref()));
+            cells.push(money_text(row.unanswered_money, 6, currency, None));
         }
         cells
     });
@@ -48,12 +52,6 @@ pub(crate) fn incurred_table(costs: &[CostRow]) -> String {
     }
     let table = FigureTable { names: 2, ..FigureTable::new(&header, rows) }.to_text();
     format!("\nincurred by this run\n\n{table}\n{}", drift_lines(&incurred))
-}
-
-/// Money with its currency.
-pub(super) fn money_cell(money: Option<f64>, row: &CostRow) -> String {
-    let currency = row.currency.as_deref().unwrap_or_default();
-    money.map_or(UNKNOWN.to_owned(), |money| format!("{money:.6} {currency}").trim_end().to_owned())
 }
 
 /// A warning for each endpoint whose model or system changed.

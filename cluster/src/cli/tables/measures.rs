@@ -7,8 +7,10 @@ use super::{SHORT_NOTE, UNKNOWN, estimate_text, marked};
 use crate::print;
 use anyhow::Result;
 use hopeval_jobs::prepare::brought::RankingsCounts;
+use hopeval_jobs::report::measure_means::row_coverage;
 use hopeval_jobs::report::show::RunFigures;
 use hopeval_jobs::run::open::OpenRun;
+use hopeval_measures::MeasureSet;
 use hopeval_results::tables::MeasureRow;
 
 /// The shown measures of a run.
@@ -59,7 +61,8 @@ pub(crate) fn measure_tables(run: &OpenRun, shown: &RunFigures, choice: &Measure
     let parts = figure_parts(run, shown, &names, choice)?;
     let mut text = print::wrapped(&run_heading(run, shown, &choice.strata().join(", ")));
     for part in &parts {
-        text.push_str(&format!("\n{}\n\n{}\n", caption(part, choice), part_table(part, choice).to_text()));
+        let table = part_table(part, choice, run.evaluator.measure_set());
+        text.push_str(&format!("\n{}\n\n{}\n", caption(part, choice), table.to_text()));
         if let Some(note) = left_out_note(part) {
             text.push_str(&format!("{note}\n"));
         }
@@ -104,17 +107,16 @@ pub(crate) fn left_out_note(part: &FigurePart<'_>) -> Option<String> {
 }
 
 /// A part's table: names, the number of questions, coverage, figures.
-fn part_table(part: &FigurePart<'_>, choice: &MeasureChoice) -> FigureTable {
+fn part_table(part: &FigurePart<'_>, choice: &MeasureChoice, set: &MeasureSet) -> FigureTable {
     let mut table = name_columns(part);
     let is_over_strata = matches!(part.columns, FigureColumns::Strata { .. });
     if !is_over_strata {
         table.push_column("n", part.rows.iter().map(|row| question_count(row).to_string()).collect());
         table.names += 1;
+        let coverages: Vec<Option<f64>> = part.rows.iter().map(|row| coverage(row, set)).collect();
         // Where room is scarce, a coverage of 1 is not said in each row.
-        if print::line_width().is_none() || part.rows.iter().any(|row| coverage(row) != Some(1.0)) {
-            let cells =
-                part.rows.iter().map(|row| coverage(row).map_or(UNKNOWN.to_owned(), |share| format!("{share:.3}")));
-            table.push_column("coverage", cells.collect());
+        if print::line_width().is_none() || coverages.iter().any(|&coverage| coverage != Some(1.0)) {
+            table.push_column("coverage", coverages.into_iter().map(coverage_text).collect());
             table.names += 1;
         }
     }
@@ -172,9 +174,14 @@ pub(crate) fn question_count(row: &FigureRow<'_>) -> u64 {
     row.figures.iter().flatten().map(|figure| figure.n).max().unwrap_or(0)
 }
 
-/// The share of a row's questions with an outcome of status `ok`.
-pub(crate) fn coverage(row: &FigureRow<'_>) -> Option<f64> {
-    row.figures.iter().flatten().find_map(|figure| figure.coverage)
+/// The share of a row's questions with an outcome of status `ok`, as far as its figures say it.
+pub(crate) fn coverage(row: &FigureRow<'_>, set: &MeasureSet) -> Option<f64> {
+    row_coverage(row.figures.iter().flatten().copied(), set)
+}
+
+/// A coverage as a cell.
+pub(crate) fn coverage_text(coverage: Option<f64>) -> String {
+    coverage.map_or(UNKNOWN.to_owned(), |share| format!("{share:.3}"))
 }
 
 /// What a figure of a stratum lacks beside the others of its column.

@@ -8,9 +8,11 @@ pub(crate) fn probe_table(probed: &ProbedCosts) -> String {
     let ProbedCosts { run, sampled, questions, drawn, services } = probed;
     let rows = services.iter().map(|(name, totals)| {
         let currency = totals.currency.as_deref().unwrap_or_default();
-        let money = totals
-            .money
-            .map_or(UNKNOWN.to_owned(), |money| format!("{} {currency}", total_cell(&money, 4)).trim_end().to_owned());
+        let money = match (&totals.money, &totals.price_gap) {
+            (Some(money), _) => format!("{} {currency}", total_cell(money, 4)).trim_end().to_owned(),
+            (None, Some(gap)) => format!("{UNKNOWN} ({gap})"),
+            (None, None) => UNKNOWN.to_owned(),
+        };
         let counts = [totals.requests, totals.prompt_tokens, totals.completion_tokens];
         let mut cells = vec![name.clone()];
         cells.extend(counts.iter().map(|total| total_cell(total, 0)));

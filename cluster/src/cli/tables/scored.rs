@@ -3,9 +3,10 @@
 use super::UNKNOWN;
 use super::differences::difference_tables;
 use super::fitted::FigureTable;
-use super::measures::{MeasureChoice, figure_notes, figure_text};
+use super::measures::{MeasureChoice, coverage_text, figure_notes, figure_text};
 use crate::print;
 use hopeval_jobs::report::compare::ComparisonResults;
+use hopeval_jobs::report::measure_means::row_coverage;
 use hopeval_jobs::report::scoring::{ScoredFile, ScoredFiles};
 use hopeval_results::tables::MeasureRow;
 use std::collections::BTreeMap;
@@ -105,13 +106,13 @@ impl<'a> ScoredTables<'a> {
                 self.measures.iter().map(|measure| self.by_name.get(&(file, stratum, measure)).copied()).collect();
             shown.extend(figures.iter().flatten());
             let most = figures.iter().flatten().map(|row| row.n).max().unwrap_or(0);
-            let coverage = figures.iter().flatten().find_map(|row| row.coverage);
+            let coverage = row_coverage(figures.iter().flatten().copied(), &self.scored.set);
             let mut cells = if named { vec![stratum.to_owned()] } else { Vec::new() };
             if !named || files.len() > 1 {
                 cells.push(file.to_owned());
             }
             cells.push(most.to_string());
-            cells.push(coverage.map_or(UNKNOWN.to_owned(), |share| format!("{share:.3}")));
+            cells.push(coverage_text(coverage));
             cells.extend(figures.iter().map(|figure| self.cell(*figure, most)));
             rows.push(cells);
         }

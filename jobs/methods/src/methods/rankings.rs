@@ -52,7 +52,7 @@ enum FileFormat {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileContents {
-    /// BLAKE3 of its bytes.
+    /// BLAKE3 of its bytes; of that and the format, where it is read in another one than its beginning tells.
     digest: String,
     /// Its questions.
     rows: u64,

@@ -223,10 +223,13 @@ pub(super) fn check_measure_name(measure: &str, format: Format, job: &Job) -> Re
         let allowed = "a measure of the job's [measures], such as recall_all@2 with 2 in `recall_at`";
         BadValue::new("measure", measure, allowed)
     })?;
-    // A candidate that answers one question, and rightly, would be the best of all.
-    ensure(!measure.ends_with("_answered"), || {
-        let allowed = "a measure over all questions, not one over those alone that a candidate answers";
-        BadValue::new("measure", measure, allowed)
+    // Of measures over answered questions alone a candidate that answers one, and rightly, would be the best of all; of
+    // counts neither direction is better.
+    let deciding = measures.deciding_names();
+    ensure(deciding.contains(&measure), || {
+        let found = format!("{measure}; those that can decide are {}", deciding.join(", "));
+        let allowed = "one of these: a share, of which more is better, in which failed outcomes count";
+        BadValue::new("measure", found, allowed)
     })
 }
 
@@ -329,7 +332,18 @@ mod tests {
             (select("candidates = []\n"), "`tune.select[0].candidates` = []; allowed: at least one value"),
             (select("candidates = [1.0, 1.0]\n"), "1.0 twice"),
             (select("candidates = [1.0]\nmeasure = \"recall_all@3\"\n"), "`tune.select[0].measure` = recall_all@3"),
-            (select("candidates = [1.0]\nmeasure = \"f1_answered\"\n"), "a measure over all questions, not one over"),
+            (
+                select("candidates = [1.0]\nmeasure = \"f1_answered\"\n"),
+                "`tune.select[0].measure` = f1_answered; those that can decide are em, f1, precision, recall, recall_",
+            ),
+            (
+                select("candidates = [1.0]\nmeasure = \"chunks\"\n[measures]\nchunk_recall = true\n"),
+                "joint_recall; allowed: one of these: a share, of which more is better, in which failed outcomes count",
+            ),
+            (
+                swept_race("[measures]\nchunks_with_repeats = true\n").replace("recall_all@2", "chunks_with_repeats"),
+                "`method.m.race.measure` = chunks_with_repeats; those that can decide are em, f1, precision, recall",
+            ),
             (select("[tune.select.generate]\nservice = \"s\"\n"), "`tune.select[0].generate.service` = s"),
             (select("[tune.select.generate]\nservice = \"t5\"\ntemplates = [\"no blank\"]\n"), "at least one {blank}"),
             (select("candidates = [1.0]\n").replace("\"m\"", "\"n\""), "the name of a [method.NAME]"),
@@ -421,6 +435,23 @@ mod tests {
             (
                 wide_grid(17) + "[method.m.sweep_when]\nkey1 = { key2 = [1] }\n",
                 "`method.m.sweep` = 131072 points; allowed: at most 100000 points of a grid with [sweep_when]",
+            ),
+            (
+                "[method.m.sweep]\nhops = [1, \"1\"]\n".to_owned(),
+                "`method.m.sweep` = two configurations of the name `m{hops=1}`; allowed: values, and names of methods",
+            ),
+            (
+                "[method.m.sweep]\ninstructions = [\"five.json\", { file = \"five.json\", contents = [\"Ask.\"] }]\n"
+                    .to_owned(),
+                "two configurations of the name `m{instructions=five.json}`",
+            ),
+            (
+                "[method.m.sweep]\ninstructions = [\"a\", \"a,score=x\"]\nscore = [\"x\", \"x,score=x\"]\n".to_owned(),
+                "two configurations of the name `m{instructions=a,score=x,score=x}`",
+            ),
+            (
+                grid("[method.\"m{hops=2,temperature=1.0}\"]\nkind = \"oracle\"\n"),
+                "`method.m{hops=2,temperature=1.0}` = two configurations of the name `m{hops=2,temperature=1.0}`",
             ),
             (swept_race("").replace("measure = \"recall_all@2\"\n", ""), "missing field `measure`"),
             (swept_race("").replace("recall_all@2", "recall_all@3"), "`method.m.race.measure` = recall_all@3"),

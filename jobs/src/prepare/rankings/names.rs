@@ -8,6 +8,11 @@ pub fn exported_name(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join("_")
 }
 
+/// The title that a name with `_` for white space may mean, as a TREC run needs it; `None` if it has none.
+pub fn spaced_title(name: &str) -> Option<String> {
+    name.contains('_').then(|| name.replace('_', " "))
+}
+
 /// The names of a corpus's passages in exports, as far as they differ from the ids.
 #[derive(Default)]
 pub(super) struct PassageNames {
@@ -17,14 +22,14 @@ pub(super) struct PassageNames {
 
 impl PassageNames {
     /// The passage with this id; else with this name in exports; else the only one with this title, which may have `_`
-    /// for white space, as a TREC run needs it. The error is the text of what was found.
+    /// for white space ([`spaced_title`]). The error is the text of what was found.
     pub(super) fn find_passage(&mut self, corpus: &Corpus, name: &str) -> Result<PassageId, String> {
         if let Some(passage) = corpus.by_external_id(name) {
             return Ok(passage);
         }
         let exported = self.exported.get_or_insert_with(|| exported_names(corpus));
         let titled = match corpus.by_title(name) {
-            [] if name.contains('_') => corpus.by_title(&name.replace('_', " ")),
+            [] => spaced_title(name).map_or(&[][..], |title| corpus.by_title(&title)),
             titled => titled,
         };
         match (exported.get(name), titled) {

@@ -1,6 +1,7 @@
 //! The costs of a configuration: the figures only. Other modules read and compute them.
 
 use super::clock::{IsolatedCosts, LatencySummary};
+use crate::report::price_gap::PriceGap;
 use hopeval_methods::RequestKind;
 use serde::Serialize;
 
@@ -91,11 +92,15 @@ pub struct MeanCalls {
     pub device_s: Option<f64>,
     /// Device energy in joules, at the run's measured rate; `None` if not metered.
     pub energy_j: Option<f64>,
-    /// Money by the prices of an endpoint's calls, or of a device's time; `None` without a price.
+    /// Money by the prices of an endpoint's calls, or of a device's time; `None` without a price, and where not every
+    /// answer has one.
     pub money: Option<f64>,
-    /// The currency of an endpoint's prices.
+    /// The currency of an endpoint's prices, several with `+` between them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub currency: Option<String>,
+    /// What is lacking in the prices, where some answers have one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price_gap: Option<PriceGap>,
     /// HTTP requests; `None` unless an endpoint answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<f64>,
@@ -108,7 +113,7 @@ pub struct MeanCalls {
 }
 
 /// The cost of a question without sharing, at the run's measured rates.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct AttributedCosts {
     /// Tokens of prompts.
     pub prompt_tokens: f64,
@@ -122,8 +127,15 @@ pub struct AttributedCosts {
     pub service_s: Option<f64>,
     /// Seconds of devices; `None` without models, or if any rate is unknown.
     pub device_s: Option<f64>,
-    /// Money for devices; `None` if the price is unknown, and as `device_s`.
+    /// Money for devices and endpoints; `None` without models, if any price or rate is unknown, and if the prices are
+    /// in several currencies.
     pub money: Option<f64>,
+    /// The currency of endpoints' prices; that of a device's price has no name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub currency: Option<String>,
+    /// What is lacking in the prices, where some answers have one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price_gap: Option<PriceGap>,
     /// Energy of devices in joules; `None` if a device is not metered, and as `device_s`.
     pub energy_j: Option<f64>,
 }

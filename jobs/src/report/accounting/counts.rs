@@ -2,8 +2,10 @@
 
 use super::account::{AttributedCosts, BroughtCosts, ConfigurationCosts, MeanCalls, sum_from_zero};
 use crate::job::rankings::{CONTENTS, KIND};
-use crate::report::costs::BROUGHT;
+use crate::report::costs::{BROUGHT, DEVICE_PRICE};
+use crate::report::price_gap::PriceGap;
 use crate::run::evaluator::OK;
+use crate::services::price_sum::currency_names;
 use hopeval_methods::RequestKind;
 use hopeval_results::tables::{ConfigurationRow, CostRow, FinalOutcomeRow};
 use serde_json::Value;
@@ -112,6 +114,7 @@ impl OutcomeCounts {
             energy_j: self.known_mean(row.energy_j),
             money: self.known_mean(row.money),
             currency: row.currency.clone(),
+            price_gap: PriceGap::of_row(row),
             attempts: row.attempts.and_then(|sum| self.mean(sum)),
             cached_prompt_tokens: row.cached_prompt_tokens.and_then(|sum| self.mean(sum)),
             reasoning_tokens: row.reasoning_tokens.and_then(|sum| self.mean(sum)),
@@ -127,13 +130,8 @@ impl OutcomeCounts {
         let on_devices = |of: fn(&CostRow) -> Option<f64>| {
             self.known_mean(known_sum(costs.iter().filter(of_models).map(|row| of(row))))
         };
-        // Money of two currencies has no sum. That of devices has no currency by name.
-        let currencies: BTreeSet<Option<&str>> = costs
-            .iter()
-            .filter(of_models)
-            .filter(|row| row.money.is_some())
-            .map(|row| row.currency.as_deref())
-            .collect();
+        let mut prices = PricedAnswers::default();
+        costs.iter().filter(of_models).for_each(|row| prices.add(row));
         AttributedCosts {
             prompt_tokens: sum(|calls| calls.prompt_tokens),
             completion_tokens: sum(|calls| calls.completion_tokens),
@@ -141,9 +139,49 @@ impl OutcomeCounts {
             operations: sum(|calls| calls.operations),
             service_s: self.known_mean(known_sum(computed.map(|row| row.service_s))),
             device_s: on_devices(|row| row.device_s),
-            money: on_devices(|row| row.money).filter(|_| currencies.len() == 1),
+            money: on_devices(|row| row.money).filter(|_| prices.currencies.len() == 1),
+            currency: prices.currency(),
+            price_gap: prices.gap(),
             energy_j: on_devices(|row| row.energy_j),
         }
+    }
+}
+
+/// The answers of models that have a price, with the currencies.
+#[derive(Default)]
+struct PricedAnswers {
+    answers: u64,
+    unpriced: u64,
+    /// Names of currencies, and [`DEVICE_PRICE`] for the price of devices.
+    currencies: BTreeSet<String>,
+    /// Whether a row is of an earlier version, which did not count the answers without a price.
+    is_uncounted: bool,
+}
+
+impl PricedAnswers {
+    fn add(&mut self, row: &CostRow) {
+        let named = row.currency.iter().flat_map(|names| currency_names(names)).map(str::to_owned);
+        let of_device = row.currency.is_none() && row.money.is_some();
+        self.currencies.extend(named.chain(of_device.then(|| DEVICE_PRICE.to_owned())));
+        self.answers += row.requests;
+        // A model here has a price as a whole, or none.
+        let whole = if row.money.is_some() { 0 } else { row.requests };
+        self.unpriced += row.unpriced.unwrap_or(whole);
+        self.is_uncounted |= PriceGap::of_row(row) == Some(PriceGap::Uncounted);
+    }
+
+    /// The one currency with a name.
+    fn currency(&self) -> Option<String> {
+        let one = self.currencies.first().filter(|name| self.currencies.len() == 1 && *name != DEVICE_PRICE);
+        one.cloned()
+    }
+
+    fn gap(self) -> Option<PriceGap> {
+        if self.currencies.is_empty() {
+            return None;
+        }
+        let known = PriceGap::of_answers(self.answers, self.unpriced, self.currencies.into_iter().collect());
+        known.or(self.is_uncounted.then_some(PriceGap::Uncounted))
     }
 }
 
@@ -231,6 +269,71 @@ mod tests {
         assert_eq!((account.attributed.service_s, account.attributed.device_s, account.parameters), (None, None, None));
         let earlier = counts(&[outcome("ok", Some(10)), outcome("ok", None)]);
         assert_eq!(earlier.configuration_costs(configuration, &parameters, [].iter()).passages_retrieved, None);
+    }
+
+    /// A row of an endpoint's answers.
+    fn paid(kind: &str, money: Option<f64>, currency: Option<&str>, unpriced: Option<u64>) -> CostRow {
+        CostRow {
+            configuration: Some("a".to_owned()),
+            attempts: Some(7),
+            money,
+            currency: currency.map(str::to_owned),
+            unpriced,
+            ..row(kind, 40, Some(3.0), None)
+        }
+    }
+
+    fn attributed(rows: &[CostRow]) -> AttributedCosts {
+        let two = counts(&[FinalOutcomeRow::default(), FinalOutcomeRow::default()]);
+        two.configuration_costs(ConfigurationRow::default(), &BTreeMap::new(), rows.iter()).attributed
+    }
+
+    #[test]
+    fn money_of_two_currencies_has_no_sum() {
+        let euros = |kind| paid(kind, Some(3.0), Some("EUR"), Some(0));
+        let dollars = paid("rerank", Some(5.0), Some("USD"), Some(0));
+        let whole = attributed(&[euros("generate"), euros("score")]);
+        assert_eq!((whole.money, whole.currency.as_deref(), whole.price_gap), (Some(3.0), Some("EUR"), None));
+        let both = attributed(&[euros("generate"), dollars]);
+        let gap = PriceGap::Currencies(vec!["EUR".to_owned(), "USD".to_owned()]);
+        assert_eq!((both.money, both.currency, both.price_gap), (None, None, Some(gap)));
+        // A price of devices is in a currency of its own.
+        let device = CostRow { money: Some(0.5), ..row("read", 40, Some(3.0), Some(2.0)) };
+        let alone = attributed(std::slice::from_ref(&device));
+        assert_eq!((alone.money, alone.currency, alone.price_gap), (Some(0.25), None, None));
+        let mixed = attributed(&[euros("generate"), device]);
+        assert_eq!(mixed.money, None);
+        assert_eq!(mixed.price_gap.unwrap().to_string(), "in EUR and that of `run.price_per_device_hour`");
+        // One service whose answers were journalled by jobs with other prices.
+        let journalled = attributed(&[paid("generate", None, Some("EUR+USD"), Some(0))]);
+        assert_eq!(journalled.price_gap.unwrap().to_string(), "in EUR and USD");
+    }
+
+    #[test]
+    fn a_sum_with_an_answer_without_a_price_says_how_many_have_one() {
+        let priced = paid("generate", Some(3.0), Some("EUR"), Some(0));
+        // Six requests each: two answers of the second row were journalled without a price.
+        let part = paid("score", None, Some("EUR"), Some(2));
+        let two = counts(&[FinalOutcomeRow::default(), FinalOutcomeRow::default()]);
+        let rows = [priced.clone(), part];
+        let account = two.configuration_costs(ConfigurationRow::default(), &BTreeMap::new(), rows.iter());
+        let gaps: Vec<_> = account.calls.iter().map(|calls| calls.price_gap.clone()).collect();
+        assert_eq!(gaps, [None, Some(PriceGap::Unpriced { priced: 4, answers: 6 })]);
+        assert_eq!((account.calls[0].money, account.calls[1].money), (Some(1.5), None));
+        let found = account.attributed;
+        assert_eq!((found.money, found.price_gap), (None, Some(PriceGap::Unpriced { priced: 10, answers: 12 })));
+        // Another service without any price, or a model on a device without one.
+        for other in [paid("rerank", None, None, Some(6)), row("read", 40, Some(3.0), Some(2.0))] {
+            let found = attributed(&[priced.clone(), other]);
+            assert_eq!((found.money, found.price_gap), (None, Some(PriceGap::Unpriced { priced: 6, answers: 12 })));
+        }
+        // Without any price nothing is missing, and a retriever has no tokens and needs none.
+        assert_eq!(attributed(&[paid("generate", None, None, Some(6))]).price_gap, None);
+        let search = CostRow { prompt_tokens: 0, ..paid("retrieve", None, None, None) };
+        assert_eq!(attributed(&[priced.clone(), search]).money, Some(1.5));
+        // A table of an earlier version.
+        let earlier = attributed(&[paid("generate", Some(3.0), Some("EUR"), None)]);
+        assert_eq!((earlier.money, earlier.price_gap), (Some(1.5), Some(PriceGap::Uncounted)));
     }
 
     #[test]

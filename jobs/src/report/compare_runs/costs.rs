@@ -4,10 +4,12 @@ use super::setup::services_of;
 use super::side::ComparedSide;
 use crate::error::JobError;
 use crate::mode::TimingMode;
-use crate::report::costs::ServiceRates;
+use crate::report::costs::{DEVICE_PRICE, ServiceRates};
+use crate::report::price_gap::PriceGap;
+use crate::services::price_sum::currency_names;
 use hopeval_measures::paired::PairedRatio;
 use hopeval_results::tables::outcomes::in_final_order;
-use hopeval_results::tables::{CallRow, OutcomeRow};
+use hopeval_results::tables::{CallRow, MeasuredCallRow, OutcomeRow};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -100,7 +102,11 @@ pub(super) fn compare_costs(
         };
         let left = values(&own, &mut shared.iter().map(|pair| pair.0));
         let right = values(&theirs, &mut shared.iter().map(|pair| pair.1));
-        let mean = |values: &Option<Vec<f64>>| values.as_ref().map(|all| all.iter().sum::<f64>() / all.len() as f64);
+        let mean = |side: &SideCosts, values: &Option<Vec<f64>>| {
+            // Money of two currencies has no sum.
+            let all = values.as_ref().filter(|_| cost != CostMeasure::Money || side.currencies.len() <= 1)?;
+            Some(all.iter().sum::<f64>() / all.len() as f64)
+        };
         let refused = refusal(cost, [base, other], [&own, &theirs]);
         let told = match (&left, &right, &refused) {
             (Some(left), Some(right), None) => PairedRatio::of(left, right),
@@ -109,16 +115,17 @@ pub(super) fn compare_costs(
         ComparedCost {
             cost,
             currency: own.shared_currency(&theirs).filter(|_| cost == CostMeasure::Money),
-            against: mean(&left),
-            compared: mean(&right),
+            against: mean(&own, &left),
+            compared: mean(&theirs, &right),
             ratio: told.map(|told| told.ratio),
             low: told.and_then(|told| Some(told.interval?.0)),
             high: told.and_then(|told| Some(told.interval?.1)),
             refused,
         }
     });
-    // What neither side has, such as joules without a meter, is left out.
-    Ok(compared.filter(|found| !is_nothing(found)).collect())
+    // What neither side has, such as joules without a meter, is left out; but prices with a gap are told.
+    let is_told = |found: &ComparedCost| found.cost == CostMeasure::Money && found.refused.is_some();
+    Ok(compared.filter(|found| is_told(found) || !is_nothing(found)).collect())
 }
 
 /// Whether neither side is known to cost anything of this kind.
@@ -137,6 +144,11 @@ fn refusal(cost: CostMeasure, sides: [&ComparedSide; 2], costs: [&SideCosts; 2])
                  `run.price_per_device_hour`",
                 names[0], names[1]
             ))
+        }
+        CostMeasure::Money if costs.iter().any(|side| side.has_unpriced()) => {
+            let part = sides.iter().zip(costs).filter(|(_, costs)| costs.has_unpriced());
+            let told = part.filter_map(|(side, costs)| Some(format!("{} of run {}", costs.price_gap()?, side.run.id)));
+            Some(format!("not every answer is known to have a price: {}", told.collect::<Vec<_>>().join("; ")))
         }
         CostMeasure::Money => {
             let sides = [own, theirs].map(|side| side.currencies.iter().cloned().collect::<Vec<_>>());
@@ -166,10 +178,13 @@ struct SideCosts {
     devices: BTreeSet<String>,
     /// The currencies of its endpoints' prices, and [`DEVICE_PRICE`] if its devices have one.
     currencies: BTreeSet<String>,
+    /// Answers of its endpoints, as the outcomes need them.
+    answers: u64,
+    /// Those of them without a price.
+    unpriced: u64,
+    /// Whether answers without a price were not counted, by an earlier version.
+    is_uncounted: bool,
 }
-
-/// Stands for the currency of `run.price_per_device_hour`, which has no name.
-const DEVICE_PRICE: &str = "that of `run.price_per_device_hour`";
 
 impl SideCosts {
     /// The one currency of the prices of both, if it has a name.
@@ -188,6 +203,9 @@ impl SideCosts {
             outcomes: vec![[None; CostMeasure::ALL.len()]; questions],
             devices: devices(side),
             currencies: BTreeSet::new(),
+            answers: 0,
+            unpriced: 0,
+            is_uncounted: false,
         };
         let configurations = settings.configurations.len();
         let outcomes = in_final_order(&run.store, &run.id, run.log.state(), configurations, settings.cohort_size);
@@ -196,7 +214,7 @@ impl SideCosts {
             if outcome.configuration != position {
                 continue;
             }
-            all.currencies.extend(outcome.measured.iter().flatten().filter_map(|call| call.currency.clone()));
+            all.add_prices(&outcome);
             let is_paid = |call: &CallRow| outcome.measured.iter().flatten().any(|row| row.service == call.service);
             if rates.money(Some(0.0)).is_some()
                 && outcome.calls.iter().any(|call| call.operations > 0 && !is_paid(call))
@@ -209,6 +227,45 @@ impl SideCosts {
         }
         Ok(all)
     }
+
+    /// Counts the prices of an outcome's answers of models.
+    fn add_prices(&mut self, outcome: &OutcomeRow) {
+        for call in model_calls(outcome) {
+            let mut measured = measured_calls(outcome, call).peekable();
+            self.answers += measured.peek().map_or(0, |_| call.calls);
+            for row in measured {
+                self.unpriced += row.unpriced.unwrap_or(0);
+                self.is_uncounted |= row.unpriced.is_none() && row.currency.is_some();
+                let names = row.currency.iter().flat_map(|names| currency_names(names));
+                self.currencies.extend(names.map(str::to_owned));
+            }
+        }
+    }
+
+    /// Whether some of its answers have a price, and others have none or may have none.
+    fn has_unpriced(&self) -> bool {
+        (self.unpriced > 0 || self.is_uncounted) && !self.currencies.is_empty()
+    }
+
+    /// What is lacking in its prices; `None` if nothing has a price.
+    fn price_gap(&self) -> Option<PriceGap> {
+        if self.is_uncounted {
+            return Some(PriceGap::Uncounted);
+        }
+        let names: Vec<String> = self.currencies.iter().cloned().collect();
+        PriceGap::of_answers(self.answers, self.unpriced, names).filter(|_| !self.currencies.is_empty())
+    }
+}
+
+/// The requests of an outcome to models: only these have tokens.
+fn model_calls(outcome: &OutcomeRow) -> impl Iterator<Item = &CallRow> {
+    outcome.calls.iter().filter(|call| call.prompt_tokens + call.completion_tokens + call.scored_tokens > 0)
+}
+
+/// What was measured of requests to an endpoint, by step.
+fn measured_calls<'a>(outcome: &'a OutcomeRow, call: &'a CallRow) -> impl Iterator<Item = &'a MeasuredCallRow> {
+    let measured = outcome.measured.iter().flatten();
+    measured.filter(|row| row.service == call.service && row.kind == call.kind)
 }
 
 /// The devices of a configuration's models, as the job names them.
@@ -217,14 +274,12 @@ fn devices(side: &ComparedSide) -> BTreeSet<String> {
     services_of(side).values().filter_map(|used| device(&used.settings)).collect()
 }
 
-/// The costs of one outcome. Only requests to models have tokens, and only these count.
+/// The costs of one outcome. Only requests to models count.
 fn outcome_costs(outcome: &OutcomeRow, rates: &ServiceRates) -> OutcomeCosts {
-    let calls =
-        || outcome.calls.iter().filter(|call| call.prompt_tokens + call.completion_tokens + call.scored_tokens > 0);
+    let calls = || model_calls(outcome);
     let count = |of: fn(&CallRow) -> u64| Some(calls().map(of).sum::<u64>() as f64);
     let money = |call: &CallRow| {
-        let measured = outcome.measured.iter().flatten();
-        let mut paid = measured.filter(|row| row.service == call.service && row.kind == call.kind).peekable();
+        let mut paid = measured_calls(outcome, call).peekable();
         if paid.peek().is_none() {
             return rates.money(rates.device_s(call));
         }
@@ -242,4 +297,49 @@ fn outcome_costs(outcome: &OutcomeRow, rates: &ServiceRates) -> OutcomeCosts {
         calls().map(money).sum(),
         outcome.timing.as_ref().map(|timing| timing.wall_s),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_of_a_side_are_of_all_its_answers_of_models() {
+        let outcome = |kind: &str, prompt_tokens, unpriced, currency: Option<&str>| {
+            let (service, kind) = ("llm".to_owned(), kind.to_owned());
+            let measured = MeasuredCallRow {
+                service: service.clone(),
+                kind: kind.clone(),
+                currency: currency.map(str::to_owned),
+                unpriced: Some(unpriced),
+                ..MeasuredCallRow::default()
+            };
+            let call = CallRow { service, kind, calls: 4, prompt_tokens, ..CallRow::default() };
+            OutcomeRow { calls: vec![call], measured: Some(vec![measured]), ..OutcomeRow::default() }
+        };
+        let side = |outcomes: &[OutcomeRow]| {
+            let (outcomes_of, devices, currencies) = Default::default();
+            let (answers, unpriced, is_uncounted) = (0, 0, false);
+            let mut side = SideCosts { outcomes: outcomes_of, devices, currencies, answers, unpriced, is_uncounted };
+            outcomes.iter().for_each(|outcome| side.add_prices(outcome));
+            side
+        };
+        let said = |side: &SideCosts| side.price_gap().map(|gap| gap.to_string());
+        let whole = side(&[outcome("generate", 9, 0, Some("EUR")), outcome("score", 9, 0, Some("EUR"))]);
+        assert_eq!((whole.has_unpriced(), said(&whole)), (false, None));
+        let part = side(&[outcome("generate", 9, 0, Some("EUR")), outcome("score", 9, 3, None)]);
+        assert_eq!((part.has_unpriced(), said(&part).as_deref()), (true, Some("5 of 8 answers priced")));
+        // A retriever's answers have no tokens, and nobody pays for them.
+        let search = side(&[outcome("generate", 9, 0, Some("EUR")), outcome("retrieve", 0, 4, None)]);
+        assert_eq!((search.has_unpriced(), search.answers), (false, 4));
+        let free = side(&[outcome("generate", 9, 4, None)]);
+        assert_eq!((free.has_unpriced(), said(&free)), (false, None));
+        let mut earlier = outcome("generate", 9, 0, Some("EUR"));
+        earlier.measured.iter_mut().flatten().for_each(|row| row.unpriced = None);
+        let earlier = side(&[earlier]);
+        let gap = "answers without a price not counted";
+        assert_eq!((earlier.has_unpriced(), said(&earlier).as_deref()), (true, Some(gap)));
+        let mixed = side(&[outcome("generate", 9, 0, Some("EUR+USD"))]);
+        assert_eq!((mixed.has_unpriced(), said(&mixed).as_deref()), (false, Some("in EUR and USD")));
+    }
 }

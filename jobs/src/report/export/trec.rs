@@ -7,6 +7,7 @@
 //! them. A run gives this name to the one that it ranks first.
 
 use super::{EvaluatedRows, ExportError};
+use crate::prepare::questions::QuestionDetails;
 use crate::prepare::rankings::exported_name;
 use crate::run::open::OpenRun;
 use hopeval_results::Log;
@@ -38,7 +39,7 @@ pub(super) fn write_run(
     Ok(())
 }
 
-/// Writes the judgements of all questions: `qid 0 docid 1`, a line for each gold passage. Returns the number of
+/// Writes the judgements of all questions: `qid 0 docid grade`, a line for each gold passage. Returns the number of
 /// questions with gold passages.
 pub(super) fn write_qrels(run: &OpenRun, log: &Log, out: &mut dyn Write) -> Result<u64, ExportError> {
     let mut judged = 0;
@@ -46,10 +47,12 @@ pub(super) fn write_qrels(run: &OpenRun, log: &Log, out: &mut dyn Write) -> Resu
         let question = question?;
         let (name, mut seen) = (exported_name(&question.id), BTreeSet::new());
         run.passages.require(&run.record, question.gold.iter().flatten().copied())?;
-        for &passage in question.gold.iter().filter_map(|group| group.first()) {
+        let grades = QuestionDetails::of_row(&question).gold_grades;
+        for (at, group) in question.gold.iter().enumerate() {
+            let (Some(&passage), grade) = (group.first(), grades.get(at).unwrap_or(&1)) else { continue };
             // trec_eval refuses a document that is judged twice.
             if seen.insert(passage) {
-                writeln!(out, "{name} 0 {} 1", exported_name(run.passages.id(passage)))?;
+                writeln!(out, "{name} 0 {} {grade}", exported_name(run.passages.id(passage)))?;
             }
         }
         judged += u64::from(!seen.is_empty());

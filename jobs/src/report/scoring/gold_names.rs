@@ -1,11 +1,12 @@
 //! Tells by its name which gold passage of a question a ranked passage is. No corpus is there to look into.
 //!
-//! A passage has the name of its id, its name in `hopeval export` (the id with `_` for white space) or its title. The
-//! passages that the dataset gives with a question say which titles several passages share.
+//! A passage has the name of its id, its name in `hopeval export` (the id with `_` for white space) or its title, which
+//! may have `_` for white space if no other passage has the name. The passages that the dataset gives with a question
+//! say which titles several passages share.
 
-use crate::prepare::rankings::exported_name;
+use crate::prepare::rankings::{exported_name, spaced_title};
 use hopeval_datasets::{GoldMatch, GoldPassage, PassageRecord, Question};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The gold passage that a name may mean: its position in the question, or `None` where the name is that of several
 /// passages.
@@ -17,6 +18,8 @@ pub(super) struct GoldNames {
     titles: HashMap<String, NamedGold>,
     /// The titles of given passages, by id.
     titles_of: HashMap<String, String>,
+    /// The titles of given passages that are not gold.
+    other_titles: HashSet<String>,
     count: u32,
 }
 
@@ -35,8 +38,8 @@ impl GoldNames {
     /// The names of a question's gold passages, where `rule` makes given passages equal to them.
     pub(super) fn of_question(question: &Question, rule: GoldMatch) -> Self {
         let count = question.gold.len() as u32;
-        let (ids, titles, titles_of) = Default::default();
-        let mut names = Self { ids, titles, titles_of, count };
+        let (ids, titles, titles_of, other_titles) = Default::default();
+        let mut names = Self { ids, titles, titles_of, other_titles, count };
         for (position, gold) in (0..).zip(&question.gold) {
             names.add_id(gold.id.as_deref(), position);
             if let Some(title) = &gold.title {
@@ -65,6 +68,7 @@ impl GoldNames {
             if let Some(known) = names.titles.get_mut(&passage.title) {
                 *known = None;
             }
+            names.other_titles.insert(passage.title.clone());
         }
         names
     }
@@ -90,18 +94,29 @@ impl GoldNames {
         self.count
     }
 
-    /// The meaning of a name: an id before a title.
+    /// The meaning of a name: an id before a title, and a title before one with `_` for white space.
     pub(super) fn meaning(&self, name: &str) -> NameMeaning {
-        match self.ids.get(name).or_else(|| self.titles.get(name)) {
+        let spaced = self.spaced_title(name);
+        let titled = || self.titles.get(spaced.as_deref().unwrap_or(name));
+        match self.ids.get(name).or_else(titled) {
             Some(Some(position)) => NameMeaning::Gold(*position),
             Some(None) => NameMeaning::Several,
             None => NameMeaning::Other,
         }
     }
 
-    /// The title of the passage with this name, which is the title itself or the id of a known passage.
-    pub(super) fn title<'a>(&'a self, name: &'a str) -> &'a str {
-        self.titles_of.get(name).map_or(name, String::as_str)
+    /// The title that a name means with `_` for white space, where no known passage has the name itself.
+    fn spaced_title(&self, name: &str) -> Option<String> {
+        let is_known = self.titles_of.contains_key(name) || self.titles.contains_key(name);
+        spaced_title(name).filter(|_| !is_known && !self.other_titles.contains(name))
+    }
+
+    /// The title of the passage with this name: that of the known passage with this id, or the title that the name is.
+    pub(super) fn title(&self, name: &str) -> String {
+        self.titles_of.get(name).cloned().unwrap_or_else(|| {
+            let spaced = self.spaced_title(name).filter(|title| self.titles.contains_key(title));
+            spaced.unwrap_or_else(|| name.to_owned())
+        })
     }
 }
 
@@ -143,7 +158,29 @@ mod tests {
         let meanings = ["a b", "a_b", "Up", "c", "d"].map(|name| names.meaning(name));
         let (first, second) = (NameMeaning::Gold(0), NameMeaning::Gold(1));
         assert_eq!(meanings, [first, first, first, second, NameMeaning::Other]);
-        assert_eq!((names.title("a b"), names.title("Up"), names.title("x")), ("Up", "Up", "x"));
+        assert_eq!(["a b", "Up", "x"].map(|name| names.title(name)), ["Up", "Up", "x"]);
+    }
+
+    #[test]
+    fn a_title_may_have_underscores_where_no_passage_has_the_name() {
+        let question = Question {
+            gold: vec![
+                gold(None, Some("Ed Wood"), None),
+                gold(None, Some("a b"), None),
+                gold(None, Some("Up x"), None),
+            ],
+            candidates: vec![passage(None, "a_b", "other"), passage(Some("Up_x"), "Up", "other")],
+            ..Question::default()
+        };
+        let names = GoldNames::of_question(&question, GoldMatch::Title);
+        let meanings = ["Ed Wood", "Ed_Wood", "a_b", "a b", "Up_x", "Ed__Wood"].map(|name| names.meaning(name));
+        let (wood, other, second) = (NameMeaning::Gold(0), NameMeaning::Other, NameMeaning::Gold(1));
+        assert_eq!(meanings, [wood, wood, other, second, other, other]);
+        assert_eq!(["Ed_Wood", "a_b", "Up_x", "x_y"].map(|name| names.title(name)), ["Ed Wood", "a_b", "Up", "x_y"]);
+        // Of a title that tells nothing, neither does this form.
+        let candidates = vec![passage(None, "Ed Wood", "another")];
+        let names = GoldNames::of_question(&Question { candidates, ..question }, GoldMatch::TitleAndText);
+        assert_eq!(names.meaning("Ed_Wood"), NameMeaning::Several);
     }
 
     #[test]

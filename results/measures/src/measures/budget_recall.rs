@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn repeats_cost_no_budget() {
-        let gold = GoldGroups { groups: vec![vec![1, 11], vec![2]] };
+        let gold = GoldGroups { groups: vec![vec![1, 11], vec![2]], grades: Vec::new() };
         assert_eq!(budget_recall(&[5, 5, 5, 1, 6, 2], &gold, 3), Some(0.5));
     }
 }

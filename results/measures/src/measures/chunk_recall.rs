@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn golds_count_once_however_many_chunks_hit_them() {
-        let gold = GoldGroups { groups: vec![vec![1, 11], vec![2]] };
+        let gold = GoldGroups { groups: vec![vec![1, 11], vec![2]], grades: Vec::new() };
         assert_eq!(chunk_recall(&[11, 1, 1, 2, 5], &gold), Some(1.0));
         assert_eq!(chunk_recall(&[2, 2], &gold), Some(0.5));
     }

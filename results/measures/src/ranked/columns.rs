@@ -40,6 +40,8 @@ pub struct GoldColumns<'a, O> {
     pub groups: Option<&'a [O]>,
     /// The passages of all golds, back to back.
     pub ids: &'a [u32],
+    /// The grade of each gold; `None` if all are 1.
+    pub grades: Option<&'a [u32]>,
 }
 
 /// The values of every measure for every list: `result[m][i]` is `measures[m]` of list `i`, `None` without gold.
@@ -62,11 +64,13 @@ pub fn evaluate<O: Offset>(
         let list = &ranked.ids[ranked.offsets[i].index()..ranked.offsets[i + 1].index()];
         let list = deepest.map_or(list, |k| &list[..list.len().min(k as usize)]);
         let (first, last) = (gold.offsets[i].index(), gold.offsets[i + 1].index());
+        let grades = gold.grades.map_or(&[][..], |grades| &grades[first..last]);
         match gold.groups {
             Some(groups) => {
-                found.set_ranking(list, (first..last).map(|g| &gold.ids[groups[g].index()..groups[g + 1].index()]));
+                let ids = |g: usize| &gold.ids[groups[g].index()..groups[g + 1].index()];
+                found.set_ranking(list, (first..last).map(ids), grades);
             }
-            None => found.set_ranking(list, gold.ids[first..last].chunks(1)),
+            None => found.set_ranking(list, gold.ids[first..last].chunks(1), grades),
         }
         for (column, measure) in columns.iter_mut().zip(measures) {
             column.push(measure.value(&found));
@@ -89,6 +93,7 @@ mod tests {
     fn columns_agree_with_single_lists() {
         let lists: [&[u32]; 4] = [&[3, 1, 4, 15, 9], &[2, 6], &[], &[5, 3, 5, 8, 9, 7, 9, 3, 2, 3]];
         let golds = [vec![vec![1, 9], vec![4]], vec![vec![7]], vec![vec![1], vec![2, 3], vec![]], vec![]];
+        let grades = [vec![1, 2], vec![3], vec![2, 1, 4], vec![]];
         let measures = [recall_frac(3), recall_all(2), hit(1), precision(4), ndcg(5), mrr(), map()];
         let (mut offsets, mut ids) = (vec![0i32], Vec::new());
         let (mut question_offsets, mut group_offsets, mut gold_ids) = (vec![0i32], vec![0i32], Vec::new());
@@ -104,11 +109,17 @@ mod tests {
         for measures in [&measures[..], &measures[..5]] {
             let columns = evaluate(
                 RankedColumns { offsets: &offsets, ids: &ids },
-                GoldColumns { offsets: &question_offsets, groups: Some(&group_offsets), ids: &gold_ids },
+                GoldColumns {
+                    offsets: &question_offsets,
+                    groups: Some(&group_offsets),
+                    ids: &gold_ids,
+                    grades: Some(&grades.concat()),
+                },
                 measures,
             );
             for (i, (list, groups)) in lists.iter().zip(&golds).enumerate() {
-                let found = GoldRanks::new(list, &GoldGroups { groups: groups.clone() });
+                let gold = GoldGroups { groups: groups.clone(), grades: grades[i].clone() };
+                let found = GoldRanks::new(list, &gold);
                 for (column, measure) in columns.iter().zip(measures) {
                     assert_eq!(column[i], measure.value(&found), "{measure} of list {i}");
                 }
@@ -120,7 +131,7 @@ mod tests {
     fn without_groups_each_id_is_a_gold() {
         let columns = evaluate(
             RankedColumns { offsets: &[0u32, 3], ids: &[7, 8, 9] },
-            GoldColumns { offsets: &[0, 2], groups: None, ids: &[9, 7] },
+            GoldColumns { offsets: &[0, 2], groups: None, ids: &[9, 7], grades: None },
             &[recall_frac(2), recall_all(3)],
         );
         assert_eq!(columns, [[Some(0.5)], [Some(1.0)]]);
