@@ -59,8 +59,8 @@ identity = "{name}, seed {seed}"
 context_tokens = 100000
 patience_s = 20
 """
-# Shown are the first ten of BM25, re-ranked: where a fact was asked for and not stated, its passage often had one of the
-# places 6 to 10 (`ops/train/writers-2026-11-30.md`). A passage is shown as often as it is found.
+# Shown are the first ten of BM25, re-ranked: where a fact was asked for and not stated, its passage often had one of
+# the places 6 to 10 (`ops/train/writers-2026-11-30.md`). A passage is shown as often as it is found.
 READING = """
 kind = "migres"
 retriever = "bm25"

@@ -5,7 +5,7 @@ use hopeval_results::tables::CostRow;
 use serde::Serialize;
 use std::fmt;
 
-/// What is lacking in the prices of answers.
+/// The gap in the prices of answers: why their money has no sum.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PriceGap {

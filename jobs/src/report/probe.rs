@@ -46,7 +46,7 @@ pub struct ServiceTotals {
     pub money: Option<EstimatedTotal>,
     /// Its currency.
     pub currency: Option<String>,
-    /// What is lacking in the prices of the sample's answers: some are in the journal of a job without a price.
+    /// The gap in the prices of the sample's answers: a job without a price has journalled some of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price_gap: Option<PriceGap>,
 }

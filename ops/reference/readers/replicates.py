@@ -4,8 +4,7 @@
 What: FSM2 and FSM1 over the paragraphs of a world, `draw = [0, 1, 2, 3, 4]`, against `hopeval simulate-llm` whose
 sampled answers are wrong at times. Two runs in stores of their own, against servers of their own, have the same bodies
 in the servers' logs and the same bytes of outcomes, scores and measures; a third one with another seed has no body of
-theirs.
-Mean and deviation (n - 1) in `hopeval show --json` are those of the five figures in the table `measures`.
+theirs. Mean and deviation (n - 1) in `hopeval show --json` are those of the five figures in the table `measures`.
 
     replicates.py --hopeval PROGRAM --work DIR [--questions N]
 

@@ -98,7 +98,7 @@ pub struct MeanCalls {
     /// The currency of an endpoint's prices, several with `+` between them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub currency: Option<String>,
-    /// What is lacking in the prices, where some answers have one.
+    /// The gap in the prices, where some answers have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price_gap: Option<PriceGap>,
     /// HTTP requests; `None` unless an endpoint answers.
@@ -133,7 +133,7 @@ pub struct AttributedCosts {
     /// The currency of endpoints' prices; that of a device's price has no name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub currency: Option<String>,
-    /// What is lacking in the prices, where some answers have one.
+    /// The gap in the prices, where some answers have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price_gap: Option<PriceGap>,
     /// Energy of devices in joules; `None` if a device is not metered, and as `device_s`.

@@ -247,7 +247,7 @@ impl SideCosts {
         (self.unpriced > 0 || self.is_uncounted) && !self.currencies.is_empty()
     }
 
-    /// What is lacking in its prices; `None` if nothing has a price.
+    /// The gap in its prices; `None` if nothing has a price.
     fn price_gap(&self) -> Option<PriceGap> {
         if self.is_uncounted {
             return Some(PriceGap::Uncounted);
@@ -262,7 +262,7 @@ fn model_calls(outcome: &OutcomeRow) -> impl Iterator<Item = &CallRow> {
     outcome.calls.iter().filter(|call| call.prompt_tokens + call.completion_tokens + call.scored_tokens > 0)
 }
 
-/// What was measured of requests to an endpoint, by step.
+/// The measured facts about requests to an endpoint, by step.
 fn measured_calls<'a>(outcome: &'a OutcomeRow, call: &'a CallRow) -> impl Iterator<Item = &'a MeasuredCallRow> {
     let measured = outcome.measured.iter().flatten();
     measured.filter(|row| row.service == call.service && row.kind == call.kind)
