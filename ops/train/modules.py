@@ -181,11 +181,12 @@ def plan(lesson):
 
 
 def reduced(lesson, done):
-    """A question with answers in place of the phrases that stand for them, and behind it what is known of the sides."""
+    """A question with answers in place of the phrases that stand for them, and behind it what is known of the sides. At
+    least one fact is known."""
     facts = [lesson.facts[n] for n in order_of(lesson) if n in done]
     if not lesson.quotes:
         found = ", ".join(f"{fact.asked} {fact.answer}" for fact in facts)
-        return f"{lesson.question} ({found})" if found else lesson.question
+        return f"{lesson.question} ({found})"
     text = lesson.question
     for fact in facts:
         text = instead(text, fact.phrase, fact.answer) if fact.phrase else text
