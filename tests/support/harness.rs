@@ -4,6 +4,7 @@
 #![expect(clippy::print_stderr, reason = "a test that skips itself says so")]
 
 use hopeval_methods::{MethodSetting, RequestKind};
+use hopeval_results::{Log, Store};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -66,21 +67,46 @@ pub fn kill_after_commits(command: &mut Command, store: &Path) {
 }
 
 /// Starts a command, and kills it once the log of the first run of `store` has `records` records, of any generation.
+/// The run is unfinished then: if it ended before it could be killed, as it may on a busy machine, a store that the
+/// command made is removed and the command is started again.
 pub fn kill_after_records(command: &mut Command, store: &Path, records: usize) {
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the command can be started");
-    let log = || -> Option<usize> {
-        let run = std::fs::read_dir(store.join("runs")).ok()?.flatten().next()?.path();
-        // An unfinished record has a name with `#`.
-        let written = |file: &std::fs::DirEntry| !file.file_name().to_string_lossy().contains('#');
-        Some(std::fs::read_dir(run.join("log")).ok()?.flatten().filter(written).count())
-    };
-    wait_for("commit to kill after", || {
-        let ended = child.try_wait().expect("a child can be asked");
-        assert!(ended.is_none(), "it ended before there was a commit to kill it after");
-        log().filter(|&found| found >= records)
-    });
-    child.kill().expect("a child can be killed");
-    child.wait().expect("a killed child ends");
+    const MOST_TRIALS: usize = 10;
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let is_new = !store.exists();
+    for _ in 0..MOST_TRIALS {
+        let mut child = command.spawn().expect("the command can be started");
+        wait_for("commit to kill after", || {
+            let ended = child.try_wait().expect("a child can be asked").is_some();
+            (ended || records_of_first_run(store) >= Some(records)).then_some(())
+        });
+        child.kill().expect("a child can be killed");
+        child.wait().expect("a killed child ends");
+        let run = first_run(store).expect("the command begins a run");
+        let run = run.file_name().expect("a run has a name").to_str().expect("names of runs are ASCII").to_owned();
+        let opened = Store::open(store.to_str().expect("folders of tests are text")).expect("a store can be opened");
+        let log = Log::open(&opened, &run).expect("the log of a killed run can be read");
+        if log.state().finished.is_none() {
+            assert!(
+                records_of_first_run(store) >= Some(records),
+                "it ended before there was a commit to kill it after"
+            );
+            return;
+        }
+        assert!(is_new, "the run went on to its end before it could be killed");
+        std::fs::remove_dir_all(store).expect("a store can be removed");
+    }
+    panic!("{MOST_TRIALS} runs ended before they could be killed");
+}
+
+fn first_run(store: &Path) -> Option<PathBuf> {
+    Some(std::fs::read_dir(store.join("runs")).ok()?.flatten().next()?.path())
+}
+
+/// How many records the log of the first run of a store has.
+fn records_of_first_run(store: &Path) -> Option<usize> {
+    // An unfinished record has a name with `#`.
+    let written = |file: &std::fs::DirEntry| !file.file_name().to_string_lossy().contains('#');
+    Some(std::fs::read_dir(first_run(store)?.join("log")).ok()?.flatten().filter(written).count())
 }
 
 /// The bytes of the three tables that must not depend on workers, crashes and restarts.
