@@ -10,11 +10,12 @@ beat there.
 
 What: one run over a generated world by the program: MIGRES beside its own single step (`iterations = 0`), which reads
 at once, by the prompt `direct.txt`, what the same retriever and re-ranker find for the question; FSM2 beside NORMAL,
-which reads all given paragraphs. Then MIGRES and FSM2 again behind a server of the same writer in transformers. It
-replies with the statements of each leaf exchanged for others of the first run, and to each search with a title that is
-shown and a sub-answer of the first run, all drawn by the prompt: of some thousand few are the question's own. A
-question without an answer counts as 0. Differences are paired by question; their 95 % intervals are bootstrap
-percentiles (10,000 resamples, seeded).
+which reads all given paragraphs. Then MIGRES and FSM2 again behind a server of the same writer in transformers. On 24
+questions it replies what the writer writes, and the answers have to be those of the first run. For the controls it
+exchanges the statements of each leaf for others of the first run, and replies to each search with a title that is shown
+and a sub-answer of the first run, all drawn by the prompt: of some thousand few are the question's own. A question
+without an answer counts as 0. Differences are paired by question; their 95 % intervals are bootstrap percentiles
+(10,000 resamples, seeded).
 
     module_margins.py --hopeval PROGRAM --work DIR --model FOLDER [--split eval] [--questions 600] [--seed 1]
                       [--out FILE]
@@ -41,7 +42,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "endpoint")]
 
 import simulated_runs  # noqa: E402
 from chat_server import ChatServer  # noqa: E402
-from reasoning import BM25, FILES, PASSAGES, Tables, as_many_of_each, difference  # noqa: E402
+from reasoning import BM25, FILES, PASSAGES, SIZES, Tables, as_many_of_each, difference  # noqa: E402
 
 NAME = 'name = "module-margins"\n'
 WRITER = """
@@ -61,7 +62,8 @@ patience_s = 20
 """
 # Shown are the first ten of BM25, re-ranked: where a fact was asked for and not stated, its passage often had one of
 # the places 6 to 10 (`ops/train/writers-2026-11-30.md`). A passage is shown as often as it is found.
-READING = """
+MOST_TOKENS = {"migres": 300, "fsm2": 100}
+READING = f"""
 kind = "migres"
 retriever = "bm25"
 reranker = "reranker"
@@ -70,7 +72,7 @@ retrieved = 10
 passages = 10
 forward = false
 threshold = -99.0
-max_tokens = 300
+max_tokens = {MOST_TOKENS["migres"]}
 """
 MIGRES = f"""
 [service.reranker]
@@ -81,13 +83,13 @@ model = "hopeval:reranker"
 ONE_STEP = f"""
 [method.one_step]{READING}iterations = 0
 """
-FSM2 = """
+FSM2 = f"""
 [method.fsm2]
 kind = "fsm"
 generator = "writer"
 temperature = 0.0
 history = 0
-max_tokens = 100
+max_tokens = {MOST_TOKENS["fsm2"]}
 """
 NORMAL = """
 [method.normal]
@@ -104,6 +106,8 @@ allowed_failed = 1.0
 # Of the ten paragraphs of a question: else NORMAL guesses the answers of long chains by their kind.
 RIVALS = 6
 METHODS = ("migres", "one_step", "fsm2", "normal")
+REPLAYED = 24  # questions, of which the server's unchanged replies must give the first run's answers
+MOST_UNANSWERED = 0.1  # of a reader's questions: one that often fails is beaten by anything
 JUDGED = {"migres": (3, 4), "fsm2": ("all",)}  # of the rows, by gold passages
 STATED = re.compile(r'("info": )"(?:[^"\\]|\\.)*"')
 SEARCH = re.compile(r"^Paragraphs:\n.*\nQuestion: (.*)$", re.DOTALL)
@@ -135,7 +139,9 @@ def other_statements(writer, donors):
 
     def reply(prompt):
         rng = random.Random(prompt)
-        return STATED.sub(lambda found: found[1] + json.dumps(rng.choice(donors)), writer(prompt, 200))
+        return STATED.sub(
+            lambda found: found[1] + json.dumps(rng.choice(donors)), writer(prompt, MOST_TOKENS["migres"])
+        )
 
     return reply
 
@@ -145,7 +151,7 @@ def other_answers(writer, donors):
 
     def reply(prompt):
         if not (asked := SEARCH.match(prompt)) or '"paragraph title"' not in prompt:
-            return writer(prompt, 100)
+            return writer(prompt, MOST_TOKENS["fsm2"])
         rng = random.Random(prompt)
         title = rng.choice(TITLE.findall(prompt))
         return json.dumps({"question": asked[1], "paragraph title": title, "answer": rng.choice(donors)})
@@ -176,7 +182,9 @@ def main():
             given.hopeval, work / name, job, work / "cache", store=f"store-{time.time_ns():x}"
         )
         place.run()
-        return Tables(place)
+        tables = Tables(place)
+        refuse_other_failures(name, tables)
+        return tables
 
     methods = MIGRES + ONE_STEP + FSM2 + NORMAL
     made = finished("writer", world + WRITER.format(model=json.dumps(str(given.model.resolve()))) + methods + RUN)
@@ -191,10 +199,18 @@ def main():
     if not statements or not answers:
         raise SystemExit("MIGRES stated nothing, or no search of FSM was answered: there is nothing to exchange")
 
-    def behind(name, reply, method):
+    def behind(name, reply, method, world=world):
         service = SERVED.format(name=name, url=ChatServer(reply).url, seed=given.seed)
         return finished(name.replace(" ", "-"), world + service + method + RUN)
 
+    some = work / "replayed.jsonl"
+    lines = files[0].read_text(encoding="utf-8").splitlines(keepends=True)
+    some.write_text("".join(lines[:: max(1, len(lines) // REPLAYED)]), encoding="utf-8")
+    served = NAME + FILES.format(questions=json.dumps(str(some)), corpus=corpus) + BM25
+    replayed = {
+        method: behind(f"{method} replayed", lambda prompt, most=MOST_TOKENS[method]: writer(prompt, most), job, served)
+        for method, job in (("migres", MIGRES), ("fsm2", FSM2))
+    }
     controls = {
         "migres": behind("statements of others", other_statements(writer, statements), MIGRES),
         "fsm2": behind("answers of others", other_answers(writer, answers), FSM2),
@@ -206,6 +222,21 @@ def main():
     f1 |= {f"{name}, control": answered(tables, name, "f1") for name, tables in controls.items()}
     em = {name: answered(made, name, "em") for name in METHODS}
     generator, missed = numpy.random.default_rng(1), []
+    missed += [f"{size} gold passages: no question" for size in SIZES if size not in of_size]
+    unanswered = {
+        name: sum(row["status"] != "ok" for row in made.rows("outcomes", configuration=name)) for name in METHODS
+    }
+    missed += [
+        f"{name}: {unanswered[name]} questions without an answer"
+        for name in ("one_step", "normal")
+        if unanswered[name] > MOST_UNANSWERED * len(made.questions)
+    ]
+    alike = {method: same_answers(method, made, tables) for method, tables in replayed.items()}
+    missed += [
+        f"{method}: of {of} questions {same} are answered alike by the server"
+        for method, (same, of) in alike.items()
+        if same < 0.9 * of
+    ]
 
     def figures(name, ids):
         return ", ".join(f"{numpy.mean([values[name][id] for id in ids]):.3f}" for values in (f1, em))
@@ -237,7 +268,11 @@ def main():
         "",
         f"`ops/reference/module_margins.py`: {given.model.name}, world of {given.questions} questions in the wordings "
         f"of `{given.split}`, as many of each size, {RIVALS} rivals, and {PASSAGES:,} passages, seed {given.seed}. A "
-        "question without an answer counts as 0.",
+        "question without an answer counts as 0: "
+        + ", ".join(f"{name} {count} of {len(made.questions)}" for name, count in unanswered.items())
+        + ". Answered alike by the server's unchanged replies: "
+        + ", ".join(f"{method} {same} of {of}" for method, (same, of) in alike.items())
+        + ".",
         *table("migres", "one_step", "statements of others"),
         *table("fsm2", "normal", "answers of others"),
     ]
@@ -246,6 +281,26 @@ def main():
     if given.out:
         given.out.write_text("\n".join(lines))
     sys.exit(1 if missed else 0)
+
+
+def refuse_other_failures(name, tables):
+    """A reply that cannot be read is the method's own failure; an outcome that ended otherwise tells nothing of it."""
+    others = [row for row in tables.rows("outcomes") if row["status"] not in ("ok", "parse_failure")]
+    if others:
+        first = others[0]
+        raise SystemExit(
+            f"{name}: {len(others)} outcomes failed otherwise than by a reply that cannot be read, first "
+            f"{first['configuration']} on {first['question']}: {first['status']}, {first['message']}"
+        )
+
+
+def same_answers(method, made, replayed):
+    """Of the questions of a second run, how many have the first run's status and answer."""
+    first, second = (
+        {row["question"]: (row["status"], row["answer"]) for row in tables.rows("outcomes", configuration=method)}
+        for tables in (made, replayed)
+    )
+    return sum(first[id] == found for id, found in second.items()), len(second)
 
 
 def answered(tables, configuration, measure):

@@ -26,6 +26,7 @@ Exits with 1 if a bound is missed. Needed: numpy, pyarrow.
 
 import argparse
 import datetime
+import hashlib
 import json
 import pathlib
 import re
@@ -109,7 +110,7 @@ OTHERS = """
 kind = "endpoint"
 model = "sentences-of-another-question"
 base_url = "{url}"
-identity = "sentences of another question, seed {seed}"
+identity = "sentences of another question, {digest}"
 context_tokens = 100000
 patience_s = 20
 """
@@ -224,8 +225,17 @@ def runs_of_world(given, work, seed):
     chains, texts = made.chains(), {id: row["text"] for id, row in made.questions.items()}
     sizes = by_size({id: row["gold"] for id, row in made.questions.items()})
     donors = {id: ids[(n + len(ids) // 2) % len(ids)] for ids in sizes.values() for n, id in enumerate(ids)}
-    server = ChatServer(others_sentences({texts[id]: chains[donor] for id, donor in donors.items()}))
-    return made, finished("others", world + OTHERS.format(url=server.url, seed=seed) + ircot)
+    given_away = {texts[id]: chains[donor] for id, donor in donors.items()}
+    # The store stays, and answers for the same identity are not asked for again: other sentences are another model.
+    digest = hashlib.sha256(json.dumps(given_away, sort_keys=True).encode()).hexdigest()[:16]
+    url = ChatServer(others_sentences(given_away)).url
+    others = finished("others", world + OTHERS.format(url=url, digest=digest) + ircot)
+    for id, written in others.chains().items():
+        if written[:1] != chains[donors[id]][:1]:
+            raise SystemExit(
+                f"{id}: its chain begins with {written[:1]}, not with its donor's {chains[donors[id]][:1]}"
+            )
+    return made, others
 
 
 def main():
