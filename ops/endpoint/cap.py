@@ -13,7 +13,8 @@ small models of the binary, so that a run is calls and little else.
 
 Each run must end with 2 at the cap and name the command that goes on. Then: the log's money is at most the cap and at
 least 95 % of it; `hopeval show` counts no more than the log, and the log no more than counted and unanswered together.
-Every tenth run goes on with the command, and must end well with the tables of a run without a cap.
+Every tenth run goes on with the command, and must end well with the tables of a run without a cap. A run that ends
+before its kill comes is a fault.
 
 Caps are shares of the money of all questions. A killed run loses the bounds of the calls in flight, less what they
 really cost, since nobody knows what became of them: without `tokenizer` a bound takes each byte of a prompt for a
@@ -162,7 +163,8 @@ def tables(store, run):
 
 
 def kill_with_calls_in_flight(runner, command, server, answers, least):
-    """Starts a command and kills it with all of its processes after `answers` further answers."""
+    """Starts a command and kills it with all of its processes after `answers` further answers. The calls that were in
+    flight; `None` if the command had ended by itself."""
     before = server.summary()["answered"]
     child = runner.start(command)
     while True:
@@ -173,8 +175,7 @@ def kill_with_calls_in_flight(runner, command, server, answers, least):
             break
         time.sleep(0.01)
     os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
-    return summary["in_flight"]
+    return summary["in_flight"] if child.wait() == -signal.SIGKILL else None
 
 
 def one_run(runner, arguments, number, group, cap, warm, draws, expected):
@@ -186,10 +187,12 @@ def one_run(runner, arguments, number, group, cap, warm, draws, expected):
     job = runner.job(server.url, f"run{number}", cap, arguments)
     processes = "2" if group == "two" else "1"
     command = runner.command("run", str(job), "--processes", processes, store=store)
-    killed = []
+    killed, faults = [], []
     if group == "killed":
         answers = draws.randrange(100, arguments.questions * arguments.points // 2)
         killed.append(kill_with_calls_in_flight(runner, command, server, answers, 60))
+        if killed[-1] is None:
+            faults.append("the run ended before it could be killed")
         command = runner.command("resume", only_run(store), store=store)
     ended = runner.run(command)
     summary = server.settle()
@@ -204,7 +207,6 @@ def one_run(runner, arguments, number, group, cap, warm, draws, expected):
         "counted": row["money"], "unanswered": row["unanswered_money"], "goes_on": bool(hint),
         "repeated_answers": summary["repeated_answers"],
     }
-    faults = []
     if ended.returncode != 2 or not hint:
         faults.append(f"ended with {ended.returncode}: {ended.stderr[-600:]}")
     if money > cap:

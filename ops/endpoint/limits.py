@@ -11,7 +11,9 @@ Limits are 600 requests and 200,000 tokens a minute, enforced by the simulated s
 Figures are of five minutes, after a first one that is left out. Of the replicas one hangs from the first call on (it
 takes calls and answers none) and one is five times slower; what a server gives by its own rate is its slots over the
 time of an answer. Cases run beside each other: they wait most of the time. A case is a line of `--results`; `--resume`
-leaves out those that are there.
+leaves out those that are there. A case whose run ends by itself with an error has no line.
+
+Exits with 1 if a case has no line, or is not as wanted.
 
     python3 ops/endpoint/limits.py --binary target/debug/hopeval --folder DIR --results FILE [--resume]
 """
@@ -34,11 +36,18 @@ tokens_per_minute = {TOKENS}
 """
 
 
+def replaced(text, old, new):
+    """The text with something else in it. A replacement that finds nothing would make another case."""
+    if old not in text:
+        raise ValueError(f"`{old}` is not in the job:\n{text}")
+    return text.replace(old, new)
+
+
 class Case:
-    """A case of the table."""
+    """A case of the table, and its commands with their folders."""
 
     def __init__(self, context, name):
-        self.context, self.name, self.children = context, name, []
+        self.context, self.name, self.commands = context, name, []
 
     def server(self, number=0, **settings):
         name = f"{self.name}-{number}-{time.time_ns():x}"
@@ -51,15 +60,17 @@ class Case:
     def place(self, url, configurations, endpoint, name="run", passages_read=None, more_words=0):
         job = job_text(url, QUESTIONS, configurations, endpoint)
         if passages_read:
-            job = job.replace("max_iterations = 2", f"max_iterations = 2\nread_passages = {passages_read}")
+            job = replaced(job, "max_iterations = 2", f"max_iterations = 2\nread_passages = {passages_read}")
         if more_words:
             words = "Read with care. " * more_words
-            job = job.replace("Read the passages and", f"{words}Read the passages and")
+            job = replaced(job, "Read the passages and", f"{words}Read the passages and")
         return RunFolder(self.context.binary, self.context.folder / f"{self.name}-{name}", job, self.context.cache,
                          store=f"store-{time.time_ns():x}", journal=self.context.journal)
 
     def measure(self, entries):
         """Answers, limits and tokens of the time that counts, by the server's log."""
+        if not entries:
+            raise RuntimeError(f"{self.name}: no call has ended")
         begun = min(entry["begun"] for entry in entries)
         first, last = begun + self.context.skip, begun + self.context.skip + self.context.window
         counted = [entry for entry in entries if first <= entry["begun"] < last]
@@ -76,22 +87,36 @@ class Case:
     def wait(self, server):
         """Waits until the time that counts is over, and ends the runs."""
         until = time.monotonic() + self.context.skip + self.context.window + 10
-        while time.monotonic() < until + 60 and all(child.poll() is None for child in self.children):
+        while time.monotonic() < until + 60 and not self.any_ended():
             entries = server.entries()
             if entries and time.time() > entries[0]["begun"] + self.context.skip + self.context.window + 5:
                 break
             time.sleep(1)
-        for child in self.children:
+        self.end()
+
+    def start(self, place, **layout):
+        self.commands.append((place, place.start(**layout)))
+
+    def any_ended(self):
+        return any(child.poll() is not None for _, child in self.commands)
+
+    def end(self):
+        """Ends the runs. One that has left by itself with an error is no measurement."""
+        for place, child in self.commands:
+            if child.poll() not in (None, 0):
+                raise RuntimeError(f"{place.folder}: ended with {child.returncode}\n{place.said()[-4000:]}")
             end_session(child)
 
-    def one_run(self, passages_read, more_words):
+    def one_run(self, binds, passages_read, more_words):
         server = self.limited_server()
         place = self.place(server.url, 20, LIMITED, passages_read=passages_read, more_words=more_words)
-        self.children = [place.start(processes=3)]
+        self.start(place, processes=3)
         self.wait(server)
         row = self.measure(server.entries())
         server.stop()
         row["wrong"] = [] if row["whole"] else ["the run ended too early"]
+        if row[f"{binds}_share"] < row["used"]:
+            row["wrong"].append(f"{binds} do not bind")
         if row["used"] < 0.95:
             row["wrong"].append(f"only {row['used']:.1%} used")
         if row["limited_share"] > 0.01:
@@ -106,8 +131,9 @@ class Case:
         free.stop()
         places = [self.place(server.url, 20, LIMITED, "first"), self.place(server.url, 20, LIMITED, "second")]
         other = places[1].folder / "job.toml"
-        other.write_text(other.read_text().replace("You are reader", "You are the other reader"))
-        self.children = [place.start() for place in places]
+        other.write_text(replaced(other.read_text(), "You are reader", "You are the other reader"))
+        for place in places:
+            self.start(place)
         self.wait(server)
         entries = server.entries()
         row = self.measure(entries)
@@ -130,13 +156,13 @@ class Case:
                    for number, ms in enumerate(times)]
         servers[3].change(faults={"rate": 1.0, "kinds": ["stall_before_headers"], "stall_ms": 3_600_000})
         place = self.place([server.url for server in servers], 20, "concurrency = 64\nstall_s = 60.0\n")
-        self.children = [place.start()]
-        total = QUESTIONS * 20
-        while self.children[0].poll() is None:
-            if sum(server.summary()["answered"] for server in servers) > 0.9 * total:
+        self.start(place)
+        wanted = 0.9 * QUESTIONS * 20
+        while (answered := sum(server.summary()["answered"] for server in servers)) <= wanted:
+            if self.any_ended():
                 break
             time.sleep(0.1)
-        end_session(self.children[0])
+        self.end()
         entries = [sorted((entry for entry in server.entries() if entry["outcome"] == "answered"),
                           key=lambda entry: entry["begun"]) for server in servers]
         for server in servers:
@@ -147,12 +173,14 @@ class Case:
         rates = [sum(begun <= moment < end for moment in found) / (end - begun) for found in ends]
         own = sum(context.slots / (ms / 1000) for ms in times[:3])
         share = sum(rates) / own
+        wrong = [] if answered > wanted else [f"the run ended after {answered} answers"]
+        wrong += [] if share >= 0.9 else [f"{share:.1%} of what the others give"]
         return {"rates": [round(rate, 1) for rate in rates], "own_rates": round(own, 1), "used": round(share, 4),
-                "seconds": round(end - begun, 1),
-                "wrong": [] if share >= 0.9 else [f"{share:.1%} of what the others give"]}
+                "seconds": round(end - begun, 1), "wrong": wrong}
 
 
-CASES = {"requests": lambda case: case.one_run(1, 0), "tokens": lambda case: case.one_run(None, 60),
+CASES = {"requests": lambda case: case.one_run("requests", 1, 0),
+         "tokens": lambda case: case.one_run("tokens", None, 60),
          "strangers": lambda case: case.strangers(), "replicas": lambda case: case.replicas()}
 
 
@@ -182,6 +210,9 @@ def main():
     there = arguments.results.exists()
     if there and not arguments.resume:
         parser.error(f"{arguments.results} is there: --resume goes on with it")
+    wanted = arguments.cases.split(",")
+    if unknown := set(wanted) - set(CASES):
+        parser.error(f"--cases: {', '.join(sorted(unknown))} are not among {', '.join(CASES)}")
     rows = [json.loads(line) for line in arguments.results.read_text().splitlines()] if there else []
     folder = arguments.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -196,21 +227,25 @@ def main():
             try:
                 row = {"case": name} | CASES[name](case) | {"load": load()}
             finally:
-                for child in case.children:
+                for _, child in case.commands:
                     end_session(child)
             with lock:
                 rows.append(row)
                 print(json.dumps(row), file=out, flush=True)
                 print(f"{name}: {row['wrong'] or 'good'}", flush=True)
 
-        for name in arguments.cases.split(","):
+        for name in wanted:
             if not any(row["case"] == name for row in rows):
                 threads.append(threading.Thread(target=keep, args=(name,)))
                 threads[-1].start()
         for thread in threads:
             thread.join()
     report(rows)
-    sys.exit(1 if any(row["wrong"] for row in rows) else 0)
+    # A case that raised has told why, and has no row.
+    missing = [name for name in wanted if not any(row["case"] == name for row in rows)]
+    for name in missing:
+        print(f"{name}: not measured")
+    sys.exit(1 if missing or any(row["wrong"] for row in rows) else 0)
 
 
 if __name__ == "__main__":

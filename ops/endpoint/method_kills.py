@@ -16,7 +16,9 @@ what is killed there is `hopeval judge`.
 
 A round is good if, after it, outcomes, scores, measures and traces have the bytes of the undisturbed run, the server
 has seen the same set of request bodies, and `hopeval store verify` finds nothing. A round whose run ended before a kill
-came is drawn again. Relevances and entailment come from untrained models of the engine's tests.
+came is drawn again. A command that is killed ends by that signal, and one that loses another process with 75: any other
+end is a fault of its own, and ends the script. Relevances and entailment come from untrained models of the engine's
+tests.
 
 Prints a line for each round and a table, and exits with 1 if a round is not good. Needed: the standard library alone.
 """
@@ -32,6 +34,7 @@ import sys
 import time
 
 from interruptions import Command, wait_for_death, wait_for_session
+from kills import RESUMABLE
 from simulated_runs import ROOT, RunFolder, RunState, SimulatedServer, end_session, toml_value
 import stored_runs
 
@@ -188,14 +191,18 @@ def kill(run, layout, share, whole, choice):
     victim = choice.choice([-1, *members]) if processes > 1 else -1
     try:
         os.kill(members.get(victim, child.pid), signal.SIGKILL)
+        wanted = -signal.SIGKILL if victim == -1 else RESUMABLE
     except ProcessLookupError:
-        child.wait()
-        return None
+        # It has ended by itself, as the others are about to.
+        wanted = 0
     if processes > 1 and victim != -1:
         wait_for_death(members[victim])
     code = child.wait()
     wait_for_session(child.pid)
     outcomes = run.outcomes()
+    if code not in (0, wanted) or (code == 0 and outcomes < whole):
+        raise SystemExit(f"{run.place.folder}: process {victim} of {processes} was killed, and the command ended with "
+                         f"{code} at {outcomes} of {whole} outcomes\n{run.place.said()[-3000:]}")
     met = code != 0 and 0 < outcomes < whole
     return {"layout": f"{processes}x{workers}", "victim": victim, "outcomes": outcomes} if met else None
 

@@ -13,6 +13,8 @@ from untrained models of the engine's tests. It must hold that
 
 * the run ends with 0, and nothing in what it says is a panic;
 * there is one outcome for each question and configuration;
+* the model answers: an outcome fails only by a text that cannot be read or by a prompt that is too long, and the texts
+  of each configuration have tokens;
 * no question makes more calls of any kind than its method's `most_requests`, which `CASES` restates as numbers;
 * the measure `format` is 0 of each method that has a form.
 
@@ -91,6 +93,8 @@ CASES = [
 FORMED = {"react", "migres", "fsm", "fsm_baseline"}
 # They continue their own text; with token ids or a text as the prompt, that needs no template.
 CONTINUING = {"self_ask", "react"}
+# The statuses that texts can lead to. Behind a server that refuses everything the other claims would hold, too.
+STATUSES = {"ok", "parse_failure", "context_overflow"}
 # Methods without an own bound on the tokens of a reply beside `max_tokens`.
 CAPPED = {"self_ask": {"reader_tokens": 24}, "alce": {"summary_tokens": 24}}
 
@@ -183,22 +187,26 @@ def examine(store, run, cases):
     for method, name, _, most in cases:
         key = key_of(method, name)
         of_case = [row for row in rows if row["configuration"] == key]
-        reached = Counter()
+        statuses, reached, written = Counter(row["status"] for row in of_case), Counter(), 0
         for row in of_case:
             calls = Counter()
             for call in row["calls"]:
                 calls[call["kind"]] += call["calls"]
+                written += call["completion_tokens"]
             for kind, count in calls.items():
                 reached[kind] = max(reached[kind], count)
                 if count > most.get(kind, 0):
                     wrong.append(f"{key}, {row['question']}: {count} of kind {kind} where {most.get(kind, 0)} are most")
         told[key] = {
-            "outcomes": len(of_case), "statuses": dict(Counter(row["status"] for row in of_case)),
+            "outcomes": len(of_case), "statuses": dict(statuses), "written_tokens": written,
             "calls": {kind: [reached[kind], most.get(kind, 0)] for kind in sorted(reached)},
             "format": formats.get(key),
         }  # fmt: skip
+        wrong += [f"{key}: {statuses[status]} outcomes are {status}" for status in sorted(statuses.keys() - STATUSES)]
+        if not written:
+            wrong.append(f"{key}: the model wrote nothing")
         if formats.get(key) != (0.0 if method in FORMED else None):
-            wrong.append(f"{key}: the measure `format` is {formats[key]}")
+            wrong.append(f"{key}: the measure `format` is {formats.get(key)}")
     return rows, told, wrong
 
 

@@ -194,7 +194,14 @@ class Smoke(unittest.TestCase):
             rows = read(self.work / "rows" / f"{file}.parquet", *check.MODELS[file][2])[:6]
             theirs, ours = compare(argparse.Namespace(hopeval=PROGRAM), folder, rows)
         self.assertEqual(list(map(len, theirs)), list(map(len, ours)))
-        self.assertLessEqual(max(abs(a - b) for x, y in zip(theirs, ours) for a, b in zip(x, y)), TOLERANCE)
+        self.assertLessEqual(check.largest_difference(theirs, ours), TOLERANCE)
+
+    def test_a_difference_that_is_no_number_is_not_passed_over(self):
+        self.assertEqual(check.largest_difference([[1.0, 2.0], [3.0]], [[1.0, 2.5], [3.25]]), 0.5)
+        for place in range(3):
+            theirs = [1.0, 2.0, 3.0]
+            theirs[place] = math.nan
+            self.assertTrue(math.isnan(check.largest_difference([theirs], [[1.5, 2.0, 3.0]])))
 
     def test_labeler_as_the_paper_has_it(self):
         out, lines = self.trained("labeler", "labeler", "--base", self.work / "deberta-v2")
