@@ -87,13 +87,16 @@ fn the_comparison_on_real_text_has_the_default_methods() {
     assert!(own_models(&real));
     let settings = |job: &Job| serde_json::to_value(&job.service).unwrap();
     let mut of_default = settings(&default);
-    assert!(of_default.as_object_mut().unwrap().remove(GENERATOR).is_some());
+    for service in OF_GENERATION {
+        assert!(of_default.as_object_mut().unwrap().remove(service).is_some(), "{service}");
+    }
     assert_eq!(settings(&real), of_default);
     assert_eq!(sweep::configurations(&real), without_generator(sweep::configurations(&default)));
 }
 
-/// The service of the default job that writes. It takes most of the job's time, so the larger jobs leave it out.
-const GENERATOR: &str = "writer";
+/// The services of the default job for its methods that write. They take most of the job's time, so the larger jobs
+/// leave them out.
+const OF_GENERATION: [&str; 2] = ["writer", "reranker"];
 
 /// The configurations that no model writes for.
 fn without_generator(configurations: Vec<Configuration>) -> Vec<Configuration> {

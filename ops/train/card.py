@@ -16,7 +16,7 @@ WHAT = {
     "filter": "EfficientRAG's filter: which words of the query and of what was found make the next query. DeBERTa-v2.",
     "reader": "An extractive reader with yes and no as spans and a rank head, as MDR's. DeBERTa-v2.",
     "encoder": "The encoder of dense retrieval: a BERT whose mean state is the vector, compared by inner product.",
-    "writer": "A T5 that reasons sentence by sentence by quoting passages, and answers (IRCoT, one-step reading).",
+    "writer": "A T5 that quotes passages, reasons in steps and answers (IRCoT, MIGRES, FSM, one-step reading).",
     "reranker": "A cross-encoder: one logit, above 0 where a text holds a fact that a query asks for. DeBERTa-v2.",
 }
 

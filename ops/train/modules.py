@@ -266,6 +266,16 @@ class Page:
             self.write(".")
         return None
 
+    def write_sides(self, lesson):
+        """The sides of what compares, `NAME: ANSWER`. Without them a writer answers before it has looked at both."""
+        sides = [fact for fact in lesson.facts if fact.side]
+        if not sides:
+            self.write("The steps say it.")
+        for fact in sides:
+            self.made.write_names(f"{fact.side}:", 0)
+            self.write(fact.answer, self.made.places(fact.answer)[:40], 1)
+            self.write(".")
+
     def write_answer(self, text):
         """The answer: a copy of where it stands, in the facts' sentences first."""
         spots = [] if text.lower() in ("yes", "no", UNKNOWN, "unanswerable") else self.made.places(text)
@@ -432,7 +442,9 @@ def example(reading, pieces, exercise, rng, passages=15, sentences=0, repeats=Fa
             question=lesson.question,
             words=FINAL_WORDS,
         )
-        page.write("{“explain”: “The steps say it.”, “answer”: “")
+        page.write("{“explain”: “")
+        page.write_sides(lesson)
+        page.write("”, “answer”: “")
         page.write_answer({"yes": "Yes", "no": "No"}.get(lesson.answer, lesson.answer))
         page.write("”}")
     else:

@@ -4,7 +4,7 @@ import pathlib
 
 from bench import ROOT, head, row
 
-SERVICES = ("scorer", "labeler", "filter", "encoder", "reader", "writer")
+SERVICES = ("scorer", "labeler", "filter", "encoder", "reader", "reranker", "writer")
 """Of the job's models."""
 MEASURES = ("em", "f1", "recall_frac@2", "recall_frac@10", "recall_all@10")
 SHOWN = ("promptrank", "single_hop", "efficientrag", "dense", "one_step_qa", "ircot")
