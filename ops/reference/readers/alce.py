@@ -54,29 +54,30 @@ def documents(question, tools, parameters):
 
 
 def cited_sentences(answer):
-    """The sentences with a word; citations that stand behind a full stop belong to the sentence before it."""
-    whole = []
+    """Pairs of a sentence with a word and the numbers that it cites. Citations that stand behind its full stop are its
+    own, with a full stop behind them, too."""
+    found = []
     for sentence in shared.sentences(answer):
-        if whole and not without_citations(sentence):
-            whole[-1] += " " + sentence
-        else:
-            whole.append(sentence)
-    return [sentence for sentence in whole if shared.has_word(without_citations(sentence))]
+        text, numbers = without_citations(sentence), [int(number) for number in CITATION.findall(sentence)]
+        if shared.has_word(text):
+            found.append((text, numbers))
+        elif found:
+            found[-1][1].extend(numbers)
+    return found
 
 
 def share_entailed(answer, shown, tools, parameters):
     """The share of an answer's sentences that their documents entail; one without a citation counts as not entailed."""
     sentences = cited_sentences(answer)[:parameters["most_sentences"]]
     entailed = 0
-    for sentence in sentences:
-        cited = [int(number) for number in CITATION.findall(sentence)]
-        cited = [number for number in dict.fromkeys(cited) if 1 <= number <= len(shown)]
+    for sentence, numbers in sentences:
+        cited = [number for number in dict.fromkeys(numbers) if 1 <= number <= len(shown)]
         if not cited:
             continue
-        numbers = cited if parameters["premise"] == "cited" else range(1, len(shown) + 1)
+        premised = cited if parameters["premise"] == "cited" else range(1, len(shown) + 1)
         premise = "\n".join(f"(Title: {tools.corpus.titles[shown[number - 1][0]]}): {shown[number - 1][1]}"
-                            for number in numbers)
-        entailed += tools.scorer.entails(premise, without_citations(sentence)) >= parameters["entailed_at"]
+                            for number in premised)
+        entailed += tools.scorer.entails(premise, sentence) >= parameters["entailed_at"]
     return entailed / len(sentences) if sentences else 0.0
 
 

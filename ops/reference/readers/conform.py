@@ -222,9 +222,10 @@ def api_of(method):
 
 
 def dialect_of(method):
-    """A repetition penalty is nothing that OpenAI has. Of servers that know `n`, hopeval asks for several draws at once
-    or one by one, as they come to wait together; llama.cpp's does not know it, so that bodies are always the same."""
-    return "vllm" if method in GIVEN else "llama_cpp" if method in RANKED else "openai"
+    """Of servers that know `n`, hopeval asks for several draws at once or one by one, as they come to wait together:
+    those that a method votes on, and those of two questions that asked for the same text to be written again. Here
+    llama.cpp's does not know it, so that bodies are always the same; it has a repetition penalty, too."""
+    return "llama_cpp" if method in GIVEN | RANKED else "openai"
 
 
 @dataclasses.dataclass

@@ -34,10 +34,11 @@ def paragraphs_text(corpus, passages, parameters):
 
 
 def sampling(parameters):
+    """The fields of a body, the penalty by llama.cpp's name."""
     if parameters["temperature"] == 0:
         return {"temperature": 0.0}
     return {"temperature": float(parameters["temperature"]), "top_p": float(parameters["top_p"]),
-            "repetition_penalty": float(parameters["repetition_penalty"]), "seed": True}
+            "repeat_penalty": float(parameters["repetition_penalty"]), "seed": True}
 
 
 class Machine:
@@ -155,6 +156,8 @@ class Machine:
                     self.left -= 1
                     self.draw += 1
                     continue
+                # The last reply broke its form, whatever is made of the question.
+                self.clean = False
                 if self.p["keep_first_answer"]:
                     return self.outcome(self.steps[-1]["answer"])
                 return self.failed()

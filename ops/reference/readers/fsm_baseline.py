@@ -26,7 +26,8 @@ def answer(question, tools, parameters):
     except replies.Unreadable:
         if parameters["unreadable"] == "fail":
             return shared.Outcome(status="parse_failure", format=False)
-        return shared.Outcome(text.strip(), format=False)
+        # The text itself, as it is (figure 4).
+        return shared.Outcome(text, format=False)
     made_of = shared.Outcome(made["answer"], format=not repairs, repairs=repairs)
     if parameters["setting"] == 2:
         made_of.supporting, made_of.named = fsm.resolved(made["support"], tools.corpus, passages, parameters)

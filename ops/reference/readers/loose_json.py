@@ -1,7 +1,8 @@
 """JSON as models write it, with every repair counted: the part of `engine/loosejson` that `module_babble.py` tries.
 
 Names and counts of repairs are those of that crate's documentation: fences, words around a value, several values,
-single quotes, literals of Python, commas too many, and what is open at the end of the text, where a number may be cut.
+single quotes, literals of Python, commas too many, brackets of the wrong shape, and what is open at the end of the
+text, where a number may be cut.
 """
 
 import collections
@@ -9,6 +10,8 @@ import re
 
 LITERALS = {"true": True, "false": False, "null": None}
 PYTHON = {"True": True, "False": False, "None": None}
+# `Search[None]` holds an array, `Search[None of them]` does not.
+LITERAL_ITEM = re.compile(rf"({'|'.join([*LITERALS, *PYTHON])})\s*([,\]]|$)")
 NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 
 
@@ -21,7 +24,7 @@ class Reader:
 
     def __init__(self, text, at):
         self.text, self.at, self.repairs = text, at, collections.Counter()
-        self.depth = 0  # open containers
+        self.closings = []  # brackets that close the open containers
 
     def space(self):
         self.at = re.compile(r"[ \t\r\n]*").match(self.text, self.at).end()
@@ -33,16 +36,16 @@ class Reader:
     def value(self):
         sign = self.peek()
         if sign in ("{", "["):
-            self.depth += 1
+            self.closings.append({"{": "}", "[": "]"}[sign])
             made = self.container(sign)
-            self.depth -= 1
+            self.closings.pop()
             return made
         if sign in ('"', "'"):
             return self.string(sign)
         number = NUMBER.match(self.text, self.at)
         if number:
             self.at = number.end()
-            if self.at == len(self.text) and self.depth:
+            if self.at == len(self.text) and self.closings:
                 self.repairs["cut_scalar"] += 1
             return float(number.group()) if number.group(2) or number.group(3) else int(number.group())
         word = re.compile(r"[A-Za-z]+").match(self.text, self.at)
@@ -79,7 +82,7 @@ class Reader:
                 made.append(sign)
 
     def container(self, opening):
-        closing = {"{": "}", "[": "]"}[opening]
+        closing = self.closings[-1]
         made = {} if opening == "{" else []
         self.at += 1
         while True:
@@ -89,6 +92,14 @@ class Reader:
                 return made
             if sign == "":
                 self.repairs["unclosed"] += 1
+                return made
+            if sign in ("}", "]"):
+                if sign in self.closings:
+                    # An outer one's, which it closes, too.
+                    self.repairs["missing_close"] += 1
+                    return made
+                self.at += 1
+                self.repairs["wrong_close"] += 1
                 return made
             if sign == ",":
                 self.at += 1
@@ -113,32 +124,35 @@ class Reader:
                 made.append(self.value())
             if self.peek() == ",":
                 self.at += 1
-                if self.peek() == closing:
+                if self.peek() in ("}", "]"):
                     self.repairs["trailing_comma"] += 1
-            elif self.peek() not in (closing, ""):
+            elif self.peek() not in ("}", "]", ""):
                 raise Unread("no comma")
 
 
 def values(text):
     """Objects and arrays of a text with their repairs, in order, or its single scalar; none if there is no value."""
-    found, at, gaps = [], 0, []
+    found, at, end, gaps = [], 0, 0, []
     while True:
         start = min((place for place in (text.find("{", at), text.find("[", at)) if place >= 0), default=-1)
         if start < 0:
             break
-        sign = text[start + 1:].lstrip()[:1]
-        if not (sign in ("}", '"', "'", "") if text[start] == "{" else sign in '"\'[{]-' or sign.isdigit()):
-            start += 1
-            gaps.append(text[at:start])
-            at = start
+        inner = text[start + 1:].lstrip()
+        sign = inner[:1]
+        if not (sign in ("}", '"', "'", "") if text[start] == "{" else
+                sign in '"\'[{]-' or sign.isdigit() or LITERAL_ITEM.match(inner)):
+            # No value begins here, so the bracket is a part of the words.
+            at = start + 1
             continue
         reader = Reader(text, start)
         value = reader.value()
-        gaps.append(text[at:start])
+        gaps.append(text[end:start])
         found.append((value, reader.repairs))
-        at = reader.at
-    gaps.append(text[at:])
+        at = end = reader.at
+    gaps.append(text[end:])
     if not found:
+        if text.lstrip()[:1] in ("{", "["):
+            return []
         try:
             reader = Reader(text, 0)
             value = reader.value()
@@ -147,25 +161,18 @@ def values(text):
         # The crate reads a quote that words follow as one within a string: that it is no object is what counts here.
         return [(value, reader.repairs)] if reader.peek() == "" or text.startswith('"') else []
     around = collections.Counter()
-    for gap in joined(gaps, found):
+    for gap in gaps:
         around.update(repairs_of(gap))
     return [(value, repairs + around) for value, repairs in found]
 
 
-def joined(gaps, found):
-    """What stands between values; a bracket that begins none is a part of it."""
-    if len(gaps) == len(found) + 1:
-        return gaps
-    return ["".join(gaps)]
-
-
 def repairs_of(gap):
-    """Of a text between values: its fences, and whether there are words."""
+    """Of a text between values: its fences, and whether there are words. A fence may name a language behind it."""
     lines = gap.split("\n")
     fences = [line for line in lines if "```" in line]
     words = any(line.strip(" \t\r") for line in lines if "```" not in line)
     counts = collections.Counter(fence=len(fences)) if fences else collections.Counter()
-    if words or any(line.split("```")[0].strip() for line in fences):
+    if words or any(not re.fullmatch(r"\s*```\s*[A-Za-z0-9]*\s*", line) for line in fences):
         counts["surrounding_text"] += 1
     return counts
 

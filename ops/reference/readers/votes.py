@@ -2,13 +2,18 @@
 
 An answer needs more than half of the draws, each with confidence and with little that is missing. Statements of all
 draws are clustered by k-means over TF-IDF as scikit-learn has it, and the middle ones of the largest clusters are kept.
-scikit-learn draws its ten starts; here every set of statements is a start, and the least inertia counts.
+scikit-learn draws its ten starts; here every set of statements is a start, and the least inertia counts. Statements
+without a common word are equally far from each other, so that ties are frequent: what differs by rounding alone is
+equal, and the first one counts.
 """
 
 import collections
 import itertools
 import math
 import re
+
+# scikit-learn's bound.
+MOST_PASSES = 300
 
 
 def verdict(replies, least):
@@ -32,7 +37,13 @@ def commonest(replies):
 
 
 def distance(a, b):
+    """Squared."""
     return sum((x - y) ** 2 for x, y in zip(a, b))
+
+
+def nearest(to, rows):
+    """The position of the nearest row, the first of equally near ones."""
+    return min(range(len(rows)), key=lambda at: round(distance(to, rows[at]), 9))
 
 
 def vectors(statements):
@@ -48,15 +59,15 @@ def vectors(statements):
 def partition(rows, start):
     """Centers and members after k-means from these rows."""
     centers, members = [rows[at] for at in start], None
-    while True:
-        nearest = [min(range(len(centers)), key=lambda center: distance(row, centers[center])) for row in rows]
-        if nearest == members:
-            return centers, members
-        members = nearest
+    for _ in range(MOST_PASSES):
+        before, members = members, [nearest(row, centers) for row in rows]
+        if members == before:
+            break
         for center in range(len(centers)):
             own = [row for row, of in zip(rows, members) if of == center]
             if own:
                 centers[center] = [sum(column) / len(own) for column in zip(*own)]
+    return centers, members
 
 
 def middle(statements, clusters, kept):
@@ -70,4 +81,4 @@ def middle(statements, clusters, kept):
     groups = [[at for at, of in enumerate(members) if of == center] for center in range(clusters)]
     order = sorted((group for group in groups if group), key=lambda group: (-len(group), group[0]))
     chosen = [group for rank, group in enumerate(order) if len(group) > 1 or rank == 0][:kept]
-    return [min(group, key=lambda at: round(distance(rows[at], centers[members[at]]), 9)) for group in chosen]
+    return [group[nearest(centers[members[group[0]]], [rows[at] for at in group])] for group in chosen]

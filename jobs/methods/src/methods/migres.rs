@@ -109,7 +109,7 @@ impl Method for Migres {
     }
 
     fn version(&self) -> u32 {
-        4
+        5
     }
 
     fn context_mode(&self) -> ContextMode {

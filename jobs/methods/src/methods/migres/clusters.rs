@@ -4,6 +4,10 @@
 //! in small letters, smoothed document frequencies, length 1), clustered by k-means: the partition of the least inertia
 //! over several starts. The code's ten starts come from numpy's generator with seed 0 and may miss it. Here every set
 //! of statements is a start; only where there are too many sets, ten starts are drawn with a fixed seed.
+//!
+//! Statements without a common word are equally far from each other, so ties are frequent. Distances and inertias that
+//! differ by rounding alone are equal: the first start, center or statement counts, in whatever order sums are made.
+//! Drawn starts are excepted: they weigh statements by their distances as they are.
 
 use hopeval_pytext::{lower_into, words};
 use std::collections::BTreeMap;
@@ -25,9 +29,7 @@ pub(super) fn middle_statements(statements: &[&str], clusters: usize, kept: usiz
         None => (0..DRAWN_STARTS).map(|seed| drawn_centers(&vectors, clusters, seed)).collect(),
     };
     let partitions = starts.into_iter().map(|centers| cluster_vectors(&vectors, centers));
-    // Inertias that differ by rounding alone are equal, and the first start counts.
-    let rounded = |partition: &VectorPartition| (partition.inertia * 1e9).round();
-    let best = partitions.min_by(|a, b| rounded(a).total_cmp(&rounded(b)));
+    let best = partitions.min_by(|a, b| rounded(a.inertia).total_cmp(&rounded(b.inertia)));
     best.map(|best| best.middle_members(&vectors, kept)).unwrap_or_default()
 }
 
@@ -67,12 +69,16 @@ impl VectorPartition {
         let counted = sizes.iter().enumerate().filter(|&(rank, &(size, _))| size > 1 || (rank == 0 && size == 1));
         let centers = counted.take(kept).map(|(_, &(_, center))| center);
         let middle = |center: usize| {
-            // Distances that differ by rounding alone are equal, and the first statement counts.
-            let distance = |at: usize| (squared_distance(&vectors[at], &self.centers[center]) * 1e9).round();
+            let distance = |at: usize| rounded(squared_distance(&vectors[at], &self.centers[center]));
             members(center).map(|(at, _)| at).min_by(|&a, &b| distance(a).total_cmp(&distance(b)))
         };
         centers.filter_map(middle).collect()
     }
+}
+
+/// A distance or an inertia as it is compared: to nine decimals.
+fn rounded(number: f64) -> f64 {
+    (number * 1e9).round()
 }
 
 fn squared_distance(a: &[f64], b: &[f64]) -> f64 {
@@ -142,7 +148,7 @@ fn cluster_vectors(vectors: &[Vec<f64>], mut centers: Vec<Vec<f64>>) -> VectorPa
 
 fn nearest_centers(vectors: &[Vec<f64>], centers: &[Vec<f64>]) -> Vec<usize> {
     let nearest = |vector: &Vec<f64>| {
-        let distance = |at: &usize| squared_distance(vector, &centers[*at]);
+        let distance = |at: &usize| rounded(squared_distance(vector, &centers[*at]));
         (0..centers.len()).min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or_default()
     };
     vectors.iter().map(nearest).collect()
@@ -205,6 +211,16 @@ mod tests {
     fn equal_and_empty_statements_are_clustered_too() {
         assert_eq!(middle_statements(&["", "a", "", "!"], 3, 2), [0]);
         assert_eq!(middle_statements(&["same words"; 5], 3, 2), [0]);
+    }
+
+    /// The last statement has no word, so it is as far from each of the others. The first center has it.
+    #[test]
+    fn the_first_of_equally_near_centers_counts() {
+        let [solomon, weather, born] =
+            ["Ed Solomon directed Levity", "The weather is fine today", "She was born in Rome"];
+        for statements in [[solomon, weather, born, "5"], [solomon, born, weather, "5"]] {
+            assert_eq!(middle_statements(&statements, 3, 2), [0], "{statements:?}");
+        }
     }
 
     #[test]
