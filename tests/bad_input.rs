@@ -240,17 +240,20 @@ fn bad_passages_name_file_line_and_field() {
 #[test]
 fn a_wrong_method_is_refused_before_a_corpus_is_looked_for() {
     let dir = tempfile::tempdir().unwrap();
-    for wrong in ["kk = 3", "k = 0", "retriever = \"dense\""] {
+    for (wrong, says) in [
+        ("kk = 3", "unknown field `kk`"),
+        ("k = 0", "`k` = 0: must be at least 1"),
+        ("retriever = \"dense\"", "`retriever` = \"dense\""),
+    ] {
         let retriever = if wrong.starts_with("retriever") { "" } else { "retriever = \"sparse\"\n" };
         let job = format!(
             "name = \"early\"\n[dataset]\nquestions = \"absent.json\"\n[corpus]\nsource = \"absent.jsonl\"\n\
              [service.sparse]\nkind = \"bm25\"\n[method.a]\nkind = \"one_step\"\n{retriever}{wrong}\n"
         );
         std::fs::write(dir.path().join("early.toml"), job).unwrap();
-        let key = wrong.split(' ').next().unwrap();
         for command in [&["run", "early.toml"][..], &["plan", "early.toml"], &["run", "early.toml", "--show-settings"]]
         {
-            refused(&run(&mut hopeval(dir.path(), command)), &["early.toml: configuration `a`", key]);
+            refused(&run(&mut hopeval(dir.path(), command)), &["early.toml: configuration `a`", says]);
         }
     }
     let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
@@ -606,6 +609,11 @@ fn a_full_disk_leaves_earlier_runs_and_can_be_resumed() {
     };
     let used = free(&large.0);
     drop(large);
+    // `--set` gives the run requests of its own, so that it has something to write to the journal.
+    let second = ["run", "job.toml", "--set", "method.bm25.k=7"];
+    let whole = succeed(hopeval(bench.dir.path(), &second).args(["--store", "whole", "--json"]));
+    let whole: Value = serde_json::from_str(&whole).unwrap();
+    let expected = final_tables(&bench.dir.path().join("whole"), whole["run"].as_str().unwrap());
     let mut resumed = 0;
     // From no space at all to nearly enough: making the run, the journal, outcomes, the log, tables.
     for extra in [0, 8, 16, 32, 48, 64, 88] {
@@ -618,8 +626,7 @@ fn a_full_disk_leaves_earlier_runs_and_can_be_resumed() {
             command.args(["--store", store]);
             command
         };
-        // `--set` gives the run requests of its own, so that it has something to write to the journal.
-        let output = run(&mut command(&["run", "job.toml", "--set", "method.bm25.k=7"]));
+        let output = run(&mut command(&second));
         let said = refused(&output, &[store, "no space is left"]);
         assert_eq!(succeed(&mut command(&["show", &bench.run])).lines().next(), bench.shown.lines().next());
         assert!(final_tables(Path::new(store), &bench.run) == bench.tables);
@@ -635,6 +642,7 @@ fn a_full_disk_leaves_earlier_runs_and_can_be_resumed() {
             let grow = format!("remount,size={}k", used + 1024);
             assert!(Command::new("mount").args(["-o", &grow]).arg(&small.0).status().unwrap().success());
             succeed(&mut command(&["resume", run]));
+            assert!(final_tables(Path::new(store), run) == expected, "resumed after {extra} kilobytes");
             resumed += 1;
         }
     }

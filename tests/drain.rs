@@ -3,17 +3,14 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::harness::{document, final_tables, hopeval, run_of, wait_for};
-use hopeval_results::journal::scan_segment;
-use hopeval_results::{Log, Store, layout};
+use crate::harness::{document, final_tables, hopeval, journal, run_of, wait_for};
+use hopeval_results::{Log, Store};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
-use std::sync::Arc;
 
 /// Many questions in flight: a drain then finds many results that no complete cohort has caused to be written.
 const JOB: &str = r#"
@@ -64,19 +61,6 @@ fn committed(store: &Store, commits: usize) -> String {
         let run = hopeval_results::run::list_runs(store).unwrap().pop()?;
         (Log::open(store, &run).unwrap().state().commits.len() >= commits).then_some(run)
     })
-}
-
-/// How often each request was written to the journal, and by how many segments. A merged segment counts as those that it
-/// replaces; they stand beside it for a while.
-fn journal(store: &Store) -> (BTreeMap<String, usize>, usize) {
-    let mut written = BTreeSet::new();
-    for (segment, _) in store.list(layout::JOURNAL).unwrap() {
-        written.extend(scan_segment(store, &segment).unwrap().into_iter().map(|it| (it.origin, it.key.to_string())));
-    }
-    let origins: BTreeSet<_> = written.iter().map(|(origin, _)| Arc::clone(origin)).collect();
-    let mut times = BTreeMap::new();
-    written.into_iter().for_each(|(_, key)| *times.entry(key).or_insert(0) += 1);
-    (times, origins.len())
 }
 
 /// The computed requests of a run's services, by its commits.

@@ -1,19 +1,22 @@
 //! Judges of answers: MIGRES's rule beside a restatement in Python; runs of judges, alone and after their run, spread,
 //! interrupted, over a failing model; agreement with the exact match and with people.
 
-use crate::harness::{document, final_tables, hopeval, measure, run, run_of, shared, succeed};
+use crate::harness::{document, final_tables, hopeval, measure, run, run_of, shared, succeed, wait_for};
 use hopeval_measures::{AccuracyRule, JudgedAnswer};
 use hopeval_methods::response::{FinishReason, Generation};
 use hopeval_methods::{
     Answer, AnswerWork, Content, MachineStep, MethodSetting, Outcome, Question, RequestPayload, Response, build_method,
 };
+use hopeval_results::run::list_runs;
 use hopeval_results::tables::{FinalOutcomeRow, ScoreRow, read_table};
-use hopeval_results::{Store, layout};
-use hopeval_simulated_llm::{FaultKind, FaultSettings, FaultWindow, SimulatedServer, SimulationSettings};
+use hopeval_results::{Log, Store, layout};
+use hopeval_simulated_llm::{
+    FaultKind, FaultSettings, FaultWindow, LatencySettings, SimulatedServer, SimulationSettings,
+};
 use serde_json::{Value, json};
 use std::io::Read;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Questions of the judged runs.
 const QUESTIONS: usize = 24;
@@ -287,19 +290,32 @@ fn an_interrupted_run_of_judges_is_resumed() {
     let dir = dir.path();
     let judged = judged_run(dir);
     let judge = server(SimulationSettings::default());
-    write_judges(dir, &judge.base_url(), "patience_s = 0.5\n");
+    // Few questions at a time, to have a middle of the run.
+    write_judges(dir, &judge.base_url(), "patience_s = 0.5\n[run]\nchunk = 2\nin_flight = 2\n");
     let peace = document(&mut command(dir, "store", &["judge", &judged, "judges.toml"]));
     let tables = final_tables(&dir.join("store"), run_of(&peace));
 
     // Another store: its journal knows nothing.
     std::fs::create_dir_all(dir.join("other/runs")).unwrap();
     succeed(Command::new("cp").arg("-r").arg(dir.join("store/runs").join(&judged)).arg(dir.join("other/runs")));
+    let latency = LatencySettings { first_ms: 100.0, ..LatencySettings::default() };
+    judge.change(SimulationSettings { latency, ..judge.settings() }).unwrap();
+    let mut judging = command(dir, "other", &["judge", &judged, "judges.toml"]);
+    let judging = judging.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let other = Store::open(dir.join("other").to_str().unwrap()).unwrap();
+    let log = || {
+        let runs = list_runs(&other).unwrap();
+        runs.into_iter().find(|run| *run != judged).map(|run| Log::open(&other, &run).unwrap())
+    };
+    wait_for("commit of the judges", || log().filter(|log| !log.state().commits.is_empty()));
     let window = FaultWindow { from_s: 0.0, to_s: 1e6, kind: FaultKind::Unavailable };
     let dead = FaultSettings { schedule: vec![window], ..FaultSettings::default() };
     judge.change(SimulationSettings { faults: dead, ..judge.settings() }).unwrap();
-    let ended = run(&mut command(dir, "other", &["judge", &judged, "judges.toml"]));
+    let ended = judging.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(75), "{}", String::from_utf8_lossy(&ended.stderr));
-    judge.change(SimulationSettings { faults: FaultSettings::default(), ..judge.settings() }).unwrap();
+    let committed = log().unwrap().state().total_outcomes();
+    assert!(committed > 0 && committed < 4 * QUESTIONS as u64, "{committed} outcomes are committed");
+    judge.change(SimulationSettings::default()).unwrap();
     let resumed = document(&mut command(dir, "other", &["resume", "latest", "--workers", "3"]));
     assert_eq!(resumed["judged"], judged);
     assert_eq!(final_tables(&dir.join("other"), run_of(&resumed)), tables);

@@ -54,8 +54,11 @@ fn a_bucket_is_a_store_like_a_folder() {
         }
         command.env("AWS_ENDPOINT_URL", server.url());
         command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
-        let status = command.status().unwrap();
-        assert!(status.success(), "{test}: {status}");
+        let output = command.output().unwrap();
+        let [out, err] = [&output.stdout, &output.stderr].map(|said| String::from_utf8_lossy(said));
+        eprintln!("{out}{err}");
+        // Without a test of this name, none would run, and that would be a success.
+        assert!(output.status.success() && out.contains(" 1 passed;"), "{test}: {}", output.status);
     }
 }
 

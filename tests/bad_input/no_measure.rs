@@ -44,6 +44,21 @@ kind = "one_step"
 retriever = "sparse"
 "#;
 
+/// Of each format's file, the names under which a run measures something. NQ and TriviaQA need no more than a question
+/// and its answers. FlashRAG's questions have no gold passages, BEIR's no judgements here.
+const MEASURED: [(&str, &[&str]); 10] = [
+    ("hotpotqa", &["hotpotqa", "2wikimultihopqa", "nq", "triviaqa"]),
+    ("2wikimultihopqa", &["hotpotqa", "2wikimultihopqa", "nq", "triviaqa"]),
+    ("musique", &["musique", "nq", "triviaqa"]),
+    ("strategyqa", &["strategyqa", "nq", "triviaqa"]),
+    ("iirc", &["iirc"]),
+    ("nq", &["nq", "triviaqa"]),
+    ("triviaqa", &["nq", "triviaqa"]),
+    ("flashrag", &[]),
+    ("beir", &[]),
+    ("world", &["world"]),
+];
+
 /// Ten formats under each of their names: a run measures something, or is refused.
 #[test]
 fn no_format_gives_an_empty_table() {
@@ -55,8 +70,9 @@ fn no_format_gives_an_empty_table() {
     corpus[0]["id"] = json!("Film 0-1");
     std::fs::write(dir.path().join("named.jsonl"), lines(&corpus)).unwrap();
     let datasets = smallest_datasets();
-    let (mut measured, mut refused_runs) = (Vec::new(), 0);
+    let mut found = Vec::new();
     for (of, text) in &datasets {
+        let mut measured = Vec::new();
         std::fs::write(dir.path().join("questions.jsonl"), text).unwrap();
         for (named, _) in &datasets {
             // IIRC names its gold by title.
@@ -66,21 +82,17 @@ fn no_format_gives_an_empty_table() {
             let output = run(&mut hopeval(dir.path(), &["run", "job.toml", "--store", "store", "--json"]));
             if output.status.code() == Some(2) {
                 refused(&output, &[]);
-                refused_runs += 1;
                 continue;
             }
             assert_eq!(output.status.code(), Some(0), "{of} as {named}");
             let document: Value = serde_json::from_slice(&output.stdout).unwrap();
             let figures = document["measures"].as_array().unwrap();
             assert!(figures.iter().any(|row| row["n"] != 0), "{of} as {named} measures nothing");
-            measured.push((*of, *named));
+            measured.push(*named);
         }
+        found.push((*of, measured));
     }
-    assert_eq!(measured.len() + refused_runs, 100);
-    let right = datasets.iter().filter(|(name, _)| measured.contains(&(*name, *name)));
-    let right: Vec<&str> = right.map(|(name, _)| *name).collect();
-    let expected = ["hotpotqa", "2wikimultihopqa", "musique", "strategyqa", "iirc", "nq", "triviaqa", "world"];
-    assert_eq!(right, expected, "FlashRAG's questions have no gold passages, BEIR's no judgements here");
+    assert_eq!(found, MEASURED.map(|(of, named)| (of, named.to_vec())));
 }
 
 #[test]

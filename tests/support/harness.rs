@@ -4,9 +4,14 @@
 #![expect(clippy::print_stderr, reason = "a test that skips itself says so")]
 
 use hopeval_methods::{MethodSetting, RequestKind};
-use hopeval_results::{Log, Store};
+use hopeval_results::journal::scan_segment;
+use hopeval_results::{Log, Store, layout};
+use nix::sys::signal::Signal;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The binary under test.
@@ -68,7 +73,7 @@ pub fn kill_after_commits(command: &mut Command, store: &Path) {
 
 /// Starts a command, and kills it once the log of the first run of `store` has `records` records, of any generation.
 /// The run is unfinished then: if it ended before it could be killed, as it may on a busy machine, a store that the
-/// command made is removed and the command is started again.
+/// command made is removed and the command is started again. A command that fails by itself is no killed one.
 pub fn kill_after_records(command: &mut Command, store: &Path, records: usize) {
     const MOST_TRIALS: usize = 10;
     command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -80,7 +85,9 @@ pub fn kill_after_records(command: &mut Command, store: &Path, records: usize) {
             (ended || records_of_first_run(store) >= Some(records)).then_some(())
         });
         child.kill().expect("a child can be killed");
-        child.wait().expect("a killed child ends");
+        let status = child.wait().expect("a killed child ends");
+        let was_killed = status.signal() == Some(Signal::SIGKILL as i32);
+        assert!(was_killed || status.success(), "{command:?} was to be killed, and ended with {status}");
         let run = first_run(store).expect("the command begins a run");
         let run = run.file_name().expect("a run has a name").to_str().expect("names of runs are ASCII").to_owned();
         let opened = Store::open(store.to_str().expect("folders of tests are text")).expect("a store can be opened");
@@ -107,6 +114,20 @@ fn records_of_first_run(store: &Path) -> Option<usize> {
     // An unfinished record has a name with `#`.
     let written = |file: &std::fs::DirEntry| !file.file_name().to_string_lossy().contains('#');
     Some(std::fs::read_dir(first_run(store)?.join("log")).ok()?.flatten().filter(written).count())
+}
+
+/// How often each request was written to the journal, and by how many segments. A merged segment counts as those that
+/// it replaces; they stand beside it for a while.
+pub fn journal(store: &Store) -> (BTreeMap<String, usize>, usize) {
+    let mut written = BTreeSet::new();
+    for (segment, _) in store.list(layout::JOURNAL).expect("a journal can be listed") {
+        let entries = scan_segment(store, &segment).expect("a segment can be read").into_iter();
+        written.extend(entries.map(|it| (it.origin, it.key.to_string())));
+    }
+    let origins: BTreeSet<_> = written.iter().map(|(origin, _)| Arc::clone(origin)).collect();
+    let mut times = BTreeMap::new();
+    written.into_iter().for_each(|(_, key)| *times.entry(key).or_insert(0) += 1);
+    (times, origins.len())
 }
 
 /// The bytes of the three tables that must not depend on workers, crashes and restarts.

@@ -50,7 +50,7 @@ pub fn finish(
     loop {
         let finished = write_tables(run, log, generation, mesh, report)?;
         let state = log.state();
-        let (gold_edit, golds) = (last_edit(log), state.golds.len() as u64);
+        let (gold_edit, golds) = (state.last_gold_edit(), state.golds.len() as u64);
         let tables = finished.tables.clone();
         let body = RecordBody::Final(FinalRecord { tables, gold_edit, golds, live: serde_json::Value::Null });
         log.append(generation, committer, body)?;
@@ -71,11 +71,6 @@ pub fn finish(
 pub fn rewrite(run: &OpenRun, log: &mut Log, committer: &str) -> Result<(), JobError> {
     let generation = log.append_fence(committer, 1, 1, &run.record.job_digest)?;
     finish(run, log, generation, committer, (1, 1), &|_, _| ()).map(drop)
-}
-
-/// The number of the last edit of gold in a log.
-fn last_edit(log: &Log) -> u64 {
-    log.state().golds.last().map_or(0, |gold| gold.edit)
 }
 
 /// Writes every final table under a name of its own.
@@ -250,7 +245,7 @@ fn run_row(run: &OpenRun, log: &Log, mesh: (u32, u32), outcomes: u64, failed: u6
         outcomes,
         failed,
         chunk_size: resolved.cohort_size,
-        gold_edit: last_edit(log),
+        gold_edit: log.state().last_gold_edit(),
     }
 }
 

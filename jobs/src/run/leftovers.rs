@@ -4,7 +4,7 @@
 //! file of another. So a file is cleared only when nobody stages its object any more: after the fence, what has an
 //! earlier generation in its name, log records with a taken number, and the files of the run's making; after the tables
 //! are published, copies and live tables. Edits of gold need no generation: their files are cleared once an edit has
-//! their number, since a put that must make its object can only fail then.
+//! their number: the put of a writer that still lives is tried again, and finds that edit.
 
 use super::live_table::live_object;
 use crate::error::JobError;

@@ -73,6 +73,11 @@ impl LogState {
         self.finished.as_ref().is_some_and(|finished| finished.golds < self.golds.len() as u64)
     }
 
+    /// The number of the edit of gold that is recorded last, which need not be the greatest; 0 without edits.
+    pub fn last_gold_edit(&self) -> u64 {
+        self.golds.last().map_or(0, |gold| gold.edit)
+    }
+
     /// Outcomes of all committed cohorts.
     pub fn total_outcomes(&self) -> u64 {
         self.outcomes.values().sum()

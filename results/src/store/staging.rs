@@ -23,7 +23,8 @@ pub struct StagingFile {
 
 impl Store {
     /// Removes the staging files under `folder`, at any depth, whose writer is `dead`, and returns how many there were.
-    /// A writer that is stopped and not dead finds its file gone: its put fails, and nothing is written.
+    /// A writer that is not dead finds its file gone. Its put is tried again: [`Store::put_if_absent`] then finds the
+    /// object that was made meanwhile. A large object of several parts fails.
     ///
     /// # Errors
     /// A folder cannot be listed, or a file cannot be removed.

@@ -1,7 +1,7 @@
 //! The commit log: fences, lost answers, zombies, gold and races.
 
 use bytes::Bytes;
-use hopeval_results::log::{CohortCommit, Commit, FinalRecord, Log, LogError, RecordBody};
+use hopeval_results::log::{CohortCommit, Commit, FinalRecord, Log, LogError, LogState, RecordBody};
 use hopeval_results::{Store, layout};
 use std::collections::BTreeSet;
 
@@ -122,6 +122,10 @@ fn gold_is_anyones_and_passed_over() {
     assert_eq!(golds, [(1, 2), (2, 3)], "and it is remembered");
     log.append_fence("b", 1, 1, "d").unwrap();
     assert_eq!(log.state().golds.len(), 2, "a fence voids no gold");
+    // The writer of the third took its number before the fourth, and recorded it later.
+    user.append_gold("user", 4, "gold/4", None).unwrap();
+    user.append_gold("user", 3, "gold/3", None).unwrap();
+    assert_eq!((open(&store).state().last_gold_edit(), LogState::default().last_gold_edit()), (3, 0));
 }
 
 #[test]

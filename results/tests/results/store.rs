@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use hopeval_results::conformance::conformance;
+use hopeval_results::store::StagingFile;
 use hopeval_results::{Store, StoreError};
+use std::sync::Barrier;
 
 #[test]
 fn memory_conforms() {
@@ -87,6 +89,35 @@ fn a_second_name_in_a_folder_takes_no_bytes_and_leaves_no_files() {
     }
     let files: Vec<_> = std::fs::read_dir(folder.path().join("final")).unwrap().flatten().collect();
     assert_eq!(files.len(), 1, "no staging file is left: {files:?}");
+}
+
+/// Several put the same object. The first clears the staging files of the others, as edits of gold do.
+#[test]
+fn a_writer_whose_staging_file_was_cleared_finds_the_winners_object() {
+    const WRITERS: usize = 3;
+    let folder = tempfile::tempdir().unwrap();
+    let stores = [(); WRITERS].map(|()| Store::open(folder.path().to_str().unwrap()).unwrap());
+    let mut cleared = 0;
+    for turn in 0..1000 {
+        let (name, begin) = (format!("edits/{turn}"), Barrier::new(WRITERS));
+        let put = |store: &Store| {
+            begin.wait();
+            let is_first = store.put_if_absent(&name, Bytes::from_static(b"x")).unwrap();
+            let left = |staged: &StagingFile| staged.object == name;
+            let removed = if is_first { store.remove_staging("edits", &left).unwrap() } else { 0 };
+            (u64::from(is_first), removed)
+        };
+        let ends = std::thread::scope(|scope| {
+            let writers: Vec<_> = stores.iter().map(|store| scope.spawn(|| put(store))).collect();
+            writers.into_iter().map(|writer| writer.join().unwrap()).collect::<Vec<_>>()
+        });
+        assert_eq!(ends.iter().map(|(first, _)| first).sum::<u64>(), 1, "one has made it");
+        cleared += ends.iter().map(|(_, removed)| removed).sum::<u64>();
+        if cleared >= 3 {
+            return;
+        }
+    }
+    panic!("only {cleared} of 3 files of other writers were cleared in 1000 turns");
 }
 
 #[test]
