@@ -1,5 +1,8 @@
 //! Settings with values that make no sense.
 
+use crate::error::JobError;
+use std::path::Path;
+
 /// A setting with a value that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadValue {
@@ -21,6 +24,12 @@ impl BadValue {
     /// The job has `found` for `key`; only `allowed` makes sense.
     pub fn new(key: impl Into<String>, found: impl Into<String>, allowed: &'static str) -> Self {
         Self { key: key.into(), found: found.into(), allowed }
+    }
+
+    /// The error of the job's file `path`.
+    pub fn in_file(self, path: &Path) -> JobError {
+        let Self { key, found, allowed } = self;
+        JobError::Value { path: path.into(), key, found, allowed }
     }
 
     /// Prefixes the key with `table`, the checked table's name in its parent.

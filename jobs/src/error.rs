@@ -5,7 +5,7 @@ use hopeval_lm::LmError;
 use hopeval_methods::{Failure, FailureKind};
 use hopeval_results::{FileRemedy, JournalError, LogError, NoteError, RunError, Store, StoreError, TableError};
 use hopeval_wordrules::WordRulesError;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Errors of loading, preparing, running and finishing a job.
 #[derive(Debug, thiserror::Error)]
@@ -593,7 +593,7 @@ pub enum JobError {
         /// Why not.
         reason: String,
     },
-    /// A name that the figures of a run to be made do not have, or configurations of it that cannot be ranked.
+    /// A name that the figures of a run to be made do not have.
     #[error("{0}")]
     Names(String),
 }
@@ -616,6 +616,14 @@ impl JobError {
     /// The error of the stored document `name`, which cannot be read.
     pub(crate) fn malformed(store: &Store, name: &str, remedy: FileRemedy, source: serde_json::Error) -> Self {
         Self::Malformed { path: store.full_name(name), hint: remedy.hint(), source }
+    }
+
+    /// The error within the job's file `path`, if it is that of a parameter's choice, which names no file.
+    pub(crate) fn of_choice_in(self, path: &Path) -> Self {
+        match self {
+            Self::Choice { .. } => Self::Within { path: path.into(), source: Box::new(self) },
+            other => other,
+        }
     }
 
     /// The underlying failure of the store, if any.

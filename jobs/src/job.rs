@@ -26,7 +26,7 @@
 //! | `search_job` | the job of a search: the same job over the tune sample; its candidates |
 //! | [`judging_job`] | the job of judges: over the outcomes of a run |
 
-mod check;
+pub(crate) mod check;
 pub mod file;
 pub mod infill;
 pub mod judging_job;

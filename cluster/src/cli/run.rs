@@ -64,7 +64,7 @@ pub(crate) fn run(places: &PlaceArguments, arguments: RunArguments) -> Result<u8
     };
     let quarantine = arguments.quarantine.as_deref();
     let sequence = RunSequence::new(places, &opened, &arguments.mesh, &interrupts, quarantine);
-    let job = match race_sweeps(&job, &sequence, &check)? {
+    let job = match race_sweeps((&job, arguments.job.path()), &sequence, &check)? {
         Ok(job) => job,
         Err(code) => return Ok(code),
     };

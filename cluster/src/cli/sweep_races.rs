@@ -8,13 +8,18 @@ use anyhow::Result;
 use hopeval_jobs::Job;
 use hopeval_jobs::race::sweeps::SweepRaces;
 use hopeval_jobs::run::make::NameCheck;
+use std::path::Path;
 
-/// Runs the races of a job's sweeps, if it has any. Returns the job of the points that are left; an exit code if a race
-/// was not decided.
-pub(super) fn race_sweeps(job: &Job, sequence: &RunSequence<'_>, check: NameCheck<'_>) -> Result<Result<Job, u8>> {
+/// Runs the races of the sweeps of a job, whose file is `path`, if it has any. Returns the job of the points that are
+/// left; an exit code if a race was not decided.
+pub(super) fn race_sweeps(
+    (job, path): (&Job, &Path),
+    sequence: &RunSequence<'_>,
+    check: NameCheck<'_>,
+) -> Result<Result<Job, u8>> {
     let stages = CommandStages::new(None);
     let report = |stage: &str, done: u64| stages.tick(stage, done);
-    let races = SweepRaces::prepare(job, sequence.places(), sequence.quarantine(), check, &report)?;
+    let races = SweepRaces::prepare((job, path), sequence.places(), sequence.quarantine(), check, &report)?;
     stages.clear();
     drop(stages);
     let Some(mut races) = races else { return Ok(Ok(job.clone())) };

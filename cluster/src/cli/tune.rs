@@ -18,7 +18,7 @@ use hopeval_jobs::run::open::OpenRun;
 use hopeval_jobs::tune::search::{CommittedSelection, ParameterSearch, SearchResult};
 use hopeval_results::layout;
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TuneArguments {
@@ -50,7 +50,7 @@ pub(crate) fn tune(places: &PlaceArguments, arguments: TuneArguments) -> Result<
         if let Some(code) = sequence.interrupted("searches") {
             return Ok(code);
         }
-        let finished = match run_search(&sequence, &job, step)? {
+        let finished = match run_search(&sequence, (&job, arguments.job.path()), step)? {
             Ok(finished) => finished,
             Err(code) => return Ok(code),
         };
@@ -99,7 +99,7 @@ pub(super) struct FinishedSearch {
 }
 
 /// Runs one search; an exit code if it ended without a selection.
-fn run_search(sequence: &RunSequence<'_>, job: &Job, step: usize) -> Result<Result<FinishedSearch, u8>> {
+fn run_search(sequence: &RunSequence<'_>, job: (&Job, &Path), step: usize) -> Result<Result<FinishedSearch, u8>> {
     let stages = CommandStages::new(None);
     let report = |stage: &str, done: u64| stages.tick(stage, done);
     let mut search = ParameterSearch::prepare(job, step, sequence.quarantine(), sequence.places(), &report)?;

@@ -28,6 +28,11 @@ impl Format {
         self.entry().scoring
     }
 
+    /// Whether gold passages can have grades above 1.
+    pub fn has_grades(self) -> bool {
+        matches!(self, Self::Beir | Self::World | Self::Fields)
+    }
+
     /// The format of a file with this first row, or `None` if no format recognises it.
     pub(crate) fn of_row(row: &JsonValue<'_>, path: &Path) -> Option<Self> {
         let claims = Self::ALL.into_iter().filter(|format| (format.entry().recognises)(row, path));

@@ -34,7 +34,7 @@ pub struct Question {
     /// The gold slots in path order, each with the passages of the corpus that fill it. For controls; a method that
     /// reads them says so in [`Method::reads_gold`].
     pub gold: Vec<Vec<PassageId>>,
-    /// Gold answers. For controls.
+    /// Gold answers; one of several spans is a JSON array of them. For controls and judges.
     pub answers: Vec<String>,
     /// Gold sub-questions with their answers, where the dataset has them. For methods that read gold, as `gold` is.
     #[serde(default)]

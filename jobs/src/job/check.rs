@@ -3,6 +3,8 @@
 mod sweep_race;
 mod tune;
 
+pub(crate) use tune::ensure_decides;
+
 use super::file::{Job, MethodEntry, RunSettings};
 use super::paths::CONTEXTS;
 use super::sweep::{grid_size, point_count, points_of};

@@ -19,7 +19,7 @@ use std::path::Path;
 /// # Errors
 /// [`JobError::Value`] names the file `path`, the key and the modes.
 pub(super) fn check_modes(job: &Job, path: &Path) -> Result<(), JobError> {
-    let wrong = |BadValue { key, found, allowed }| JobError::Value { path: path.into(), key, found, allowed };
+    let wrong = |bad: BadValue| bad.in_file(path);
     for (name, method) in job.method.iter().filter(|(_, method)| method.race.is_some()) {
         let varied: Vec<&str> = method.sweep.keys().map(String::as_str).collect();
         ensure_one_mode(&format!("method.{name}.race"), known_modes(sweep::points_of(name, method), &varied))

@@ -5,6 +5,7 @@ use super::figures::rung_figures;
 use super::rung_draws::RungDraws;
 use crate::cache::ProgressReporter;
 use crate::error::JobError;
+use crate::job::check::ensure_decides;
 use crate::job::file::Job;
 use crate::job::named_services::keep_named_services;
 use crate::job::race_record::{RacedSweep, RungRecord, StoppedPoint};
@@ -38,13 +39,14 @@ struct PointRace {
 }
 
 impl SweepRaces {
-    /// Prepares the races of a job; `None` if it has none. The run over all questions is checked first, with its names,
-    /// so that nothing refuses it after hours of rungs. Wrong rows go to the file `quarantine`, if it is given.
+    /// Prepares the races of a job, whose file is `path`; `None` if it has none. The run over all questions is checked
+    /// first, with its names, so that nothing refuses it after hours of rungs. Wrong rows go to the file `quarantine`,
+    /// if it is given.
     ///
     /// # Errors
     /// As [`make::make_run`]; a measure that cannot decide a race; points of several context modes.
     pub fn prepare(
-        job: &Job,
+        (job, path): (&Job, &Path),
         places: &Places,
         quarantine: Option<&Path>,
         check: NameCheck<'_>,
@@ -61,16 +63,11 @@ impl SweepRaces {
         })?;
         let (mut races, mut without_rung) = (VecDeque::new(), Vec::new());
         for (name, race) in racing {
-            let (measure, deciding) = (&race.measure, &planned.names.deciding);
-            if !deciding.contains(measure) {
-                return Err(JobError::Names(format!(
-                    "`method.{name}.race.measure` = {measure}; those that can decide a race of the run are {}",
-                    deciding.join(", ")
-                )));
-            }
+            let table = format!("method.{name}.race");
+            ensure_decides(&race.measure, &planned.names.deciding)
+                .map_err(|bad| bad.within_table(&table).in_file(path))?;
             let points = sweep::method_configurations(job, name);
-            ensure_one_mode(&format!("method.{name}.race"), planned.modes_of(&points))
-                .map_err(|bad| JobError::Names(bad.to_string()))?;
+            ensure_one_mode(&table, planned.modes_of(&points)).map_err(|bad| bad.in_file(path))?;
             let decision = CandidateRace::new(&race.rule(), points.len(), questions.len() as u64);
             if decision.next_rung().is_none() {
                 without_rung.push(name.clone());

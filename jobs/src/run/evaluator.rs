@@ -146,6 +146,12 @@ impl OutcomeEvaluator {
         })
     }
 
+    /// Takes every grade of gold for 1: [`MeasureSet::with_binary_gold`].
+    #[must_use]
+    pub fn with_binary_gold(self) -> Self {
+        Self { set: self.set.with_binary_gold(), ..self }
+    }
+
     /// The measures.
     pub fn measure_set(&self) -> &MeasureSet {
         &self.set

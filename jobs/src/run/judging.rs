@@ -146,10 +146,12 @@ impl JudgingInput {
         };
         let digest = hasher.finalize().to_hex().to_string();
         let mut resolved = resolve_settings(opened, configured, prepared, digest, false);
+        // The rows are copied, so they have what those of the judged run have.
+        resolved.grades = judged.resolved.grades;
         resolved.judged = Some(JudgedRun {
             run: judged.id().to_owned(),
             job_digest: judged.record.job_digest.clone(),
-            gold_edit: log.state().golds.iter().map(|gold| gold.edit).max().unwrap_or(0),
+            gold_edit: log.state().last_gold_edit(),
         });
         create_record(store, order, &resolved, checks)
     }

@@ -1,11 +1,12 @@
 //! The id, the settings and the record of a new run.
 
 use super::making::MakingOrder;
-use super::settings::{ResolvedSettings, default_cohort_size};
+use super::settings::{ResolvedSettings, can_have_grades, default_cohort_size};
 use crate::error::JobError;
 use crate::job::sweep;
 use crate::prepare::opening::{ConfiguredJob, OpenedJob};
 use crate::prepare::questions::PreparationSummary;
+use hopeval_datasets::Format;
 use hopeval_methods::MethodSetting;
 use hopeval_results::run::{RUN_VERSION, run_id};
 use hopeval_results::{FileCheck, RunRecord, Store};
@@ -54,6 +55,7 @@ pub(super) fn resolve_settings(
 ) -> ResolvedSettings {
     let OpenedJob { job, corpus_key, catalogue } = opened;
     let corpus = &catalogue.corpus;
+    let grades = can_have_grades(&job, prepared.format.unwrap_or(Format::World));
     ResolvedSettings {
         cohort_size: job.run.chunk.unwrap_or_else(|| default_cohort_size(prepared.questions)),
         job,
@@ -68,6 +70,7 @@ pub(super) fn resolve_settings(
         parameters: catalogue.model_parameters(),
         selections: configured.selections,
         links: corpus.info().link_origin.as_str().to_owned(),
+        grades,
         judged: None,
     }
 }

@@ -104,7 +104,10 @@ impl OpenRun {
     ) -> Result<Self, JobError> {
         let methods = build_methods(&resolved)?;
         let (measures, strata) = (&resolved.job.measures, &resolved.prepared.strata);
-        let evaluator = OutcomeEvaluator::new(measures, resolved.format(), &methods, strata, &passages)?;
+        let mut evaluator = OutcomeEvaluator::new(measures, resolved.format(), &methods, strata, &passages)?;
+        if resolved.lacks_grades() {
+            evaluator = evaluator.with_binary_gold();
+        }
         let (places, evaluator) = (places.clone(), Arc::new(evaluator));
         let raised_cap = SpendingCap::default();
         Ok(Self { places, record, resolved, methods, passages, evaluator, raised_cap, configurations: OnceLock::new() })
@@ -204,7 +207,8 @@ impl OpenRun {
     }
 
     /// The judge behind a configuration's accuracies, for the versions of its measures: the model with the beginning of
-    /// its service's fingerprint, and the beginning of the prompt's digest. `None` if the configuration is no judge.
+    /// its service's fingerprint, the beginning of the prompt's digest, and the method's version above 1. `None` if the
+    /// configuration is no judge.
     pub fn judge_version(&self, configuration: usize) -> Option<String> {
         let method = self.methods.get(configuration).filter(|method| method.judging().is_some())?;
         let model = |used: ServiceUse| {
@@ -217,6 +221,8 @@ impl OpenRun {
         let mut parts: Vec<String> = method.service_uses().into_iter().map(model).collect();
         let wording = method.wording();
         parts.extend(wording.map(|wording| blake3::hash(wording.text.as_bytes()).to_hex()[..16].to_owned()));
+        // Judges of the first version have none, so that their measures' versions stay.
+        parts.extend(Some(method.version()).filter(|&version| version > 1).map(|version| format!("v{version}")));
         Some(parts.join(" "))
     }
 

@@ -46,6 +46,10 @@ pub struct ResolvedSettings {
     pub selections: BTreeMap<String, String>,
     /// The origin of the corpus's links.
     pub links: String,
+    /// Whether the records of its questions have the grades of gold passages. Not set where gold has none, nor in runs
+    /// of earlier versions.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub grades: bool,
     /// The judged run, for a run of judges.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judged: Option<JudgedRun>,
@@ -82,7 +86,22 @@ pub(super) fn default_cohort_size(questions: u64) -> u64 {
     (questions / 100).next_power_of_two().clamp(COHORT_SIZES.0, COHORT_SIZES.1)
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+/// Whether gold passages of a job's questions, which are of this format, can have grades. A generated world has none.
+pub(super) fn can_have_grades(job: &Job, format: Format) -> bool {
+    format.has_grades() && job.dataset.world.is_none()
+}
+
 impl ResolvedSettings {
+    /// Whether its questions may have grades that their records lack: it was begun before they were recorded.
+    pub fn lacks_grades(&self) -> bool {
+        !self.grades && can_have_grades(&self.job, self.format())
+    }
+
     /// Outcomes of a complete cohort.
     pub fn outcomes_of(&self, cohort: u64) -> u64 {
         let begin = cohort * self.cohort_size;
@@ -117,7 +136,8 @@ impl ResolvedSettings {
         self.prepared.format.unwrap_or(Format::World)
     }
 
-    /// The digest of the settings: runs with equal digests compute the same figures.
+    /// The digest of the settings: runs with equal digests compute the same figures, but for `ndcg` of a run that was
+    /// begun before grades were recorded (`grades`), which says so by its version.
     pub(super) fn digest(&self) -> String {
         let all = (
             &self.configurations,

@@ -82,9 +82,9 @@ pub struct CommittedSelection {
 }
 
 impl ParameterSearch {
-    /// Prepares the job's search at position `step`: checks its questions against the evaluated ones, and generates its
-    /// candidates. What would refuse the choice after the search does so now. Wrong rows of the sample's files go to
-    /// the file `quarantine`, if it is given.
+    /// Prepares the search at position `step` of a job, whose file is `path`: checks its questions against the
+    /// evaluated ones, and generates its candidates. What would refuse the choice after the search does so now. Wrong
+    /// rows of the sample's files go to the file `quarantine`, if it is given.
     ///
     /// # Errors
     /// A required earlier selection is missing; another search has the same name; the sample has questions to be
@@ -93,7 +93,7 @@ impl ParameterSearch {
     /// # Panics
     /// If `step` is not a search of the job.
     pub fn prepare(
-        job: &Job,
+        (job, path): (&Job, &Path),
         step: usize,
         quarantine: Option<&Path>,
         places: &Places,
@@ -102,7 +102,7 @@ impl ParameterSearch {
         let lenient = quarantine.is_some();
         let tune = job.tune.as_ref().expect("a job with searches; this is a bug");
         let select = tune.select[step].clone();
-        let entry = method_entry(job, tune, step, &places.store)?;
+        let entry = method_entry(job, tune, step, &places.store).map_err(|error| error.of_choice_in(path))?;
         let measure = tune.measure_of(&select).to_owned();
         let settings = search_settings(tune, &select, &entry);
         let known = find_known(&select, &settings, &measure, &places.store)?;
@@ -120,7 +120,7 @@ impl ParameterSearch {
             None => None,
         };
         let sampled = candidates_job(job, sampled, step, &entry, &candidates);
-        check_candidates(step, &select, configurations(&sampled)).map_err(|bad| JobError::Names(bad.to_string()))?;
+        check_candidates(step, &select, configurations(&sampled)).map_err(|bad| bad.in_file(path))?;
         let (mut race, mut draws) = (None, RungDraws::default());
         if select.race.is_some() || known.is_some() {
             let (mut questions, mut sample) = (HashSet::new(), Vec::new());

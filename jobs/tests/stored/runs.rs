@@ -255,6 +255,33 @@ fn records_of_earlier_versions_are_read() {
     }
 }
 
+/// Their questions have no grades, so their `ndcg@k` is that of binary gold and says so. New runs have the grades.
+#[test]
+fn runs_begun_before_grades_keep_the_version_of_binary_gold() {
+    let tiny = Tiny::new();
+    let places = tiny.places();
+    let job = tiny.job("[method.one]\nkind = \"random\"\nk = 2\n[measures]\nndcg_at = [2]\n");
+    let run = make_run(&job, &places, None, &|_| Ok(()), &|_, _| ()).unwrap();
+    let version = || {
+        let open = OpenRun::open(&places, &run, &|_, _| ()).unwrap();
+        let set = open.evaluator.measure_set();
+        let at = set.names().iter().position(|name| name == "ndcg@2").unwrap();
+        set.versions().nth(at).unwrap()
+    };
+    assert_eq!(version(), "2");
+    let mut record = RunRecord::load(&places.store, &run).unwrap();
+    record.settings.as_object_mut().unwrap().remove("grades");
+    places.store.delete(&layout::run_record(&run)).unwrap();
+    record.create(&places.store).unwrap();
+    assert_eq!(version(), "1");
+    // Gold of other formats, and that of generated worlds, has no grades: both versions have its values.
+    let read = |settings: &serde_json::Value| -> ResolvedSettings { serde_json::from_value(settings.clone()).unwrap() };
+    assert!(read(&record.settings).lacks_grades());
+    let mut other = record.settings.clone();
+    other["prepared"]["format"] = "hotpotqa".into();
+    assert!(!read(&other).lacks_grades());
+}
+
 /// A process killed between the order and the record leaves the order, and maybe questions.
 #[test]
 fn a_run_whose_maker_was_killed_is_made_by_resume() {

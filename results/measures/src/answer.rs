@@ -90,6 +90,15 @@ impl Profile {
         "1"
     }
 
+    /// The version of the rule by which a text has an answer (`answer_hit@k`, `answer_recall@k`). DROP's answers of
+    /// several spans were one text in version 1.
+    pub(crate) const fn finding_version(self) -> &'static str {
+        match self {
+            Self::Drop => "2",
+            _ => "1",
+        }
+    }
+
     /// The names of the measures of [`AnswerScorer::score`] under this profile: `em` and `f1` first, or the single
     /// number of a containment or accuracy profile.
     pub const fn measures(self) -> &'static [&'static str] {

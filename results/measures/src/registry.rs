@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 use crate::aggregate::ValueRange;
 use crate::answer::{AnswerScorer, Profile};
+use crate::drop::answer_spans;
 use crate::facts::{
     EvidenceTriple, SetScore, SupportingFact, evidences, joint, supporting_facts, supporting_facts_lowered,
 };
@@ -153,6 +154,8 @@ pub(crate) struct Column {
     /// Whether its values are made of a judge's words, so that the judge is part of its version.
     of_judges: bool,
     range: ValueRange,
+    /// The version that takes every grade for 1; `None` if grades do not count.
+    binary_version: Option<&'static str>,
 }
 
 impl Column {
@@ -162,9 +165,17 @@ impl Column {
         version: &'static str,
         value: impl Fn(&MeasureInput<'_>) -> Option<f64> + Send + Sync + 'static,
     ) -> Self {
-        let value = Arc::new(value);
-        let (of_judges, range) = (false, ValueRange::Share);
-        Self { name, version, value, text_depth: 0, cut_off: None, none_if_failed: false, of_judges, range }
+        Self {
+            name,
+            version,
+            value: Arc::new(value),
+            text_depth: 0,
+            cut_off: None,
+            none_if_failed: false,
+            of_judges: false,
+            range: ValueRange::Share,
+            binary_version: None,
+        }
     }
 
     /// A measure of the ranking alone.
@@ -198,6 +209,11 @@ impl Column {
         Self { range: ValueRange::Count, ..self }
     }
 
+    /// Says that grades of gold count, and which version takes each for 1.
+    pub(crate) fn of_grades(self, binary_version: &'static str) -> Self {
+        Self { binary_version: Some(binary_version), ..self }
+    }
+
     fn value_for(&self, input: &MeasureInput<'_>) -> Option<f64> {
         let value = (self.value)(input);
         match (input.outcome.ok, self.none_if_failed) {
@@ -222,6 +238,8 @@ pub struct MeasureSet {
     names: Vec<String>,
     /// The largest depth of the columns.
     text_depth: u32,
+    /// Whether every grade of gold is taken for 1.
+    is_binary: bool,
 }
 
 impl MeasureSet {
@@ -235,7 +253,17 @@ impl MeasureSet {
         columns.extend(settings.columns(profile)?);
         let names = columns.iter().map(|column| column.name.clone()).collect();
         let text_depth = columns.iter().map(|column| column.text_depth).max().unwrap_or(0);
-        Ok(Self { profile, columns, names, text_depth })
+        Ok(Self { profile, columns, names, text_depth, is_binary: false })
+    }
+
+    /// Takes every grade of gold for 1, as for questions that were recorded without grades. The measures in which
+    /// grades count have the version that does so.
+    #[must_use]
+    pub fn with_binary_gold(mut self) -> Self {
+        for column in &mut self.columns {
+            column.version = column.binary_version.unwrap_or(column.version);
+        }
+        Self { is_binary: true, ..self }
     }
 
     /// The profile with the scoring rules.
@@ -301,7 +329,8 @@ impl MeasureSet {
         let ranks = outcome.ranking_expected && !outcome.gold.is_empty();
         if ranks {
             let groups = outcome.gold.groups.iter().map(Vec::as_slice);
-            buffers.found.set_ranking(outcome.ranked, groups, &outcome.gold.grades);
+            let grades = if self.is_binary { &[] } else { outcome.gold.grades.as_slice() };
+            buffers.found.set_ranking(outcome.ranked, groups, grades);
         }
         let answer_ranks = self.answer_ranks(outcome, &mut buffers.matcher);
         let input = MeasureInput { outcome, answer, found: ranks.then_some(&buffers.found), facts, answer_ranks };
@@ -344,9 +373,20 @@ impl MeasureSet {
         };
         let Some(first_answer) = outcome.answers.first() else { return AnswerRanks::default() };
         let top = &outcome.ranked[..outcome.ranked.len().min(self.text_depth as usize)];
-        let mut rank = |answers: &[String]| {
+        let mut rank_any = |answers: &[String]| {
             matcher.set_answers(answers);
             top.iter().position(|&id| matcher.is_in(text.text(id))).map_or(u32::MAX, |at| at as u32 + 1)
+        };
+        let mut rank = |answers: &[String]| match self.profile {
+            // An answer of several spans is found with the last of them, whichever texts have them.
+            Profile::Drop => {
+                let mut of_spans = |spans: Vec<String>| {
+                    let ranks = spans.into_iter().map(|span| rank_any(&[span]));
+                    ranks.max().unwrap_or(u32::MAX)
+                };
+                answers.iter().map(|answer| of_spans(answer_spans(answer))).min().unwrap_or(u32::MAX)
+            }
+            _ => rank_any(answers),
         };
         let any = rank(outcome.answers);
         let first = if outcome.answers.len() == 1 || any == u32::MAX { any } else { rank(&outcome.answers[..1]) };
@@ -426,6 +466,24 @@ mod tests {
         assert!(others.iter().all(|name| known.contains(name)) && others.len() == known.len(), "{others:?}");
         assert!(decide.iter().chain(&of_judges).all(|name| set.counts_failures(name)));
         assert!(counts.iter().chain(&answered).all(|name| !set.counts_failures(name)));
+    }
+
+    #[test]
+    fn binary_gold_has_the_version_of_its_values() {
+        let settings = Settings { ndcg_at: vec![2], ..Settings::default() };
+        let graded = set(&settings, Profile::Squad);
+        let binary = graded.clone().with_binary_gold();
+        let mut q = question();
+        let of = |set: &MeasureSet, q: &Question| {
+            let at = set.names().iter().position(|name| name == "ndcg@2").unwrap();
+            (value(set, &outcome_of(q, None, &[1, 0]), "ndcg@2").unwrap(), set.versions().nth(at).unwrap())
+        };
+        let (plain, _) = of(&graded, &q);
+        q.gold.grades = vec![1, 3];
+        assert!(of(&graded, &q).0 < plain && of(&graded, &q).1 == "2");
+        assert_eq!(of(&binary, &q), (plain, "1"), "grades that only an edit has do not count");
+        let changed = graded.versions().zip(binary.versions()).filter(|(one, other)| one != other);
+        assert_eq!(changed.count(), 1, "the other measures know no grades");
     }
 
     #[test]
@@ -517,6 +575,34 @@ mod tests {
             let formless = OutcomeWithGold { kept_form: None, predicted_evidences: None, ..good };
             assert_eq!((value(&set, &formless, "format"), value(&set, &formless, "fsm_joint_f1")), (None, None));
         }
+    }
+
+    #[test]
+    fn an_answer_of_several_spans_is_found_with_the_last_of_them() {
+        let mut q = question();
+        q.texts = vec!["nothing", "It was Ali.", "Joe Frazier lost to Ali.", "In Manila."];
+        let settings = Settings { answer_hit_at: vec![1, 2, 3], answer_recall_at: vec![2, 3], ..Settings::default() };
+        let drop = set(&settings, Profile::Drop);
+        let mut found = |answers: &[&str], ranked: &[u32], names: &[&str]| {
+            q.answers = answers.iter().map(|&answer| answer.to_owned()).collect();
+            let outcome = outcome_of(&q, None, ranked);
+            names.iter().map(|name| value(&drop, &outcome, name).unwrap()).collect::<Vec<_>>()
+        };
+        let hits = ["answer_hit@1", "answer_hit@2", "answer_hit@3"];
+        let (ali_frazier, in_order) = (r#"["Ali", "Frazier"]"#, [1, 0, 2]);
+        assert_eq!(found(&[ali_frazier], &in_order, &hits), [0.0, 0.0, 1.0]);
+        assert_eq!(found(&[ali_frazier], &[2], &hits), [1.0; 3], "one text can have all of them");
+        assert_eq!(found(&[r#"["Ali", "Foreman"]"#], &in_order, &hits), [0.0; 3]);
+        assert_eq!(found(&[ali_frazier, "Ali"], &in_order, &hits), [1.0; 3], "each alternative is right");
+        let recalls = ["answer_recall@2", "answer_recall@3"];
+        assert_eq!(found(&[ali_frazier, "Ali"], &in_order, &recalls), [0.0, 1.0], "the first one counts");
+        assert_eq!(found(&["Ali"], &in_order, &hits), [1.0; 3]);
+        let version = |profile| {
+            let set = set(&settings, profile);
+            let named = set.names().iter().zip(set.versions()).find(|(name, _)| *name == "answer_hit@1");
+            named.map(|(_, version)| version)
+        };
+        assert_eq!((version(Profile::Drop), version(Profile::Squad)), (Some("2"), Some("1")));
     }
 
     #[test]

@@ -19,10 +19,15 @@ pub(crate) struct JobArguments {
 }
 
 impl JobArguments {
+    /// The file, as errors name it.
+    pub(crate) fn path(&self) -> &Path {
+        self.job.as_deref().unwrap_or(Path::new("the embedded job"))
+    }
+
     pub(crate) fn load(&self) -> Result<Job> {
         let mut job = match &self.job {
             Some(path) => Job::load(path, &self.sets)?,
-            None => Job::parse(DEFAULT_JOB, Path::new("the embedded job"), &self.sets)?,
+            None => Job::parse(DEFAULT_JOB, self.path(), &self.sets)?,
         };
         job.dataset.limit = self.limit.or(job.dataset.limit);
         Ok(job)

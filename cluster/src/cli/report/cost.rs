@@ -44,6 +44,14 @@ impl CostAxis {
         }
     }
 
+    /// The title over the configurations of a group, whose money is in one currency.
+    fn title_in(self, group: &RankedGroup<'_>) -> String {
+        match self {
+            Self::Money => money_title(attributed(group)),
+            _ => self.title().to_owned(),
+        }
+    }
+
     fn title(self) -> &'static str {
         match self {
             Self::DeviceSeconds => "device seconds",
@@ -105,10 +113,7 @@ impl CostAxis {
                     runs.iter().map(|run| run.devices().into_iter().collect::<Vec<_>>().join(", ")).collect();
                 (devices.len() > 1).then(|| "The runs used different devices: compare them by money.".to_owned())
             }
-            Self::Money => {
-                let costs = group.sides.iter().filter_map(ReportedSide::costs).filter(|costs| costs.brought.is_none());
-                refuse_currencies(costs.map(|costs| &costs.attributed))
-            }
+            Self::Money => refuse_currencies(attributed(group)),
             Self::Latency => {
                 let modes: BTreeSet<bool> = runs.iter().map(|run| run.is_latency_run()).collect();
                 let is_mixed = runs.len() > 1 && modes.contains(&false);
@@ -134,11 +139,30 @@ impl CostAxis {
     }
 }
 
-/// The reason why amounts of money do not stand on one axis. Configurations without one are not drawn.
-fn refuse_currencies<'a>(costs: impl Iterator<Item = &'a AttributedCosts>) -> Option<String> {
+/// The attributed costs of a group's configurations, without those that were brought in.
+fn attributed<'a>(group: &'a RankedGroup<'_>) -> impl Iterator<Item = &'a AttributedCosts> {
+    let costs = group.sides.iter().filter_map(ReportedSide::costs).filter(|costs| costs.brought.is_none());
+    costs.map(|costs| &costs.attributed)
+}
+
+/// The currencies of the amounts that are drawn: configurations without an amount are not.
+fn currencies<'a>(costs: impl Iterator<Item = &'a AttributedCosts>) -> BTreeSet<Option<&'a str>> {
     let priced = costs.filter(|costs| costs.money.is_some() && costs.price_gap.is_none());
-    let currencies: BTreeSet<Option<&str>> = priced.map(|costs| costs.currency.as_deref()).collect();
-    (currencies.len() > 1).then(|| "The prices are in several currencies.".to_owned())
+    priced.map(|costs| costs.currency.as_deref()).collect()
+}
+
+/// The reason why amounts of money do not stand on one axis.
+fn refuse_currencies<'a>(costs: impl Iterator<Item = &'a AttributedCosts>) -> Option<String> {
+    (currencies(costs).len() > 1).then(|| "The prices are in several currencies.".to_owned())
+}
+
+/// The title of amounts of money, with their currency if it has a name and is the only one.
+fn money_title<'a>(costs: impl Iterator<Item = &'a AttributedCosts>) -> String {
+    let found = currencies(costs);
+    match (found.len(), found.first()) {
+        (1, Some(Some(currency))) => format!("money in {currency}"),
+        _ => "money".to_owned(),
+    }
 }
 
 /// The section's content.
@@ -188,7 +212,7 @@ fn panel(page: &mut ReportPage, axis: CostAxis, groups: &[RankedGroup<'_>]) -> H
                 group.headline_measures().iter().filter_map(|measure| front_plot(page, axis, group, measure)).collect()
             }
         };
-        content.push(HtmlPiece::element("h3", &[], &format!("{}, {}", axis.title(), group.title)));
+        content.push(HtmlPiece::element("h3", &[], &format!("{}, {}", axis.title_in(group), group.title)));
         content.push(HtmlPiece::note(axis.note(group)));
         if plots.is_empty() {
             content.push(HtmlPiece::paragraph("Not known of any configuration here."));
@@ -216,7 +240,8 @@ fn front_plot(page: &mut ReportPage, axis: CostAxis, group: &RankedGroup<'_>, me
         return None;
     }
     let name = format!("front-{}-{measure}-{}", axis.name(), group.name);
-    let mut table = PageTable::new(&name, &["configuration", axis.title(), measure, "front"]);
+    let cost = axis.title_in(group);
+    let mut table = PageTable::new(&name, &["configuration", &cost, measure, "front"]);
     for (side, is_on_front) in sides.iter().zip(&front) {
         let front = match (axis.of(side), is_on_front) {
             (None, _) => axis.absence(side),
@@ -231,9 +256,9 @@ fn front_plot(page: &mut ReportPage, axis: CostAxis, group: &RankedGroup<'_>, me
             HtmlPiece::text(front),
         ]);
     }
-    let x = format!("{} of a question", axis.title());
-    let titles = PlotTitles { title: format!("{measure} against {}", axis.title()), x, y: measure.to_owned() };
-    let label = format!("{measure} against {}, with the Pareto front", axis.title());
+    let x = format!("{cost} of a question");
+    let titles = PlotTitles { title: format!("{measure} against {cost}"), x, y: measure.to_owned() };
+    let label = format!("{measure} against {cost}, with the Pareto front");
     let mut shown = page.plot(&name, &point_plot(&titles, &points), &label, &table);
     let mut absent: BTreeMap<&str, usize> = BTreeMap::new();
     for side in sides.iter().filter(|side| axis.of(side).is_none()) {
@@ -254,13 +279,21 @@ fn front_plot(page: &mut ReportPage, axis: CostAxis, group: &RankedGroup<'_>, me
 mod tests {
     use super::*;
 
+    fn of(money: Option<f64>, currency: Option<&str>) -> AttributedCosts {
+        AttributedCosts { money, currency: currency.map(str::to_owned), ..AttributedCosts::default() }
+    }
+
+    #[test]
+    fn the_axis_of_money_names_the_currency() {
+        let title = |costs: &[AttributedCosts]| money_title(costs.iter());
+        let (euros, dollars, device) = (of(Some(1.0), Some("EUR")), of(Some(2.0), Some("USD")), of(Some(3.0), None));
+        assert_eq!(title(&[euros.clone(), of(None, Some("USD")), euros.clone()]), "money in EUR");
+        assert_eq!(title(&[device]), "money", "a device's price is in a currency without a name");
+        assert_eq!((title(&[]).as_str(), title(&[euros, dollars]).as_str()), ("money", "money"));
+    }
+
     #[test]
     fn two_currencies_have_no_axis() {
-        let of = |money: Option<f64>, currency: Option<&str>| AttributedCosts {
-            money,
-            currency: currency.map(str::to_owned),
-            ..AttributedCosts::default()
-        };
         let refused = |costs: &[AttributedCosts]| refuse_currencies(costs.iter()).is_some();
         let (euros, dollars, device) = (of(Some(1.0), Some("EUR")), of(Some(2.0), Some("USD")), of(Some(3.0), None));
         assert!(!refused(&[euros.clone(), euros.clone()]) && !refused(&[]));

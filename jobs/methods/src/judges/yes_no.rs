@@ -15,6 +15,9 @@
 //! Asked | failure                       | end   | that failure
 //! ```
 //!
+//! A gold answer of several spans (IIRC: a JSON array) is shown as its spans with `and` between them, as in `Ali and
+//! Frazier`. Version 1 showed the array.
+//!
 //! The word of a text is its first one, if that is yes or no in any case. Else it is the one of the two that the text
 //! has; a text with both has no word.
 
@@ -100,7 +103,7 @@ impl Method for YesNoJudge {
     }
 
     fn version(&self) -> u32 {
-        1
+        2
     }
 
     fn context_mode(&self) -> ContextMode {
@@ -175,7 +178,8 @@ impl YesNoSettings {
         if prediction.status == OutcomeStatus::NotInFile {
             return JudgedSubject::Settled(Outcome { status: OutcomeStatus::NotInFile, ..Outcome::default() });
         }
-        let Some(first) = question.answers.first() else {
+        let golds: Vec<String> = question.answers.iter().map(|answer| shown_gold(answer)).collect();
+        let Some(first) = golds.first() else {
             return JudgedSubject::Settled(Outcome::default());
         };
         let Some(answer) = &prediction.answer else {
@@ -188,8 +192,8 @@ impl YesNoSettings {
             },
             answers: match self.parameters.answers {
                 AnswersForm::First => first.clone(),
-                AnswersForm::All => question.answers.join(" or "),
-                AnswersForm::PythonList => python_list(&question.answers),
+                AnswersForm::All => golds.join(" or "),
+                AnswersForm::PythonList => python_list(&golds),
             },
         }
     }
@@ -199,6 +203,15 @@ impl YesNoSettings {
             Some(ReplyForm::Json) => JsonRule::Object.find(text, |value| only_word(&short_text(value, "response")?)),
             Some(ReplyForm::Word) | None => said_word(text),
         }
+    }
+}
+
+/// A gold answer in words: spans of a JSON array with `and` between them.
+fn shown_gold(answer: &str) -> String {
+    let spans = Some(answer).filter(|answer| answer.starts_with('['));
+    match spans.and_then(|spans| serde_json::from_str::<Vec<String>>(spans).ok()) {
+        Some(spans) => spans.join(" and "),
+        None => answer.to_owned(),
     }
 }
 

@@ -201,6 +201,10 @@ impl Method for SelfAsk {
         2
     }
 
+    fn check_new(&self) -> Result<(), MethodError> {
+        self.settings.parameters.check_new()
+    }
+
     fn context_mode(&self) -> ContextMode {
         ContextMode::Open
     }

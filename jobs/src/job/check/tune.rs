@@ -223,9 +223,13 @@ pub(super) fn check_measure_name(measure: &str, format: Format, job: &Job) -> Re
         let allowed = "a measure of the job's [measures], such as recall_all@2 with 2 in `recall_at`";
         BadValue::new("measure", measure, allowed)
     })?;
-    // Of measures over answered questions alone a candidate that answers one, and rightly, would be the best of all; of
-    // counts neither direction is better.
-    let deciding = measures.deciding_names();
+    ensure_decides(measure, &measures.deciding_names())
+}
+
+/// Refuses a measure that is none of the `deciding` ones. Of measures over answered questions alone a candidate that
+/// answers one, and rightly, would be the best of all; of counts neither direction is better.
+pub(crate) fn ensure_decides(measure: &str, deciding: &[impl AsRef<str>]) -> Result<(), BadValue> {
+    let deciding: Vec<&str> = deciding.iter().map(AsRef::as_ref).collect();
     ensure(deciding.contains(&measure), || {
         let found = format!("{measure}; those that can decide are {}", deciding.join(", "));
         let allowed = "one of these: a share, of which more is better, in which failed outcomes count";

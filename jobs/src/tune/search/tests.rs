@@ -50,9 +50,10 @@ fn places(dir: &Path, passages: impl Iterator<Item = u32>) -> Places {
 }
 
 fn search(dir: &Path, more: &str, places: &Places) -> Result<ParameterSearch, JobError> {
-    let job = Job::parse(&[JOB, more].concat(), &dir.join("job.toml"), &[]).unwrap();
+    let path = dir.join("job.toml");
+    let job = Job::parse(&[JOB, more].concat(), &path, &[]).unwrap();
     let step = job.tune.as_ref().unwrap().select.len() - 1;
-    ParameterSearch::prepare(&job, step, None, places, &|_, _| ())
+    ParameterSearch::prepare((&job, &path), step, None, places, &|_, _| ())
 }
 
 #[test]
@@ -93,6 +94,21 @@ fn candidates_whose_mode_depends_on_a_selection_are_not_mixed() {
     let model = Selection { name: "model".into(), parameter: "generator".into(), ..selection(&[json!("lm")]) };
     model.commit(&places.store).unwrap();
     let refused = search(dir.path(), select, &places).err().unwrap().to_string();
+    let path = dir.path().join("job.toml");
     let expected = "`tune.select[1].candidates` = configurations of the context modes open, oracle; allowed";
-    assert!(refused.starts_with(expected), "{refused}");
+    assert!(refused.starts_with(&format!("{}: {expected}", path.display())), "{refused}");
+}
+
+#[test]
+fn a_choice_that_does_not_fit_names_the_file_of_the_job() {
+    let dir = tempfile::tempdir().unwrap();
+    let places = places(dir.path(), 0..90);
+    let select = "[[tune.select]]\nname = \"context\"\nmethod = \"reads\"\nparameter = \"context\"\n\
+                  candidates = [\"open\", \"mixed\"]\n";
+    // Chosen as a retriever, and named for the generator.
+    let model = Selection { name: "model".into(), parameter: "retriever".into(), ..selection(&[json!("lm")]) };
+    model.commit(&places.store).unwrap();
+    let refused = search(dir.path(), select, &places).err().unwrap().to_string();
+    let path = dir.path().join("job.toml");
+    assert!(refused.starts_with(&format!("{}: configuration `reads`: `generator`: ", path.display())), "{refused}");
 }

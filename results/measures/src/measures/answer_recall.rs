@@ -12,7 +12,7 @@ impl MeasureKey for AnswerRecall {
 
     fn build_columns(depths: &Vec<u32>, profile: Profile) -> Vec<Column> {
         let column = |&k: &u32| {
-            let value = Column::new(format!("answer_recall@{k}"), profile.version(), move |input| {
+            let value = Column::new(format!("answer_recall@{k}"), profile.finding_version(), move |input| {
                 Some(f64::from(u8::from(input.answer_ranks.first? <= k)))
             });
             value.reading_texts(k)

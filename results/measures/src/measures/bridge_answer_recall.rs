@@ -14,7 +14,7 @@ impl MeasureKey for BridgeAnswerRecall {
 
     fn build_columns(depths: &Vec<u32>, profile: Profile) -> Vec<Column> {
         let column = |&k: &u32| {
-            let value = Column::new(format!("bridge_answer_recall@{k}"), profile.version(), move |input| {
+            let value = Column::new(format!("bridge_answer_recall@{k}"), profile.finding_version(), move |input| {
                 let first = input.answer_ranks.first.filter(|_| !is_comparison(input.outcome.question_type))?;
                 Some(f64::from(u8::from(first <= k)))
             });

@@ -5,6 +5,9 @@ use crate::answer::Profile;
 use crate::ranked::RankedMeasure;
 use crate::registry::Column;
 
+/// The version that takes every grade for 1.
+const BINARY_VERSION: &str = "1";
+
 /// `ndcg@k`: the gain is the grade, the discount log2(rank + 1) (trec_eval's `ndcg_cut`; other programs have
 /// 2^grade - 1). The ideal list has all golds at the top, best grade first, including those missing from the corpus.
 ///
@@ -32,7 +35,7 @@ impl MeasureKey for Ndcg {
     }
 
     fn build_columns(depths: &Vec<u32>, _: Profile) -> Vec<Column> {
-        depths.iter().map(|&k| Column::of_ranking(ndcg(k))).collect()
+        depths.iter().map(|&k| Column::of_ranking(ndcg(k)).of_grades(BINARY_VERSION)).collect()
     }
 }
 

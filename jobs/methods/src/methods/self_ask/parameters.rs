@@ -1,8 +1,10 @@
 //! The parameters of `self_ask`, with the paper's behaviour as defaults.
 
+use super::KIND;
+use crate::machine::MethodError;
 use crate::passage_lines::ChunkForm;
 use crate::registry::ParameterInfo;
-use crate::reply_prompt::JsonRule;
+use crate::reply_prompt::{EFFICIENTRAG_SYSTEM, JsonRule};
 use crate::request::ServiceName;
 use crate::sampling::TemperatureChoice;
 use serde::{Deserialize, Serialize};
@@ -134,6 +136,27 @@ fn default_attempts() -> u32 {
     3
 }
 
+impl SelfAskParameters {
+    /// Refuses words for the reader where there is none: the points of a sweep over them would be equal. `as` sets the
+    /// code's `system`, also where a job has another `evidence`.
+    pub(super) fn check_new(&self) -> Result<(), MethodError> {
+        if self.evidence == Evidence::Reader {
+            return Ok(());
+        }
+        let (_, of_code) = EFFICIENTRAG_SYSTEM;
+        let system = self.system.as_ref().filter(|system| serde_json::json!(system).to_string() != of_code);
+        let unused = [("system", system), ("reader_prompt", self.reader_prompt.as_ref())];
+        match unused.into_iter().find_map(|(parameter, found)| Some((parameter, found?))) {
+            None => Ok(()),
+            Some((parameter, found)) => {
+                let found = serde_json::json!(found).to_string();
+                let allowed = "has no effect without `evidence = \"reader\"`: set that, or leave this out";
+                Err(MethodError::Value { kind: KIND, parameter, found, allowed })
+            }
+        }
+    }
+}
+
 pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
     ParameterInfo {
         name: "generator",
@@ -243,13 +266,13 @@ pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
         name: "system",
         values: "text, or nothing",
         default: Some("null"),
-        documentation: "The system's message to the reader; the code has one.",
+        documentation: "The system's message to the reader, with `evidence = \"reader\"`; the code has one.",
     },
     ParameterInfo {
         name: "reader_prompt",
         values: "text with {knowledge} and {question}, or nothing for the project's own",
         default: Some("null"),
-        documentation: "Asks the reader for JSON with the key \"answer\".",
+        documentation: "Asks the reader for JSON with the key \"answer\", with `evidence = \"reader\"`.",
     },
     ParameterInfo {
         name: "max_tokens",
@@ -288,3 +311,38 @@ pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
         documentation: "Whether the reader must promise JSON; the prompt asks for it anyway.",
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::MethodSetting;
+    use crate::registry::{build_method, resolve_parameters};
+    use serde_json::{Value, json};
+
+    /// The refusal of these parameters in a new job, if they are refused. A stored run has them.
+    fn refusal(more: &Value) -> Option<String> {
+        let mut all = json!({"generator": "g", "retriever": "r"});
+        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let setting = MethodSetting::of_corpus(10);
+        build_method(KIND, &resolve_parameters(KIND, &all, &setting).unwrap(), &setting)
+            .unwrap()
+            .check_new()
+            .err()
+            .map(|error| error.to_string())
+    }
+
+    #[test]
+    fn words_for_the_reader_need_one() {
+        for (parameter, value) in [("system", "Be brief."), ("reader_prompt", "{knowledge} {question}")] {
+            for evidence in ["snippet", "documents", "reader"] {
+                let said = refusal(&json!({"evidence": evidence, parameter: value}));
+                assert_eq!(said.is_none(), evidence == "reader", "{parameter} with {evidence}: {said:?}");
+                let expected = format!("`{parameter}` = \"{value}\": has no effect without `evidence = \"reader\"`");
+                assert!(said.is_none_or(|said| said.contains(&expected)), "{parameter}");
+            }
+        }
+        for fine in [json!({}), json!({"as": "code"}), json!({"as": "code", "evidence": "documents"})] {
+            assert_eq!(refusal(&fine), None, "{fine}");
+        }
+    }
+}
