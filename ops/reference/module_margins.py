@@ -18,10 +18,10 @@ without an answer counts as 0. Differences are paired by question; their 95 % in
 (10,000 resamples, seeded).
 
     module_margins.py --hopeval PROGRAM --work DIR --model FOLDER [--split eval] [--questions 600] [--seed 1]
-                      [--out FILE]
+                      [--controlled N] [--out FILE]
 
 FOLDER is the writer's (`jobs/models/files/writer`). As many questions of two, of three and of four gold passages
-(`reasoning.py`). Exits with 1 if the interval of a method less its reader, or less its control, is not wholly above 0:
+(`reasoning.py`); with `--controlled` the controls, which take most of the time, are of the first N of each. Exits with 1 if the interval of a method less its reader, or less its control, is not wholly above 0:
 of MIGRES at three or at four gold passages, of FSM2 over all questions; also if a size has no question, if a reader
 leaves more than a tenth of its questions unanswered, if replies are not alike, and if an outcome failed otherwise than
 by a reply that cannot be read. Needed: numpy, pyarrow, torch, transformers.
@@ -171,6 +171,7 @@ def main():
     )
     parser.add_argument("--questions", type=int, default=600)
     parser.add_argument("--seed", type=int, default=1, help="of the world")
+    parser.add_argument("--controlled", type=int, help="most questions of each size that the controls answer; else all")
     parser.add_argument("--out", type=pathlib.Path)
     given = parser.parse_args()
     work = given.work.resolve()
@@ -201,25 +202,31 @@ def main():
     if not statements or not answers:
         raise SystemExit("MIGRES stated nothing, or no search of FSM was answered: there is nothing to exchange")
 
-    def behind(name, reply, method, world=world):
+    def behind(name, reply, method, world):
         service = SERVED.format(name=name, url=ChatServer(reply).url, seed=given.seed)
         return finished(name.replace(" ", "-"), world + service + method + RUN)
 
-    some = work / "replayed.jsonl"
+    of_size = {}
+    for id, row in made.questions.items():
+        of_size.setdefault(len(row["gold"]), []).append(id)
     lines = files[0].read_text(encoding="utf-8").splitlines(keepends=True)
-    some.write_text("".join(lines[:: max(1, len(lines) // REPLAYED)]), encoding="utf-8")
-    served = NAME + FILES.format(questions=json.dumps(str(some)), corpus=corpus) + BM25
+
+    def world_of(name, lines):
+        file = work / f"{name}.jsonl"
+        file.write_text("".join(lines), encoding="utf-8")
+        return NAME + FILES.format(questions=json.dumps(str(file)), corpus=corpus) + BM25
+
+    served = world_of("replayed", lines[:: max(1, len(lines) // REPLAYED)])
     replayed = {
         method: behind(f"{method} replayed", lambda prompt, most=MOST_TOKENS[method]: writer(prompt, most), job, served)
         for method, job in (("migres", MIGRES), ("fsm2", FSM2))
     }
+    some = {id for ids in of_size.values() for id in ids[: given.controlled]}
+    controlled = world_of("controlled", [line for line in lines if json.loads(line)["id"] in some])
     controls = {
-        "migres": behind("statements of others", other_statements(writer, statements), MIGRES),
-        "fsm2": behind("answers of others", other_answers(writer, answers), FSM2),
+        "migres": behind("statements of others", other_statements(writer, statements), MIGRES, controlled),
+        "fsm2": behind("answers of others", other_answers(writer, answers), FSM2, controlled),
     }
-    of_size = {}
-    for id, row in made.questions.items():
-        of_size.setdefault(len(row["gold"]), []).append(id)
     f1 = {name: answered(made, name, "f1") for name in METHODS}
     f1 |= {f"{name}, control": answered(tables, name, "f1") for name, tables in controls.items()}
     em = {name: answered(made, name, "em") for name in METHODS}
@@ -244,6 +251,7 @@ def main():
         return ", ".join(f"{numpy.mean([values[name][id] for id in ids]):.3f}" for values in (f1, em))
 
     def compared(one, other, ids, size):
+        ids = [id for id in ids if id in f1[other]]
         mean, low, high = difference(f1[one], f1[other], ids, generator)
         lost = low <= 0 and size in JUDGED[one]
         if lost:
@@ -255,13 +263,15 @@ def main():
         """A method beside its reader and its control, by size."""
         yield ""
         yield (
-            f"| gold passages | n | F1, EM of {method} | {reader} | F1: {method} less {reader} | {method} less that "
+            f"| gold passages | n | F1, EM of {method} | {reader} | F1: {method} less {reader} | n | {method} less that "
             f"with {control} | {method} with {control} less {reader} |"
         )
-        yield "| ---: | ---: | --- | --- | --- | --- | --- |"
+        yield "| ---: | ---: | --- | --- | --- | ---: | --- | --- |"
         for size, ids in [*sorted(of_size.items()), ("all", list(made.questions))]:
-            mean, low, high = difference(f1[f"{method}, control"], f1[reader], ids, generator)
+            with_control = [id for id in ids if id in some]
+            mean, low, high = difference(f1[f"{method}, control"], f1[reader], with_control, generator)
             cells = [figures(method, ids), figures(reader, ids), compared(method, reader, ids, size)]
+            cells.append(str(len(with_control)))
             cells += [compared(method, f"{method}, control", ids, size), f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"]
             yield f"| {size} | {len(ids)} | " + " | ".join(cells) + " |"
 

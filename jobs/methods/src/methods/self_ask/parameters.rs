@@ -143,8 +143,9 @@ impl SelfAskParameters {
         if self.evidence == Evidence::Reader {
             return Ok(());
         }
-        let (_, of_code) = EFFICIENTRAG_SYSTEM;
-        let system = self.system.as_ref().filter(|system| serde_json::json!(system).to_string() != of_code);
+        // As JSON.
+        let of_code: Option<String> = serde_json::from_str(EFFICIENTRAG_SYSTEM.1).ok();
+        let system = self.system.as_ref().filter(|&system| of_code.as_ref() != Some(system));
         let unused = [("system", system), ("reader_prompt", self.reader_prompt.as_ref())];
         match unused.into_iter().find_map(|(parameter, found)| Some((parameter, found?))) {
             None => Ok(()),
