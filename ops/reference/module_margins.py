@@ -12,19 +12,20 @@ What: one run over a generated world by the program: MIGRES beside its own singl
 at once, by the prompt `direct.txt`, what the same retriever and re-ranker find for the question; FSM2 beside NORMAL,
 which reads all given paragraphs. Then MIGRES and FSM2 again behind a server of the same writer in transformers. On 24
 questions it replies what the writer writes, and nine of ten answers have to be those of the first run. For the
-controls it exchanges the statements of each leaf for others of the first run, and replies to each search with a title that is shown
-and a sub-answer of the first run, all drawn by the prompt: of some thousand few are the question's own. A question
-without an answer counts as 0. Differences are paired by question; their 95 % intervals are bootstrap percentiles
-(10,000 resamples, seeded).
+controls it exchanges the statements of each leaf for others of the first run, and replies to each search with a title
+that is shown and a sub-answer of the first run, all drawn by the prompt: of some thousand few are the question's own. A
+question without an answer counts as 0. Differences are paired by question; their 95 % intervals are bootstrap
+percentiles (10,000 resamples, seeded).
 
     module_margins.py --hopeval PROGRAM --work DIR --model FOLDER [--split eval] [--questions 600] [--seed 1]
                       [--controlled N] [--out FILE]
 
 FOLDER is the writer's (`jobs/models/files/writer`). As many questions of two, of three and of four gold passages
-(`reasoning.py`); with `--controlled` the controls, which take most of the time, are of the first N of each. Exits with 1 if the interval of a method less its reader, or less its control, is not wholly above 0:
-of MIGRES at three or at four gold passages, of FSM2 over all questions; also if a size has no question, if a reader
-leaves more than a tenth of its questions unanswered, if replies are not alike, and if an outcome failed otherwise than
-by a reply that cannot be read. Needed: numpy, pyarrow, torch, transformers.
+(`reasoning.py`); with `--controlled` the controls, which take most of the time, are of the first N of each. Exits with
+1 if the interval of a method less its reader, or less its control, is not wholly above 0: of MIGRES at three or at four
+gold passages, of FSM2 over all questions; also if a size has no question, if a reader leaves more than a tenth of its
+questions unanswered, if replies are not alike, and if an outcome failed otherwise than by a reply that cannot be read.
+Needed: numpy, pyarrow, torch, transformers.
 """
 
 import argparse
@@ -263,8 +264,8 @@ def main():
         """A method beside its reader and its control, by size."""
         yield ""
         yield (
-            f"| gold passages | n | F1, EM of {method} | {reader} | F1: {method} less {reader} | n | {method} less that "
-            f"with {control} | {method} with {control} less {reader} |"
+            f"| gold passages | n | F1, EM of {method} | {reader} | F1: {method} less {reader} | n | {method} less "
+            f"that with {control} | {method} with {control} less {reader} |"
         )
         yield "| ---: | ---: | --- | --- | --- | ---: | --- | --- |"
         for size, ids in [*sorted(of_size.items()), ("all", list(made.questions))]:

@@ -112,7 +112,7 @@ struct QuestionCosts {
     money_nanos: u64,
 }
 
-/// What the sampled questions cost one service.
+/// The cost of the sampled questions at one service.
 #[derive(Clone, Debug, Default)]
 struct SampledCosts {
     /// By question; those that asked nothing have no entry.
