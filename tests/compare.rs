@@ -57,8 +57,11 @@ static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
     let run = document["run"].as_str().unwrap();
     let mut scores: BTreeMap<(String, String), Vec<f64>> = BTreeMap::new();
     for row in read_table::<ScoreRow>(&store, &layout::final_table(run, "scores")).unwrap() {
-        if MEASURES.contains(&row.measure.as_str()) {
-            scores.entry((row.measure, row.configuration)).or_default().push(row.value.unwrap());
+        if MEASURES.contains(&&*row.measure) {
+            scores
+                .entry((row.measure.to_string(), row.configuration.to_string()))
+                .or_default()
+                .push(row.value.unwrap());
         }
     }
     let strata =

@@ -118,7 +118,7 @@ fn judges_alone_ask_once_and_score_every_answer() {
     assert!(outcomes.iter().all(|row| matches!(row.answer.as_deref(), Some("yes" | "no"))));
     let scores: Vec<ScoreRow> = rows(dir, "store", &judging, "scores");
     let of =
-        |measure: &str| scores.iter().filter(|row| row.measure == measure && row.value.is_some()).collect::<Vec<_>>();
+        |measure: &str| scores.iter().filter(|row| *row.measure == *measure && row.value.is_some()).collect::<Vec<_>>();
     for (measure, judge) in [("acc_migres", "migres("), ("acc_efficientrag", "efficientrag(")] {
         let values = of(measure);
         assert_eq!(values.len(), 2 * QUESTIONS);
@@ -196,7 +196,7 @@ fn agreement_is_with_the_exact_match_and_with_people() {
     };
     let exact: Vec<bool> = scores
         .iter()
-        .filter(|row| row.configuration == "reader" && row.measure == "em")
+        .filter(|row| *row.configuration == *"reader" && *row.measure == *"em")
         .map(|row| row.value == Some(1.0))
         .collect();
     let people: Vec<bool> = (0..QUESTIONS).map(|at| at % 2 == 0).collect();

@@ -160,11 +160,11 @@ fn means_are_those_of_the_scores_and_state_n_and_coverage() {
     let mut means: BTreeMap<(String, String, String), (Vec<f64>, u64)> = BTreeMap::new();
     for score in sample.table::<ScoreRow>("scores") {
         for stratum in &strata[&score.index] {
-            let key = (score.configuration.clone(), stratum.clone(), score.measure.clone());
+            let key = (score.configuration.to_string(), stratum.clone(), score.measure.to_string());
             let (values, fine) = means.entry(key).or_default();
             if let Some(value) = score.value {
                 values.push(value);
-                *fine += u64::from(ok[&(score.configuration.clone(), score.index)]);
+                *fine += u64::from(ok[&(score.configuration.to_string(), score.index)]);
             }
         }
     }
@@ -198,7 +198,7 @@ fn means_are_those_of_the_scores_and_state_n_and_coverage() {
     assert_eq!(given["n"], QUESTIONS);
     assert!((given["coverage"].as_f64().unwrap() - (QUESTIONS - NOT_GIVEN) as f64 / QUESTIONS as f64).abs() < 1e-12);
     for score in sample.table::<ScoreRow>("scores") {
-        if score.configuration == "given" && score.index % 3 == 0 && score.measure == "recall_frac@10" {
+        if *score.configuration == *"given" && score.index % 3 == 0 && *score.measure == *"recall_frac@10" {
             assert_eq!(score.value, Some(0.0));
         }
     }

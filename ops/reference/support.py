@@ -77,13 +77,13 @@ class Scripted(babbler.Babbler):
         found = re.findall(r"(?m)^Title: (.+)$", prompt)
         asked = re.findall(r"(?m)^Question: (.+)$", prompt)
         row = next((self.by_titles[name] for name in asked + found if name in self.by_titles), None)
-        reply = self.reply(draw, prompt, row, found)
+        reply = self.fields_of_reply(draw, prompt, row, found)
         if row and "Answer the question from the paragraphs. Find" in prompt:
             self.normal[row["_id"]] = reply
         text = json.dumps(reply, ensure_ascii=False)
         return {"index": index, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
 
-    def reply(self, draw, prompt, row, titles):
+    def fields_of_reply(self, draw, prompt, row, titles):
         if '"subquestion"' in prompt:
             simple = draw.random() < 0.4
             return {"simple": simple, "subquestion": None if simple else "What came first?"}

@@ -525,11 +525,28 @@ impl Request {
     /// Drops the prompt of a generation, a score or an entailment, once it is sent: the rest is enough to read the
     /// answer, and thousands of open requests would keep their prompts.
     pub fn drop_prompt(&mut self) {
+        self.prompts().into_iter().flatten().for_each(|prompt| *prompt = Prompt::default());
+    }
+
+    /// A copy as [`Request::drop_prompt`] leaves the request. The prompt, mostly the largest part, is never copied.
+    pub fn clone_without_prompt(&mut self) -> Self {
+        let held = self.prompts().map(|prompt| prompt.map(std::mem::take));
+        let rest = self.clone();
+        for (prompt, held) in self.prompts().into_iter().zip(held) {
+            if let (Some(prompt), Some(held)) = (prompt, held) {
+                *prompt = held;
+            }
+        }
+        rest
+    }
+
+    /// The prompts that are not needed for reading the answer.
+    fn prompts(&mut self) -> [Option<&mut Prompt>; 2] {
         match &mut self.ask {
-            RequestPayload::Generate(asked) => asked.prompt = Prompt::default(),
-            RequestPayload::Score(asked) => (asked.prompt, asked.target) = Default::default(),
-            RequestPayload::Entail(asked) => asked.premise = Prompt::default(),
-            _ => {}
+            RequestPayload::Generate(asked) => [Some(&mut asked.prompt), None],
+            RequestPayload::Score(asked) => [Some(&mut asked.prompt), Some(&mut asked.target)],
+            RequestPayload::Entail(asked) => [Some(&mut asked.premise), None],
+            _ => [None, None],
         }
     }
 

@@ -209,8 +209,9 @@ fn equal_payloads_have_equal_bytes_and_others_differ() {
 fn a_request_without_its_prompt_is_read_alike() {
     let mut kinds = BTreeSet::new();
     for request in requests() {
-        let mut left = request.clone();
+        let (mut left, mut kept) = (request.clone(), request.clone());
         left.drop_prompt();
+        assert_eq!((kept.clone_without_prompt(), kept), (left.clone(), request.clone()));
         assert_eq!(left.wants_text(), request.wants_text());
         let prompts = match (&mut left.ask, &request.ask) {
             (RequestPayload::Generate(left), RequestPayload::Generate(asked)) => {

@@ -127,7 +127,7 @@ pub fn judge_agreement(run: &OpenRun, marks: Option<&HumanMarks>) -> Result<Agre
     let mut judged: Vec<Option<String>> = vec![None; counts.len()];
     let mut used = BTreeSet::new();
     evaluate_outcomes(run, &log, &mut |question, outcome, _| {
-        let Some(word) = run.evaluator.judged_word(question, outcome) else { return Ok(()) };
+        let Some(word) = run.evaluator.judged_word(question, &outcome) else { return Ok(()) };
         let at = outcome.configuration as usize;
         judged[at].get_or_insert_with(|| word.configuration.to_owned());
         counts[at][0].add(word.says_yes, word.is_exact);

@@ -296,8 +296,8 @@ impl GroupValues {
         }
         for row_group in row_groups {
             for row in table.read_groups(&[row_group as usize])? {
-                let Some(&measure) = measure_of.get(row.measure.as_str()) else { continue };
-                let known = groups.group_of.get(row.configuration.as_str()).zip(usize::try_from(row.index).ok());
+                let Some(&measure) = measure_of.get(&*row.measure) else { continue };
+                let known = groups.group_of.get(&*row.configuration).zip(usize::try_from(row.index).ok());
                 let (&group, at) = known.filter(|&(_, at)| at < questions).ok_or_else(|| {
                     let (configuration, index) = (&row.configuration, row.index);
                     unfit(

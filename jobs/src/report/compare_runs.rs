@@ -140,10 +140,10 @@ fn compare_sides(
     let (mut quality, mut left_out) = (Vec::new(), Vec::new());
     for (measure, base_scores) in own.measures.iter().filter(|(measure, _)| wanted(measure)) {
         match theirs.measures.get(measure) {
-            None => left_out.push((measure.clone(), format!("run {} has no such measure", other.run.id))),
+            None => left_out.push((measure.to_string(), format!("run {} has no such measure", other.run.id))),
             Some(scores) if scores.version != base_scores.version => {
                 let reason = format!("version {} there, {} here", base_scores.version, scores.version);
-                left_out.push((measure.clone(), reason));
+                left_out.push((measure.to_string(), reason));
             }
             Some(scores) => {
                 let ranked = base.short_ranking(measure).into_iter().chain(other.short_ranking(measure)).min();
@@ -153,7 +153,7 @@ fn compare_sides(
         }
     }
     for measure in theirs.measures.keys().filter(|measure| wanted(measure) && !own.measures.contains_key(*measure)) {
-        left_out.push((measure.clone(), format!("run {} has no such measure", base.run.id)));
+        left_out.push((measure.to_string(), format!("run {} has no such measure", base.run.id)));
     }
     let brought = [base, other].into_iter().find(|side| side.configuration.method == rankings::KIND);
     let costs_left_out = brought.map(|side| {
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn questions_are_paired_by_their_positions_in_both_runs() {
-        let scores = |values: &[Option<f64>]| MeasureScores { version: "v".to_owned(), values: values.to_vec() };
+        let scores = |values: &[Option<f64>]| MeasureScores { version: "v".into(), values: values.to_vec() };
         let own = scores(&[Some(1.0), Some(0.0), None, Some(1.0)]);
         let other = scores(&[Some(0.0), Some(1.0), Some(1.0)]);
         let found = quality_difference("em", [&own, &other], &[(0, 2), (1, 1), (2, 0)]);

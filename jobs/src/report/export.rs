@@ -115,7 +115,7 @@ pub fn export_outcomes(
     let mut rows = Vec::new();
     evaluate_outcomes(run, log, &mut |_, outcome, values| {
         if outcome.configuration as usize == position {
-            rows.push((outcome.clone(), values.to_vec()));
+            rows.push((outcome, values.to_vec()));
         }
         Ok(())
     })?;

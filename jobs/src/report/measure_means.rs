@@ -88,7 +88,7 @@ pub fn with_interval(row: MeasureRow, range: ValueRange) -> MeasureRow {
 pub fn mean_measures(run: &OpenRun, log: &Log) -> Result<Vec<MeasureRow>, JobError> {
     let mut totals = MeasureTotals::new(run);
     evaluate_outcomes(run, log, &mut |question, outcome, values| {
-        totals.add(run, question, outcome, values);
+        totals.add(run, question, &outcome, values);
         Ok(())
     })?;
     Ok(totals.rows(run))
@@ -131,14 +131,13 @@ impl MeasureTotals {
         for (c, configuration) in run.resolved.configurations.iter().enumerate() {
             let mode = run.methods[c].context_mode().name();
             for (s, stratum) in run.evaluator.strata().iter().enumerate() {
-                for (m, measure) in set.names().iter().enumerate() {
+                for (m, (measure, version)) in set.names().iter().zip(versions.of_configuration(c)).enumerate() {
                     let sums = self.sums[(c * self.strata + s) * self.measures + m];
-                    let version = versions.version(c, m);
                     let names = (
                         configuration.name.as_str(),
                         stratum.as_str(),
                         measure.as_str(),
-                        version.as_str(),
+                        version.as_ref(),
                         profile.as_str(),
                         mode,
                     );

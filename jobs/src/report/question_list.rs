@@ -112,7 +112,7 @@ pub fn list_questions(
             let question = met.entry(outcome.index).or_default();
             question.values.resize_with(sides.len(), Vec::new);
             question.values[side] = candidates.iter().map(|&(at, _)| values[at]).collect();
-            question.has_failed |= !is_ok(outcome);
+            question.has_failed |= !is_ok(&outcome);
             question.sides += 1;
         }
         Ok(())
@@ -199,7 +199,7 @@ fn read_listed(
         let configuration = outcome.configuration as usize;
         if sides.contains(&configuration) && order.contains(&outcome.index) {
             let value = measure.and_then(|at| values[at]);
-            outcomes.insert((outcome.index, configuration), (outcome.clone(), value));
+            outcomes.insert((outcome.index, configuration), (outcome, value));
         }
         Ok(())
     })?;

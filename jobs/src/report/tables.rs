@@ -19,6 +19,7 @@ use hopeval_results::tables::{
     ConfigurationRow, FinalOutcomeRow, LatencyRow, OutcomeRow, RunRow, ScoreRow, TableWriter, TraceRow, write_table,
 };
 use hopeval_results::{Log, layout};
+use std::sync::Arc;
 
 /// The counts of a finished run, and its tables.
 #[derive(Clone, Debug, Default)]
@@ -126,7 +127,8 @@ fn write_tables(
 /// The tables with a row for each outcome, while they are written, and the sums over outcomes.
 struct OutcomeTables<'a> {
     run: &'a OpenRun,
-    names: Vec<String>,
+    names: Vec<Arc<str>>,
+    measures: Vec<Arc<str>>,
     versions: MeasureVersions,
     outcome_table: TableWriter<FinalOutcomeRow>,
     score_table: TableWriter<ScoreRow>,
@@ -146,7 +148,8 @@ impl<'a> OutcomeTables<'a> {
         let (store, set) = (&run.places.store, run.evaluator.measure_set());
         Ok(Self {
             run,
-            names: run.configuration_names(),
+            names: run.configuration_names().into_iter().map(Arc::from).collect(),
+            measures: set.names().iter().map(|name| name.as_str().into()).collect(),
             versions: MeasureVersions::new(run, &format!("{} ", set.profile())),
             outcome_table: TableWriter::new(store, &place("outcomes"))?,
             score_table: TableWriter::new(store, &place("scores"))?,
@@ -165,18 +168,19 @@ impl<'a> OutcomeTables<'a> {
     fn add_outcome(
         &mut self,
         question: &QuestionGold,
-        outcome: &OutcomeRow,
+        mut outcome: OutcomeRow,
         values: &[Option<f64>],
     ) -> Result<(), JobError> {
-        self.totals.add(self.run, question, outcome, values);
-        self.attribution.add(outcome);
-        self.failed += u64::from(!is_ok(outcome));
+        self.totals.add(self.run, question, &outcome, values);
+        self.attribution.add(&outcome);
+        self.passages.add(&outcome);
+        self.failed += u64::from(!is_ok(&outcome));
         self.outcomes += 1;
-        self.add_scores(question, outcome, values)?;
+        self.add_scores(question, &outcome, values)?;
         let configuration = &self.names[outcome.configuration as usize];
         if let Some(timing) = &outcome.timing {
             self.latency_table.push(LatencyRow {
-                configuration: configuration.clone(),
+                configuration: configuration.as_ref().to_owned(),
                 index: outcome.index,
                 service_s: timing.service_s,
                 queue_s: timing.queue_s,
@@ -185,16 +189,15 @@ impl<'a> OutcomeTables<'a> {
                 device_s: outcome.device_s,
             })?;
         }
-        if let Some(trace) = outcome.trace_row(configuration) {
+        if let Some(trace) = outcome.take_trace_row(configuration) {
             let table = match &mut self.trace_table {
                 Some(table) => table,
                 None => self.trace_table.insert(TableWriter::new(&self.run.places.store, &self.trace_place)?),
             };
             table.push(trace)?;
         }
-        self.passages.add(outcome);
         let passage_name = |id| self.run.passages.id(id).to_owned();
-        self.outcome_table.push(outcome.clone().into_final(configuration, &passage_name))?;
+        self.outcome_table.push(outcome.into_final(configuration, &passage_name))?;
         Ok(())
     }
 
@@ -205,15 +208,17 @@ impl<'a> OutcomeTables<'a> {
         values: &[Option<f64>],
     ) -> Result<(), JobError> {
         let configuration = outcome.configuration as usize;
-        let measures = self.run.evaluator.measure_set().names().iter().enumerate();
-        for ((at, measure), value) in measures.zip(values) {
+        let id: Arc<str> = outcome.question.as_str().into();
+        let gold_digest: Arc<str> = question.gold_digest.as_str().into();
+        let measures = self.measures.iter().zip(self.versions.of_configuration(configuration));
+        for ((measure, version), value) in measures.zip(values) {
             self.score_table.push(ScoreRow {
-                configuration: self.names[configuration].clone(),
+                configuration: Arc::clone(&self.names[configuration]),
                 index: outcome.index,
-                question: outcome.question.clone(),
-                measure: measure.clone(),
-                version: self.versions.version(configuration, at),
-                gold_digest: question.gold_digest.clone(),
+                question: Arc::clone(&id),
+                measure: Arc::clone(measure),
+                version: Arc::clone(version),
+                gold_digest: Arc::clone(&gold_digest),
                 value: *value,
             })?;
         }

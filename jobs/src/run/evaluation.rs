@@ -13,7 +13,7 @@ use hopeval_results::tables::{OutcomeRow, outcomes};
 use std::collections::BTreeMap;
 
 /// Takes an outcome with its question's gold and the values of all measures.
-type OutcomeVisitor<'a> = &'a mut dyn FnMut(&QuestionGold, &OutcomeRow, &[Option<f64>]) -> Result<(), JobError>;
+type OutcomeVisitor<'a> = &'a mut dyn FnMut(&QuestionGold, OutcomeRow, &[Option<f64>]) -> Result<(), JobError>;
 
 /// Evaluates all committed outcomes and passes them on in final order.
 ///
@@ -35,7 +35,7 @@ pub fn evaluate_outcomes(run: &OpenRun, log: &Log, visit: OutcomeVisitor<'_>) ->
         let supporting = outcome.supporting.iter().map(|&(passage, _)| passage);
         run.passages.require(&run.record, outcome.ranked.iter().copied().chain(supporting))?;
         run.evaluator.evaluate_outcome(question, &outcome, &mut buffers, &mut values);
-        visit(question, &outcome, &values)?;
+        visit(question, outcome, &values)?;
     }
     Ok(())
 }
@@ -50,7 +50,7 @@ pub fn live_tallies(run: &OpenRun, log: &Log) -> Result<BTreeMap<TallyKey, Tally
         return Ok(tallies);
     }
     evaluate_outcomes(run, log, &mut |question, outcome, values| {
-        for (key, change) in run.evaluator.tally_changes(question, outcome, values, 1) {
+        for (key, change) in run.evaluator.tally_changes(question, &outcome, values, 1) {
             let sum = tallies.entry(key).or_default();
             *sum = (sum.0 + change.0, sum.1 + change.1, sum.2 + change.2, sum.3 + change.3);
         }

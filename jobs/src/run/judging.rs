@@ -213,7 +213,7 @@ impl Predictions {
         evaluate_outcomes(run, log, &mut |_, outcome, _| {
             let slot = slots.get(&(outcome.configuration as usize));
             if let Some(record) = slot.and_then(|&slot| records[slot].get_mut(outcome.index as usize)) {
-                *record = prediction_record(outcome);
+                *record = prediction_record(&outcome);
             }
             Ok(())
         })?;

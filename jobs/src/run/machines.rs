@@ -270,14 +270,10 @@ fn computed_answer(served: &ServedResponse) -> RoundRequests {
 }
 
 /// Adds a request to the last group if answers to both are read alike. Otherwise begins another group.
-fn remember_request(runs: &mut Vec<(Request, usize)>, request: &Request) {
+fn remember_request(runs: &mut Vec<(Request, usize)>, request: &mut Request) {
     match runs.last_mut() {
         Some((first, count)) if are_read_alike(first, request) => *count += 1,
-        _ => {
-            let mut request = request.clone();
-            request.drop_prompt();
-            runs.push((request, 1));
-        }
+        _ => runs.push((request.clone_without_prompt(), 1)),
     }
 }
 
@@ -310,13 +306,13 @@ impl DrivenMachine for HostedMachine {
             MachineStep::Ask(requests) => {
                 self.rounds += 1;
                 let configurations = Arc::clone(&self.configurations);
-                let asked = requests.into_iter().map(|request| {
+                let asked = requests.into_iter().map(|mut request| {
                     let key = request_key(&request, &configurations.catalogue, &mut self.payload);
                     // A machine's share of a batch is known only if all requests of the batch are its own.
                     if self.mode == TimingMode::Latency {
                         self.keys.push(key);
                     }
-                    remember_request(&mut self.asked, &request);
+                    remember_request(&mut self.asked, &mut request);
                     drive::AskedRequest {
                         key,
                         bucket: request_bucket(&request, &key, &configurations.catalogue),

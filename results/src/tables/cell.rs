@@ -60,6 +60,7 @@ plain_cell!(u64, UInt64Array, DataType::UInt64, |cell| *cell);
 plain_cell!(f64, Float64Array, DataType::Float64, |cell| *cell);
 plain_cell!(bool, BooleanArray, DataType::Boolean, |cell| *cell);
 plain_cell!(String, StringArray, DataType::Utf8, String::as_str);
+plain_cell!(Arc<str>, StringArray, DataType::Utf8, AsRef::as_ref);
 
 impl<T: Cell> Cell for Option<T> {
     const NULLABLE: bool = true;

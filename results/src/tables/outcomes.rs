@@ -172,9 +172,9 @@ row! {
 }
 
 impl OutcomeRow {
-    /// The row of the table `traces`, if the outcome has a trace. `configuration` is the name.
-    pub fn trace_row(&self, configuration: &str) -> Option<TraceRow> {
-        let OutcomeTrace { notes, format, repairs, named_support, steps } = self.trace.clone()?;
+    /// Takes the trace, if the outcome has one, as the row of the table `traces`. `configuration` is the name.
+    pub fn take_trace_row(&mut self, configuration: &str) -> Option<TraceRow> {
+        let OutcomeTrace { notes, format, repairs, named_support, steps } = self.trace.take()?;
         let (configuration, question) = (configuration.to_owned(), self.question.clone());
         Some(TraceRow { configuration, index: self.index, question, notes, format, repairs, named_support, steps })
     }

@@ -9,7 +9,8 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder, WriterVersion};
+use parquet::schema::types::ColumnPath;
 
 /// The file's key for the table's name.
 pub(super) const TABLE_KEY: &str = "hopeval.table";
@@ -34,8 +35,26 @@ impl<R: Row> TableWriter<R> {
     /// # Errors
     /// If `path` is not a valid name.
     pub fn new(store: &Store, path: &str) -> Result<Self, TableError> {
+        Self::with_properties(store, path, properties_builder::<R>().set_compression(zstd()).build())
+    }
+
+    /// A writer of the object `path`, of whose columns only those at the Parquet paths `compressed` are compressed: for
+    /// many small objects. A compressed column costs two contexts of zstd, of some hundred kilobytes, whenever it is
+    /// written or read.
+    ///
+    /// # Errors
+    /// If `path` is not a valid name.
+    pub(super) fn with_compressed(store: &Store, path: &str, compressed: &[&[&str]]) -> Result<Self, TableError> {
+        let plain = properties_builder::<R>().set_compression(Compression::UNCOMPRESSED);
+        let column = |path: &&[&str]| ColumnPath::new(path.iter().map(|&name| name.to_owned()).collect());
+        let properties =
+            compressed.iter().map(column).fold(plain, |made, column| made.set_column_compression(column, zstd()));
+        Self::with_properties(store, path, properties.build())
+    }
+
+    fn with_properties(store: &Store, path: &str, properties: WriterProperties) -> Result<Self, TableError> {
         let full_name = store.full_name(path);
-        let parquet = ArrowWriter::try_new(Vec::new(), R::schema(), Some(writer_properties::<R>()))
+        let parquet = ArrowWriter::try_new(Vec::new(), R::schema(), Some(properties))
             .map_err(|source| TableError::Encode { path: full_name.clone(), source })?;
         Ok(Self {
             parquet,
@@ -119,12 +138,11 @@ pub fn write_table<R: Row>(
     writer.finish()
 }
 
-/// The Parquet settings. They depend on the table only.
-fn writer_properties<R: Row>() -> WriterProperties {
+/// The Parquet settings but for the compression. They depend on the table only.
+fn properties_builder<R: Row>() -> WriterPropertiesBuilder {
     WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_created_by("hopeval".to_owned())
-        .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_offset_index_disabled(true)
         .set_max_row_group_row_count(Some(R::TABLE.row_group))
@@ -132,5 +150,8 @@ fn writer_properties<R: Row>() -> WriterProperties {
             KeyValue::new(TABLE_KEY.to_owned(), R::TABLE.name.to_owned()),
             KeyValue::new(VERSION_KEY.to_owned(), SCHEMA_VERSION.to_string()),
         ]))
-        .build()
+}
+
+fn zstd() -> Compression {
+    Compression::ZSTD(ZstdLevel::default())
 }

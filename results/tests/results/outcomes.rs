@@ -4,6 +4,8 @@ use hopeval_results::log::{CohortCommit, Commit, Log, RecordBody};
 use hopeval_results::tables::outcomes::{in_final_order, of_question, write_part};
 use hopeval_results::tables::{OutcomeRow, TableError, TableReader};
 use hopeval_results::{Store, layout};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::Compression;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -36,6 +38,17 @@ fn cohort_commits(cohorts: &[u64], size: u64, questions: u64, configurations: u3
 
 fn read(store: &Store, log: &Log, configurations: u32, size: u64) -> Result<Vec<OutcomeRow>, TableError> {
     in_final_order(store, "run", log.state(), configurations as usize, size).collect()
+}
+
+#[test]
+fn of_a_part_only_texts_of_models_are_compressed() {
+    let store = Store::open("memory:").unwrap();
+    write_part(&store, "part", vec![row(0, 0, "x")]).unwrap();
+    let part = ParquetRecordBatchReaderBuilder::try_new(store.get("part").unwrap()).unwrap();
+    let columns = part.metadata().row_group(0).columns();
+    let compressed = columns.iter().filter(|column| column.compression() != Compression::UNCOMPRESSED);
+    let paths: Vec<String> = compressed.map(|column| column.column_path().string()).collect();
+    assert_eq!(paths, ["message", "answer", "trace.notes.list.item.text"]);
 }
 
 #[test]

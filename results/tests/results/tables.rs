@@ -31,12 +31,12 @@ fn there_and_back<R: Row + Clone + PartialEq + std::fmt::Debug>(rows: &[R]) {
 
 fn score(i: u64) -> ScoreRow {
     ScoreRow {
-        configuration: format!("bm25{{k={}}}", i % 3),
+        configuration: format!("bm25{{k={}}}", i % 3).into(),
         index: i,
-        question: format!("question {i}"),
-        measure: "em".to_owned(),
-        version: "hotpotqa 1".to_owned(),
-        gold_digest: "0f".to_owned(),
+        question: format!("question {i}").into(),
+        measure: "em".into(),
+        version: "hotpotqa 1".into(),
+        gold_digest: "0f".into(),
         value: (!i.is_multiple_of(5)).then_some(i as f64 / 7.0),
     }
 }
@@ -296,7 +296,8 @@ proptest! {
             rows.iter().map(|row| row.clone().into_final("bm25", |passage| format!("p{passage}"))).collect();
         prop_assert!(last.iter().all(|row| row.ranked.len() == row.ranked_ids.len()));
         there_and_back(&last);
-        let traces: Vec<TraceRow> = rows.iter().filter_map(|row| row.trace_row("bm25")).collect();
+        let traces: Vec<TraceRow> =
+            rows.into_iter().filter_map(|mut row| row.take_trace_row("bm25")).collect();
         there_and_back(&traces);
     }
 }

@@ -9,6 +9,7 @@ use hopeval_results::{Log, RunRecord, Store};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A finished run, as its own folder tells it.
 pub(super) struct ComparedRun {
@@ -43,15 +44,15 @@ pub(super) struct ComparedSide {
 /// The scores of a configuration.
 pub(super) struct SideScores {
     /// By question's id: its position, and the digest of the gold it was scored with.
-    pub(super) questions: HashMap<String, (u64, String)>,
+    pub(super) questions: HashMap<Arc<str>, (u64, Arc<str>)>,
     /// By measure.
-    pub(super) measures: BTreeMap<String, MeasureScores>,
+    pub(super) measures: BTreeMap<Arc<str>, MeasureScores>,
 }
 
 /// The values of a measure.
 pub(super) struct MeasureScores {
     /// The name of the job's profile and the measure's own version.
-    pub(super) version: String,
+    pub(super) version: Arc<str>,
     /// By question's position; `None` where the measure is not defined.
     pub(super) values: Vec<Option<f64>>,
 }
@@ -176,7 +177,7 @@ impl ComparedSide {
         let questions = usize::try_from(run.settings.prepared.questions).unwrap_or(usize::MAX);
         for group in first / group..=(first + each - 1) / group {
             for row in table.read_groups(&[usize::try_from(group).unwrap_or(usize::MAX)])? {
-                if row.configuration != self.configuration.configuration {
+                if *row.configuration != *self.configuration.configuration {
                     continue;
                 }
                 let at = usize::try_from(row.index).unwrap_or(usize::MAX);

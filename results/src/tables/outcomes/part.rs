@@ -9,6 +9,9 @@ use crate::tables::{TableError, TableWriter};
 /// and a job may have hundreds of configurations.
 const OWN_GROUP_ROWS: usize = 256;
 
+/// The compressed columns: texts that models write, which may be long. Parts are small, and there are thousands.
+const COMPRESSED: &[&[&str]] = &[&["message"], &["answer"], &["trace", "notes", "list", "item", "text"]];
+
 /// Writes `rows` as the part `path` (see [`crate::layout::outcome_part`]), sorted by configuration and index.
 ///
 /// Row groups begin with a configuration if possible. A reader of some configurations finds them by the row groups'
@@ -18,7 +21,7 @@ const OWN_GROUP_ROWS: usize = 256;
 /// An error of the store.
 pub fn write_part(store: &Store, path: &str, mut rows: Vec<OutcomeRow>) -> Result<FinalTable, TableError> {
     rows.sort_by_key(|row| (row.configuration, row.index));
-    let mut writer = TableWriter::new(store, path)?;
+    let mut writer = TableWriter::with_compressed(store, path, COMPRESSED)?;
     let mut last = None;
     for row in rows {
         if last.replace(row.configuration).is_some_and(|last| last != row.configuration)
