@@ -35,10 +35,7 @@ import conform
 
 JOB = conform.ROOT / "jobs/examples/world-comparison.toml"
 ALLOWED = "allowed_failed = 0.05"
-# Methods of the job that no table here has.
-LEFT_OUT = re.compile(
-    r"^\[method\.(migres|migres_one_step|fsm2|normal)\]\n.*?(?=^\[)", flags=re.MULTILINE | re.DOTALL
-)
+METHOD = re.compile(r"^\[method\.(\w+)\]\n.*?(?=^\[)", flags=re.MULTILINE | re.DOTALL)
 FORMATS = ("hotpotqa", "2wikimultihopqa", "musique")
 RANKING = ("tfidf", "bm25", "dense", "tfidf_bm25", "single_hop", "promptrank", "efficientrag", "ircot")
 ANSWERING = ("no_retrieval", "one_step_qa", "ircot", "promptrank", "efficientrag")
@@ -123,6 +120,11 @@ def by_generator(text, arguments):
     return dataset_of(text) + GENERATOR.format(model=model, threads=arguments.threads, shown=shown)
 
 
+def tabled(job):
+    """A job without the methods that no table here has."""
+    return METHOD.sub(lambda found: found[0] if found[1] in RANKING + ANSWERING else "", job)
+
+
 def real(format, folder):
     """The example's job over a real dataset; None where the data are not there."""
     questions = sorted(path for pattern in ("dev*", "train*") for path in folder.glob(pattern))
@@ -130,7 +132,7 @@ def real(format, folder):
     if not questions or not corpus.is_file():
         return None
     dataset = REAL.format(format=format, questions=json.dumps(str(questions[0])), corpus=json.dumps(str(corpus)))
-    text, count = WORLD.subn(lambda _: dataset, LEFT_OUT.sub("", JOB.read_text()))
+    text, count = WORLD.subn(lambda _: dataset, tabled(JOB.read_text()))
     if count != 1:
         raise SystemExit(f"{JOB} has {count} sections [dataset.world]; one is needed")
     if ALLOWED not in text:
@@ -234,7 +236,7 @@ def main():
     with tempfile.TemporaryDirectory() as made:
         arguments.work = (arguments.work or pathlib.Path(made)).resolve()
         arguments.work.mkdir(parents=True, exist_ok=True)
-        jobs = {"world": LEFT_OUT.sub("", JOB.read_text())}
+        jobs = {"world": tabled(JOB.read_text())}
         for format in FORMATS:
             text = real(format, arguments.data.resolve() / format)
             if text is None:

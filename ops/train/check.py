@@ -2,7 +2,8 @@
 
     check.py --hopeval PROGRAM --models DIR --rows DIR [--lines N]
 
-Prints one row per model: numbers compared and the largest difference; ends with 1 if one is above --tolerance.
+Prints one row per model: numbers compared and the largest difference; ends with 1 if one is above --tolerance, or if
+no model is there. A model without a folder is left out, and the row says so.
 """
 
 import argparse
@@ -152,7 +153,7 @@ def main():
     logging.set_verbosity_error()
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
-    bad = False
+    bad, compared = False, 0
     for name, (compare, file, columns) in MODELS.items():
         folder = options.models / name
         if not folder.is_dir():
@@ -164,8 +165,11 @@ def main():
         if [len(row) for row in theirs] != [len(row) for row in ours]:
             raise SystemExit(f"{name}: other numbers of tokens: {[(len(a), len(b)) for a, b in zip(theirs, ours)]}")
         largest = largest_difference(theirs, ours)
+        compared += 1
         bad |= not largest <= options.tolerance
         print(f"{name}: {sum(map(len, theirs))} numbers, largest difference {largest:.1e}")
+    if not compared:
+        raise SystemExit(f"{options.models} has none of {', '.join(MODELS)}")
     sys.exit(bad)
 
 
