@@ -1,24 +1,26 @@
 #!/usr/bin/env python3
-"""Jobs and commands that would compare different samples of questions: all must be refused.
+"""Jobs that would compare different samples of questions must be refused, and so must runs without a common question.
 
 Why: a table of a paper may set figures over 200 questions beside figures over 500. One job of hopeval has one dataset,
-one draw and one split for all of its methods, and nothing may lead around that.
+one draw and one split for all of its methods, and no setting may lead around that.
 
 What: a job over HotpotQA (200 questions of a draw) that runs as it stands. Then the same job, each time with one change
 by which a configuration would have other questions, or with a sample that a choice was made on. Each must end with 2,
-say what is wrong, and leave no run. The commands over two runs must refuse two corpora, and published figures over
-another sample. A ranking that covers a part of the questions is not refused, so its figure must be over all.
+say what is wrong, and leave no run. `compare` and `report` must refuse two runs over two corpora, and two without a
+common question; of runs that share some, `compare` must compare these, and say how many. A ranking that covers a part
+of the questions is not refused if the job allows that, so its figures must be over all.
 
     samples.py --hopeval PROGRAM --work DIR --data DIR
 
-DIR of `--data` has `hotpotqa/dev_1267.json.gz`. Prints a table, and exits with 1 if something is not refused. Only the
-standard library is used.
+The folder of `--work` must not be there yet; that of `--data` has `hotpotqa/dev_1267.json.gz`. Prints a table, and
+exits with 1 if something is not as it must be. It takes some 20 s. Only the standard library is used.
 """
 
 import argparse
+import csv
+import io
 import json
 import pathlib
-import shutil
 import subprocess
 import sys
 
@@ -90,7 +92,6 @@ def main():
     for name in ("--hopeval", "--work", "--data"):
         parser.add_argument(name, required=True, type=lambda text: pathlib.Path(text).resolve())
     options = parser.parse_args()
-    shutil.rmtree(options.work, ignore_errors=True)
     options.work.mkdir(parents=True)
     program, rows = Program(options), []
     file = options.data / "hotpotqa" / "dev_1267.json.gz"
@@ -110,6 +111,13 @@ def main():
         wrong = "" if needle in said else f"it does not say {needle!r}"
         note(what, 2, code, said, wrong if program.runs() == before else "a run was made")
 
+    def exported(run, configuration):
+        """The rows of a configuration, by the columns' names."""
+        code, out, said = program.call("export", run, "--format", "csv", "--configuration", configuration)
+        if code != 0:
+            sys.exit(said)
+        return list(csv.DictReader(io.StringIO(out)))
+
     def finished(what, text, *words):
         """Runs a job that must end well; returns its document."""
         code, out, said = program.job(text, "--json", *words)
@@ -128,33 +136,42 @@ def main():
     # Answers of the next 200 questions, and of half of this job's.
     others = finished("the next 200", dataset(after=200) + METHODS)
     for name, run in [("others", others), ("own", first)]:
-        code, out, said = program.call("export", run["run"], "--format", "csv", "--configuration", "one")
-        if code != 0:
-            sys.exit(said)
-        ids = [line.split(",")[out.splitlines()[0].split(",").index("question")] for line in out.splitlines()[1:]]
-        lines = [json.dumps({"id": id, "answer": "yes"}) for id in ids]
+        lines = [json.dumps({"id": row["question"], "answer": "yes"}) for row in exported(run["run"], "one")]
         (options.work / f"{name}.jsonl").write_text("\n".join(lines[: 100 if name == "own" else None]) + "\n")
     refused("answers of other questions", "field `id`", base + BROUGHT.format(file="others.jsonl"))
     some = base + BROUGHT.format(file="own.jsonl")
     code, _, said = program.job(some)
     note("answers of half of the questions", 1, code, said, "" if "100 not_in_file" in said else "it does not say so")
     half = finished("the same, allowed", some + "[run]\nallowed_failed = 1.0\n")
-    counted = {(row["configuration"], row["measure"]): row["n"] for row in half["measures"] if row["stratum"] == "all"}
-    counts = [counted.get(("brought", measure)) for measure in ("em", "f1")]
-    note("the same with `allowed_failed`: n of `em` and `f1`", [200, 200], counts, str(counts))
+    rows_of = {row["measure"]: row for row in half["measures"]
+               if row["configuration"] == "brought" and row["stratum"] == "all"}  # fmt: skip
+    right = sum(float(row["em"]) for row in exported(half["run"], "brought") if row["em"])
+    found = [(rows_of[measure]["n"], rows_of[measure]["value"]) for measure in ("em", "f1")]
+    wrong = "" if 0 < right < 100 else "all answers are right, or none"
+    note("the same, allowed: the mean is over 200", (200, right / 200), found[0], f"n, em: {found[0]}", wrong)
+    note("the same, allowed: n of F1", 200, found[1][0], f"n: {found[1][0]}")
     # A choice and the questions that it was made on.
     refused("a choice on evaluated questions", "dataset.draw", base + TUNED, command="tune")
     code, _, said = program.job(dataset(after=128) + METHODS + TUNED, command="tune")
     if code != 0:
         sys.exit(f"tune ended with {code}\n{said}")
     chosen = METHODS + '[method.chosen]\nkind = "one_step"\nretriever = "bm25"\n' + USING
-    finished("a choice over other questions", dataset(after=128) + chosen)
     refused("a choice of another job over its sample", "are in the sample of", dataset(after=64) + chosen)
-    # Commands over runs.
-    larger = finished("another corpus", dataset().replace("[corpus]\n", '[corpus]\nlinks = "none"\n') + METHODS)
-    for words in (["compare", first["run"], larger["run"]], ["report", first["run"], larger["run"], "--out", "page.html"]):
-        code, _, said = program.call(*words)
-        note(f"`{words[0]}` over two corpora", 2, code, said, "" if "corpus" in said else "it does not say so")
+    # Commands over two runs.
+    part = finished("a choice over other questions", dataset(after=128) + chosen)
+    without_links = dataset().replace("[corpus]\n", '[corpus]\nlinks = "none"\n') + METHODS
+    pairs = [("two corpora", finished("another corpus", without_links), "another"),
+             ("no common question", others, "no question of run")]  # fmt: skip
+    for what, other, needle in pairs:
+        for command, more in [("compare", []), ("report", ["--out", "page.html"])]:
+            code, _, said = program.call(command, first["run"], other["run"], *more)
+            wrong = "" if needle in said else "other words"
+            wrong += " a page was written" * (options.work / "page.html").exists()
+            note(f"`{command}` of two runs: {what}", 2, code, said, wrong)
+    code, out, said = program.call("compare", f"{first['run']}:one", f"{part['run']}:one")
+    told = next((line for line in out.splitlines() if "questions of both" in line), "")
+    note("`compare` of two runs: some common questions", (0, "72"), (code, told.split(" ")[0]), told)
+    print("| what was tried | | what hopeval says |\n| --- | --- | --- |")
     for what, said, good in rows:
         text = " ".join(said.split())
         print(f"| {what} | {'as it must be' if good else '**WRONG**'} | {text.replace('|', chr(92) + '|')[:400]} |")

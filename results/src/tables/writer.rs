@@ -39,7 +39,7 @@ impl<R: Row> TableWriter<R> {
     }
 
     /// A writer of the object `path`, of whose columns only those at the Parquet paths `compressed` are compressed: for
-    /// many small objects. A compressed column costs two contexts of zstd, of some hundred kilobytes, whenever it is
+    /// many small objects. For a compressed column two contexts of zstd are made, of some 160 KB, whenever it is
     /// written or read.
     ///
     /// # Errors

@@ -41,7 +41,7 @@ fn read(store: &Store, log: &Log, configurations: u32, size: u64) -> Result<Vec<
 }
 
 #[test]
-fn of_a_part_only_texts_of_models_are_compressed() {
+fn of_a_part_only_long_texts_are_compressed() {
     let store = Store::open("memory:").unwrap();
     write_part(&store, "part", vec![row(0, 0, "x")]).unwrap();
     let part = ParquetRecordBatchReaderBuilder::try_new(store.get("part").unwrap()).unwrap();

@@ -9,7 +9,8 @@ use crate::tables::{TableError, TableWriter};
 /// and a job may have hundreds of configurations.
 const OWN_GROUP_ROWS: usize = 256;
 
-/// The compressed columns: texts that models write, which may be long. Parts are small, and there are thousands.
+/// The compressed columns: texts that may be long, of answers, errors and notes. Parts are small, and a run has
+/// hundreds of them.
 const COMPRESSED: &[&[&str]] = &[&["message"], &["answer"], &["trace", "notes", "list", "item", "text"]];
 
 /// Writes `rows` as the part `path` (see [`crate::layout::outcome_part`]), sorted by configuration and index.
