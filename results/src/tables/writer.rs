@@ -39,8 +39,7 @@ impl<R: Row> TableWriter<R> {
     }
 
     /// A writer of the object `path`, of whose columns only those at the Parquet paths `compressed` are compressed: for
-    /// many small objects. For a compressed column two contexts of zstd are made, of some 160 KB, whenever it is
-    /// written or read.
+    /// many small objects. For a compressed column two contexts of zstd are made whenever it is written or read.
     ///
     /// # Errors
     /// If `path` is not a valid name.
