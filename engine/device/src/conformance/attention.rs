@@ -56,10 +56,11 @@ pub(super) const KINDS: [(AttentionMask, BiasKind); 12] = [
     (AttentionMask::Window(7), BiasKind::Disentangled(T5, true, true)),
 ];
 
-const HEADS: [Heads; 10] = [
+const HEADS: [Heads; 11] = [
     Heads { heads: 1, kv_heads: 1, head_dim: 1 },
     Heads { heads: 2, kv_heads: 2, head_dim: 8 },
     Heads { heads: 3, kv_heads: 1, head_dim: 5 },
+    Heads { heads: 2, kv_heads: 2, head_dim: 32 },
     Heads { heads: 2, kv_heads: 2, head_dim: 64 },
     Heads { heads: 4, kv_heads: 2, head_dim: 33 },
     Heads { heads: 2, kv_heads: 1, head_dim: 80 },

@@ -2,7 +2,7 @@
 
 use super::distance::{DistanceTerms, PositionPanels};
 use super::softmax::{AddByKey, DivideValues, ScoreTerm, Softmax};
-use super::tile::{ColumnPanels, GatherRows, PackPanels, ROWS, StridedMatrix, by_panels, by_rows};
+use super::tile::{ColumnPanels, GatherRows, PackPanels, ROWS, StridedMatrix, by_panels, by_rows, tile_rows};
 use super::{AttentionCall, ResultAddress};
 use crate::cpu::memory::AlignedBuffer;
 use crate::cpu::simd::{Simd, SimdKernel};
@@ -310,10 +310,12 @@ impl SimdKernel for WeighScores<'_> {
     fn run<S: Simd>(self, s: S) -> Self::Output {
         let Self { call, block, count, sizes, scores, by_query } = self;
         let rows = block.rows.len();
+        // The tiles that multiply the weights with the values: they read what a row of theirs sees.
+        let height = tile_rows::<S>(sizes.value_width / S::LANES);
         let mut sums = [0.0; BLOCK];
         for (row, sum) in sums.iter_mut().enumerate().take(rows) {
             let scores = &mut scores[row * sizes.score_stride..][..sizes.score_stride];
-            let all = block.seen_by(call, count, row / ROWS * ROWS..rows.min(row / ROWS * ROWS + ROWS));
+            let all = block.seen_by(call, count, row / height * height..rows.min(row / height * height + height));
             let position = block.position + row;
             let seen = call.visible_keys(position, count);
             if seen.is_empty() {
