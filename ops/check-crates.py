@@ -70,8 +70,8 @@ RULES = {
         DATAFLOW | ASYNC | TABLES | JOBS | MODELS | RESULTS | INPUT | {"hopeval-methods", "hopeval-operators", "hopeval-corpus"},
     ),
     "hopeval-device": (
-        # nix: madvise, for large pages.
-        {"bytes", "half", "nix", "rayon", "thiserror"},
+        # memmap2: large buffers are pages of the system. nix: a thread's clock.
+        {"bytes", "half", "memmap2", "nix", "rayon", "thiserror"},
         DATAFLOW | ASYNC | TABLES | JOBS | RESULTS | INPUT | ENGINE | MODELS | {"hopeval-methods", "hopeval-operators"},
     ),
     "hopeval-cuda": (

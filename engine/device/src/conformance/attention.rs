@@ -34,7 +34,7 @@ pub(super) struct PairedBias<D: Device> {
 }
 
 const T5: DistanceBuckets = DistanceBuckets::T5 { count: 32, max_distance: 128, bidirectional: true };
-const T5_BACK: DistanceBuckets = DistanceBuckets::T5 { count: 32, max_distance: 128, bidirectional: false };
+pub(super) const T5_BACK: DistanceBuckets = DistanceBuckets::T5 { count: 32, max_distance: 128, bidirectional: false };
 /// Small enough that short sequences reach all of it.
 const LOG: DistanceBuckets = DistanceBuckets::Log { span: 12, max_position: 40 };
 const DEBERTA: DistanceBuckets = DistanceBuckets::Log { span: 256, max_position: 512 };
@@ -141,9 +141,24 @@ pub(super) fn check_attention<D: Device>(trial: &mut OperationTrial<'_, D>) -> R
     Ok(())
 }
 
-/// Heads of 64 and 128 numbers with each of their models' biases, over sequences of several tiles, without gaps.
+/// Heads of 64 and 128 numbers with each of their models' biases, over sequences of several tiles, without gaps; and
+/// single steps of models whose heads have keys of their own.
 fn as_models_have_it<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     let packing = Packing::of_lengths([130, 3]);
+    let mut steps = Packing::new();
+    steps.push(1, [(3, 70), (90, 1), (100, 61)]);
+    steps.push(1, [(0, 7)]);
+    for (mask, kind) in [
+        (AttentionMask::Full, BiasKind::None),
+        (AttentionMask::Full, BiasKind::Relative(T5)),
+        (AttentionMask::Causal, BiasKind::None),
+        (AttentionMask::Causal, BiasKind::Relative(T5_BACK)),
+        (AttentionMask::Window(20), BiasKind::Relative(T5_BACK)),
+    ] {
+        for head_dim in [32, 64] {
+            compare_attention(trial, mask, kind, Heads { heads: 2, kv_heads: 2, head_dim }, &steps, 1)?;
+        }
+    }
     for (mask, relative) in [(AttentionMask::Full, T5), (AttentionMask::Causal, T5_BACK)] {
         for (head_dim, kind) in [
             (64, BiasKind::None),
@@ -190,6 +205,9 @@ fn test_packings(random: &mut SeededRandom, anywhere: bool) -> Vec<(usize, Packi
         }
         cross.push(2, [(0, 5)]);
         cross.push(2, []);
+        // Steps of an encoder-decoder, over a prompt and over nothing.
+        cross.push(1, [(7, 21)]);
+        cross.push(1, []);
         packings.push(cross);
     }
     packings.into_iter().enumerate().collect()

@@ -1,6 +1,6 @@
 //! The same rows in other batches: alone, in another order, cut into other spans. Not a bit may differ.
 
-use super::attention::{BiasKind, Heads, KINDS, PairedBias};
+use super::attention::{BiasKind, Heads, KINDS, PairedBias, T5_BACK};
 use super::products::{EPILOGUES, LAYERS, Parts};
 use super::rows::{ACTIVATIONS, angle_table, sequence_ends};
 use super::trial::{OperationTrial, SeededRandom};
@@ -354,8 +354,11 @@ fn attention_invariance<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<
         Heads { heads: 4, kv_heads: 2, head_dim: 24 },
         Heads { heads: 3, kv_heads: 1, head_dim: 7 },
     ];
-    for (turn, (mask, kind)) in KINDS.into_iter().enumerate() {
-        let heads = heads[turn % heads.len()];
+    let turns = KINDS.into_iter().enumerate().map(|(turn, (mask, kind))| (mask, kind, heads[turn % heads.len()]));
+    // Models whose heads have keys of their own: a step reads them otherwise than a prompt.
+    let own_keys = Heads { heads: 2, kv_heads: 2, head_dim: 32 };
+    let steps = [BiasKind::None, BiasKind::Relative(T5_BACK)].map(|kind| (AttentionMask::Causal, kind, own_keys));
+    for (mask, kind, heads) in turns.chain(steps) {
         let biases = PairedBias::random(trial, kind, heads)?;
         let lengths = [37, 1, 64, 6, 75];
         let columns = (heads.heads + 2 * heads.kv_heads) * heads.head_dim;

@@ -3,6 +3,7 @@
 //! ```text
 //!   distance    the part that depends on distance only, once per call: bias rows, panels of relative positions
 //!   head        one sequence (or several over the same keys), one key head: panels, scores, softmax, values
+//!   in_place    the same products for one query, with keys and values where they lie
 //!   softmax     rows of scores to rows of weights
 //!   tile        the products: a few rows times a few vectors, the sum running over the inner dimension in order
 //! ```
@@ -16,6 +17,7 @@
 
 mod distance;
 mod head;
+mod in_place;
 mod softmax;
 mod tile;
 

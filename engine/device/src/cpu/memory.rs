@@ -5,11 +5,8 @@
 //! in use at once, and it is freed before anything is refused.
 
 use crate::DeviceError;
-use nix::sys::mman::{MmapAdvise, madvise};
+use memmap2::{Advice, MmapMut};
 use std::collections::BTreeMap;
-use std::ffi::c_void;
-use std::mem::MaybeUninit;
-use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// One cache line: all storage consists of these, so every buffer begins at a multiple of 64 bytes.
@@ -18,6 +15,61 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 struct CacheLine([f32; LANES]);
 
 const LANES: usize = 16;
+
+/// Lines with an owner.
+#[derive(Debug)]
+enum Lines {
+    /// Few of them.
+    Heap(Vec<CacheLine>),
+    /// Pages of the system, which gives each when it is first written: a new cache of keys and values takes only the
+    /// memory of what is in it.
+    Pages(MmapMut),
+}
+
+impl Lines {
+    /// Bytes from which lines are pages of their own: one huge page.
+    const HUGE: usize = 2 << 20;
+
+    /// `lines` of any content; `None` if there is no room.
+    fn allocate(lines: usize) -> Option<Self> {
+        let bytes = lines.checked_mul(size_of::<CacheLine>())?;
+        if bytes < Self::HUGE {
+            let mut heap = Vec::new();
+            heap.try_reserve_exact(lines).ok()?;
+            heap.resize(lines, CacheLine([0.0; LANES]));
+            return Some(Self::Heap(heap));
+        }
+        let pages = MmapMut::map_anon(bytes).ok()?;
+        // Products walk through more memory than the processor can map with small pages. A system without huge ones
+        // returns an error; small pages suffice.
+        pages.advise(Advice::HugePage).ok();
+        Some(Self::Pages(pages))
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Heap(heap) => heap.len(),
+            Self::Pages(pages) => pages.len() / size_of::<CacheLine>(),
+        }
+    }
+
+    /// The first number.
+    fn as_ptr(&self) -> *const f32 {
+        match self {
+            Self::Heap(heap) => heap.as_ptr().cast(),
+            // Pages begin at multiples of 4096 bytes.
+            Self::Pages(pages) => pages.as_ptr().cast(),
+        }
+    }
+
+    /// The first number.
+    fn as_mut_ptr(&mut self) -> *mut f32 {
+        match self {
+            Self::Heap(heap) => heap.as_mut_ptr().cast(),
+            Self::Pages(pages) => pages.as_mut_ptr().cast(),
+        }
+    }
+}
 
 /// The source of buffers, to which dropped ones return; clones share it.
 #[derive(Clone, Debug)]
@@ -36,7 +88,7 @@ struct PoolState {
     /// Bytes kept for later.
     kept: u64,
     /// Kept lines, by number of lines.
-    spare: BTreeMap<usize, Vec<Vec<CacheLine>>>,
+    spare: BTreeMap<usize, Vec<Lines>>,
 }
 
 impl MemoryPool {
@@ -88,7 +140,7 @@ impl MemoryPool {
 }
 
 impl PoolState {
-    fn reuse_lines(&mut self, lines: usize) -> Option<Vec<CacheLine>> {
+    fn reuse_lines(&mut self, lines: usize) -> Option<Lines> {
         let (&size, stack) = self.spare.range_mut(lines..=lines + lines / 2).next()?;
         let found = stack.pop().expect("no empty stack is kept; this is a bug");
         if stack.is_empty() {
@@ -98,18 +150,12 @@ impl PoolState {
         Some(found)
     }
 
-    fn allocate_lines(&mut self, lines: usize) -> Result<Vec<CacheLine>, DeviceError> {
+    fn allocate_lines(&mut self, lines: usize) -> Result<Lines, DeviceError> {
         let wanted = bytes_of(lines);
         self.give_up(self.limit.saturating_sub(self.live + wanted));
         let available = self.limit.saturating_sub(self.live);
-        let refused = DeviceError::OutOfMemory { device: "cpu".into(), wanted, available };
-        let mut fresh = Vec::new();
-        if wanted > available || fresh.try_reserve_exact(lines).is_err() {
-            return Err(refused);
-        }
-        in_huge_pages(fresh.spare_capacity_mut());
-        fresh.resize(lines, CacheLine([0.0; LANES]));
-        Ok(fresh)
+        let fresh = if wanted > available { None } else { Lines::allocate(lines) };
+        fresh.ok_or_else(|| DeviceError::OutOfMemory { device: "cpu".into(), wanted, available })
     }
 
     /// Frees kept memory beyond `most` bytes, largest first.
@@ -126,22 +172,6 @@ impl PoolState {
     }
 }
 
-/// Asks the system for huge pages within `fresh`, which is still unwritten: products walk through more memory than the
-/// processor can map with small pages.
-fn in_huge_pages(fresh: &mut [MaybeUninit<CacheLine>]) {
-    const HUGE: usize = 2 << 20;
-    let range = fresh.as_mut_ptr_range();
-    let (start, end) = ((range.start as usize).next_multiple_of(HUGE), range.end as usize / HUGE * HUGE);
-    let Some(place) = NonNull::new(range.start.cast::<c_void>().wrapping_byte_add(start - range.start as usize)) else {
-        return;
-    };
-    if start < end {
-        // A system without them returns an error; small pages suffice.
-        // SAFETY: whole pages within memory of ours; the advice changes no content.
-        unsafe { madvise(place, end - start, MmapAdvise::MADV_HUGEPAGE) }.ok();
-    }
-}
-
 /// Sizes are rounded up by at most an eighth, so that batches of nearly equal size share buffers.
 fn size_class(lines: usize) -> usize {
     lines.next_multiple_of((lines.next_power_of_two() / 16).max(1))
@@ -154,7 +184,7 @@ fn bytes_of(lines: usize) -> u64 {
 /// Numbers at a multiple of 64 bytes; returned to their memory when dropped.
 #[derive(Debug)]
 pub(crate) struct AlignedBuffer {
-    lines: Vec<CacheLine>,
+    lines: Lines,
     len: usize,
     home: MemoryPool,
 }
@@ -162,21 +192,22 @@ pub(crate) struct AlignedBuffer {
 impl AlignedBuffer {
     /// All numbers.
     pub(crate) fn as_slice(&self) -> &[f32] {
-        // SAFETY: `CacheLine` is `repr(C)` and holds `LANES` numbers without padding; there are at least `len` of them.
-        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.len) }
+        // SAFETY: `CacheLine` is `repr(C)` and holds `LANES` numbers without padding; there are at least `len` of them,
+        // and pages of the system are zeros until they are written.
+        unsafe { std::slice::from_raw_parts(self.lines.as_ptr(), self.len) }
     }
 
     /// All numbers.
     pub(crate) fn as_mut_slice(&mut self) -> &mut [f32] {
         // SAFETY: as above, and the borrow is unique.
-        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.len) }
+        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr(), self.len) }
     }
 }
 
 impl Drop for AlignedBuffer {
     fn drop(&mut self) {
-        let lines = std::mem::take(&mut self.lines);
-        if lines.is_empty() {
+        let lines = std::mem::replace(&mut self.lines, Lines::Heap(Vec::new()));
+        if lines.len() == 0 {
             return;
         }
         let mut state = self.home.lock_state();
@@ -209,6 +240,20 @@ mod tests {
         assert_eq!(memory.live_bytes(), 0);
         assert_eq!(memory.take(990).unwrap().as_slice().as_ptr(), place);
         assert!(memory.take(0).unwrap().as_slice().is_empty());
+    }
+
+    #[test]
+    fn large_buffers_are_pages_that_come_back() {
+        let memory = MemoryPool::new(u64::MAX);
+        let mut first = memory.take(1 << 20).unwrap();
+        let place = first.as_slice().as_ptr();
+        assert!(matches!(first.lines, Lines::Pages(_)));
+        assert_eq!((place as usize % 64, first.as_slice().len(), memory.live_bytes()), (0, 1 << 20, 4 << 20));
+        assert!(first.as_slice().iter().all(|number| *number == 0.0));
+        first.as_mut_slice()[(1 << 20) - 1] = 1.0;
+        drop(first);
+        let again = memory.take((1 << 20) - 100).unwrap();
+        assert_eq!((again.as_slice().as_ptr(), memory.live_bytes()), (place, 4 << 20));
     }
 
     #[test]

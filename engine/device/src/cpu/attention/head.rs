@@ -1,8 +1,9 @@
 //! Attention of one sequence, or of several over the same keys, for one head of keys and values.
 
 use super::distance::{DistanceTerms, PositionPanels};
+use super::in_place::{KeyPlaces, MixRows, PlacedRows, ScoreRows};
 use super::softmax::{AddByKey, DivideValues, ScoreTerm, Softmax};
-use super::tile::{ColumnPanels, GatherRows, PackPanels, ROWS, StridedMatrix, by_panels, by_rows, tile_rows};
+use super::tile::{ColumnPanels, GatherRows, PackPanels, ROWS, StridedMatrix, by_panels, by_rows};
 use super::{AttentionCall, ResultAddress};
 use crate::cpu::memory::AlignedBuffer;
 use crate::cpu::simd::{Simd, SimdKernel};
@@ -45,6 +46,8 @@ pub(super) struct HeadGroup<'a, S> {
     kv_head: usize,
     /// Number of keys.
     count: usize,
+    /// Given if keys and values are not laid out in the scratch memory, but read where they lie.
+    in_place: Option<KeyPlaces>,
     sizes: ScratchSizes,
     numbers: AlignedBuffer,
 }
@@ -86,7 +89,7 @@ struct ScratchParts<'a> {
 }
 
 impl ScratchSizes {
-    fn new<S: Simd>(call: &AttentionCall<'_>, count: usize, queries: usize) -> Self {
+    fn new<S: Simd>(call: &AttentionCall<'_>, count: usize, queries: usize, in_place: bool) -> Self {
         let depth = call.attention.head_dim;
         let block = block_rows(count).min(queries);
         let value_width = depth.next_multiple_of(S::LANES);
@@ -100,9 +103,10 @@ impl ScratchSizes {
         };
         // Every part begins at a multiple of 64 bytes.
         let even = |numbers: usize| numbers.next_multiple_of(16);
+        let laid_out = if in_place { 0 } else { count };
         Self {
-            keys: even(ColumnPanels::len::<S>(count, depth)),
-            values: even(count * value_width),
+            keys: even(ColumnPanels::len::<S>(laid_out, depth)),
+            values: even(laid_out * value_width),
             value_width,
             key_rows: if of_queries > 0 { even(count * depth) } else { 0 },
             by_key: even(count * of_queries),
@@ -149,6 +153,17 @@ impl QueryBlock {
     }
 }
 
+/// Whether each key of a group is read once: by one query, of one head. A group with terms that belong to a key and a
+/// position has its keys as rows, too, and heads of other widths than whole vectors need room for their rest.
+fn reads_once<S: Simd>(call: &AttentionCall<'_>, group: &Range<usize>, most_queries: usize) -> bool {
+    let Attention { heads, kv_heads, head_dim, .. } = *call.attention;
+    group.len() == 1
+        && most_queries == 1
+        && heads == kv_heads
+        && head_dim.is_multiple_of(S::LANES)
+        && !matches!(call.distances.terms, DistanceTerms::Disentangled { .. })
+}
+
 impl<'a, S: Simd> HeadGroup<'a, S> {
     /// Lays out keys and values.
     pub(super) fn new(
@@ -162,12 +177,18 @@ impl<'a, S: Simd> HeadGroup<'a, S> {
         let depth = call.attention.head_dim;
         let count = packing.key_count(group.start);
         let most = group.clone().map(|sequence| packing.query_rows(sequence).len()).max().unwrap_or(0);
-        let sizes = ScratchSizes::new::<S>(call, count, most);
-        let mut head = Self { s, call, group, kv_head, count, sizes, numbers: cpu.memory.take(sizes.total_size())? };
+        let in_place = reads_once::<S>(call, &group, most);
+        let sizes = ScratchSizes::new::<S>(call, count, most, in_place);
+        let numbers = cpu.memory.take(sizes.total_size())?;
+        let mut head = Self { s, call, group, kv_head, count, in_place: None, sizes, numbers };
         let rows = || packing.key_spans(head.group.start).iter().flat_map(|(start, rows)| *start..*start + *rows);
         let starts =
             |of: &HeadColumns<'_>| rows().map(|row| of.head_start(row as usize, kv_head, depth)).collect::<Vec<_>>();
         let (keys, values) = (starts(&call.k), starts(&call.v));
+        if in_place {
+            head.in_place = Some(KeyPlaces { keys, values });
+            return Ok(head);
+        }
         let scratch = sizes.split_scratch(head.numbers.as_mut_slice());
         s.vectorize(PackPanels { from: call.k.values, rows: &keys, depth, to: scratch.keys });
         let (to, width) = (scratch.values, sizes.value_width);
@@ -229,12 +250,18 @@ impl<'a, S: Simd> HeadGroup<'a, S> {
         let scratch = sizes.split_scratch(self.numbers.as_mut_slice());
         let sums =
             s.vectorize(WeighScores { call, block, count, sizes, scores: scratch.scores, by_query: scratch.by_query });
-        let a = StridedMatrix { at: scratch.scores.as_ptr(), stride: sizes.score_stride };
-        let b = StridedMatrix { at: scratch.values.as_ptr(), stride: width };
-        let c = StridedMatrix { at: scratch.mixed.as_mut_ptr(), stride: width };
-        // SAFETY: scores have room for `count` keys, values have `count` rows of whole vectors, and `mixed` is equally
-        // wide.
-        unsafe { by_rows(s, a, rows, b, width / S::LANES, c, seen_by) };
+        if let Some(places) = &self.in_place {
+            let values = PlacedRows { from: call.v.values, places: &places.values };
+            let mixed = &mut scratch.mixed[..width];
+            s.vectorize(MixRows { weights: scratch.scores, values, seen: seen_by(0..rows), mixed });
+        } else {
+            let a = StridedMatrix { at: scratch.scores.as_ptr(), stride: sizes.score_stride };
+            let b = StridedMatrix { at: scratch.values.as_ptr(), stride: width };
+            let c = StridedMatrix { at: scratch.mixed.as_mut_ptr(), stride: width };
+            // SAFETY: scores have room for `count` keys, values have `count` rows of whole vectors, and `mixed` is
+            // equally wide.
+            unsafe { by_rows(s, a, rows, b, width / S::LANES, c, seen_by) };
+        }
         s.vectorize(WriteResults { call, block, width, mixed: scratch.mixed, sums, out });
     }
 
@@ -244,6 +271,12 @@ impl<'a, S: Simd> HeadGroup<'a, S> {
         let (depth, longest) = (call.attention.head_dim, call.distances.longest);
         let rows = block.rows.len();
         let scratch = sizes.split_scratch(self.numbers.as_mut_slice());
+        if let Some(places) = &self.in_place {
+            let query = &call.q.values[call.q.head_start(block.rows.start, block.head, depth)..][..depth];
+            let keys = PlacedRows { from: call.k.values, places: &places.keys };
+            s.vectorize(ScoreRows { query, keys, seen: seen_by(0..rows), scores: scratch.scores });
+            return;
+        }
         let mut starts = [0; BLOCK];
         for (start, row) in starts.iter_mut().zip(block.rows.clone()) {
             *start = call.q.head_start(row, block.head, depth);
@@ -310,12 +343,10 @@ impl SimdKernel for WeighScores<'_> {
     fn run<S: Simd>(self, s: S) -> Self::Output {
         let Self { call, block, count, sizes, scores, by_query } = self;
         let rows = block.rows.len();
-        // The tiles that multiply the weights with the values: they read what a row of theirs sees.
-        let height = tile_rows::<S>(sizes.value_width / S::LANES);
         let mut sums = [0.0; BLOCK];
         for (row, sum) in sums.iter_mut().enumerate().take(rows) {
             let scores = &mut scores[row * sizes.score_stride..][..sizes.score_stride];
-            let all = block.seen_by(call, count, row / height * height..rows.min(row / height * height + height));
+            let all = block.seen_by(call, count, row / ROWS * ROWS..rows.min(row / ROWS * ROWS + ROWS));
             let position = block.position + row;
             let seen = call.visible_keys(position, count);
             if seen.is_empty() {

@@ -19,12 +19,6 @@ pub(super) const fn panel_vectors<S: Simd>() -> usize {
     if S::LANES == 16 { 4 } else { 2 }
 }
 
-/// Rows of a tile in [`by_rows`] whose `b` has `vectors` vectors: twice [`ROWS`] if half a panel's width is all there
-/// is, so that narrow tiles fill the registers too and read `b` half as often.
-pub(super) const fn tile_rows<S: Simd>(vectors: usize) -> usize {
-    if S::LANES == 16 && vectors <= 2 { 2 * ROWS } else { ROWS }
-}
-
 /// Rows of `b` in [`by_rows`] used by all rows of `a` before the next ones: with a panel's width they take half of the
 /// first-level cache.
 const CHUNK: usize = 64;
@@ -95,22 +89,7 @@ impl TileOperands {
             4 => self.of_width::<S, 4>(s, vectors),
             5 => self.of_width::<S, 5>(s, vectors),
             6 => self.of_width::<S, 6>(s, vectors),
-            7 => self.of_narrow::<S, 7>(s, vectors),
-            8 => self.of_narrow::<S, 8>(s, vectors),
-            9 => self.of_narrow::<S, 9>(s, vectors),
-            10 => self.of_narrow::<S, 10>(s, vectors),
-            11 => self.of_narrow::<S, 11>(s, vectors),
-            12 => self.of_narrow::<S, 12>(s, vectors),
             _ => unreachable!("{rows} rows of a tile; this is a bug"),
-        }
-    }
-
-    /// A tile of more than [`ROWS`] rows.
-    fn of_narrow<S: Simd, const M: usize>(self, s: S, vectors: usize) {
-        match vectors {
-            1 if S::LANES == 16 => s.vectorize(TileProduct::<M, 1> { at: self }),
-            2 if S::LANES == 16 => s.vectorize(TileProduct::<M, 2> { at: self }),
-            _ => unreachable!("{vectors} vectors of a tile of {M} rows; this is a bug"),
         }
     }
 
@@ -208,8 +187,8 @@ pub(super) unsafe fn by_rows<S: Simd>(
     c: StridedMatrix<*mut f32>,
     depths: impl Fn(Range<usize>) -> Range<usize>,
 ) {
-    let (most, height) = (panel_vectors::<S>(), tile_rows::<S>(vectors));
-    let tiles = || (0..rows).step_by(height).map(|first| first..rows.min(first + height));
+    let most = panel_vectors::<S>();
+    let tiles = || (0..rows).step_by(ROWS).map(|first| first..rows.min(first + ROWS));
     let end = tiles().map(|tile| depths(tile).end).max().unwrap_or(0);
     for chunk in (0..end.max(1)).step_by(CHUNK) {
         for start in (0..vectors).step_by(most) {
