@@ -177,6 +177,11 @@ fn costs_are_those_of_the_table_and_devices_are_compared_by_money() {
             assert!((found / expected - 1.0).abs() < 1e-9, "{name} of {side}: {found} {expected}");
         }
     }
+    // A configuration without a model is on no device, and not on another one.
+    let found = pairs(dir, &[&format!("{first}:bm25"), &format!("{second}:promptrank")]);
+    let seconds = cost(&found[0], "device_seconds");
+    assert!(seconds["refused"].is_null() && seconds["ratio"].is_null(), "{seconds}");
+    assert!(seconds["against"] == 0.0 && seconds["compared"].as_f64().unwrap() > 0.0, "{seconds}");
     // Without a price there is no money to compare.
     let found = pairs(dir, &[&format!("{first}:promptrank"), &unpriced]);
     let money = cost(&found[0], "money");

@@ -47,6 +47,12 @@ fn exports_are_read_back_by_those_who_define_them() {
         !nameless.status.success() && error.contains("--configuration") && error.contains("bm25, oracle"),
         "{error}"
     );
+    // What is refused leaves an earlier file alone.
+    let kept = dir.path().join("kept.trec");
+    std::fs::write(&kept, "an earlier export").unwrap();
+    let arguments = ["export", "latest", "--format", "trec", "--out", "kept.trec"];
+    let refused = hopeval(dir.path(), &arguments).output().unwrap();
+    assert_eq!((refused.status.success(), std::fs::read(&kept).unwrap()), (false, b"an earlier export".to_vec()));
 
     for (format, profile) in [("hotpotqa", "hotpotqa"), ("2wikimultihopqa", "2wikimultihopqa")] {
         let (_, file) = export(format, "oracle");

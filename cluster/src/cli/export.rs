@@ -44,10 +44,10 @@ pub(crate) fn export(places: &PlaceArguments, arguments: ExportArguments) -> Res
             }
         }
         Some(path) => {
-            let file = std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-            let mut out = std::io::BufWriter::new(file);
-            let rows = exporting::export_outcomes(&run, &log, configuration, arguments.format, &mut out)?;
-            out.flush().with_context(|| format!("cannot write {}", path.display()))?;
+            // A refused export leaves an earlier file as it is. The outcomes are in memory, too.
+            let mut text = Vec::new();
+            let rows = exporting::export_outcomes(&run, &log, configuration, arguments.format, &mut text)?;
+            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
             rows
         }
     };

@@ -137,8 +137,8 @@ fn is_nothing(found: &ComparedCost) -> bool {
 fn refusal(cost: CostMeasure, sides: [&ComparedSide; 2], costs: [&SideCosts; 2]) -> Option<String> {
     let [own, theirs] = costs;
     match cost {
-        CostMeasure::DeviceSeconds | CostMeasure::EnergyJoules if own.devices != theirs.devices => {
-            let names = [own, theirs].map(|side| side.devices.iter().cloned().collect::<Vec<_>>().join(", "));
+        CostMeasure::DeviceSeconds | CostMeasure::EnergyJoules if own.is_on_other_devices(theirs) => {
+            let names = [own, theirs].map(SideCosts::device_names);
             Some(format!(
                 "on different devices ({}; {}): they are compared by money, where both runs have a \
                  `run.price_per_device_hour`",
@@ -191,6 +191,17 @@ impl SideCosts {
     fn shared_currency(&self, other: &Self) -> Option<String> {
         let one = self.currencies.first().filter(|_| self.currencies.len() == 1 && self.currencies == other.currencies);
         one.filter(|currency| *currency != DEVICE_PRICE).cloned()
+    }
+
+    /// Whether both ask models, and on different devices.
+    fn is_on_other_devices(&self, other: &Self) -> bool {
+        self.devices != other.devices && ![self, other].iter().any(|side| side.devices.is_empty() && side.answers == 0)
+    }
+
+    /// The devices of its models, for people.
+    fn device_names(&self) -> String {
+        let names: Vec<&str> = self.devices.iter().map(String::as_str).collect();
+        if names.is_empty() { "endpoints".to_owned() } else { names.join(", ") }
     }
 
     /// Reads the committed outcomes of a configuration.
