@@ -62,6 +62,8 @@ base_url = "{url}"
 identity = "{name}, seed {seed}"
 context_tokens = 100000
 patience_s = 20
+# The server answers one prompt at a time, in seconds: with more in flight the last one would seem to have stalled.
+concurrency = 4
 """
 MOST_TOKENS = {"migres": 300, "fsm2": 100}
 # Shown are the first ten of BM25, re-ranked: where a fact was asked for and not stated, its passage often had one of
