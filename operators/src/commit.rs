@@ -15,17 +15,22 @@ pub trait Committer: 'static {
     type Receipt;
     /// The key of a tally.
     type Key;
+    /// Its changes.
+    type Change;
 
     /// Reports that all cohorts below `complete` are complete and durable ([`u64::MAX`]: all cohorts). `receipts` have
     /// come since the last call. Does not block.
-    fn complete(&mut self, complete: u64, receipts: Vec<Self::Receipt>, table: &TallyTable<Self::Key>);
+    fn complete(&mut self, complete: u64, receipts: Vec<Self::Receipt>, table: &TallyTable<Self::Key, Self::Change>);
 }
+
+/// An update of the tallies that a committer gets.
+type UpdateFor<C> = TallyUpdate<<C as Committer>::Key, <C as Committer>::Change>;
 
 /// Drives `committer` on worker 0.
 ///
 /// ```
 /// use hopeval_operators::commit::{Committer, commit};
-/// use hopeval_operators::tally::{TallyTable, TallyUpdate};
+/// use hopeval_operators::tally::{TallyChange, TallyTable, TallyUpdate};
 /// use std::sync::mpsc::{Sender, channel};
 /// use timely::dataflow::operators::{Input, ToStream};
 ///
@@ -35,7 +40,8 @@ pub trait Committer: 'static {
 /// impl Committer for CommitSender {
 ///     type Receipt = String;
 ///     type Key = u8;
-///     fn complete(&mut self, complete: u64, receipts: Vec<String>, _: &TallyTable<u8>) {
+///     type Change = TallyChange;
+///     fn complete(&mut self, complete: u64, receipts: Vec<String>, _: &TallyTable<u8, TallyChange>) {
 ///         self.0.send((complete, receipts)).unwrap();
 ///     }
 /// }
@@ -44,7 +50,7 @@ pub trait Committer: 'static {
 ///     let (commits, log) = channel();
 ///     let mut durable = worker.dataflow::<u64, _, _>(|scope| {
 ///         let (durable, receipts) = scope.new_input::<Vec<String>>();
-///         let live = std::iter::empty::<TallyUpdate<u8>>().to_stream(scope).container::<Vec<_>>();
+///         let live = std::iter::empty::<TallyUpdate<u8, TallyChange>>().to_stream(scope).container::<Vec<_>>();
 ///         commit(receipts, live, TallyTable::default(), CommitSender(commits));
 ///         durable
 ///     });
@@ -60,18 +66,19 @@ pub trait Committer: 'static {
 /// ```
 pub fn commit<'scope, C>(
     receipts: Stream<'scope, u64, Vec<C::Receipt>>,
-    live: Stream<'scope, u64, Vec<TallyUpdate<C::Key>>>,
-    mut table: TallyTable<C::Key>,
+    live: Stream<'scope, u64, Vec<UpdateFor<C>>>,
+    mut table: TallyTable<C::Key, C::Change>,
     mut committer: C,
 ) where
     C: Committer,
     C::Receipt: serde::Serialize + for<'a> serde::Deserialize<'a> + Send + Clone + 'static,
     C::Key: ExchangeData,
+    C::Change: ExchangeData,
 {
     let scope = receipts.scope();
     let mut builder = OperatorBuilder::new("commit".to_owned(), scope);
     let mut receipts = builder.new_input(receipts, Exchange::new(|_: &C::Receipt| 0));
-    let mut live = builder.new_input(live, Exchange::new(|_: &TallyUpdate<C::Key>| 0));
+    let mut live = builder.new_input(live, Exchange::new(|_: &UpdateFor<C>| 0));
     let here = scope.index() == 0;
     builder.build(move |_| {
         let (mut arrived, mut complete) = (Vec::new(), 0u64);

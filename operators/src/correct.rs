@@ -3,7 +3,6 @@
 //! A correction (gold was edited, so new scores replace old ones) is known outside the dataflow, to the reader of the
 //! log. It enters at the frontier of complete and durable cohorts, and never holds that frontier back.
 
-use crate::tally::TallyChange;
 use std::sync::mpsc::Receiver;
 use timely::container::CapacityContainerBuilder;
 use timely::dataflow::Stream;
@@ -38,31 +37,27 @@ use timely::scheduling::SyncActivator;
 ///     assert_eq!(*corrected.borrow(), [("em", (0, 0, -1000, -1000))]);
 /// });
 /// ```
-pub fn correct<'scope, R: Clone + 'static, K: 'static>(
+pub fn correct<'scope, R: Clone + 'static, C: 'static>(
     after: Stream<'scope, u64, Vec<R>>,
-    corrections: Receiver<Vec<(K, TallyChange)>>,
+    corrections: Receiver<Vec<C>>,
     wake_with: impl FnOnce(SyncActivator) + 'static,
-) -> Stream<'scope, u64, Vec<(K, TallyChange)>> {
+) -> Stream<'scope, u64, Vec<C>> {
     let scope = after.scope();
-    after.unary_frontier::<CapacityContainerBuilder<Vec<(K, TallyChange)>>, _, _, _>(
-        Pipeline,
-        "correct",
-        move |capability, info| {
-            wake_with(scope.worker().sync_activator_for(info.address.to_vec()));
-            let mut capability = Some(capability);
-            move |(input, frontier), output| {
-                input.for_each(|_, batch| batch.clear());
-                let Some(held) = capability.as_mut() else { return };
-                while let Ok(mut changes) = corrections.try_recv() {
-                    output.session(held).give_container(&mut changes);
-                }
-                match frontier.frontier().first() {
-                    Some(complete) => held.downgrade(complete),
-                    None => capability = None,
-                }
+    after.unary_frontier::<CapacityContainerBuilder<Vec<C>>, _, _, _>(Pipeline, "correct", move |capability, info| {
+        wake_with(scope.worker().sync_activator_for(info.address.to_vec()));
+        let mut capability = Some(capability);
+        move |(input, frontier), output| {
+            input.for_each(|_, batch| batch.clear());
+            let Some(held) = capability.as_mut() else { return };
+            while let Ok(mut changes) = corrections.try_recv() {
+                output.session(held).give_container(&mut changes);
             }
-        },
-    )
+            match frontier.frontier().first() {
+                Some(complete) => held.downgrade(complete),
+                None => capability = None,
+            }
+        }
+    })
 }
 
 #[cfg(test)]

@@ -1,33 +1,39 @@
 //! Keeps sums per key live, with differential dataflow.
 //!
-//! Scores come as (key, change) with integer changes, so a tally does not depend on order, workers or batches. A
-//! correction is one more change. Changes of a cohort are folded before they are arranged, because a cohort of
-//! questions touches each key many times.
+//! Scores come as (keys, change) with integer changes, so a tally does not depend on order, workers or batches. A
+//! correction is one more change. A change may hold a sum for each of several measures ([`Vec`] adds up by position):
+//! then a key is looked up, sorted and sent once for all of them. It may count for several keys, the strata of a
+//! question. Changes of a cohort are folded before they are
+//! arranged, because a cohort of questions touches each key many times.
 
+use differential_dataflow::difference::Semigroup;
 use differential_dataflow::operators::count::CountTotal;
 use differential_dataflow::{AsCollection, ExchangeData, Hashable};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
 use timely::container::CapacityContainerBuilder;
 use timely::dataflow::Stream;
 use timely::dataflow::channels::pact::Pipeline;
 use timely::dataflow::operators::generic::operator::Operator;
 
-/// Changes of a tally: outcomes, outcomes with status ok, sum of scores and sum of their squares in fixed point.
+/// Changes of one measure's tally: outcomes, outcomes with status ok, sum of scores and sum of their squares in fixed
+/// point.
 pub type TallyChange = (i64, i64, i128, i128);
 
+/// A change of the tallies of several keys.
+pub type KeyedChange<K, C> = (Vec<K>, C);
+
 /// One update of the live table: the tally of a key from a cohort on (`diff` 1), or no longer (`diff` -1).
-pub type TallyUpdate<K> = ((K, TallyChange), u64, isize);
+pub type TallyUpdate<K, C> = ((K, C), u64, isize);
 
-/// The most folded keys, over all open cohorts, unless a tally is larger.
-const FOLDED_KEYS: usize = 1 << 16;
-
-fn add_change(into: &mut TallyChange, change: TallyChange) {
-    into.0 += change.0;
-    into.1 += change.1;
-    into.2 += change.2;
-    into.3 += change.3;
+/// Adds a change to a sum.
+pub fn add_change<C: Semigroup>(sum: &mut C, change: &C) {
+    sum.plus_equals(change);
 }
+
+/// The most folded keys, over all open cohorts, unless a tally is larger: 3 MB with thirty measures each.
+const FOLDED_KEYS: usize = 1 << 11;
 
 /// The changes of each cohort, folded by key until the cohort is complete here.
 ///
@@ -35,10 +41,10 @@ fn add_change(into: &mut TallyChange, change: TallyChange) {
 /// more keys in every cohort than any fixed bound, and an early release would send them on one by one. A tally has all
 /// of these keys anyway. Keys above the bound are sent early, the fullest cohort first. A cohort may be sent in pieces:
 /// their sums add up.
-fn fold_changes<'scope, K: ExchangeData + std::hash::Hash>(
-    changes: Stream<'scope, u64, Vec<(K, TallyChange)>>,
+fn fold_changes<'scope, K: ExchangeData + std::hash::Hash, C: Semigroup + 'static>(
+    changes: Stream<'scope, u64, Vec<KeyedChange<K, C>>>,
     least: usize,
-) -> Stream<'scope, u64, Vec<(K, u64, TallyChange)>> {
+) -> Stream<'scope, u64, Vec<(K, u64, C)>> {
     changes.unary_frontier::<CapacityContainerBuilder<Vec<_>>, _, _, _>(Pipeline, "fold", move |capability, _| {
         drop(capability);
         let mut folded = BTreeMap::new();
@@ -47,9 +53,14 @@ fn fold_changes<'scope, K: ExchangeData + std::hash::Hash>(
             input.for_each(|time, batch| {
                 let Some(held) = time.retain_least(0) else { return };
                 let cohort = *held.time();
-                let (_, sums) = folded.entry(cohort).or_insert_with(|| (held, FxHashMap::<K, TallyChange>::default()));
-                for (key, change) in batch.drain(..) {
-                    add_change(sums.entry(key).or_default(), change);
+                let (_, sums) = folded.entry(cohort).or_insert_with(|| (held, FxHashMap::<K, C>::default()));
+                for (keys, change) in batch.drain(..) {
+                    for key in keys {
+                        match sums.entry(key) {
+                            Entry::Occupied(mut sum) => sum.get_mut().plus_equals(&change),
+                            Entry::Vacant(new) => drop(new.insert(change.clone())),
+                        }
+                    }
                 }
                 fullest = fullest.max(sums.len());
             });
@@ -86,7 +97,8 @@ fn fold_changes<'scope, K: ExchangeData + std::hash::Hash>(
 /// impl Committer for Tell {
 ///     type Receipt = ();
 ///     type Key = String;
-///     fn complete(&mut self, _: u64, _: Vec<()>, table: &TallyTable<String>) {
+///     type Change = TallyChange;
+///     fn complete(&mut self, _: u64, _: Vec<()>, table: &TallyTable<String, TallyChange>) {
 ///         self.0.send(table.tallies().clone().into_iter().collect()).unwrap();
 ///     }
 /// }
@@ -96,29 +108,39 @@ fn fold_changes<'scope, K: ExchangeData + std::hash::Hash>(
 /// let (tell, told) = channel();
 /// timely::execute_directly(move |worker| {
 ///     worker.dataflow::<u64, _, _>(|scope| {
-///         let changes = changes.map(|(key, change)| (key.to_owned(), change)).to_stream(scope).container::<Vec<_>>();
+///         let changes = changes.map(|(key, change)| (vec![key.to_owned()], change)).to_stream(scope);
 ///         let receipts = std::iter::empty::<()>().to_stream(scope).container::<Vec<_>>();
-///         commit(receipts, tally(changes), TallyTable::default(), Tell(tell));
+///         commit(receipts, tally(changes.container::<Vec<_>>()), TallyTable::default(), Tell(tell));
 ///     });
 /// });
 /// assert_eq!(told.iter().last().unwrap(), [("em".to_owned(), (2, 1, 30, 9)), ("f1".to_owned(), (1, 1, 7, 5))]);
 /// ```
-pub fn tally<'scope, K: ExchangeData + Hashable + std::hash::Hash>(
-    changes: Stream<'scope, u64, Vec<(K, TallyChange)>>,
-) -> Stream<'scope, u64, Vec<TallyUpdate<K>>> {
+pub fn tally<'scope, K, C>(
+    changes: Stream<'scope, u64, Vec<KeyedChange<K, C>>>,
+) -> Stream<'scope, u64, Vec<TallyUpdate<K, C>>>
+where
+    K: ExchangeData + Hashable + std::hash::Hash,
+    C: ExchangeData + Semigroup,
+{
     fold_changes(changes, FOLDED_KEYS).as_collection().count_total().inner
 }
 
 /// A live table: the tallies up to a cohort.
-#[derive(Clone, Debug, Default)]
-pub struct TallyTable<K> {
-    tallies: BTreeMap<K, TallyChange>,
-    ahead: Vec<TallyUpdate<K>>,
+#[derive(Clone, Debug)]
+pub struct TallyTable<K, C> {
+    tallies: BTreeMap<K, C>,
+    ahead: Vec<TallyUpdate<K, C>>,
 }
 
-impl<K: Ord + Clone> TallyTable<K> {
+impl<K, C> Default for TallyTable<K, C> {
+    fn default() -> Self {
+        Self { tallies: BTreeMap::new(), ahead: Vec::new() }
+    }
+}
+
+impl<K: Ord + Clone, C: PartialEq> TallyTable<K, C> {
     /// Takes updates, of any cohort.
-    pub(crate) fn take_updates(&mut self, updates: &mut Vec<TallyUpdate<K>>) {
+    pub(crate) fn take_updates(&mut self, updates: &mut Vec<TallyUpdate<K, C>>) {
         self.ahead.append(updates);
     }
 
@@ -136,7 +158,7 @@ impl<K: Ord + Clone> TallyTable<K> {
     }
 
     /// The tallies, by key.
-    pub fn tallies(&self) -> &BTreeMap<K, TallyChange> {
+    pub fn tallies(&self) -> &BTreeMap<K, C> {
         &self.tallies
     }
 }

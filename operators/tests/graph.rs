@@ -16,7 +16,7 @@ use hopeval_operators::gate::Gate;
 use hopeval_operators::persist::{DueWrites, DurableWriter, persist};
 use hopeval_operators::scatter::{QueryEnd, QuerySender, QueryShard, query_channel, scatter};
 use hopeval_operators::serve::{Backend, BackendAnswer, Submission, serve};
-use hopeval_operators::tally::{TallyChange, TallyTable, tally};
+use hopeval_operators::tally::{KeyedChange, TallyChange, TallyTable, tally};
 use hopeval_operators::ticket::Ticket;
 use hopeval_operators::{OperatorCounters, RequestKey};
 use serde::{Deserialize, Serialize};
@@ -292,8 +292,9 @@ struct CheckingCommitter {
 impl Committer for CheckingCommitter {
     type Receipt = Receipt;
     type Key = TallyKey;
+    type Change = TallyChange;
 
-    fn complete(&mut self, complete: u64, receipts: Vec<Receipt>, table: &TallyTable<TallyKey>) {
+    fn complete(&mut self, complete: u64, receipts: Vec<Receipt>, table: &TallyTable<TallyKey, TallyChange>) {
         let mut seen = self.seen.lock().unwrap();
         for receipt in receipts {
             match receipt {
@@ -327,8 +328,9 @@ struct FirstWorkerCommitter(Option<CheckingCommitter>);
 impl Committer for FirstWorkerCommitter {
     type Receipt = Receipt;
     type Key = TallyKey;
+    type Change = TallyChange;
 
-    fn complete(&mut self, complete: u64, receipts: Vec<Receipt>, table: &TallyTable<TallyKey>) {
+    fn complete(&mut self, complete: u64, receipts: Vec<Receipt>, table: &TallyTable<TallyKey, TallyChange>) {
         self.0.as_mut().unwrap().complete(complete, receipts, table);
     }
 }
@@ -336,6 +338,10 @@ impl Committer for FirstWorkerCommitter {
 fn score(ended: &Ended) -> (TallyKey, TallyChange) {
     let value = i128::from(ended.heard % 100);
     ((ended.configuration, ended.question % 3), (1, i64::from(value > 50), value, value * value))
+}
+
+fn of_one_key((key, change): (TallyKey, TallyChange)) -> KeyedChange<TallyKey, TallyChange> {
+    (vec![key], change)
 }
 
 /// A tally of an earlier generation.
@@ -356,11 +362,11 @@ fn render(worker: &mut Worker, seen: &Arc<Mutex<Seen>>, counters: &Arc<OperatorC
     let leads = index == 0;
     let (sender, corrections) = channel();
     if leads {
-        sender.send(edit()).unwrap();
+        sender.send(edit().into_iter().map(of_one_key).collect()).unwrap();
     }
     let committer = FirstWorkerCommitter(leads.then(|| CheckingCommitter { seen: Arc::clone(seen), complete: 0 }));
     let (credits, gate, flush) = (Credits::new(5), Gate::default(), Flush::default());
-    let before = if leads { vec![BEFORE] } else { Vec::new() };
+    let before = if leads { vec![of_one_key(BEFORE)] } else { Vec::new() };
     let records = Pages::new(false, |items| Receipt::Records(items.into_iter().map(|(_, record)| record).collect()));
     let outcomes = Pages::new(true, |items: Vec<(u64, Rc<Ended>)>| {
         Receipt::Outcomes(items.into_iter().map(|(cohort, ended)| (cohort, (*ended).clone())).collect())
@@ -378,7 +384,7 @@ fn render(worker: &mut Worker, seen: &Arc<Mutex<Seen>>, counters: &Arc<OperatorC
         });
         // While a request is open, its question is open and the timestamp of the outcomes is held.
         scatter(ended.clone(), queries, Bits::open(index, peers));
-        let changes = ended.clone().map(|ended| score(&ended));
+        let changes = ended.clone().map(|ended| of_one_key(score(&ended)));
         let receipts =
             persist(ended, "outcomes", outcomes, &flush).concat(persist(recorded, "journal", records, &flush));
         let corrected = correct(receipts.clone(), corrections, |_| ());

@@ -7,6 +7,7 @@ use crate::report::measure_means::{measure_row, ranked_short, with_interval};
 use crate::report::paid::PaidSums;
 use crate::report::replicates::{ReplicateSpread, replicate_spreads};
 use crate::run::evaluation::live_tallies;
+use crate::run::evaluator::tallies_by_key;
 use crate::run::live_table::LiveTable;
 use crate::run::open::OpenRun;
 use hopeval_corpus::PassageId;
@@ -85,7 +86,7 @@ pub fn read_figures(run: &OpenRun) -> Result<RunFigures, JobError> {
     let live = if (live.commits, live.golds) == (commits, golds) {
         live
     } else {
-        let tallies = live_tallies(run, &log)?.into_iter().collect();
+        let tallies = tallies_by_key(&live_tallies(run, &log)?);
         LiveTable { commits, outcomes: state.total_outcomes(), golds, tallies }
     };
     let measures = live_measures(run, &live);

@@ -6,7 +6,7 @@ use super::writes::{CommitNote, Receipt, WrittenPart};
 use crate::error::JobError;
 use crate::fault::RunFault;
 use crate::run::corrections::Corrector;
-use crate::run::evaluator::TallyKey;
+use crate::run::evaluator::{GroupTally, TallyGroup, tallies_by_key};
 use crate::services::usage::ServiceUsage;
 use crate::thread_start::start_thread;
 use hopeval_operators::commit::Committer;
@@ -128,9 +128,10 @@ impl CohortCommitter {
 
 impl Committer for CohortCommitter {
     type Receipt = Receipt;
-    type Key = TallyKey;
+    type Key = TallyGroup;
+    type Change = GroupTally;
 
-    fn complete(&mut self, complete: u64, receipts: Vec<Receipt>, table: &TallyTable<TallyKey>) {
+    fn complete(&mut self, complete: u64, receipts: Vec<Receipt>, table: &TallyTable<TallyGroup, GroupTally>) {
         self.take_receipts(receipts);
         let later = self.waiting.split_off(&complete);
         for (cohort, outcomes) in std::mem::replace(&mut self.waiting, later) {
@@ -159,8 +160,7 @@ impl Committer for CohortCommitter {
             return;
         }
         // Cohorts that are left have tallies, too. Readers then add the committed parts up.
-        let tallies = || table.tallies().iter().map(|(key, tally)| (*key, *tally)).collect();
-        self.ready.tallies = (!self.leaves).then(tallies);
+        self.ready.tallies = (!self.leaves).then(|| tallies_by_key(table.tallies()));
         let ready = std::mem::take(&mut self.ready);
         if !self.failed {
             self.open.fetch_add(1, SeqCst);

@@ -5,10 +5,10 @@
 //! ones, as changes of the differential tallies. The final tables are computed anew in any case.
 
 use crate::error::JobError;
-use crate::run::evaluator::{OutcomeEvaluator, QuestionGold, TallyKey};
+use crate::run::evaluator::{GroupTally, OutcomeEvaluator, QuestionGold, TallyGroup};
 use crate::waker::OperatorWaker;
 use hopeval_measures::MeasureBuffers;
-use hopeval_operators::tally::TallyChange;
+use hopeval_operators::tally::KeyedChange;
 use hopeval_results::log::{CohortCommit, LogState};
 use hopeval_results::tables::{QuestionRow, outcomes, questions as question_table};
 use hopeval_results::{FileCheck, Log, Store};
@@ -35,7 +35,7 @@ pub struct Corrector {
     /// Edited questions of cohorts not committed yet.
     pub waiting: BTreeMap<u64, QuestionGold>,
     /// Sends corrections into the dataflow.
-    pub sender: Sender<Vec<(TallyKey, TallyChange)>>,
+    pub sender: Sender<Vec<KeyedChange<TallyGroup, GroupTally>>>,
     /// Wakes the dataflow.
     pub waker: OperatorWaker,
 }
@@ -84,7 +84,7 @@ impl Corrector {
         state: &LogState,
         index: u64,
         new: QuestionGold,
-        changes: &mut Vec<(TallyKey, TallyChange)>,
+        changes: &mut Vec<KeyedChange<TallyGroup, GroupTally>>,
     ) -> Result<(), JobError> {
         let old = match (self.applied.remove(&index), self.before.get(&index)) {
             (Some(old), _) => old,
@@ -100,7 +100,7 @@ impl Corrector {
         for outcome in outcomes::of_question(&self.store, state, self.cohort_size, index)? {
             for (gold, sign) in [(&old, -1), (&new, 1)] {
                 self.evaluator.evaluate_outcome(gold, &outcome, &mut buffers, &mut values);
-                changes.extend(self.evaluator.tally_changes(gold, &outcome, &values, sign));
+                changes.push(self.evaluator.tally_change(gold, &outcome, &values, sign));
             }
         }
         self.applied.insert(index, new);

@@ -1,13 +1,13 @@
 //! Evaluates all committed outcomes of a run, in the order of its final tables.
 
 use super::edits;
-use super::evaluator::{QuestionGold, TallyKey};
+use super::evaluator::{GroupTally, QuestionGold, TallyGroup};
 use super::gold_reader::GoldReader;
 use super::open::OpenRun;
 use super::transcript::drive_again;
 use crate::error::JobError;
 use hopeval_measures::MeasureBuffers;
-use hopeval_operators::tally::TallyChange;
+use hopeval_operators::tally::add_change;
 use hopeval_results::Log;
 use hopeval_results::tables::{OutcomeRow, outcomes};
 use std::collections::BTreeMap;
@@ -44,16 +44,14 @@ pub fn evaluate_outcomes(run: &OpenRun, log: &Log, visit: OutcomeVisitor<'_>) ->
 ///
 /// # Errors
 /// A part or the questions cannot be read.
-pub fn live_tallies(run: &OpenRun, log: &Log) -> Result<BTreeMap<TallyKey, TallyChange>, JobError> {
-    let mut tallies: BTreeMap<TallyKey, TallyChange> = BTreeMap::new();
+pub fn live_tallies(run: &OpenRun, log: &Log) -> Result<BTreeMap<TallyGroup, GroupTally>, JobError> {
+    let mut tallies: BTreeMap<TallyGroup, GroupTally> = BTreeMap::new();
     if log.state().committed.is_empty() {
         return Ok(tallies);
     }
     evaluate_outcomes(run, log, &mut |question, outcome, values| {
-        for (key, change) in run.evaluator.tally_changes(question, &outcome, values, 1) {
-            let sum = tallies.entry(key).or_default();
-            *sum = (sum.0 + change.0, sum.1 + change.1, sum.2 + change.2, sum.3 + change.3);
-        }
+        let (groups, change) = run.evaluator.tally_change(question, &outcome, values, 1);
+        groups.into_iter().for_each(|group| add_change(tallies.entry(group).or_default(), &change));
         Ok(())
     })?;
     Ok(tallies)

@@ -10,7 +10,7 @@ use hopeval_measures::{
     score_answer,
 };
 use hopeval_methods::{ChunkList, JudgeTarget, JudgingRule, Method};
-use hopeval_operators::tally::TallyChange;
+use hopeval_operators::tally::{KeyedChange, TallyChange};
 use hopeval_results::tables::{OutcomeRow, QuestionRow};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -24,6 +24,28 @@ pub struct TallyKey {
     pub stratum: u32,
     /// The measure, in the set's order.
     pub measure: u16,
+}
+
+/// Live tallies that change together: those of all measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TallyGroup {
+    /// The configuration.
+    pub configuration: u32,
+    /// The stratum, in the run's order.
+    pub stratum: u32,
+}
+
+/// The tallies of a group, or changes of them, by measure in the set's order.
+pub type GroupTally = Vec<TallyChange>;
+
+/// The tallies of groups by their keys, in the keys' order. A measure without outcomes has none.
+pub fn tallies_by_key(groups: &BTreeMap<TallyGroup, GroupTally>) -> Vec<(TallyKey, TallyChange)> {
+    let of_group = |(group, tallies): (&TallyGroup, &GroupTally)| {
+        let TallyGroup { configuration, stratum } = *group;
+        let counted = (0..).zip(tallies.clone()).filter(|(_, tally)| *tally != TallyChange::default());
+        counted.map(move |(measure, tally)| (TallyKey { configuration, stratum, measure }, tally))
+    };
+    groups.iter().flat_map(of_group).collect()
 }
 
 /// The kinds of results in a configuration's outcomes.
@@ -251,27 +273,24 @@ impl OutcomeEvaluator {
         kinds.into_iter().flatten().collect()
     }
 
-    /// The changes of the live tallies for an outcome with these values; `sign` is 1 to add and -1 to take back.
-    pub fn tally_changes(
+    /// The change of the live tallies for an outcome with these values; `sign` is 1 to add and -1 to take back.
+    pub fn tally_change(
         &self,
         question: &QuestionGold,
         outcome: &OutcomeRow,
         values: &[Option<f64>],
         sign: i64,
-    ) -> Vec<(TallyKey, TallyChange)> {
+    ) -> KeyedChange<TallyGroup, GroupTally> {
         let ok = is_ok(outcome);
-        let mut changes = Vec::with_capacity(question.strata.len() * values.len());
-        for (measure, value) in values.iter().enumerate() {
-            let Some(LiveSummary { sum, sum_sq, .. }) = value.and_then(|value| LiveSummary::from_score(value, ok))
-            else {
-                continue;
-            };
-            let change = (sign, sign * i64::from(ok), i128::from(sign) * sum, i128::from(sign) * sum_sq);
-            changes.extend(question.strata.iter().map(|&stratum| {
-                (TallyKey { configuration: outcome.configuration, stratum, measure: measure as u16 }, change)
-            }));
-        }
-        changes
+        let change = |value: &Option<f64>| match value.and_then(|value| LiveSummary::from_score(value, ok)) {
+            Some(LiveSummary { sum, sum_sq, .. }) => {
+                (sign, sign * i64::from(ok), i128::from(sign) * sum, i128::from(sign) * sum_sq)
+            }
+            None => TallyChange::default(),
+        };
+        let configuration = outcome.configuration;
+        let groups = question.strata.iter().map(|&stratum| TallyGroup { configuration, stratum });
+        (groups.collect(), values.iter().map(change).collect())
     }
 
     /// The strata of a question, by position in [`OutcomeEvaluator::strata`].

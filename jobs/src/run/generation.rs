@@ -334,7 +334,8 @@ fn lead_run(
     fault: &RunFault,
     open_writes: &Arc<AtomicUsize>,
 ) -> Result<(LeaderParts, CommitThreadHandle), JobError> {
-    let before = evaluation::live_tallies(run, log)?.into_iter().collect();
+    let before = evaluation::live_tallies(run, log)?;
+    let before = before.into_iter().map(|(group, tally)| (vec![group], tally)).collect();
     let store = &run.places.store;
     let (sender, corrections) = channel();
     let waker = OperatorWaker::default();

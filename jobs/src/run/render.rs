@@ -5,7 +5,7 @@ use crate::fault::RunFault;
 use crate::mode::TimingMode;
 use crate::run::commits::CohortCommitter;
 use crate::run::demand::RequestDemand;
-use crate::run::evaluator::{OutcomeEvaluator, TallyKey};
+use crate::run::evaluator::{GroupTally, OutcomeEvaluator, TallyGroup};
 use crate::run::feed::QuestionFeed;
 use crate::run::journal_writer::{self, JournalWriter};
 use crate::run::machines::{MachineOpener, RunConfigurations};
@@ -31,7 +31,7 @@ use hopeval_operators::gate::Gate;
 use hopeval_operators::persist::persist;
 use hopeval_operators::scatter::scatter;
 use hopeval_operators::serve::serve;
-use hopeval_operators::tally::{TallyChange, TallyTable, tally};
+use hopeval_operators::tally::{KeyedChange, TallyTable, tally};
 use hopeval_results::Store;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -108,9 +108,9 @@ pub struct LeaderParts {
     /// Commits complete cohorts.
     pub committer: CohortCommitter,
     /// Tallies of the cohorts committed by earlier generations.
-    pub before: Vec<(TallyKey, TallyChange)>,
+    pub before: Vec<KeyedChange<TallyGroup, GroupTally>>,
     /// Corrections of the tallies while the run is running.
-    pub corrections: Receiver<Vec<(TallyKey, TallyChange)>>,
+    pub corrections: Receiver<Vec<KeyedChange<TallyGroup, GroupTally>>>,
     /// Woken after each correction.
     pub waker: OperatorWaker,
 }
@@ -169,9 +169,9 @@ pub fn render(worker: &mut Worker, parts: WorkerParts) -> Result<(), JobError> {
         let mut buffers = MeasureBuffers::default();
         let mut values = Vec::new();
         let changes = outcomes.clone().flat_map(move |end: MachineEnd| {
-            let MachineEnd::Finished(finished) = end else { return Vec::new() };
+            let MachineEnd::Finished(finished) = end else { return None };
             evaluator.evaluate_outcome(&finished.question, &finished.row, &mut buffers, &mut values);
-            evaluator.tally_changes(&finished.question, &finished.row, &values, 1)
+            Some(evaluator.tally_change(&finished.question, &finished.row, &values, 1))
         });
         let receipts = persist(outcomes, "outcomes", outcome_writer, &parts.flush);
         let receipts = receipts.concat(persist(records, "journal", journal_writer, &parts.flush));
@@ -188,9 +188,10 @@ struct WorkerCommitter(Option<CohortCommitter>);
 
 impl hopeval_operators::commit::Committer for WorkerCommitter {
     type Receipt = Receipt;
-    type Key = TallyKey;
+    type Key = TallyGroup;
+    type Change = GroupTally;
 
-    fn complete(&mut self, complete: u64, receipts: Vec<Receipt>, table: &TallyTable<TallyKey>) {
+    fn complete(&mut self, complete: u64, receipts: Vec<Receipt>, table: &TallyTable<TallyGroup, GroupTally>) {
         if let Some(committer) = &mut self.0 {
             committer.complete(complete, receipts, table);
         }

@@ -1,6 +1,7 @@
 //! The committer gets every cohort once, in order, with every receipt, on worker 0 alone.
 
 use super::*;
+use crate::tally::TallyChange;
 use std::sync::{Arc, Mutex};
 use timely::dataflow::InputHandle;
 use timely::dataflow::operators::{Input, ToStream};
@@ -15,8 +16,9 @@ struct Log {
 impl Committer for Log {
     type Receipt = (u64, usize);
     type Key = u8;
+    type Change = TallyChange;
 
-    fn complete(&mut self, complete: u64, receipts: Vec<(u64, usize)>, _: &TallyTable<u8>) {
+    fn complete(&mut self, complete: u64, receipts: Vec<(u64, usize)>, _: &TallyTable<u8, TallyChange>) {
         self.calls.lock().unwrap().push((self.worker, complete, receipts));
     }
 }
@@ -30,7 +32,7 @@ fn committed(workers: usize, cohorts: u64) -> Vec<(usize, u64, Vec<(u64, usize)>
         let mut input = InputHandle::new();
         worker.dataflow::<u64, _, _>(|scope| {
             let receipts = scope.input_from(&mut input);
-            let live = std::iter::empty::<TallyUpdate<u8>>().to_stream(scope).container::<Vec<_>>();
+            let live = std::iter::empty::<TallyUpdate<u8, TallyChange>>().to_stream(scope).container::<Vec<_>>();
             commit(receipts, live, TallyTable::default(), log);
         });
         for cohort in 0..cohorts {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::commit::{Committer, commit};
-use crate::tally::{TallyTable, tally};
+use crate::tally::{KeyedChange, TallyChange, TallyTable, tally};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -19,8 +19,9 @@ struct TableRecorder(Commits);
 impl Committer for TableRecorder {
     type Receipt = u8;
     type Key = u8;
+    type Change = TallyChange;
 
-    fn complete(&mut self, complete: u64, _: Vec<u8>, table: &TallyTable<u8>) {
+    fn complete(&mut self, complete: u64, _: Vec<u8>, table: &TallyTable<u8, TallyChange>) {
         self.0.borrow_mut().push((complete, table.tallies().clone()));
     }
 }
@@ -28,7 +29,7 @@ impl Committer for TableRecorder {
 /// A small run: outcomes are questions, and each is a score of 1 for its own key.
 struct Run {
     outcomes: Option<InputHandle<u64, CapacityContainerBuilder<Vec<u8>>>>,
-    edits: Sender<Vec<(u8, TallyChange)>>,
+    edits: Sender<Vec<KeyedChange<u8, TallyChange>>>,
     waker: Rc<RefCell<Option<SyncActivator>>>,
     commits: Commits,
 }
@@ -45,7 +46,7 @@ impl Run {
             let (outcomes, durable) = scope.new_input::<Vec<u8>>();
             let corrected =
                 correct(durable.clone(), corrections, move |activator| *woken.borrow_mut() = Some(activator));
-            let scored = durable.clone().map(|key| (key, SCORE));
+            let scored = durable.clone().map(|key| (vec![key], SCORE));
             commit(durable, tally(scored.concat(corrected)), TallyTable::default(), recorder);
             outcomes
         });
@@ -63,7 +64,7 @@ impl Run {
     }
 
     fn edit(&self, worker: &mut Worker, changes: &[(u8, TallyChange)]) {
-        self.edits.send(changes.to_vec()).unwrap();
+        self.edits.send(changes.iter().map(|&(key, change)| (vec![key], change)).collect()).unwrap();
         self.waker.borrow().as_ref().unwrap().activate().unwrap();
         self.settle(worker);
     }

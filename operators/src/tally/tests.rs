@@ -15,8 +15,9 @@ struct TableRecorder(Seen);
 impl Committer for TableRecorder {
     type Receipt = ();
     type Key = u8;
+    type Change = TallyChange;
 
-    fn complete(&mut self, complete: u64, _: Vec<()>, table: &TallyTable<u8>) {
+    fn complete(&mut self, complete: u64, _: Vec<()>, table: &TallyTable<u8, TallyChange>) {
         self.0.lock().unwrap().push((complete, table.tallies().clone()));
     }
 }
@@ -28,7 +29,8 @@ fn run(scores: &[Scored], workers: usize, batch: usize) -> Vec<(u64, BTreeMap<u8
     timely::execute(timely::Config::process(workers), move |worker| {
         let recorder = TableRecorder(Arc::clone(&watched));
         let (mut input, held) = worker.dataflow::<u64, _, _>(|scope| {
-            let (input, scores) = scope.new_unordered_input::<CapacityContainerBuilder<Vec<(u8, TallyChange)>>>();
+            let (input, scores) =
+                scope.new_unordered_input::<CapacityContainerBuilder<Vec<KeyedChange<u8, TallyChange>>>>();
             let receipts = std::iter::empty::<()>().to_stream(scope).container::<Vec<_>>();
             commit(receipts, tally(scores), TallyTable::default(), recorder);
             input
@@ -36,7 +38,7 @@ fn run(scores: &[Scored], workers: usize, batch: usize) -> Vec<(u64, BTreeMap<u8
         let mine: Vec<_> = scores.iter().skip(worker.index()).step_by(worker.peers()).cloned().collect();
         for some in mine.chunks(batch) {
             for (cohort, key, change) in some {
-                input.activate().session(&held.delayed(cohort)).give((*key, *change));
+                input.activate().session(&held.delayed(cohort)).give((vec![*key], *change));
             }
             worker.step();
         }
@@ -50,7 +52,7 @@ fn run(scores: &[Scored], workers: usize, batch: usize) -> Vec<(u64, BTreeMap<u8
 
 fn sums<'a>(scores: impl Iterator<Item = &'a Scored>) -> BTreeMap<u8, TallyChange> {
     let mut sums: BTreeMap<u8, TallyChange> = BTreeMap::new();
-    scores.for_each(|(_, key, change)| add_change(sums.entry(*key).or_default(), *change));
+    scores.for_each(|(_, key, change)| sums.entry(*key).or_default().plus_equals(change));
     sums.retain(|_, sum| *sum != TallyChange::default());
     sums
 }
@@ -106,14 +108,15 @@ fn folded(
         let sent = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
         let log = std::rc::Rc::clone(&sent);
         let (mut input, held) = worker.dataflow::<u64, _, _>(|scope| {
-            let (input, changes) = scope.new_unordered_input::<CapacityContainerBuilder<Vec<(u32, TallyChange)>>>();
+            let (input, changes) =
+                scope.new_unordered_input::<CapacityContainerBuilder<Vec<KeyedChange<u32, TallyChange>>>>();
             fold_changes(changes, least).inspect(move |change| log.borrow_mut().push(*change));
             input
         });
         for _ in 0..times {
             for first in (0..keys).step_by(10) {
                 for cohort in 0..cohorts {
-                    let some = (first..keys.min(first + 10)).map(|key| (key, (1, 0, i128::from(key), 0)));
+                    let some = (first..keys.min(first + 10)).map(|key| (vec![key], (1, 0, i128::from(key), 0)));
                     input.activate().session(&held.delayed(&cohort)).give_iterator(some);
                 }
                 worker.step();
@@ -123,10 +126,10 @@ fn folded(
         while worker.has_dataflows() {
             worker.step();
         }
-        let (mut counts, mut sums) = (BTreeMap::new(), BTreeMap::new());
+        let (mut counts, mut sums) = (BTreeMap::new(), BTreeMap::<_, TallyChange>::new());
         for (key, cohort, change) in sent.take() {
             *counts.entry(cohort).or_insert(0) += 1;
-            add_change(sums.entry((cohort, key)).or_default(), change);
+            sums.entry((cohort, key)).or_default().plus_equals(&change);
         }
         (counts, sums)
     })
@@ -148,4 +151,42 @@ fn cohorts_that_go_early_add_up() {
     for ((_, key), sum) in sums {
         assert_eq!(sum, (3, 0, 3 * i128::from(key), 0));
     }
+}
+
+/// Changes of several measures, for several keys, some of them short: each key has the sums by position.
+#[test]
+fn a_change_of_several_measures_counts_for_all_its_keys() {
+    type Measures = Vec<TallyChange>;
+    let one = |score: i128| (1, 1, score, score * score);
+    let none = TallyChange::default();
+    let changes = [
+        (vec!["all", "hops=2"], vec![one(3), one(5)]),
+        (vec!["all", "hops=4"], vec![one(4)]),
+        (vec!["hops=4"], vec![none, none, one(9)]),
+        (vec!["hops=2"], vec![(-1, -1, -3, -9), (-1, -1, -5, -25)]),
+    ];
+    let keyed = |(keys, measures): (Vec<&str>, Measures)| -> KeyedChange<String, Measures> {
+        (keys.into_iter().map(str::to_owned).collect(), measures)
+    };
+    let changes = changes.map(keyed);
+    let tallies = Arc::new(Mutex::new(BTreeMap::new()));
+    struct LastTable(Arc<Mutex<BTreeMap<String, Measures>>>);
+    impl Committer for LastTable {
+        type Receipt = ();
+        type Key = String;
+        type Change = Measures;
+        fn complete(&mut self, _: u64, _: Vec<()>, table: &TallyTable<String, Measures>) {
+            *self.0.lock().unwrap() = table.tallies().clone();
+        }
+    }
+    let recorder = LastTable(Arc::clone(&tallies));
+    timely::execute_directly(move |worker| {
+        worker.dataflow::<u64, _, _>(|scope| {
+            let changes = changes.to_stream(scope).container::<Vec<_>>();
+            let receipts = std::iter::empty::<()>().to_stream(scope).container::<Vec<_>>();
+            commit(receipts, tally(changes), TallyTable::default(), recorder);
+        });
+    });
+    let expected = [("all".to_owned(), vec![(2, 2, 7, 25), one(5)]), ("hops=4".to_owned(), vec![one(4), none, one(9)])];
+    assert_eq!(*tallies.lock().unwrap(), BTreeMap::from(expected), "a tally without outcomes is gone");
 }
