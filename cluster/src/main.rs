@@ -11,7 +11,7 @@ use hopeval_cluster::{exit, heap, panics, signals};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    heap::map_large_blocks();
+    heap::set_limits();
     panics::install();
     if let Err(error) = signals::outlive_file_limits() {
         print::note(&format!("warning: SIGXFSZ cannot be handled: {error}"));

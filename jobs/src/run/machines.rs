@@ -21,6 +21,7 @@ use hopeval_operators::RequestKey;
 use hopeval_operators::drive::{self, DrivenMachine, DrivenStep, QuestionOpener};
 use hopeval_results::tables::{QuestionRow, Timing};
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -125,6 +126,8 @@ pub struct MachineOpener {
     mode: TimingMode,
     demand: Arc<RequestDemand>,
     counters: Arc<OutcomeCounters>,
+    /// Scratch for the payloads of all machines: each would keep its own while it waits.
+    payload: Rc<RefCell<Vec<u8>>>,
 }
 
 impl MachineOpener {
@@ -136,7 +139,7 @@ impl MachineOpener {
         demand: Arc<RequestDemand>,
         counters: Arc<OutcomeCounters>,
     ) -> Self {
-        Self { configurations, evaluator, mode, demand, counters }
+        Self { configurations, evaluator, mode, demand, counters, payload: Rc::default() }
     }
 }
 
@@ -166,7 +169,7 @@ impl QuestionOpener for MachineOpener {
             service_us: 0,
             queue_us: 0,
             device_us: 0,
-            payload: Vec::new(),
+            payload: Rc::clone(&self.payload),
         };
         self.configurations.methods.iter().map(AsRef::as_ref).enumerate().map(open).collect()
     }
@@ -201,7 +204,7 @@ pub struct HostedMachine {
     service_us: u64,
     queue_us: u64,
     device_us: u64,
-    payload: Vec<u8>,
+    payload: Rc<RefCell<Vec<u8>>>,
 }
 
 impl HostedMachine {
@@ -273,7 +276,13 @@ fn computed_answer(served: &ServedResponse) -> RoundRequests {
 fn remember_request(runs: &mut Vec<(Request, usize)>, request: &mut Request) {
     match runs.last_mut() {
         Some((first, count)) if are_read_alike(first, request) => *count += 1,
-        _ => runs.push((request.clone_without_prompt(), 1)),
+        _ => {
+            if runs.is_empty() {
+                // Even a round of many requests is one group, as a rule, and ten thousand machines wait with theirs.
+                runs.reserve_exact(1);
+            }
+            runs.push((request.clone_without_prompt(), 1));
+        }
     }
 }
 
@@ -306,8 +315,10 @@ impl DrivenMachine for HostedMachine {
             MachineStep::Ask(requests) => {
                 self.rounds += 1;
                 let configurations = Arc::clone(&self.configurations);
+                let payload = Rc::clone(&self.payload);
+                let mut payload = payload.borrow_mut();
                 let asked = requests.into_iter().map(|mut request| {
-                    let key = request_key(&request, &configurations.catalogue, &mut self.payload);
+                    let key = request_key(&request, &configurations.catalogue, &mut payload);
                     // A machine's share of a batch is known only if all requests of the batch are its own.
                     if self.mode == TimingMode::Latency {
                         self.keys.push(key);

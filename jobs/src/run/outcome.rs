@@ -2,11 +2,10 @@
 
 use crate::run::evaluator::QuestionGold;
 use crate::services::price_sum::PriceSum;
-use hopeval_methods::{Answer, CallFacts, Outcome, Request, RequestKind, Response, ServiceName, StepName};
+use hopeval_methods::{Answer, AnswerWork, CallFacts, Outcome, Request, RequestKind, Response, ServiceName, StepName};
 use hopeval_results::tables::{
     CallRow, MeasuredCallRow, NamedSentenceRow, NoteRow, OutcomeRow, OutcomeTrace, QuestionRow, StepCallRow, Timing,
 };
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// A finished question of a configuration, with its gold.
@@ -29,9 +28,8 @@ pub enum MachineEnd {
 /// The usage of an outcome, shared work included.
 #[derive(Debug, Default)]
 pub(crate) struct OutcomeUsage {
-    calls: BTreeMap<CallGroup, CallRow>,
-    /// Measured facts about the calls, where there are any.
-    facts: BTreeMap<CallGroup, FactSums>,
+    /// In the order of their groups. They are few: an outcome uses a handful of services and steps.
+    groups: Vec<(CallGroup, GroupUsage)>,
     /// Retrieved passages, repeats included.
     retrieved: u64,
 }
@@ -39,8 +37,18 @@ pub(crate) struct OutcomeUsage {
 /// Requests that are counted together.
 type CallGroup = (ServiceName, RequestKind, StepName);
 
+/// The usage of a group's requests.
+#[derive(Clone, Debug)]
+struct GroupUsage {
+    calls: u64,
+    work: AnswerWork,
+    cut: Option<u64>,
+    /// Measured facts about the calls, where there are any.
+    facts: Option<FactSums>,
+}
+
 /// Sums of facts about calls. Counts of tokens are known if any call says them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct FactSums {
     attempts: u64,
     cached_prompt_tokens: Option<u64>,
@@ -58,27 +66,43 @@ impl FactSums {
     }
 }
 
+impl GroupUsage {
+    fn new() -> Self {
+        Self { calls: 0, work: AnswerWork::default(), cut: Some(0), facts: None }
+    }
+
+    fn add(&mut self, response: &Response) {
+        self.calls += 1;
+        self.work += response.work;
+        self.cut = self.cut.zip(response.is_cut()).map(|(sum, is_cut)| sum + u64::from(is_cut));
+        if let Some(facts) = response.facts.as_deref() {
+            self.facts.get_or_insert_default().add(facts);
+        }
+    }
+
+    /// Adds the calls of another step.
+    fn add_calls(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.work += other.work;
+        self.cut = self.cut.zip(other.cut).map(|(sum, more)| sum + more);
+    }
+}
+
 impl OutcomeUsage {
     /// Adds an answered request.
     pub(crate) fn add(&mut self, request: &Request, response: &Response) {
-        let kind = request.ask.kind();
-        let group = (request.service.clone(), kind, request.step.clone());
-        if let Some(facts) = response.facts.as_deref() {
-            self.facts.entry(group.clone()).or_default().add(facts);
-        }
-        let call = self.calls.entry(group).or_insert_with(|| CallRow {
-            service: request.service.to_string(),
-            kind: kind.name().to_owned(),
-            cut: Some(0),
-            ..CallRow::default()
+        let wanted = (&request.service, request.ask.kind(), &request.step);
+        let found = self.groups.binary_search_by(|((service, kind, step), _)| (service, *kind, step).cmp(&wanted));
+        let place = found.unwrap_or_else(|place| {
+            if self.groups.is_empty() {
+                // Most outcomes have one group or two, and ten thousand wait with theirs.
+                self.groups.reserve_exact(2);
+            }
+            let group = (request.service.clone(), request.ask.kind(), request.step.clone());
+            self.groups.insert(place, (group, GroupUsage::new()));
+            place
         });
-        let work = response.work;
-        call.calls += 1;
-        call.prompt_tokens += work.prompt_tokens;
-        call.completion_tokens += work.completion_tokens;
-        call.scored_tokens += work.scored_tokens;
-        call.operations += work.operations;
-        call.cut = call.cut.zip(response.is_cut()).map(|(sum, is_cut)| sum + u64::from(is_cut));
+        self.groups[place].1.add(response);
         if let Ok(Answer::Retrieve(hits)) = &response.result {
             self.retrieved += hits.len() as u64;
         }
@@ -86,51 +110,50 @@ impl OutcomeUsage {
 
     /// The calls by service and kind, in this order.
     fn calls_by_kind(&self) -> Vec<CallRow> {
-        let mut rows: Vec<CallRow> = Vec::new();
-        for call in self.calls.values() {
-            match rows.last_mut().filter(|row| row.service == call.service && row.kind == call.kind) {
-                Some(row) => {
-                    row.calls += call.calls;
-                    row.prompt_tokens += call.prompt_tokens;
-                    row.completion_tokens += call.completion_tokens;
-                    row.scored_tokens += call.scored_tokens;
-                    row.operations += call.operations;
-                    row.cut = row.cut.zip(call.cut).map(|(sum, more)| sum + more);
-                }
-                None => rows.push(call.clone()),
-            }
-        }
-        rows
+        let same_kind = |a: &(CallGroup, GroupUsage), b: &(CallGroup, GroupUsage)| (&a.0.0, a.0.1) == (&b.0.0, b.0.1);
+        let row = |steps: &[(CallGroup, GroupUsage)]| {
+            let mut sum = GroupUsage::new();
+            steps.iter().for_each(|(_, usage)| sum.add_calls(usage));
+            let (service, kind, _) = &steps[0].0;
+            let AnswerWork { prompt_tokens, completion_tokens, scored_tokens, operations } = sum.work;
+            let (service, kind, calls, cut) = (service.to_string(), kind.name().to_owned(), sum.calls, sum.cut);
+            CallRow { service, kind, calls, prompt_tokens, completion_tokens, scored_tokens, operations, cut }
+        };
+        self.groups.chunk_by(same_kind).map(row).collect()
     }
 
     /// The calls by step; empty if no request names one.
     fn calls_by_step(&self) -> Vec<StepCallRow> {
-        if self.calls.keys().all(|(_, _, step)| step.is_empty()) {
+        if self.groups.iter().all(|((_, _, step), _)| step.is_empty()) {
             return Vec::new();
         }
-        let row = |((_, _, step), call): (&CallGroup, &CallRow)| {
-            let CallRow { service, kind, calls, prompt_tokens, completion_tokens, scored_tokens, operations, cut } =
-                call.clone();
-            let step = step.to_string();
+        let row = |((service, kind, step), usage): &(CallGroup, GroupUsage)| {
+            let AnswerWork { prompt_tokens, completion_tokens, scored_tokens, operations } = usage.work;
+            let (step, service, kind) = (step.to_string(), service.to_string(), kind.name().to_owned());
+            let (calls, cut) = (usage.calls, usage.cut);
             StepCallRow { step, service, kind, calls, prompt_tokens, completion_tokens, scored_tokens, operations, cut }
         };
-        self.calls.iter().map(row).collect()
+        self.groups.iter().map(row).collect()
     }
 
     /// The measured facts, if there are any.
     fn measured_calls(&self) -> Option<Vec<MeasuredCallRow>> {
-        let row = |((service, kind, step), facts): (&CallGroup, &FactSums)| MeasuredCallRow {
-            step: step.to_string(),
-            service: service.to_string(),
-            kind: kind.name().to_owned(),
-            attempts: facts.attempts,
-            cached_prompt_tokens: facts.cached_prompt_tokens,
-            reasoning_tokens: facts.reasoning_tokens,
-            money_nanos: facts.prices.nanos(),
-            currency: facts.prices.currency(),
-            unpriced: facts.prices.unpriced(),
+        let row = |((service, kind, step), usage): &(CallGroup, GroupUsage)| {
+            let facts = usage.facts.as_ref()?;
+            Some(MeasuredCallRow {
+                step: step.to_string(),
+                service: service.to_string(),
+                kind: kind.name().to_owned(),
+                attempts: facts.attempts,
+                cached_prompt_tokens: facts.cached_prompt_tokens,
+                reasoning_tokens: facts.reasoning_tokens,
+                money_nanos: facts.prices.nanos(),
+                currency: facts.prices.currency(),
+                unpriced: facts.prices.unpriced(),
+            })
         };
-        (!self.facts.is_empty()).then(|| self.facts.iter().map(row).collect())
+        let rows: Vec<MeasuredCallRow> = self.groups.iter().filter_map(row).collect();
+        (!rows.is_empty()).then_some(rows)
     }
 }
 
@@ -192,8 +215,8 @@ pub(crate) fn outcome_row(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hopeval_methods::MoneyAmount;
     use hopeval_methods::request::RetrievePayload;
-    use hopeval_methods::{AnswerWork, MoneyAmount};
 
     fn answered(step: &'static str, facts: Option<CallFacts>) -> (Request, Response) {
         let request = Request::new(&"bm25".into(), RetrievePayload::new("q", 1)).at_step(step);
