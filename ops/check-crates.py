@@ -104,6 +104,7 @@ RULES = {
     "hopeval-endpoint": (
         {
             "bytes",
+            "http-body",
             "httpdate",
             "reqwest",
             "rustls",

@@ -247,7 +247,7 @@ impl CallProgress {
         };
         self.end.attempts += 1;
         shared.usage.count_attempt();
-        match exchange_once(&replica.client, request, bounds).await {
+        match exchange_once(replica.clients.take().client(), request, bounds).await {
             Ok(reply) => {
                 let result = self.read_reply(shared, &reply, &replica.address);
                 (result, reply.headers)

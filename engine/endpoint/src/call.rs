@@ -1,5 +1,7 @@
 //! Calls of an endpoint: plain data, one struct for each kind.
 
+use crate::text::PromptText;
+
 /// One call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EndpointCall {
@@ -41,7 +43,7 @@ pub struct ChatMessage {
     /// The role.
     pub role: ChatRole,
     /// The text.
-    pub text: String,
+    pub text: PromptText,
 }
 
 /// A prompt.
@@ -50,7 +52,7 @@ pub enum PromptInput {
     /// Messages, for `api = "chat"`. A trailing assistant message is continued.
     Messages(Vec<ChatMessage>),
     /// One text, for `api = "completions"`.
-    Text(String),
+    Text(PromptText),
     /// Token ids, for `api = "completions"`.
     Tokens(Vec<u32>),
 }
@@ -123,7 +125,7 @@ impl GenerateCall {
     }
 
     /// One text after a user's message.
-    pub fn from_user(text: impl Into<String>) -> Self {
+    pub fn from_user(text: impl Into<PromptText>) -> Self {
         Self::new(PromptInput::Messages(vec![ChatMessage { role: ChatRole::User, text: text.into() }]))
     }
 }

@@ -2,7 +2,10 @@
 //!
 //! The body is read to its end, or the attempt has failed: half an answer is none.
 
+mod chunks;
 pub(crate) mod retry_after;
+
+pub(crate) use chunks::BodyChunks;
 
 use crate::verdict::AttemptCause;
 use bytes::{Bytes, BytesMut};
@@ -123,7 +126,11 @@ fn broken_before_headers(error: reqwest::Error) -> BrokenExchange {
         _ if says_parse(&error) => AttemptCause::NotHttp,
         _ => AttemptCause::ResetBeforeHeaders,
     };
-    BrokenExchange { cause, message: error_chain(&error.without_url()) }
+    let mut message = error_chain(&error.without_url());
+    if message.contains("http2 error") {
+        message += " (`streams_per_connection` asks for HTTP/2: the server may not speak it at this address)";
+    }
+    BrokenExchange { cause, message }
 }
 
 /// Whether the reply was no HTTP. The error of hyper has no public type here; its words are stable.

@@ -9,7 +9,7 @@
 //! | module | content |
 //! | --- | --- |
 //! | [`settings`], [`dialect`], [`key`] | an endpoint's table; facts about servers; a key that cannot be printed |
-//! | [`call`], [`answer`] | calls, and their ends |
+//! | [`call`], [`text`], [`answer`] | calls, their texts, and their ends |
 //! | [`host`] | the run's side: whether an attempt may begin, and faults of the endpoint |
 //! | [`client`] | [`Endpoint`]: takes calls, owns the runtime |
 //! | `attempt` | the life of one call: attempts, pauses, its deadline |
@@ -48,6 +48,7 @@ pub mod offline;
 pub mod probe;
 pub mod settings;
 pub mod spending;
+pub mod text;
 pub mod usage;
 pub mod verdict;
 
@@ -67,5 +68,6 @@ pub use offline::{OfflineCall, OfflineEndpoint, ResultVerdict};
 pub use probe::{ProbeCheck, ProbeFinding, ProbeReport};
 pub use settings::{AnswerKind, ApiStyle, EndpointSettings, EntailForm, PriceSettings};
 pub use spending::{AttemptBill, PermitReceiver, SpendingPermit, SpendingRequest, SpentAmounts};
+pub use text::{PromptText, SharedText};
 pub use usage::EndpointUsage;
 pub use verdict::AttemptCause;

@@ -142,7 +142,7 @@ impl OfflineCall {
         };
         // Azure's batch API has paths without a version.
         let version = if self.dialect == EndpointDialect::Azure { "" } else { "/v1" };
-        let body = self.prepared.body_for(self.prepared.choices, 0);
+        let body = self.prepared.body_for(self.prepared.choices, 0).to_bytes();
         let head = format!(r#"{{"custom_id":{},"method":"POST","url":"{version}{path}","body":"#, json!(id));
         let mut line = Vec::with_capacity(head.len() + body.len() + 2);
         line.extend_from_slice(head.as_bytes());

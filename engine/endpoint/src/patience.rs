@@ -51,7 +51,7 @@ async fn ask_sign(shared: &EndpointShared, replica: &ReplicaTransport) -> Server
         deadline: Instant::now() + LONGEST_LOOK,
         most_bytes: MOST_BYTES,
     };
-    match exchange_once(&replica.client, replica.get_sign(), bounds).await {
+    match exchange_once(replica.clients.take().client(), replica.get_sign(), bounds).await {
         Ok(reply) => sign_of(&reply),
         Err(_) => ServerSign::Absent,
     }

@@ -26,6 +26,9 @@ pub const KEY_VARIABLE: &str = "OPENAI_API_KEY";
 /// The most calls in flight at one endpoint: more than one process's sockets.
 const MOST_CONCURRENCY: usize = 20_000;
 
+/// The most calls that share a connection. Servers allow 100 to 256 streams as a rule.
+const MOST_STREAMS: usize = 1_000;
+
 /// The longest time that a setting may name, in seconds: a week.
 const LONGEST_TIME: f64 = 604_800.0;
 
@@ -230,6 +233,9 @@ pub struct EndpointSettings {
     /// The most calls in flight, over all replicas.
     #[serde(default = "default_concurrency")]
     pub concurrency: usize,
+    /// Calls in flight share connections by HTTP/2, at most so many each. Default: HTTP/1.1, one call a connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams_per_connection: Option<usize>,
     /// The server's limit of requests a minute.
     #[serde(default)]
     pub requests_per_minute: Option<f64>,
@@ -344,6 +350,7 @@ impl EndpointSettings {
             headers: BTreeMap::new(),
             stream: false,
             concurrency: default_concurrency(),
+            streams_per_connection: None,
             requests_per_minute: None,
             tokens_per_minute: None,
             call_timeout_s: default_call_timeout(),
@@ -465,6 +472,11 @@ impl EndpointSettings {
         if !(1..=MOST_CONCURRENCY).contains(&self.concurrency) {
             let allowed = format!("1 to {MOST_CONCURRENCY}");
             return Err(EndpointError::setting("concurrency", self.concurrency, allowed));
+        }
+        if let Some(streams) = self.streams_per_connection
+            && !(1..=MOST_STREAMS).contains(&streams)
+        {
+            return Err(EndpointError::setting("streams_per_connection", streams, format!("1 to {MOST_STREAMS}")));
         }
         if !(1..=1_000).contains(&self.attempts) {
             return Err(EndpointError::setting("attempts", self.attempts, "1 to 1000"));

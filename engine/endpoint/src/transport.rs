@@ -1,12 +1,16 @@
-//! HTTP clients, one for each replica: their connections, addresses and headers.
+//! HTTP clients of each replica: their connections, addresses and headers.
+
+mod clients;
+
+pub(crate) use clients::ReplicaClients;
 
 use crate::EndpointError;
 use crate::dialect::{EndpointDialect, RerankForm};
+use crate::exchange::BodyChunks;
 use crate::key::ApiKey;
 use crate::settings::EndpointSettings;
-use bytes::Bytes;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Body, Client, Method, Request, Url, redirect, retry};
+use reqwest::{Client, Method, Request, Url, redirect, retry};
 use std::sync::Once;
 use std::time::Duration;
 
@@ -36,8 +40,8 @@ impl ApiRoute {
 /// One replica of a server.
 #[derive(Debug)]
 pub(crate) struct ReplicaTransport {
-    /// The client with the replica's connections.
-    pub(crate) client: Client,
+    /// The clients with the replica's connections.
+    pub(crate) clients: ReplicaClients,
     /// The address, for messages.
     pub(crate) address: String,
     chat: Url,
@@ -59,7 +63,7 @@ impl ReplicaTransport {
         install_crypto();
         let path = |route| route_address(settings, address, route);
         Ok(Self {
-            client: build_client(settings, address)?,
+            clients: ReplicaClients::build(settings, || build_client(settings, address))?,
             address: address.to_string(),
             chat: path(ApiRoute::Chat),
             completions: path(ApiRoute::Completions),
@@ -72,7 +76,7 @@ impl ReplicaTransport {
     }
 
     /// A request with a body of JSON.
-    pub(crate) fn post_request(&self, route: ApiRoute, body: Bytes) -> Request {
+    pub(crate) fn post_request(&self, route: ApiRoute, body: BodyChunks) -> Request {
         let url = match route {
             ApiRoute::Chat => &self.chat,
             ApiRoute::Completions => &self.completions,
@@ -82,7 +86,7 @@ impl ReplicaTransport {
         };
         let mut request = Request::new(Method::POST, url.clone());
         *request.headers_mut() = self.headers.clone();
-        *request.body_mut() = Some(Body::from(body));
+        *request.body_mut() = Some(body.into_body(self.clients.share_connections()));
         request
     }
 
@@ -111,13 +115,12 @@ pub(crate) fn build_headers(settings: &EndpointSettings, key: Option<&ApiKey>) -
 
 /// A client with the settings' bounds.
 ///
-/// It speaks HTTP/1.1 alone: one call a connection, so that a broken connection breaks one call. It follows no
-/// redirects, which could carry the key elsewhere, and repeats nothing by itself, so that every attempt is counted.
-/// Proxies of the environment count, but not for this machine itself.
+/// It speaks HTTP/1.1 alone, unless the settings want HTTP/2: one call a connection, so that a broken connection breaks
+/// one call. It follows no redirects, which could carry the key elsewhere, and repeats nothing by itself, so that every
+/// attempt is counted. Proxies of the environment count, but not for this machine itself.
 pub(crate) fn build_client(settings: &EndpointSettings, address: &Url) -> Result<Client, EndpointError> {
     let mut builder = Client::builder()
         .user_agent(concat!("hopeval/", env!("CARGO_PKG_VERSION")))
-        .http1_only()
         .redirect(redirect::Policy::none())
         .retry(retry::never())
         .referer(false)
@@ -126,6 +129,10 @@ pub(crate) fn build_client(settings: &EndpointSettings, address: &Url) -> Result
         .connect_timeout(Duration::from_secs_f64(settings.connect_timeout_s))
         .pool_idle_timeout(IDLE_TIME)
         .pool_max_idle_per_host(settings.concurrency);
+    builder = match settings.streams_per_connection {
+        None => builder.http1_only(),
+        Some(_) => builder.http2_prior_knowledge(),
+    };
     if is_loopback(address) {
         builder = builder.no_proxy();
     }

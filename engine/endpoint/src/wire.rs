@@ -17,11 +17,10 @@ pub(crate) use envelope::{ReadingFault, ReplyFacts};
 use crate::answer::{CallAnswer, GeneratedChoice};
 use crate::call::{EndpointCall, PromptInput};
 use crate::dialect::ScoreForm;
-use crate::exchange::MOST_BYTES;
+use crate::exchange::{BodyChunks, MOST_BYTES};
 use crate::settings::EndpointSettings;
 use crate::transport::ApiRoute;
 use body::RequestBody;
-use bytes::Bytes;
 use choices::ChoiceReader;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -159,9 +158,9 @@ impl PreparedCall {
         if settings.facts().choices { self.choices - have } else { 1 }
     }
 
-    /// The body that asks for `ask` choices, when `have` are there. Equal asks share their bytes.
-    pub(crate) fn body_for(&mut self, ask: u32, have: u32) -> Bytes {
-        self.body.bytes_for(ask, have)
+    /// The body that asks for `ask` choices, when `have` are there.
+    pub(crate) fn body_for(&self, ask: u32, have: u32) -> BodyChunks {
+        self.body.chunks_for(ask, have)
     }
 
     /// The longest body that is read of an answer.
@@ -195,8 +194,10 @@ fn prefix_hash(call: &EndpointCall) -> u64 {
     let head = |text: &str| text.as_bytes()[..text.len().min(PREFIX_BYTES)].to_vec();
     match call {
         EndpointCall::Generate(call) => match &call.prompt {
-            PromptInput::Messages(messages) => messages.first().map(|first| head(&first.text)).hash(&mut hasher),
-            PromptInput::Text(text) => head(text).hash(&mut hasher),
+            PromptInput::Messages(messages) => {
+                messages.first().map(|first| first.text.head(PREFIX_BYTES)).hash(&mut hasher)
+            }
+            PromptInput::Text(text) => text.head(PREFIX_BYTES).hash(&mut hasher),
             PromptInput::Tokens(tokens) => tokens[..tokens.len().min(PREFIX_BYTES / 4)].hash(&mut hasher),
         },
         EndpointCall::Score(call) => call.prompt[..call.prompt.len().min(PREFIX_BYTES / 4)].hash(&mut hasher),

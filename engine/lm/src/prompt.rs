@@ -22,11 +22,11 @@ pub use packing::ShotPacking;
 use crate::tokenise::TokeniseError;
 use std::ops::Range;
 
-/// A prompt in parts.
+/// A prompt in parts, whose texts are of the type `T`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Prompt {
+pub struct Prompt<T = String> {
     /// In order, joined without separators.
-    pub parts: Vec<PromptPart>,
+    pub parts: Vec<PromptPart<T>>,
     /// Tokens of the whole at most, special ones included; `None` means the model's limit.
     pub budget: Option<usize>,
     /// The rules to apply, in order, until the whole fits.
@@ -39,9 +39,9 @@ pub struct Prompt {
 
 /// One part of a prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PromptPart {
+pub struct PromptPart<T = String> {
     /// The part's text.
-    pub text: String,
+    pub text: T,
     /// Cuts this part from the right, whatever the budget. A limit in tokens counts the part's tokens alone; the kept
     /// ones are decoded (PromptRank's `max_doc_len`). The other limit counts words.
     pub truncate: Option<LengthLimit>,

@@ -84,7 +84,7 @@ pub(super) fn content_text<'a>(
     };
     Ok(match content {
         Content::Text(text) => Cow::Borrowed(text),
-        Content::Fragment(digest) => Cow::Owned(fragments.text(*digest)?.as_ref().to_owned()),
+        Content::Fragment(digest) => Cow::Owned(fragments.text(*digest)?.text().as_ref().to_owned()),
         Content::Passage { passage, form } => passage_text(corpus, known(passage)?, form),
         Content::Sentence { passage, sentence } => {
             let missing = || Failure {

@@ -30,6 +30,7 @@ mod calls;
 mod desk;
 mod estimate;
 mod open;
+mod part_text;
 mod prompts;
 mod rankings;
 mod rough;
@@ -215,6 +216,7 @@ mod tests {
                 "key_file = \"key\"",
                 "stream = true",
                 "concurrency = 3",
+                "streams_per_connection = 8",
                 "requests_per_minute = 60.0",
                 "tokens_per_minute = 6000.0",
                 "call_timeout_s = 5.0",

@@ -1,23 +1,18 @@
 //! Prompts of the protocol as the engine assembles them: parts with the texts of their passages and fragments.
 
-use super::corpus::content_text;
-use super::fragments::FragmentTexts;
-use hopeval_corpus::Corpus;
 use hopeval_lm::prompt::{self as engine, PromptError};
-use hopeval_methods::{Failure, FailureKind, LengthLimit, OverflowRule, Prompt, PromptReport};
+use hopeval_methods::{Content, Failure, FailureKind, LengthLimit, OverflowRule, Prompt, PromptReport};
 
-/// The prompt with all texts looked up.
+/// The prompt with all texts looked up by `text_of`.
 ///
 /// # Errors
-/// As [`content_text`].
-pub(super) fn engine_prompt(
-    corpus: &Corpus,
-    fragments: &FragmentTexts,
+/// Those of `text_of`.
+pub(super) fn engine_prompt<T>(
     prompt: &Prompt,
-) -> Result<engine::Prompt, Failure> {
+    text_of: impl Fn(&Content) -> Result<T, Failure>,
+) -> Result<engine::Prompt<T>, Failure> {
     let parts = prompt.parts.iter().map(|part| {
-        let text = content_text(corpus, fragments, &part.content)?.into_owned();
-        Ok(engine::PromptPart { text, truncate: part.truncate.map(engine_limit) })
+        Ok(engine::PromptPart { text: text_of(&part.content)?, truncate: part.truncate.map(engine_limit) })
     });
     let parts = parts.collect::<Result<Vec<_>, Failure>>()?;
     let overflow = prompt.overflow.iter().map(|rule| match *rule {

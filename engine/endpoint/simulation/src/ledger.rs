@@ -103,6 +103,8 @@ pub struct SimulationSummary {
     pub in_flight: u64,
     /// The most open calls.
     pub peak_in_flight: u64,
+    /// Connections that were accepted, for calls and for anything else.
+    pub connections: u64,
     /// Log entries that are no longer in memory.
     pub dropped_entries: u64,
     /// Log lines that could not be written to the file.

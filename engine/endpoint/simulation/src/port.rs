@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -24,6 +24,8 @@ const BIND_AGAIN: Duration = Duration::from_millis(2);
 pub(crate) struct PortGate {
     closed_until: Mutex<Option<Instant>>,
     changed: Notify,
+    /// Connections accepted so far.
+    accepted: AtomicU64,
 }
 
 impl PortGate {
@@ -33,6 +35,11 @@ impl PortGate {
             *closed = Some(until);
             self.changed.notify_one();
         }
+    }
+
+    /// The connections that were accepted so far.
+    pub(crate) fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::Relaxed)
     }
 
     /// Ends a closing before its time.
@@ -103,6 +110,7 @@ impl Listener for SimulatedPort {
                     Ok((stream, peer)) => {
                         // Small pieces of a body must leave at once.
                         let _ = stream.set_nodelay(true);
+                        self.gate.accepted.fetch_add(1, Ordering::Relaxed);
                         return (SimulatedConnection { stream, switch: ConnectionSwitch::default() }, peer);
                     }
                     // Out of file descriptors, or a connection that is gone again.

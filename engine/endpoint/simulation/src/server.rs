@@ -95,7 +95,7 @@ impl SimulatedServer {
 
     /// The sums of all calls.
     pub fn summary(&self) -> SimulationSummary {
-        self.service.lock_core().ledger.summary().clone()
+        summary_of(&self.service)
     }
 
     /// The settings in force.
@@ -227,8 +227,12 @@ fn unreadable(error: &serde_json::Error) -> Response<Body> {
 }
 
 async fn show_summary(State(service): Shared) -> Response<Body> {
-    let summary = service.lock_core().ledger.summary().clone();
-    json_response(&json!(summary))
+    json_response(&json!(summary_of(&service)))
+}
+
+fn summary_of(service: &SharedService) -> SimulationSummary {
+    let connections = service.gate.accepted();
+    SimulationSummary { connections, ..service.lock_core().ledger.summary().clone() }
 }
 
 async fn show_log(State(service): Shared) -> Response<Body> {

@@ -23,6 +23,8 @@ fn one_address_or_several() {
 fn wrong_values_name_their_key() {
     for (line, key) in [
         ("concurrency = 0", "concurrency"),
+        ("streams_per_connection = 0", "streams_per_connection"),
+        ("streams_per_connection = 1001", "streams_per_connection"),
         ("attempts = 0", "attempts"),
         ("requests_per_minute = 0.5", "requests_per_minute"),
         ("tokens_per_minute = nan", "tokens_per_minute"),
@@ -67,7 +69,7 @@ fn identity_has_what_can_change_an_answer() {
     let usual = base.identity().unwrap();
     assert_eq!(usual, ["model=m", "url=http://a/v1"]);
     let same = [
-        EndpointSettings { concurrency: 3, ..base.clone() },
+        EndpointSettings { concurrency: 3, streams_per_connection: Some(2), ..base.clone() },
         EndpointSettings { attempts: 3, call_timeout_s: 1.0, stall_s: Some(1.0), patience_s: 3.0, ..base.clone() },
         EndpointSettings { key_env: Some("K".to_owned()), stream: true, ..base.clone() },
         EndpointSettings { requests_per_minute: Some(9.0), tokens_per_minute: Some(9.0), ..base.clone() },

@@ -1,5 +1,13 @@
-//! Writes a body of JSON, field by field, into one buffer.
+//! Writes a body of JSON, field by field. Long texts that other bodies have, too, are held by reference.
+//!
+//! ```text
+//!   own bytes:   {"model":"m","messages":[{"role":"user","content":"   \n\nQuestion: who?"}]   }
+//!                                                                    ^                       ^
+//!   in between:                                          the few-shot text, shared     "n" and "seed", by request
+//! ```
 
+use crate::exchange::BodyChunks;
+use crate::text::{PromptText, TextPiece, append_escaped};
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -7,18 +15,18 @@ use serde_json::{Map, Value};
 /// A body under construction.
 pub(super) struct BodyWriter {
     bytes: Vec<u8>,
+    /// Shared texts, each with its place in `bytes`.
+    shared: Vec<(usize, Bytes)>,
     /// The fields written, without the settings' own.
     written: Vec<&'static str>,
 }
 
 /// A body whose number of choices and seed may change from request to request.
 pub(super) struct RequestBody {
-    bytes: Bytes,
-    /// The bytes before the fields that change.
-    head: usize,
+    /// All but shared texts and the fields that change, with the brace at its end.
+    own: Bytes,
+    shared: Vec<(usize, Bytes)>,
     seed: Option<u64>,
-    /// The ask that `bytes` holds: choices, and choices there before.
-    holds: Option<(u32, u32)>,
 }
 
 impl BodyWriter {
@@ -33,7 +41,7 @@ impl BodyWriter {
     pub(super) fn without_model(room: usize) -> Self {
         let mut bytes = Vec::with_capacity(room + room / 16 + 256);
         bytes.push(b'{');
-        Self { bytes, written: Vec::with_capacity(16) }
+        Self { bytes, shared: Vec::new(), written: Vec::with_capacity(16) }
     }
 
     /// Adds a field.
@@ -54,6 +62,42 @@ impl BodyWriter {
         self.begin_field(name).extend_from_slice(json.as_bytes());
     }
 
+    /// Adds a field with a text.
+    pub(super) fn add_text(&mut self, name: &'static str, text: &PromptText) {
+        self.begin_field(name);
+        self.append_text(text);
+    }
+
+    /// Adds the messages of a chat, each a role and a text.
+    pub(super) fn add_messages<'a>(&mut self, messages: impl IntoIterator<Item = (&'a str, &'a PromptText)>) {
+        self.begin_field("messages");
+        let mut before = b'[';
+        for (role, text) in messages {
+            self.bytes.push(before);
+            self.bytes.extend_from_slice(b"{\"role\":\"");
+            self.bytes.extend_from_slice(role.as_bytes());
+            self.bytes.extend_from_slice(b"\",\"content\":");
+            self.append_text(text);
+            self.bytes.push(b'}');
+            before = b',';
+        }
+        if before == b'[' {
+            self.bytes.push(b'[');
+        }
+        self.bytes.push(b']');
+    }
+
+    fn append_text(&mut self, text: &PromptText) {
+        self.bytes.push(b'"');
+        for piece in text.pieces() {
+            match piece {
+                TextPiece::Own(text) => append_escaped(text, &mut self.bytes),
+                TextPiece::Shared(shared) => self.shared.push((self.bytes.len(), shared.escaped())),
+            }
+        }
+        self.bytes.push(b'"');
+    }
+
     /// Ends the body with the settings' own fields, without those that the call wrote. `seed` is written for each
     /// request anew.
     pub(super) fn finish_body(mut self, extra: &Map<String, Value>, seed: Option<u64>) -> RequestBody {
@@ -67,8 +111,8 @@ impl BodyWriter {
                 self.bytes.extend_from_slice(format!("{}:{}", field.0, field.1).as_bytes());
             }
         }
-        let head = self.bytes.len();
-        RequestBody { bytes: Bytes::from(self.bytes), head, seed, holds: None }
+        self.bytes.push(b'}');
+        RequestBody { own: Bytes::from(self.bytes), shared: self.shared, seed }
     }
 
     fn begin_field(&mut self, name: &'static str) -> &mut Vec<u8> {
@@ -85,33 +129,33 @@ impl BodyWriter {
 
 impl RequestBody {
     /// The body that asks for `ask` choices when `have` are there. A seed counts on with the choices.
-    pub(super) fn bytes_for(&mut self, ask: u32, have: u32) -> Bytes {
-        if self.holds != Some((ask, have)) {
-            let mut tail = String::new();
-            if ask > 1 {
-                tail += &format!(",\"n\":{ask}");
-            }
-            if let Some(seed) = self.seed {
-                tail += &format!(",\"seed\":{}", seed.wrapping_add(u64::from(have)));
-            }
-            tail.push('}');
-            // The only owner's buffer is extended in place; otherwise its head is copied.
-            let mut bytes = match std::mem::take(&mut self.bytes).try_into_mut() {
-                Ok(bytes) => bytes,
-                Err(shared) => bytes::BytesMut::from(&shared[..self.head]),
-            };
-            bytes.truncate(self.head);
-            bytes.extend_from_slice(tail.as_bytes());
-            self.bytes = bytes.freeze();
-            self.holds = Some((ask, have));
+    pub(super) fn chunks_for(&self, ask: u32, have: u32) -> BodyChunks {
+        let mut chunks = Vec::with_capacity(2 * self.shared.len() + 2);
+        let mut begin = 0;
+        for (place, shared) in &self.shared {
+            chunks.extend([self.own.slice(begin..*place), shared.clone()]);
+            begin = *place;
         }
-        self.bytes.clone()
+        let mut tail = String::new();
+        if ask > 1 {
+            tail += &format!(",\"n\":{ask}");
+        }
+        if let Some(seed) = self.seed {
+            tail += &format!(",\"seed\":{}", seed.wrapping_add(u64::from(have)));
+        }
+        if tail.is_empty() {
+            chunks.push(self.own.slice(begin..));
+        } else {
+            chunks.extend([self.own.slice(begin..self.own.len() - 1), Bytes::from(tail + "}")]);
+        }
+        BodyChunks::new(chunks)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::SharedText;
 
     #[test]
     fn a_calls_own_field_wins() {
@@ -120,12 +164,41 @@ mod tests {
         writer.add_some("temperature", Some(0.5));
         writer.add_some("top_p", None::<f64>);
         writer.add_json("t", "[1]");
-        let mut body = writer.finish_body(&extra, Some(5));
-        assert_eq!(body.bytes_for(1, 0), r#"{"model":"m\"x","temperature":0.5,"t":[1],"a":1,"seed":5}"#);
-        assert_eq!(body.bytes_for(3, 2), r#"{"model":"m\"x","temperature":0.5,"t":[1],"a":1,"n":3,"seed":7}"#);
-        let mut plain = BodyWriter::for_model("m", 0).finish_body(&extra, None);
-        assert_eq!(plain.bytes_for(1, 0), r#"{"model":"m","a":1,"seed":9,"temperature":2.0}"#);
-        let (one, two) = (plain.bytes_for(1, 0), plain.bytes_for(1, 0));
-        assert_eq!(one.as_ptr(), two.as_ptr(), "a body is built once");
+        let body = writer.finish_body(&extra, Some(5));
+        let bytes =
+            |body: &RequestBody, ask, have| String::from_utf8(body.chunks_for(ask, have).to_bytes().to_vec()).unwrap();
+        assert_eq!(bytes(&body, 1, 0), r#"{"model":"m\"x","temperature":0.5,"t":[1],"a":1,"seed":5}"#);
+        assert_eq!(bytes(&body, 3, 2), r#"{"model":"m\"x","temperature":0.5,"t":[1],"a":1,"n":3,"seed":7}"#);
+        let plain = BodyWriter::for_model("m", 0).finish_body(&extra, None);
+        assert_eq!(bytes(&plain, 1, 0), r#"{"model":"m","a":1,"seed":9,"temperature":2.0}"#);
+    }
+
+    /// The bytes are those of a message in one piece, and the shared ones are not copied.
+    #[test]
+    fn shared_texts_stand_in_a_body_by_reference() {
+        let shot = SharedText::new("Say \"yes\".\n".repeat(100).into());
+        let mut text = PromptText::from("First \"this\": ");
+        text.push_shared(&shot);
+        text.push_shared(&shot);
+        text.push("\nWho?".to_owned());
+        let body_of = |text: &PromptText| {
+            let mut writer = BodyWriter::for_model("m", 0);
+            writer.add_messages([("system", &PromptText::from("s")), ("user", text)]);
+            writer.add("max_tokens", &5);
+            writer.finish_body(&Map::new(), None)
+        };
+        let (pieces, whole) = (body_of(&text), body_of(&PromptText::from(text.to_string())));
+        assert_eq!(pieces.chunks_for(2, 0).to_bytes(), whole.chunks_for(2, 0).to_bytes());
+        let expected = serde_json::json!([
+            {"role": "system", "content": "s"}, {"role": "user", "content": text.to_string()}
+        ]);
+        let json: Value = serde_json::from_slice(&pieces.chunks_for(1, 0).to_bytes()).unwrap();
+        assert_eq!(json["messages"], expected);
+        let shared = shot.escaped();
+        let found = |body: &RequestBody| {
+            body.chunks_for(1, 0).chunks().iter().filter(|chunk| chunk.as_ptr() == shared.as_ptr()).count()
+        };
+        assert_eq!((found(&pieces), found(&whole)), (2, 0));
+        assert!(pieces.own.len() < 200);
     }
 }

@@ -1,35 +1,9 @@
 //! Bodies of generations: `/chat/completions` and `/completions`.
 
 use super::body::{BodyWriter, RequestBody};
-use crate::call::{AnswerFormat, ChatMessage, ChatRole, GenerateCall, PromptInput};
+use crate::call::{AnswerFormat, ChatRole, GenerateCall, PromptInput};
 use crate::dialect::ContinueForm;
 use crate::settings::EndpointSettings;
-use serde::ser::{Serialize, SerializeSeq, SerializeStruct, Serializer};
-
-/// Messages as the API has them.
-struct MessageList<'a>(&'a [ChatMessage]);
-
-/// One of them.
-struct MessageBody<'a>(&'a ChatMessage);
-
-impl Serialize for MessageList<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut list = serializer.serialize_seq(Some(self.0.len()))?;
-        for message in self.0 {
-            list.serialize_element(&MessageBody(message))?;
-        }
-        list.end()
-    }
-}
-
-impl Serialize for MessageBody<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("message", 2)?;
-        fields.serialize_field("role", self.0.role.name())?;
-        fields.serialize_field("content", &self.0.text)?;
-        fields.end()
-    }
-}
 
 /// The body of a generation, without its number of choices and its seed.
 pub(super) fn generation_body(settings: &EndpointSettings, call: &GenerateCall) -> RequestBody {
@@ -37,8 +11,9 @@ pub(super) fn generation_body(settings: &EndpointSettings, call: &GenerateCall) 
     let mut body;
     match &call.prompt {
         PromptInput::Messages(messages) => {
-            body = BodyWriter::for_model(&settings.model, messages.iter().map(|message| message.text.len() + 32).sum());
-            body.add("messages", &MessageList(messages));
+            let room = messages.iter().map(|message| message.text.own_bytes() + 32).sum();
+            body = BodyWriter::for_model(&settings.model, room);
+            body.add_messages(messages.iter().map(|message| (message.role.name(), &message.text)));
             let continued = messages.last().is_some_and(|last| last.role == ChatRole::Assistant);
             if continued && facts.continues == ContinueForm::Fields {
                 body.add("continue_final_message", &true);
@@ -50,8 +25,8 @@ pub(super) fn generation_body(settings: &EndpointSettings, call: &GenerateCall) 
             }
         }
         PromptInput::Text(text) => {
-            body = BodyWriter::for_model(&settings.model, text.len());
-            body.add("prompt", text);
+            body = BodyWriter::for_model(&settings.model, text.own_bytes());
+            body.add_text("prompt", text);
             body.add_some("max_tokens", call.max_tokens);
             body.add_some("logprobs", call.logprobs.then_some(1));
         }
@@ -101,11 +76,11 @@ fn add_sampling(body: &mut BodyWriter, settings: &EndpointSettings, call: &Gener
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::SamplingFields;
+    use crate::call::{ChatMessage, SamplingFields};
     use crate::dialect::EndpointDialect;
 
     fn text_of(settings: &EndpointSettings, call: &GenerateCall) -> String {
-        String::from_utf8(generation_body(settings, call).bytes_for(call.choices, 0).to_vec()).unwrap()
+        String::from_utf8(generation_body(settings, call).chunks_for(call.choices, 0).to_bytes().to_vec()).unwrap()
     }
 
     #[test]
@@ -120,7 +95,7 @@ mod tests {
     #[test]
     fn a_full_chat_by_dialect() {
         let mut settings = EndpointSettings::new("m", "http://a/v1");
-        let message = |role, text: &str| ChatMessage { role, text: text.to_owned() };
+        let message = |role, text: &str| ChatMessage { role, text: text.into() };
         let call = GenerateCall {
             counted_tokens: None,
             prompt: PromptInput::Messages(vec![message(ChatRole::User, "q"), message(ChatRole::Assistant, "So ")]),
@@ -164,7 +139,7 @@ mod tests {
         let expected =
             r#"{"model":"m","prompt":[1,22],"logprobs":1,"stream":true,"stream_options":{"include_usage":true}}"#;
         assert_eq!(text_of(&settings, &call), expected);
-        let call = GenerateCall { max_tokens: Some(0), ..GenerateCall::new(PromptInput::Text("a".to_owned())) };
+        let call = GenerateCall { max_tokens: Some(0), ..GenerateCall::new(PromptInput::Text("a".into())) };
         assert!(text_of(&settings, &call).starts_with(r#"{"model":"m","prompt":"a","max_tokens":0,"#));
     }
 }

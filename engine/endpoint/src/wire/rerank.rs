@@ -95,7 +95,7 @@ mod tests {
         let call = RerankCall { query: "q".to_owned(), documents: vec!["a".to_owned()] };
         let mut settings = EndpointSettings::new("m", "http://a/v1");
         settings.dialect = EndpointDialect::Vllm;
-        let body = |settings: &EndpointSettings| rerank_body(settings, &call).bytes_for(1, 0);
+        let body = |settings: &EndpointSettings| rerank_body(settings, &call).chunks_for(1, 0).to_bytes();
         assert_eq!(body(&settings), r#"{"model":"m","query":"q","documents":["a"],"use_activation":false}"#);
         settings.body.insert("use_activation".to_owned(), true.into());
         assert_eq!(body(&settings), r#"{"model":"m","query":"q","documents":["a"],"use_activation":true}"#);

@@ -137,7 +137,9 @@ mod tests {
     fn bodies_are_those_of_the_contract() {
         let mut settings = EndpointSettings::for_retriever("wiki", vec!["http://a".to_owned()]);
         let call = RetrieveCall { query: "who \"x\"?".to_owned(), k: 20, within: None };
-        let body = |settings: &EndpointSettings, call: &RetrieveCall| retrieval_body(settings, call).bytes_for(1, 0);
+        let body = |settings: &EndpointSettings, call: &RetrieveCall| {
+            retrieval_body(settings, call).chunks_for(1, 0).to_bytes()
+        };
         assert_eq!(body(&settings, &call), r#"{"query":"who \"x\"?","k":20}"#);
         settings.body = serde_json::from_str(r#"{"ef":100}"#).unwrap();
         let within = RetrieveCall { within: Some(vec!["a".to_owned(), "b".to_owned()]), ..call };

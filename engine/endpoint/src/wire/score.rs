@@ -111,7 +111,8 @@ mod tests {
     fn bodies_ask_for_the_prompts_scores() {
         let settings = EndpointSettings::new("m", "http://a/v1");
         let call = ScoreCall { prompt: CALL.0.to_vec(), target: CALL.1.to_vec() };
-        let text = |form| String::from_utf8(score_body(&settings, &call, form).bytes_for(1, 0).to_vec()).unwrap();
+        let text =
+            |form| String::from_utf8(score_body(&settings, &call, form).chunks_for(1, 0).to_bytes().to_vec()).unwrap();
         let head = r#"{"model":"m","prompt":[5,6,7,8],"max_tokens":1,"temperature":0.0,"#;
         assert_eq!(text(ScoreForm::Echo), format!("{head}\"echo\":true,\"logprobs\":1}}"));
         assert_eq!(text(ScoreForm::PromptLogprobs), format!("{head}\"prompt_logprobs\":1}}"));

@@ -5,7 +5,7 @@ use crate::watched_endpoint::{WatchedEndpoint, failure_of, quick_settings, text_
 use hopeval_endpoint::{
     AnswerKind, ApiKey, AttemptCause, AttemptGuard, CallAnswer, CallEnd, CallVerdict, EmbedCall, EndpointCall,
     EndpointDialect, EndpointFault, EndpointHost, EndpointSettings, FailureKind, GenerateCall, PermitReceiver,
-    RerankCall, SamplingFields, ScoreCall, SpendingPermit, SpentAmounts, TokenUsage,
+    PromptText, RerankCall, SamplingFields, ScoreCall, SharedText, SpendingPermit, SpentAmounts, TokenUsage,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,6 +27,24 @@ fn an_answer_with_all_its_facts() {
     let usage = endpoint.endpoint.usage();
     assert_eq!((usage.calls, usage.answered, usage.attempts, usage.in_flight), (1, 1, 1, 0));
     assert_eq!(usage.models, [(("m-1".to_owned(), "fp-1".to_owned()), 1)].into());
+}
+
+/// A body in pieces is sent as one with its length: servers that read no chunks must take it.
+#[test]
+fn shared_texts_are_sent_as_if_they_were_copied() {
+    let server = ScriptedServer::start(|_| chat("Paris"));
+    let mut endpoint = WatchedEndpoint::open(&quick_settings(&server.url()));
+    let shot = SharedText::new("Question: \"a\"?\nAnswer: é\n\n".repeat(40).into());
+    let mut text = PromptText::from("Answer.\n");
+    text.push_shared(&shot);
+    text.push("Question: who?".to_owned());
+    for whole in [PromptText::from(text.to_string()), text] {
+        assert_eq!(text_of(&endpoint.end_of(EndpointCall::Generate(GenerateCall::from_user(whole)))), "Paris");
+    }
+    let requests = server.requests();
+    assert_eq!(requests[0].body, requests[1].body);
+    assert_eq!(requests[0].head, requests[1].head);
+    assert!(requests[1].head.contains(&format!("content-length: {}", requests[1].body.len())), "{}", requests[1].head);
 }
 
 #[test]

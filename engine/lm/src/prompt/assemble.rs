@@ -9,9 +9,9 @@ use crate::tokenise::{TokeniseError, Tokenizer};
 ///
 /// # Errors
 /// [`PromptError`].
-pub fn assemble(
+pub fn assemble<T: AsRef<str>>(
     tokenizer: &Tokenizer,
-    prompt: &Prompt,
+    prompt: &Prompt<T>,
     most: Option<usize>,
     special: bool,
 ) -> Result<AssembledPrompt, PromptError> {
@@ -65,20 +65,21 @@ pub fn assemble(
 }
 
 /// A part's text within its own limit, and the number of tokens lost.
-fn truncate_part(tokenizer: &Tokenizer, part: &PromptPart) -> Result<(String, usize), TokeniseError> {
+fn truncate_part<T: AsRef<str>>(tokenizer: &Tokenizer, part: &PromptPart<T>) -> Result<(String, usize), TokeniseError> {
+    let text = part.text.as_ref();
     match part.truncate {
-        None => Ok((part.text.clone(), 0)),
-        Some(LengthLimit::Tokens(most)) => tokenizer.shorten(&part.text, most),
+        None => Ok((text.to_owned(), 0)),
+        Some(LengthLimit::Tokens(most)) => tokenizer.shorten(text, most),
         Some(limit @ (LengthLimit::Words(_) | LengthLimit::SpacedWords(_))) => {
-            let end = limit.words_end(&part.text).unwrap_or(part.text.len());
-            let rest = &part.text[end..];
+            let end = limit.words_end(text).unwrap_or(text.len());
+            let rest = &text[end..];
             // Spaces behind the last word are no further word, but for the rule that counts every space.
             if rest.is_empty() || matches!(limit, LengthLimit::Words(_)) && rest.trim().is_empty() {
-                return Ok((part.text.clone(), 0));
+                return Ok((text.to_owned(), 0));
             }
-            let kept = part.text[..end].to_owned();
+            let kept = text[..end].to_owned();
             let tokens = |text: &str| tokenizer.ids(text, false).map(|ids| ids.len());
-            let lost = tokens(&part.text)?.saturating_sub(tokens(&kept)?);
+            let lost = tokens(text)?.saturating_sub(tokens(&kept)?);
             Ok((kept, lost))
         }
     }

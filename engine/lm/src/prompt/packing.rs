@@ -26,7 +26,7 @@ pub struct ShotPacking {
     pub spares_longest: bool,
 }
 
-impl Prompt {
+impl<T> Prompt<T> {
     /// The parts that the packing leaves out, in this order; none without one. `texts` and `count` as of
     /// [`ShotPacking::dropped`].
     ///
@@ -34,7 +34,7 @@ impl Prompt {
     /// As [`ShotPacking::dropped`].
     pub fn dropped_shots(
         &self,
-        texts: &[String],
+        texts: &[impl AsRef<str>],
         count: impl FnMut(&str) -> Result<usize, PromptError>,
     ) -> Result<Vec<usize>, PromptError> {
         self.packing.map_or(Ok(Vec::new()), |packing| packing.dropped(texts, count))
@@ -48,14 +48,15 @@ impl ShotPacking {
     /// [`PromptError::NoShots`], and those of `count`.
     pub fn dropped(
         &self,
-        texts: &[String],
+        texts: &[impl AsRef<str>],
         mut count: impl FnMut(&str) -> Result<usize, PromptError>,
     ) -> Result<Vec<usize>, PromptError> {
         let Some((shots, rest)) = texts.split_at_checked(self.shots) else {
             return Err(PromptError::NoShots { shots: self.shots, parts: texts.len() });
         };
-        let sizes = shots.iter().map(|shot| count(shot.trim())).collect::<Result<Vec<_>, _>>()?;
-        let rest = count(rest.concat().trim())?;
+        let sizes = shots.iter().map(|shot| count(shot.as_ref().trim())).collect::<Result<Vec<_>, _>>()?;
+        let rest: String = rest.iter().map(AsRef::as_ref).collect();
+        let rest = count(rest.trim())?;
         let end = if self.spares_longest { self.end_with_spare(&sizes) } else { sizes.len() };
         let first = (0..end).find(|&first| self.fits(&sizes[first..end], rest)).unwrap_or(end);
         Ok((end..sizes.len()).rev().chain(0..first).collect())

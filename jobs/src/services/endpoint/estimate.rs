@@ -21,9 +21,9 @@ impl EndpointService {
                 let counted = prepared.report.as_ref().map(|report| report.tokens as usize);
                 let tokens = counted.unwrap_or_else(|| match &call.prompt {
                     PromptInput::Messages(messages) => {
-                        messages.iter().map(|ChatMessage { text, .. }| count_tokens(text)).sum()
+                        messages.iter().map(|ChatMessage { text, .. }| count_tokens(&text.to_string())).sum()
                     }
-                    PromptInput::Text(text) => count_tokens(text),
+                    PromptInput::Text(text) => count_tokens(&text.to_string()),
                     PromptInput::Tokens(ids) => ids.len(),
                 });
                 (tokens, call.max_tokens.unwrap_or_default() as usize, 0)

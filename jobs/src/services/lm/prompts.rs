@@ -40,7 +40,7 @@ impl Model {
         most: Option<usize>,
         special: bool,
     ) -> Result<ModelPrompt, Failure> {
-        let prompt = engine_prompt(corpus, &self.fragments, prompt)?;
+        let prompt = engine_prompt(prompt, |content| self.content_text(corpus, content).map(Cow::into_owned))?;
         let assembled = assemble(&self.tokenizer, &prompt, most, special).map_err(|error| prompt_failure(&error))?;
         Ok(model_prompt(assembled))
     }
@@ -57,7 +57,7 @@ impl Model {
     ) -> Result<ModelPrompt, Failure> {
         let Some(template) = &self.chat else { return self.assemble_prompt(corpus, prompt, most, true) };
         let roles: Vec<EngineRole> = prompt.parts.iter().map(|part| engine_role(part.role)).collect();
-        let prompt = engine_prompt(corpus, &self.fragments, prompt)?;
+        let prompt = engine_prompt(prompt, |content| self.content_text(corpus, content).map(Cow::into_owned))?;
         let assembled =
             assemble_chat(&self.tokenizer, template, &prompt, &roles, most).map_err(|error| match error {
                 ChatPromptError::Prompt(error) => prompt_failure(&error),
