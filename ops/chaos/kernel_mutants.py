@@ -52,10 +52,11 @@ EMULATOR = REPOSITORY / "engine/cuda/emulator/cpp"
 ATTENTION = [("attention", []), ("conformance", ["bf16::attention"]), ("conformance", ["f32::attention"])]
 AVERAGES = [("averages", [])]
 PLAIN = ATTENTION[2:] + ATTENTION[:2]
-OTHERS = [("conformance", ["--skip", "attention"]), ("log_probs", [])]
+OTHERS = [("conformance", ["--skip", "attention"]), ("log_probs", []), ("draws", [])]
 TRIALS = {
     "activation.cu": [("conformance", ["gate", "linear", "project"])],
-    "log_probs.cu": [("conformance", ["log_probs"]), ("log_probs", [])],
+    "draw.cu": [("draws", []), ("conformance", ["next_tokens"])],
+    "log_probs.cu": [("conformance", ["log_probs", "next_tokens"]), ("log_probs", [])],
     "norm.cu": [("conformance", ["norm"])],
     "pool.cu": [("conformance", ["average"]), *AVERAGES],
     "product.cu": [("conformance", ["linear", "project"]), ("conformance", ["log_probs"]), ("log_probs", [])],
@@ -83,7 +84,7 @@ LOGIC = re.compile(r"(?<= )(&&|\|\|)(?= )")
 INDEX = re.compile(r"[\w)\]>]\[([^\[\]]+)\]")
 INTEGER = re.compile(r"(?<![\w.])(\d+)u?(?![\w.])")
 HEXADECIMAL = re.compile(r"(?<!\w)0x[0-9a-f]+u?")
-FLOAT = re.compile(r"(?<![\w.])(\d+\.\d+)f")
+FLOAT = re.compile(r"(?<![\w.])(\d+\.\d+(?:e-\d+)?)(f?)(?!\w)")
 EXTREME = re.compile(r"\b(min|max|fminf|fmaxf)\(")
 BARRIER = re.compile(r"\b(__syncthreads\(\)|__syncwarp\(\)|copy_wait<0>\(\)|copy_commit\(\));")
 # A declaration, whose brackets hold a size, and a template's arguments.
@@ -140,7 +141,8 @@ def changes_of(text):
         yield "constant", found.start(), found[0], [f"{number ^ 1:#x}u", f"{number >> 1:#x}u"]
     for found in FLOAT.finditer(code):
         number = float(found[1])
-        others = ["1.0f"] if number == 0 else [f"{2 * number!r}f", f"{1.01 * number!r}f"]
+        others = ["1.0"] if number == 0 else [repr(2 * number), repr(1.01 * number)]
+        others = [other + found[2] for other in others]
         yield "constant", found.start(), found[0], others
     for found in EXTREME.finditer(code):
         yield "extreme", found.start(1), found[1], [OTHER_EXTREME[found[1]]]

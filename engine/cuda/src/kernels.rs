@@ -38,7 +38,7 @@ pub const HEADERS: [(&str, &str); 4] = [
 ];
 
 /// All files of kernels.
-pub static FAMILIES: [KernelFamily; 9] = [
+pub static FAMILIES: [KernelFamily; 10] = [
     KernelFamily {
         name: "rows",
         text: include_str!("../kernels/rows.cu"),
@@ -79,6 +79,7 @@ pub static FAMILIES: [KernelFamily; 9] = [
         text: include_str!("../kernels/log_probs.cu"),
         kernels: &["log_probs_tile", "highest_tile"],
     },
+    KernelFamily { name: "draw", text: include_str!("../kernels/draw.cu"), kernels: &["draw_token"] },
     KernelFamily {
         name: "attention",
         text: include_str!("../kernels/attention.cu"),
@@ -166,7 +167,7 @@ mod tests {
             );
             for name in family.kernels {
                 let threads = family.block_threads(name);
-                assert!(matches!(threads, Some(64 | 128 | 256)), "{name}: {threads:?}");
+                assert!(matches!(threads, Some(64 | 128 | 256 | 512)), "{name}: {threads:?}");
             }
             assert_eq!(family.block_threads("absent"), None);
         }

@@ -5,6 +5,7 @@
 //!   trial        a device and the reference, given the same seeded numbers
 //!   rows         embed, norm, norm_groups, gate, rotate, gather, scatter, average
 //!   products     linear, project, log_probs
+//!   next_tokens  highest and drawn tokens
 //!   attention    masks, biases, spans
 //!   invariance   the same rows in other batches: not a bit may differ
 //! ```
@@ -23,6 +24,7 @@
 
 mod attention;
 mod invariance;
+mod next_tokens;
 mod products;
 mod rows;
 pub mod tolerance;
@@ -30,7 +32,7 @@ mod trial;
 
 pub use tolerance::{Arithmetic, Operation, Tolerance};
 
-use crate::{Device, DeviceError};
+use crate::{Device, DeviceError, NextToken};
 use trial::OperationTrial;
 
 /// Rows of the largest batch of log-probabilities: a device should not hold the logits of so many at once.
@@ -122,6 +124,26 @@ pub enum ConformanceFailure {
         /// The tolerance.
         tolerance: Tolerance,
     },
+    /// A row has another next token, or one instead of none.
+    #[error(
+        "{operation:?}, {case}: row {row} of {rows} goes on with {found:?} instead of {expected:?}; {wrong} differ"
+    )]
+    OtherToken {
+        /// The operation.
+        operation: Operation,
+        /// The case's shape.
+        case: String,
+        /// The first such row.
+        row: usize,
+        /// By the definition.
+        expected: NextToken,
+        /// The device's.
+        found: NextToken,
+        /// How many rows have another token.
+        wrong: usize,
+        /// How many rows there are.
+        rows: usize,
+    },
     /// The same row in another batch gave other bits.
     #[error(
         "{operation:?}, {case}: number {at} is {alone:e} ({:08x}) and {together:e} ({:08x}) in other company; \
@@ -187,6 +209,7 @@ fn against_the_reference<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result
         Operation::Scatter => rows::check_scatter(trial),
         Operation::Average => rows::check_average(trial),
         Operation::LogProbs => products::check_log_probs(trial),
+        Operation::NextTokens => next_tokens::check_next_tokens(trial),
     }
 }
 

@@ -263,6 +263,16 @@ inline float __uint_as_float(unsigned int bits) {
 }
 inline int __float_as_int(float x) { return static_cast<int>(__float_as_uint(x)); }
 inline float __int_as_float(int bits) { return __uint_as_float(static_cast<unsigned int>(bits)); }
+inline long long __double_as_longlong(double x) {
+    long long bits;
+    __builtin_memcpy(&bits, &x, sizeof(bits));
+    return bits;
+}
+inline double __longlong_as_double(long long bits) {
+    double x;
+    __builtin_memcpy(&x, &bits, sizeof(x));
+    return x;
+}
 
 // The fast ones of a GPU are less exact than these.
 inline float __expf(float x) { return expf(x); }

@@ -53,6 +53,7 @@ conforms! {
     scatter Scatter,
     average Average,
     log_probs LogProbs,
+    next_tokens NextTokens,
 }
 
 #[test]

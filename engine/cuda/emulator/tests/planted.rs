@@ -15,7 +15,7 @@ use hopeval_cuda_emulator::{Emulator, EmulatorOptions, KernelSources, Sanitizer,
 use hopeval_device::conformance::{Arithmetic, Operation, check};
 use hopeval_device::{
     Attention, AttentionBias, AttentionMask, Device, DeviceError, DisentangledBias, DistanceBuckets, Epilogue,
-    HostTensor, Norm, Packing, TensorColumns, WeightLayout,
+    HostTensor, Norm, Packing, TensorColumns, TokenRule, WeightLayout,
 };
 use std::error::Error;
 use std::process::Command;
@@ -43,6 +43,7 @@ fn exercise(family: &str) -> Exercise {
     match family {
         "norm" => |device| conforms(Operation::Norm)(device),
         "log_probs" => |device| conforms(Operation::LogProbs)(device),
+        "draw" => |device| draw(device).map_err(|failure| chain(&failure)),
         "product" => |device| product(device).map_err(|failure| chain(&failure)),
         "attention" => |device| attention(device).map_err(|failure| chain(&failure)),
         other => panic!("{other}.cu has a barrier, and no exercise here that would miss it"),
@@ -58,6 +59,20 @@ fn product(device: &Cuda<Emulator>) -> Result<(), DeviceError> {
         let weight = device.load_matrix(&[weight], WeightLayout::OutIn)?;
         device.read_tensor(&device.linear(&x, &weight, Epilogue::default())?)?;
     }
+    Ok(())
+}
+
+/// Tokens drawn in each way from a few words more than a block has threads.
+fn draw(device: &Cuda<Emulator>) -> Result<(), DeviceError> {
+    let (words, inner) = (696, 8);
+    let numbers = |count: usize, step: f32| (0..count).map(|i| 3.0 * (i as f32 * step).sin()).collect::<Vec<_>>();
+    let weight = HostTensor::from_f32("weight", &[words, inner], &numbers(words * inner, 0.3));
+    let weight = device.load_matrix(&[weight], WeightLayout::OutIn)?;
+    let bias = device.load_vector(&[HostTensor::from_f32("bias", &[words], &numbers(words, 1.1))])?;
+    let rule = |(top_k, top_p, at)| TokenRule::Drawn { temperature: 2.0, top_k, top_p, at };
+    let rules = [(0, 1.0, 0.7), (30, 1.0, 0.2), (0, 0.8, 0.5), (200, 0.5, 0.9)].map(rule);
+    let x = device.upload(rules.len(), inner, &numbers(rules.len() * inner, 0.7))?;
+    device.next_tokens(&x, &weight, Some(&bias), 0.1, &rules)?;
     Ok(())
 }
 
@@ -207,6 +222,11 @@ fn barriers_of_products() {
 }
 
 #[test]
+fn barriers_of_draws() {
+    every_barrier_counts("barriers_of_draws", "draw.cu", "draw");
+}
+
+#[test]
 fn barriers_of_attention() {
     every_barrier_counts("barriers_of_attention", "attention.cu", "attention");
 }
@@ -218,7 +238,10 @@ fn every_file_with_a_barrier_is_tested() {
     let families = families.into_iter().map(|family| (format!("{}.cu", family.name), family.text));
     let with = headers.into_iter().chain(families);
     let with = with.filter(|(_, text)| BARRIERS.iter().any(|barrier| text.contains(barrier)));
-    assert_eq!(with.map(|(name, _)| name).collect::<Vec<_>>(), ["prelude.cuh", "product.cu", "attention.cu"]);
+    assert_eq!(
+        with.map(|(name, _)| name).collect::<Vec<_>>(),
+        ["prelude.cuh", "product.cu", "draw.cu", "attention.cu"]
+    );
 }
 
 /// An index changed to one array further.

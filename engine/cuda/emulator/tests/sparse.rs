@@ -127,7 +127,7 @@ const fn case(name: &'static str, columns: usize, run: SparseRun) -> SparseCase 
     SparseCase { name, columns, run }
 }
 
-const CASES: [SparseCase; 21] = [
+const CASES: [SparseCase; 22] = [
     case("norm", WIDTH, |at| norm(at, "norm_bf16", at.row_blocks(128), &[])),
     case("norm_short", WIDTH, |at| {
         let blocks = at.row_blocks(128);
@@ -230,6 +230,15 @@ const CASES: [SparseCase; 21] = [
         let arguments = [&[Buffer(&parts), Buffer(&logits), Null], &sizes[..]].concat();
         at.launch(["log_probs", "highest_tile"], at.row_blocks(256), &arguments)?;
         at.last_rows(&parts)
+    }),
+    case("draw", 8 * WIDTH, |at| {
+        let (drawn, logits) = (at.zeros(8, FLOAT)?, at.tensor(&floats(LAST * 8 * WIDTH, 0.7))?);
+        let rules = [[1.4, 30.0, 0.9, 0.37], [0.7, 0.0, 0.5, 0.81], [2.9, 7.0, 1.0, 0.11]];
+        let rules = at.tensor(&rules.as_flattened().iter().flat_map(|x: &f64| x.to_le_bytes()).collect::<Vec<_>>())?;
+        let buffers = [Buffer(&drawn), Buffer(&logits), Null, Buffer(&rules)];
+        let arguments = [&buffers[..], &[8 * WIDTH as u32, 1000].map(U32)].concat();
+        at.launch(["draw", "draw_token"], at.row_blocks(512), &arguments)?;
+        at.last_rows(&drawn)
     }),
     case("attention_64", WIDTH, |at| attention(at, ["attention", "attention_64"], 64, true)),
     case("attention_short_64", WIDTH, |at| attention(at, ["attention", "attention_short_64"], 64, true)),
@@ -366,7 +375,7 @@ const fn short(
     ShortIndex { file, was, becomes, cases }
 }
 
-const SHORT: [ShortIndex; 19] = [
+const SHORT: [ShortIndex; 20] = [
     short(
         "norm",
         "static_cast<size_t>(number / groups) * stride + start + static_cast<size_t>(number % groups) * width;",
@@ -397,6 +406,7 @@ const SHORT: [ShortIndex; 19] = [
     ),
     short("log_probs", "const size_t row", "const u32 row", &["log_probs"]),
     short("log_probs", "static_cast<size_t>(blockIdx.x) * stride", "blockIdx.x * stride", &["highest"]),
+    short("draw", "logits + static_cast<size_t>(blockIdx.x) * stride", "logits + blockIdx.x * stride", &["draw"]),
     short(
         "attention",
         "static_cast<size_t>(row_of(begin + i)) * row_bytes",

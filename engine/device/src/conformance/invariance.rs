@@ -1,13 +1,14 @@
 //! The same rows in other batches: alone, in another order, cut into other spans. Not a bit may differ.
 
 use super::attention::{BiasKind, Heads, KINDS, PairedBias, T5_BACK};
+use super::next_tokens::some_rules;
 use super::products::{EPILOGUES, LAYERS, Parts};
 use super::rows::{ACTIVATIONS, angle_table, sequence_ends};
 use super::trial::{OperationTrial, SeededRandom};
 use super::{ConformanceFailure, MANY_ROWS, Operation};
 use crate::{
-    Attention, AttentionMask, Device, DeviceError, Epilogue, Norm, Packing, RotaryAngles, RotaryStyle, TableLookup,
-    TensorColumns, WeightLayout,
+    Attention, AttentionMask, Device, DeviceError, Epilogue, NextToken, Norm, Packing, RotaryAngles, RotaryStyle,
+    TableLookup, TensorColumns, WeightLayout,
 };
 
 /// Checks the operation of a trial.
@@ -25,6 +26,7 @@ pub(super) fn in_other_batches<D: Device>(trial: &mut OperationTrial<'_, D>) -> 
         Operation::Scatter => scatter_invariance(trial),
         Operation::Average => average_invariance(trial),
         Operation::LogProbs => log_probs_invariance(trial),
+        Operation::NextTokens => next_tokens_invariance(trial),
     }
 }
 
@@ -284,6 +286,22 @@ fn log_probs_invariance<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<
     let (one, three) = (sums(&[1.4])?, sums(&[0.5, 1.4, 1.0])?);
     let same = three.chunks(3).map(|row| row[1]).collect::<Vec<_>>();
     trial.compare_bits("grids of temperatures", &one, &same)
+}
+
+/// Rows keep their rules in any batch.
+fn next_tokens_invariance<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
+    for (into, vocabulary) in [(31, 200), (8, 8203)] {
+        let weight = trial.random_matrix(vocabulary, into, WeightLayout::OutIn, 1.0)?;
+        let rules = some_rules(&mut trial.random, vocabulary, 40);
+        over_rows(trial, &format!("{into} x {vocabulary}"), rules.len(), into, |device, x, rows| {
+            let rules: Vec<_> = rows.iter().map(|row| rules[*row]).collect();
+            let found = device.next_tokens(x, &weight.device, None, 1.0, &rules)?;
+            let numbers =
+                |token: NextToken| token.map_or([f32::NAN; 2], |token| [f32::from_bits(token.id), token.log_prob]);
+            Ok(found.into_iter().flat_map(numbers).collect())
+        })?;
+    }
+    Ok(())
 }
 
 fn average_invariance<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {

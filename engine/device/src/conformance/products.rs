@@ -4,8 +4,7 @@ use super::ConformanceFailure;
 use super::rows::ACTIVATIONS;
 use super::trial::{OperationTrial, PairedValue};
 use crate::reference::PlainMatrix;
-use crate::sampling::choose_token;
-use crate::{Activation, Device, Epilogue, HostTensor, LogProbs, NextToken, Reference, TokenRule, WeightLayout};
+use crate::{Activation, Device, Epilogue, HostTensor, LogProbs, Reference, WeightLayout};
 
 /// Rows, in, out: odd ones, single ones, and the edges of tiles.
 const SHAPES: [(usize, usize, usize); 12] = [
@@ -142,11 +141,12 @@ pub(super) fn check_project<D: Device>(trial: &mut OperationTrial<'_, D>) -> Res
 }
 
 /// Rows, in, words.
-const VOCABULARIES: [(usize, usize, usize); 6] =
+pub(super) const VOCABULARIES: [(usize, usize, usize); 6] =
     [(1, 8, 1), (1, 16, 50), (3, 31, 130), (9, 64, 1000), (40, 48, 777), (5, 20, 5003)];
 
 /// In, words: the most that a device may take at once, and a few or many more.
-const LARGE_VOCABULARIES: [(usize, usize); 6] = [(8, 8192), (8, 8195), (8, 8200), (12, 8195), (8, 20_003), (8, 24_576)];
+pub(super) const LARGE_VOCABULARIES: [(usize, usize); 6] =
+    [(8, 8192), (8, 8195), (8, 8200), (12, 8195), (8, 20_003), (8, 24_576)];
 
 /// The targets and temperatures of a request for log-probabilities.
 struct LogProbsRequest<'a> {
@@ -235,7 +235,7 @@ fn not_numbers<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), Confo
     Ok(())
 }
 
-fn upload_vector<D: Device>(
+pub(super) fn upload_vector<D: Device>(
     trial: &OperationTrial<'_, D>,
     values: &[f32],
 ) -> Result<PairedValue<D::Vector, Vec<f32>>, ConformanceFailure> {
@@ -260,32 +260,5 @@ fn compare_log_probs<D: Device>(
     let expected = Reference.log_probs(&x.plain, &weight.plain, there, scale, targets, temperatures);
     let expected = trial.with_case(&case, expected)?;
     trial.compare_numbers(&case, &found.target_logits, &expected.target_logits)?;
-    trial.compare_numbers(&case, &found.log_sum_exps, &expected.log_sum_exps)?;
-    compare_next_tokens(trial, &format!("next tokens, {case}"), x, weight, bias, scale)
-}
-
-/// Compares the highest tokens by their logits, since two may be as high, and their log-probabilities. Every second row
-/// draws from the one highest token.
-fn compare_next_tokens<D: Device>(
-    trial: &mut OperationTrial<'_, D>,
-    case: &str,
-    x: &PairedValue<D::Tensor, PlainMatrix>,
-    weight: &PairedValue<D::Matrix, PlainMatrix>,
-    bias: Option<&PairedValue<D::Vector, Vec<f32>>>,
-    scale: f32,
-) -> Result<(), ConformanceFailure> {
-    let drawn = TokenRule::Drawn { temperature: 0.7, top_k: 1, top_p: 1.0, at: 0.3 };
-    let rules: Vec<TokenRule> = (0..x.plain.rows).map(|row| [TokenRule::Highest, drawn][row % 2]).collect();
-    let (there, plain) = (bias.map(|bias| &bias.device), bias.map(|bias| &bias.plain));
-    let found = trial.device.next_tokens(&x.device, &weight.device, there, scale, &rules);
-    let found = trial.with_case(case, found)?;
-    let logits = trial.with_case(case, Reference.project(&x.plain, &weight.plain, plain, scale))?;
-    let rows = || logits.chunks_exact(weight.plain.rows);
-    let numbers = |(logits, token): (&[f32], NextToken)| {
-        token.map_or([f32::NAN; 2], |token| [logits[token.id as usize], token.log_prob])
-    };
-    let expected: Vec<f32> =
-        rows().flat_map(|logits| numbers((logits, choose_token(logits, &TokenRule::Highest)))).collect();
-    let found: Vec<f32> = rows().zip(found).flat_map(numbers).collect();
-    trial.compare_numbers(case, &found, &expected)
+    trial.compare_numbers(&case, &found.log_sum_exps, &expected.log_sum_exps)
 }

@@ -46,11 +46,12 @@ pub enum Operation {
     Scatter,
     Average,
     LogProbs,
+    NextTokens,
 }
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Embed,
         Self::Norm,
         Self::NormGroups,
@@ -63,6 +64,7 @@ impl Operation {
         Self::Scatter,
         Self::Average,
         Self::LogProbs,
+        Self::NextTokens,
     ];
 }
 
@@ -106,9 +108,9 @@ pub fn tolerance_of(operation: Operation, arithmetic: Arithmetic) -> Tolerance {
         // One key less of fifty, or one bias of another distance, is beyond this; a GPU's largest is under half of it.
         (Operation::Attention, Arithmetic::Bf16) => of(8e-3, 4e-3),
         // A product, divided by temperatures down to 0.3.
-        (Operation::LogProbs, Arithmetic::F32) => of(2e-5, 2e-6),
-        (Operation::LogProbs, Arithmetic::Tf32) => of(1e-2, 2e-3),
+        (Operation::LogProbs | Operation::NextTokens, Arithmetic::F32) => of(2e-5, 2e-6),
+        (Operation::LogProbs | Operation::NextTokens, Arithmetic::Tf32) => of(1e-2, 2e-3),
         // The factors are exact in bf16, too.
-        (Operation::LogProbs, Arithmetic::Bf16) => of(1e-3, 1e-4),
+        (Operation::LogProbs | Operation::NextTokens, Arithmetic::Bf16) => of(1e-3, 1e-4),
     }
 }

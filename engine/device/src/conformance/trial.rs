@@ -2,7 +2,7 @@
 
 use super::{Arithmetic, ConformanceFailure, Operation, OperationCheck, tolerance::tolerance_of};
 use crate::reference::PlainMatrix;
-use crate::{Device, DeviceError, Dtype, HostTensor, Reference, WeightLayout};
+use crate::{Device, DeviceError, Dtype, HostTensor, NextToken, Reference, WeightLayout};
 use half::{bf16, f16};
 
 /// Seeded random numbers: SplitMix64.
@@ -232,6 +232,35 @@ impl<'a, D: Device> OperationTrial<'a, D> {
         }
         self.check.cases += 1;
         Ok(())
+    }
+
+    /// Compares next tokens with those of the definition: exactly, but for their log-probabilities.
+    pub(super) fn compare_tokens(
+        &mut self,
+        case: &str,
+        found: &[NextToken],
+        expected: &[NextToken],
+    ) -> Result<(), ConformanceFailure> {
+        let operation = self.check.operation;
+        if found.len() != expected.len() {
+            let (expected, found) = ((expected.len(), 1), (found.len(), 1));
+            return Err(ConformanceFailure::Shape { operation, case: case.into(), expected, found });
+        }
+        let id = |token: &NextToken| token.map(|token| token.id);
+        let pairs = || found.iter().zip(expected);
+        let differs = |(found, expected): (&NextToken, &NextToken)| id(found) != id(expected);
+        if let Some(row) = pairs().position(differs) {
+            let (wrong, rows, expected, found) =
+                (pairs().filter(|pair| differs(*pair)).count(), found.len(), expected[row], found[row]);
+            let case = case.into();
+            let failure = ConformanceFailure::OtherToken { operation, case, row, expected, found, wrong, rows };
+            return self.record_failure(failure);
+        }
+        let log_probs = |tokens: &[NextToken]| {
+            let numbers = tokens.iter().map(|token| token.map_or(f32::NAN, |token| token.log_prob));
+            numbers.collect::<Vec<_>>()
+        };
+        self.compare_numbers(case, &log_probs(found), &log_probs(expected))
     }
 
     /// Compares the bits of two computations of the same numbers in different batches.

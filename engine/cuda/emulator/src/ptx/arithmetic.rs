@@ -5,9 +5,11 @@
 use super::instruction::{InsertFunction, LaneFunction, Lanes};
 use half::bf16;
 use std::array;
+use std::cmp::Ordering;
 
 /// The NaN that arithmetic gives.
 const CANONICAL_NAN: u32 = 0x7fff_ffff;
+const CANONICAL_DOUBLE_NAN: u64 = 0xfff8_0000_0000_0000;
 
 fn float(bits: u64) -> f32 {
     f32::from_bits(bits as u32)
@@ -15,6 +17,14 @@ fn float(bits: u64) -> f32 {
 
 fn bits(number: f32) -> u64 {
     u64::from(if number.is_nan() { CANONICAL_NAN } else { number.to_bits() })
+}
+
+fn double(bits: u64) -> f64 {
+    f64::from_bits(bits)
+}
+
+fn double_bits(number: f64) -> u64 {
+    if number.is_nan() { CANONICAL_DOUBLE_NAN } else { number.to_bits() }
 }
 
 /// Subnormal numbers as zeros with their sign.
@@ -28,6 +38,16 @@ fn greater(x: f32, y: f32) -> f32 {
         (true, _) => y,
         (_, true) => x,
         _ if x == 0.0 && y == 0.0 => f32::from_bits(x.to_bits() & y.to_bits()),
+        _ => x.max(y),
+    }
+}
+
+/// As [`greater`].
+fn greater_double(x: f64, y: f64) -> f64 {
+    match (x.is_nan(), y.is_nan()) {
+        (true, _) => y,
+        (_, true) => x,
+        _ if x == 0.0 && y == 0.0 => f64::from_bits(x.to_bits() & y.to_bits()),
         _ => x.max(y),
     }
 }
@@ -122,7 +142,8 @@ macro_rules! lanes {
 
 /// The number of sources and the function of an instruction; `None` if it is none of these.
 pub(super) fn lane_function(opcode: &str) -> Option<(usize, LaneFunction)> {
-    integer_function(opcode).or_else(|| float_function(opcode)).or_else(|| moved_function(opcode))
+    let functions = [integer_function, float_function, double_function, moved_function];
+    functions.iter().find_map(|function| function(opcode))
 }
 
 fn integer_function(opcode: &str) -> Option<(usize, LaneFunction)> {
@@ -169,6 +190,7 @@ fn integer_function(opcode: &str) -> Option<(usize, LaneFunction)> {
         "setp.le.u32" => lanes!(|x, y| u64::from(x as u32 <= y as u32)),
         "setp.gt.u32" => lanes!(|x, y| u64::from(x as u32 > y as u32)),
         "setp.ge.u32" => lanes!(|x, y| u64::from(x as u32 >= y as u32)),
+        "setp.lt.s32" => lanes!(|x, y| u64::from((x as i32) < y as i32)),
         "setp.gt.s32" => lanes!(|x, y| u64::from(x as i32 > y as i32)),
         "setp.lt.u64" => lanes!(|x, y| u64::from(x < y)),
         "setp.ge.u64" => lanes!(|x, y| u64::from(x >= y)),
@@ -212,13 +234,39 @@ fn float_function(opcode: &str) -> Option<(usize, LaneFunction)> {
     })
 }
 
+fn double_function(opcode: &str) -> Option<(usize, LaneFunction)> {
+    Some(match opcode {
+        "add.f64" | "add.rn.f64" => lanes!(|x, y| double_bits(double(x) + double(y))),
+        "sub.f64" | "sub.rn.f64" => lanes!(|x, y| double_bits(double(x) - double(y))),
+        "mul.f64" | "mul.rn.f64" => lanes!(|x, y| double_bits(double(x) * double(y))),
+        "fma.rn.f64" => lanes!(|x, y, z| double_bits(double(x).mul_add(double(y), double(z)))),
+        "max.f64" => lanes!(|x, y| double_bits(greater_double(double(x), double(y)))),
+        "setp.eq.f64" => lanes!(|x, y| u64::from(double(x) == double(y))),
+        "setp.lt.f64" => lanes!(|x, y| u64::from(double(x) < double(y))),
+        "setp.le.f64" => lanes!(|x, y| u64::from(double(x) <= double(y))),
+        "setp.gt.f64" => lanes!(|x, y| u64::from(double(x) > double(y))),
+        "setp.ge.f64" => lanes!(|x, y| u64::from(double(x) >= double(y))),
+        // True where one is NaN.
+        "setp.neu.f64" => lanes!(|x, y| u64::from(double(x) != double(y))),
+        "setp.ltu.f64" => lanes!(|x, y| u64::from(double(x).partial_cmp(&double(y)).is_none_or(Ordering::is_lt))),
+        "setp.leu.f64" => lanes!(|x, y| u64::from(double(x).partial_cmp(&double(y)).is_none_or(Ordering::is_le))),
+        "setp.gtu.f64" => lanes!(|x, y| u64::from(double(x).partial_cmp(&double(y)).is_none_or(Ordering::is_gt))),
+        "setp.geu.f64" => lanes!(|x, y| u64::from(double(x).partial_cmp(&double(y)).is_none_or(Ordering::is_ge))),
+        "setp.nan.f64" => lanes!(|x, y| u64::from(double(x).is_nan() || double(y).is_nan())),
+        "cvt.f64.f32" => lanes!(|x| double_bits(f64::from(float(x)))),
+        "cvt.rn.f32.f64" => lanes!(|x| bits(double(x) as f32)),
+        "cvt.rn.f64.u32" => lanes!(|x| double_bits(f64::from(x as u32))),
+        _ => return None,
+    })
+}
+
 fn moved_function(opcode: &str) -> Option<(usize, LaneFunction)> {
     Some(match opcode {
-        "mov.pred" | "mov.u64" | "mov.b64" | "cvt.u64.u32" | "cvt.u64.u16" | "cvt.u32.u16" => lanes!(|x| x),
+        "mov.pred" | "mov.u64" | "mov.b64" | "mov.f64" | "cvt.u64.u32" | "cvt.u64.u16" | "cvt.u32.u16" => lanes!(|x| x),
         "mov.u32" | "mov.b32" | "mov.f32" | "cvt.u32.u64" => lanes!(|x| u64::from(x as u32)),
         "mov.u16" | "mov.b16" | "cvt.u16.u32" => lanes!(|x| u64::from(x as u16)),
         "selp.b32" | "selp.u32" | "selp.f32" => lanes!(|x, y, p| u64::from(if p != 0 { x } else { y } as u32)),
-        "selp.b64" => lanes!(|x, y, p| if p != 0 { x } else { y }),
+        "selp.b64" | "selp.f64" => lanes!(|x, y, p| if p != 0 { x } else { y }),
         // Of global memory, the address itself is generic.
         "cvta.to.global.u64" => lanes!(|x| x),
         "cvta.shared.u64" => lanes!(|x| x.wrapping_add(super::memory::SHARED_WINDOW)),
@@ -280,6 +328,43 @@ mod tests {
         assert_eq!(insert("bfi.b32", [0xff, 0, 4, 4]), 0xf0);
         assert_eq!(insert("bfi.b32", [0xff, 6, 40, 4]), 6);
         assert_eq!(insert("bfi.b64", [9, 7, 32, 32]), 9 << 32 | 7);
+    }
+
+    #[test]
+    fn doubles_follow_the_text_of_the_instruction_set() {
+        let (of, nan) = (f64::to_bits, f64::NAN.to_bits());
+        assert_eq!(result("add.f64", [nan, of(1.0)]), CANONICAL_DOUBLE_NAN);
+        assert_eq!(result("sub.rn.f64", [of(1.0), of(0.75)]), of(0.25));
+        assert_eq!(result("max.f64", [nan, of(-64.0)]), of(-64.0));
+        assert_eq!(result("max.f64", [of(-0.0), of(0.0)]), of(0.0));
+        assert_eq!(result("max.f64", [of(-1.0), of(-2.0)]), of(-1.0));
+        let tiny = f64::EPSILON * f64::EPSILON;
+        assert_eq!(
+            result("fma.rn.f64", [of(1.0 + f64::EPSILON), of(1.0 + f64::EPSILON), of(-1.0 - 2.0 * f64::EPSILON)]),
+            of(tiny)
+        );
+        for (comparison, [less, equal, greater, unordered]) in [
+            ("eq", [0, 1, 0, 0]),
+            ("lt", [1, 0, 0, 0]),
+            ("le", [1, 1, 0, 0]),
+            ("gt", [0, 0, 1, 0]),
+            ("ge", [0, 1, 1, 0]),
+            ("neu", [1, 0, 1, 1]),
+            ("ltu", [1, 0, 0, 1]),
+            ("leu", [1, 1, 0, 1]),
+            ("gtu", [0, 0, 1, 1]),
+            ("geu", [0, 1, 1, 1]),
+            ("nan", [0, 0, 0, 1]),
+        ] {
+            let compared = |x: f64, y: f64| result(&format!("setp.{comparison}.f64"), [of(x), of(y)]);
+            let found = [compared(-2.0, 1.0), compared(0.0, -0.0), compared(2.0, 1.0), compared(f64::NAN, 1.0)];
+            assert_eq!(found, [less, equal, greater, unordered], "{comparison}");
+        }
+        assert_eq!(result("cvt.f64.f32", [u64::from(0.1_f32.to_bits())]), of(f64::from(0.1_f32)));
+        assert_eq!(result("cvt.rn.f32.f64", [of(0.1)]), u64::from(0.1_f32.to_bits()));
+        assert_eq!(result("cvt.rn.f32.f64", [nan]), u64::from(CANONICAL_NAN));
+        assert_eq!(result("cvt.rn.f64.u32", [0xffff_ffff]), of(4_294_967_295.0));
+        assert_eq!(result("selp.f64", [of(1.5), of(2.5), 0]), of(2.5));
     }
 
     #[test]

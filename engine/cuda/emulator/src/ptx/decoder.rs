@@ -70,7 +70,7 @@ fn type_bytes(kind: &str) -> Option<usize> {
     match kind {
         "u16" | "b16" => Some(2),
         "u32" | "b32" | "f32" => Some(4),
-        "u64" | "b64" => Some(8),
+        "u64" | "b64" | "f64" => Some(8),
         _ => None,
     }
 }
@@ -79,6 +79,9 @@ fn type_bytes(kind: &str) -> Option<usize> {
 fn constant_bits(text: &str) -> Option<u64> {
     if let Some(hexadecimal) = text.strip_prefix("0f").or_else(|| text.strip_prefix("0F")) {
         return u32::from_str_radix(hexadecimal, 16).ok().map(u64::from);
+    }
+    if let Some(hexadecimal) = text.strip_prefix("0d").or_else(|| text.strip_prefix("0D")) {
+        return u64::from_str_radix(hexadecimal, 16).ok();
     }
     let (negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
     let number = match digits.strip_prefix("0x") {

@@ -174,14 +174,15 @@ fn parse_array(text: &str) -> Option<(String, usize)> {
 /// `.b32 %r<16>`.
 fn parse_registers(text: &str) -> Option<(String, usize)> {
     let words: Vec<&str> = text.split_whitespace().collect();
-    let [".pred" | ".b16" | ".b32" | ".b64" | ".f32", bank] = words[..] else { return None };
+    let [".pred" | ".b16" | ".b32" | ".b64" | ".f32" | ".f64", bank] = words[..] else { return None };
     let (prefix, count) = bank.strip_suffix('>')?.split_once('<')?;
     Some((prefix.into(), count.parse().ok()?))
 }
 
 /// A declaration, a label, or an instruction of a kernel.
 fn add_part(kernel: &mut ParsedKernel, line: usize, text: &str) -> Result<(), PtxError> {
-    if text.is_empty() || text == ".pragma \"nounroll\"" {
+    // Pragmas are hints: of a loop, or of a load that reads more bytes than are used.
+    if text.is_empty() || text == ".pragma \"nounroll\"" || text.starts_with(".pragma \"used_bytes_mask ") {
         return Ok(());
     }
     if let Some(bank) = text.strip_prefix(".reg ") {
