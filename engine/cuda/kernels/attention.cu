@@ -3,7 +3,9 @@
 // A block of four warps takes 64 query rows of one sequence and one head, 16 rows a warp, and goes over its keys in
 // tiles of 64: scores by tensor cores, the softmax as it goes (maximum, sum and output are rescaled when the maximum
 // grows), weights rounded to bf16 and kept in registers as the left factor of the product with the values. A block of
-// two warps does the same for up to 32 rows: half of a block of four would hold registers and do nothing.
+// two warps does the same for up to 32 rows: half of a block of four would hold registers and do nothing. Where a
+// sequence has one query row, and its heads share keys in groups of up to 32, a block has the heads of a group in place
+// of rows: so a step of generation reads the keys of a grouped model once for a group.
 //
 // A block of four warps has two stages in shared memory, but for disentangled attention: tile t + 1 is copied while
 // tile t is worked on, and its threads meet once a tile. With one stage they meet twice, and the copies overlap with
@@ -224,8 +226,10 @@ __device__ __forceinline__ void multiply_disentangled(float (&scores)[SIDE / 8][
     }
 }
 
-template <u32 D, u32 BIAS, u32 WARPS>
+// With GROUPED the rows of a block are the heads of one query row that share a head of keys and values.
+template <u32 D, u32 BIAS, u32 WARPS, bool GROUPED = false>
 __device__ __forceinline__ void attend(const Operands<bf16>& o) {
+    static_assert(!GROUPED || BIAS == NONE, "a bias is of one head");
     constexpr u32 THREADS = WARPS * WARP, ROWS = WARPS * STRIP;
     constexpr u32 STAGES = WARPS == 4 && BIAS != DISENTANGLED ? 2 : 1;
     // From a stage's keys to its values.
@@ -239,10 +243,10 @@ __device__ __forceinline__ void attend(const Operands<bf16>& o) {
     SHARED(float, biases, 4 * SIDE);
 
     const u32 warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
-    const u32 head = blockIdx.y, heads = gridDim.y;
+    const u32 head = GROUPED ? blockIdx.y * o.group : blockIdx.y, heads = GROUPED ? gridDim.y * o.group : gridDim.y;
     const u32 width = heads * o.head_dim;
     const u32* const tile = o.tiles + static_cast<size_t>(blockIdx.x) * TILE_NUMBERS;
-    const u32 first_row = tile[0], rows = tile[1], position = tile[2], key_count = tile[4];
+    const u32 first_row = tile[0], rows = GROUPED ? o.group : tile[1], position = tile[2], key_count = tile[4];
     const u32* const key_rows = o.keys + tile[3];
     const bf16* const q = o.q + o.q_start + head * o.head_dim;
     const bf16* const k = o.k + o.k_start + head / o.group * o.head_dim;
@@ -250,15 +254,16 @@ __device__ __forceinline__ void attend(const Operands<bf16>& o) {
 
     // Tiles that some row sees.
     const u32 first_tile = seen(o, position, key_count).first / SIDE;
-    const u32 end_tile = (seen(o, position + rows - 1, key_count).end + SIDE - 1) / SIDE;
+    const u32 end_tile = (seen(o, GROUPED ? position : position + rows - 1, key_count).end + SIDE - 1) / SIDE;
     // Rows of the last block may leave warps without any; they only help to send.
     const bool busy = warp * STRIP < rows;
     // The two rows of this lane, 8 apart.
     const u32 row = warp * STRIP + lane / 4;
-    const Seen upper = seen(o, position + row, key_count), lower = seen(o, position + row + 8, key_count);
+    const Seen upper = seen(o, GROUPED ? position : position + row, key_count);
+    const Seen lower = seen(o, GROUPED ? position : position + row + 8, key_count);
     // Keys that all rows of this warp see.
-    const u32 all_first = seen(o, position + warp * STRIP + STRIP - 1, key_count).first;
-    const u32 all_end = seen(o, position + warp * STRIP, key_count).end;
+    const u32 all_first = seen(o, GROUPED ? position : position + warp * STRIP + STRIP - 1, key_count).first;
+    const u32 all_end = seen(o, GROUPED ? position : position + warp * STRIP, key_count).end;
 
     const auto keys_of = [=](u32 t) { return stages + t % STAGES * 2 * ONE; };
     const auto values_of = [=](u32 t) { return stages + (t % STAGES * 2 + 1) * ONE; };
@@ -340,7 +345,12 @@ __device__ __forceinline__ void attend(const Operands<bf16>& o) {
         __syncthreads();
         // With two stages by way of the other one.
         bf16* const through = values_of(first_tile + 1);
-        send<D, THREADS, ROWS>(through, q, o.q_stride, rows, o, [=](u32 line) { return first_row + line; });
+        if (GROUPED) {
+            const bf16* const heads_of_row = q + static_cast<size_t>(first_row) * o.q_stride;
+            send<D, THREADS, ROWS>(through, heads_of_row, o.head_dim, rows, o, [=](u32 line) { return line; });
+        } else {
+            send<D, THREADS, ROWS>(through, q, o.q_stride, rows, o, [=](u32 line) { return first_row + line; });
+        }
         send_keys(first_tile);
         if (STAGES == 2) send_values(first_tile);
         if (BIAS == DISENTANGLED) {
@@ -486,23 +496,27 @@ __device__ __forceinline__ void attend(const Operands<bf16>& o) {
     }
     __syncwarp();
     const u32 count = min(STRIP, rows - warp * STRIP);
-    bf16* const out = o.out + static_cast<size_t>(first_row + warp * STRIP) * width + head * o.head_dim;
+    // From a line to the next: a row, or a head.
+    const u32 step = GROUPED ? o.head_dim : width;
+    bf16* const out = GROUPED
+        ? o.out + static_cast<size_t>(first_row) * width + (head + warp * STRIP) * o.head_dim
+        : o.out + static_cast<size_t>(first_row + warp * STRIP) * width + head * o.head_dim;
     if (o.aligned != 0) {
         for (u32 i = lane; i < count * (D / CHUNK); i += WARP) {
             const u32 line = i / (D / CHUNK), first = i % (D / CHUNK) * CHUNK;
             if (first >= o.head_dim) continue;
-            *reinterpret_cast<uint4*>(out + static_cast<size_t>(line) * width + first) =
+            *reinterpret_cast<uint4*>(out + static_cast<size_t>(line) * step + first) =
                 *reinterpret_cast<const uint4*>(strip + line * PITCH<D> + first);
         }
     } else {
         for (u32 i = lane; i < count * o.head_dim; i += WARP) {
             const u32 line = i / o.head_dim, column = i % o.head_dim;
-            out[static_cast<size_t>(line) * width + column] = strip[line * PITCH<D> + column];
+            out[static_cast<size_t>(line) * step + column] = strip[line * PITCH<D> + column];
         }
     }
 }
 
-// Heads of up to so many numbers; `short` for blocks of up to 32 query rows.
+// Heads of up to so many numbers; `short` for blocks of up to 32 query rows, `grouped` of one row's heads.
 KERNEL(128) attention_32(PARAMETERS(bf16)) { attend<32, NONE, 4>(OPERANDS(bf16)); }
 KERNEL(128) attention_64(PARAMETERS(bf16)) { attend<64, NONE, 4>(OPERANDS(bf16)); }
 KERNEL(128) attention_96(PARAMETERS(bf16)) { attend<96, NONE, 4>(OPERANDS(bf16)); }
@@ -521,3 +535,7 @@ KERNEL(64) attention_short_relative_32(PARAMETERS(bf16)) { attend<32, RELATIVE, 
 KERNEL(64) attention_short_relative_64(PARAMETERS(bf16)) { attend<64, RELATIVE, 2>(OPERANDS(bf16)); }
 KERNEL(64) attention_short_relative_96(PARAMETERS(bf16)) { attend<96, RELATIVE, 2>(OPERANDS(bf16)); }
 KERNEL(64) attention_short_relative_128(PARAMETERS(bf16)) { attend<128, RELATIVE, 2>(OPERANDS(bf16)); }
+KERNEL(64) attention_grouped_32(PARAMETERS(bf16)) { attend<32, NONE, 2, true>(OPERANDS(bf16)); }
+KERNEL(64) attention_grouped_64(PARAMETERS(bf16)) { attend<64, NONE, 2, true>(OPERANDS(bf16)); }
+KERNEL(64) attention_grouped_96(PARAMETERS(bf16)) { attend<96, NONE, 2, true>(OPERANDS(bf16)); }
+KERNEL(64) attention_grouped_128(PARAMETERS(bf16)) { attend<128, NONE, 2, true>(OPERANDS(bf16)); }

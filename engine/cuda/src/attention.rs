@@ -6,6 +6,7 @@
 //! | `attention_*` | bf16, heads of up to 128 numbers, smaller ones padded to 32, 64, 96 or 128 within the kernel |
 //! | `attention_relative_*` | the same, with a bias for each distance |
 //! | `attention_short_*` | either, in blocks of half as many rows, for tiles of up to 32 rows |
+//! | `attention_grouped_*` | without a bias, one row of up to 32 heads that share a head of keys |
 //! | `attention_disentangled_*` | the same, heads of up to 64 numbers: no DeBERTa has larger ones |
 //! | `attention_plain_*` | everything else: `f32`, and bf16 of any size |
 
@@ -18,7 +19,7 @@ use crate::runtime::{ElementType, KernelArgument, KernelLaunch, Runtime};
 use crate::{Cuda, Tensor};
 use KernelArgument::{Buffer, F32, Null, U32};
 use hopeval_device::{Attention, AttentionBias, AttentionMask, DeviceError, DisentangledBias, TensorColumns};
-use plans::{SHORT_SIDE, SIDE};
+use plans::{BlockRows, KnownBlocks, SHORT_SIDE, SIDE};
 use std::sync::Arc;
 
 /// The kernels that are not on tensor cores, and their threads.
@@ -52,9 +53,12 @@ pub(crate) fn attend<R: Runtime>(
 
     let out = cuda.new_tensor(packing.rows(), heads * head_dim)?;
     let added = AddedBias::of(&attention.bias);
-    let has_short = choose_kernel(cuda.element, head_dim, added, SHORT_SIDE).is_some();
-    let plan = cuda.plans.of_packing(&cuda.runtime, packing, by_position(attention), has_short)?;
-    if plan.groups.is_empty() {
+    let (shared, has) =
+        (heads / kv_heads, |rows: BlockRows| choose_kernel(cuda.element, head_dim, added, rows).is_some());
+    let grouped = (2..=SHORT_SIDE).contains(&shared) && has(BlockRows::Grouped);
+    let known = KnownBlocks { short: has(BlockRows::Short), grouped };
+    let plan = cuda.plans.of_packing(&cuda.runtime, packing, by_position(attention), known)?;
+    if plan.launches.is_empty() {
         return Ok(out);
     }
     let bias = BiasOperands::new(cuda, attention, plan.most_keys)?;
@@ -82,7 +86,7 @@ pub(crate) fn attend<R: Runtime>(
         U32(kernel_size(k.tensor.columns)),
         U32(kernel_size(v.start)),
         U32(kernel_size(v.tensor.columns)),
-        U32(kernel_size(heads / kv_heads)),
+        U32(kernel_size(shared)),
         U32(kernel_size(head_dim)),
         F32(attention.scale),
         U32(causal),
@@ -90,9 +94,9 @@ pub(crate) fn attend<R: Runtime>(
         U32(bias.places.as_ref().map_or(0, |(_, reach)| kernel_size(*reach))),
         U32(u32::from(aligned)),
     ];
-    for group in &plan.groups {
-        arguments[TILES] = Buffer(&group.tiles);
-        let (kernel, threads, shared) = match choose_kernel(cuda.element, head_dim, added, group.side) {
+    for launch in &plan.launches {
+        arguments[TILES] = Buffer(&launch.tiles);
+        let (kernel, threads, shared) = match choose_kernel(cuda.element, head_dim, added, launch.rows) {
             Some(found) => (
                 Kernel::named("attention", found.name),
                 kernel_size(found.threads()),
@@ -100,7 +104,8 @@ pub(crate) fn attend<R: Runtime>(
             ),
             None => (cuda.typed_kernel("attention_plain", PLAIN), PLAIN_THREADS, 0),
         };
-        let grid = (kernel_size(group.blocks), kernel_size(heads));
+        let across = if launch.rows == BlockRows::Grouped { kv_heads } else { heads };
+        let grid = (kernel_size(launch.blocks), kernel_size(across));
         cuda.runtime.launch(KernelLaunch { kernel, grid, threads, shared }, &arguments)?;
     }
     Ok(out)
@@ -196,55 +201,61 @@ impl AddedBias {
 /// A kernel on tensor cores.
 struct TensorCoreKernel {
     added: AddedBias,
-    /// Query rows of a block, at most.
-    side: usize,
+    rows: BlockRows,
     /// The largest head.
     head: usize,
     name: &'static str,
 }
 
 impl TensorCoreKernel {
-    const fn new(added: AddedBias, side: usize, head: usize, name: &'static str) -> Self {
-        Self { added, side, head, name }
+    const fn new(added: AddedBias, rows: BlockRows, head: usize, name: &'static str) -> Self {
+        Self { added, rows, head, name }
     }
 
     const fn threads(&self) -> usize {
-        self.side * ROW_THREADS
+        match self.rows {
+            BlockRows::Long => SIDE * ROW_THREADS,
+            BlockRows::Short | BlockRows::Grouped => SHORT_SIDE * ROW_THREADS,
+        }
     }
 
     /// Bytes of dynamic shared memory: keys and values of a tile, and a second stage of both in blocks of all rows; if
     /// disentangled, one stage, and keys and queries of the relative positions of two tiles.
     const fn shared_bytes(&self) -> usize {
         let rows = SIDE * (self.head + CHUNK) * ElementType::Bf16.size();
-        match (self.added, self.side) {
+        match (self.added, self.rows) {
             (AddedBias::Disentangled, _) => 6 * rows,
-            (AddedBias::Nothing | AddedBias::Relative, SHORT_SIDE) => 2 * rows,
-            (AddedBias::Nothing | AddedBias::Relative, _) => 4 * rows,
+            (AddedBias::Nothing | AddedBias::Relative, BlockRows::Short | BlockRows::Grouped) => 2 * rows,
+            (AddedBias::Nothing | AddedBias::Relative, BlockRows::Long) => 4 * rows,
         }
     }
 }
 
-/// The kernels on tensor cores; of a term and a side smaller heads first. Disentangled blocks have 64 rows alone:
+/// The kernels on tensor cores; of a term and a block smaller heads first. Disentangled blocks have 64 rows alone:
 /// DeBERTa's sequences are long.
-const TENSOR_CORES: [TensorCoreKernel; 18] = [
-    TensorCoreKernel::new(AddedBias::Nothing, SIDE, 32, "attention_32"),
-    TensorCoreKernel::new(AddedBias::Nothing, SIDE, 64, "attention_64"),
-    TensorCoreKernel::new(AddedBias::Nothing, SIDE, 96, "attention_96"),
-    TensorCoreKernel::new(AddedBias::Nothing, SIDE, 128, "attention_128"),
-    TensorCoreKernel::new(AddedBias::Relative, SIDE, 32, "attention_relative_32"),
-    TensorCoreKernel::new(AddedBias::Relative, SIDE, 64, "attention_relative_64"),
-    TensorCoreKernel::new(AddedBias::Relative, SIDE, 96, "attention_relative_96"),
-    TensorCoreKernel::new(AddedBias::Relative, SIDE, 128, "attention_relative_128"),
-    TensorCoreKernel::new(AddedBias::Disentangled, SIDE, 32, "attention_disentangled_32"),
-    TensorCoreKernel::new(AddedBias::Disentangled, SIDE, 64, "attention_disentangled_64"),
-    TensorCoreKernel::new(AddedBias::Nothing, SHORT_SIDE, 32, "attention_short_32"),
-    TensorCoreKernel::new(AddedBias::Nothing, SHORT_SIDE, 64, "attention_short_64"),
-    TensorCoreKernel::new(AddedBias::Nothing, SHORT_SIDE, 96, "attention_short_96"),
-    TensorCoreKernel::new(AddedBias::Nothing, SHORT_SIDE, 128, "attention_short_128"),
-    TensorCoreKernel::new(AddedBias::Relative, SHORT_SIDE, 32, "attention_short_relative_32"),
-    TensorCoreKernel::new(AddedBias::Relative, SHORT_SIDE, 64, "attention_short_relative_64"),
-    TensorCoreKernel::new(AddedBias::Relative, SHORT_SIDE, 96, "attention_short_relative_96"),
-    TensorCoreKernel::new(AddedBias::Relative, SHORT_SIDE, 128, "attention_short_relative_128"),
+const TENSOR_CORES: [TensorCoreKernel; 22] = [
+    TensorCoreKernel::new(AddedBias::Nothing, BlockRows::Long, 32, "attention_32"),
+    TensorCoreKernel::new(AddedBias::Nothing, BlockRows::Long, 64, "attention_64"),
+    TensorCoreKernel::new(AddedBias::Nothing, BlockRows::Long, 96, "attention_96"),
+    TensorCoreKernel::new(AddedBias::Nothing, BlockRows::Long, 128, "attention_128"),
+    TensorCoreKernel::new(AddedBias::Relative, BlockRows::Long, 32, "attention_relative_32"),
+    TensorCoreKernel::new(AddedBias::Relative, BlockRows::Long, 64, "attention_relative_64"),
+    TensorCoreKernel::new(AddedBias::Relative, BlockRows::Long, 96, "attention_relative_96"),
+    TensorCoreKernel::new(AddedBias::Relative, BlockRows::Long, 128, "attention_relative_128"),
+    TensorCoreKernel::new(AddedBias::Disentangled, BlockRows::Long, 32, "attention_disentangled_32"),
+    TensorCoreKernel::new(AddedBias::Disentangled, BlockRows::Long, 64, "attention_disentangled_64"),
+    TensorCoreKernel::new(AddedBias::Nothing, BlockRows::Short, 32, "attention_short_32"),
+    TensorCoreKernel::new(AddedBias::Nothing, BlockRows::Short, 64, "attention_short_64"),
+    TensorCoreKernel::new(AddedBias::Nothing, BlockRows::Short, 96, "attention_short_96"),
+    TensorCoreKernel::new(AddedBias::Nothing, BlockRows::Short, 128, "attention_short_128"),
+    TensorCoreKernel::new(AddedBias::Relative, BlockRows::Short, 32, "attention_short_relative_32"),
+    TensorCoreKernel::new(AddedBias::Relative, BlockRows::Short, 64, "attention_short_relative_64"),
+    TensorCoreKernel::new(AddedBias::Relative, BlockRows::Short, 96, "attention_short_relative_96"),
+    TensorCoreKernel::new(AddedBias::Relative, BlockRows::Short, 128, "attention_short_relative_128"),
+    TensorCoreKernel::new(AddedBias::Nothing, BlockRows::Grouped, 32, "attention_grouped_32"),
+    TensorCoreKernel::new(AddedBias::Nothing, BlockRows::Grouped, 64, "attention_grouped_64"),
+    TensorCoreKernel::new(AddedBias::Nothing, BlockRows::Grouped, 96, "attention_grouped_96"),
+    TensorCoreKernel::new(AddedBias::Nothing, BlockRows::Grouped, 128, "attention_grouped_128"),
 ];
 
 /// Bytes of dynamic shared memory in a launch of the kernel of this name.
@@ -253,14 +264,14 @@ pub(crate) fn dynamic_shared(kernel: &str) -> usize {
     found.map_or(0, TensorCoreKernel::shared_bytes)
 }
 
-/// The kernel on tensor cores for tiles of at most `side` rows, if there is one.
+/// The kernel on tensor cores for these blocks, if there is one.
 fn choose_kernel(
     element: ElementType,
     head_dim: usize,
     added: AddedBias,
-    side: usize,
+    rows: BlockRows,
 ) -> Option<&'static TensorCoreKernel> {
-    let fits = |known: &&TensorCoreKernel| known.added == added && known.side == side && head_dim <= known.head;
+    let fits = |known: &&TensorCoreKernel| known.added == added && known.rows == rows && head_dim <= known.head;
     TENSOR_CORES.iter().find(fits).filter(|_| element == ElementType::Bf16)
 }
 

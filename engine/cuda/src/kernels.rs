@@ -102,6 +102,10 @@ pub static FAMILIES: [KernelFamily; 10] = [
             "attention_short_relative_64",
             "attention_short_relative_96",
             "attention_short_relative_128",
+            "attention_grouped_32",
+            "attention_grouped_64",
+            "attention_grouped_96",
+            "attention_grouped_128",
         ],
     },
     KernelFamily {

@@ -135,3 +135,44 @@ fn heads_of_all_sizes_with_all_biases_are_the_references() {
         assert!(largest < 1.2e-2, "{mask:?}, {kind:?}, {heads:?}: {largest}");
     }
 }
+
+/// A query row that is alone in its block with the heads of its group has the bits that it has beside other rows of one
+/// head. Groups of one head, of half a warp's rows and of one more, and of as many as a block has, and one more.
+#[test]
+fn grouped_heads_have_the_bits_of_single_ones() {
+    let heads = [(32, 4, 2), (40, 8, 1), (64, 32, 1), (64, 33, 1), (96, 10, 2), (128, 34, 2), (128, 4, 4), (20, 6, 2)];
+    let mut seed = 8;
+    let emulator =
+        Emulator::new(EmulatorOptions::new(env!("CARGO_TARGET_TMPDIR")).order(ThreadOrder::Shuffled(6))).unwrap();
+    let device = Cuda::new(emulator, Arithmetic::Bf16);
+    for (head_dim, heads, kv_heads) in heads {
+        let (key_start, value_start) = (heads * head_dim, (heads + kv_heads) * head_dim);
+        let columns = value_start + kv_heads * head_dim;
+        let Both(fused, _) = tensor(&device, &mut seed, 205, columns).unwrap();
+        // The last rows of three sequences of keys, at which the fourth begins anew.
+        let queries: Vec<u32> = vec![69, 199, 204, 203, 67];
+        let single = device.gather(&fused, &queries).unwrap();
+        let prompts = Packing::of_lengths([70, 130, 5]);
+        let mut steps = Packing::new();
+        for (first, keys) in [(0, 70), (70, 130), (200, 5), (200, 4), (0, 68)] {
+            steps.push(1, [(first, keys)]);
+        }
+        for mask in [AttentionMask::Causal, AttentionMask::Window(66), AttentionMask::Window(3)] {
+            let attend = |q: &Tensor<EmulatorBuffer>, packing: &Packing| {
+                let bias = AttentionBias::None;
+                let attention = Attention { heads, kv_heads, head_dim, scale: 0.2, mask, bias, packing };
+                let at = |tensor, start| TensorColumns { tensor, start };
+                let found = device.attention(at(q, 0), at(&fused, key_start), at(&fused, value_start), &attention);
+                device.read_tensor(&found.unwrap()).unwrap()
+            };
+            let (together, alone) = (attend(&fused, &prompts), attend(&single, &steps));
+            for (row, query) in queries.iter().enumerate() {
+                let of = |numbers: &[f32], row: usize| {
+                    numbers[row * key_start..][..key_start].iter().map(|x| x.to_bits()).collect::<Vec<_>>()
+                };
+                let (found, expected) = (of(&alone, row), of(&together, *query as usize));
+                assert!(found == expected, "{mask:?}, {heads} heads of {head_dim}, {kv_heads} of keys, query {query}");
+            }
+        }
+    }
+}

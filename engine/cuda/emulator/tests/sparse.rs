@@ -127,7 +127,7 @@ const fn case(name: &'static str, columns: usize, run: SparseRun) -> SparseCase 
     SparseCase { name, columns, run }
 }
 
-const CASES: [SparseCase; 22] = [
+const CASES: [SparseCase; 23] = [
     case("norm", WIDTH, |at| norm(at, "norm_bf16", at.row_blocks(128), &[])),
     case("norm_short", WIDTH, |at| {
         let blocks = at.row_blocks(128);
@@ -242,6 +242,7 @@ const CASES: [SparseCase; 22] = [
     }),
     case("attention_64", WIDTH, |at| attention(at, ["attention", "attention_64"], 64, true)),
     case("attention_short_64", WIDTH, |at| attention(at, ["attention", "attention_short_64"], 64, true)),
+    case("attention_grouped_64", WIDTH, grouped_attention),
     case("attention_64, not aligned", WIDTH, |at| attention(at, ["attention", "attention_64"], 64, false)),
     case("attention_96", 11 * 96, |at| attention(at, ["attention", "attention_96"], 96, true)),
     case("attention_plain", 3 * 344, |at| attention(at, ["attention_plain", "attention_plain_bf16"], 344, true)),
@@ -302,6 +303,23 @@ fn attention(at: &TensorEnds<'_>, kernel: [&str; 2], head_dim: usize, aligned: b
     };
     let shared = tensors * 64 * (head_dim as u32 + 8) * HALF as u32;
     at.launch(kernel, LastBlocks { shared, ..LastBlocks::all(1, heads, threads) }, &arguments)?;
+    at.last_rows(&out)
+}
+
+/// Rows of 16 heads that share one of keys, a tile each.
+fn grouped_attention(at: &TensorEnds<'_>) -> Result<Vec<u8>, DeviceError> {
+    let (heads, head_dim) = (WIDTH / 64, 64);
+    let (out, q) = (at.zeros(WIDTH, HALF)?, at.tensor(&halves(LAST * WIDTH, 0.7))?);
+    let [k, v] = [0.3, 1.1].map(|step| at.upload(&halves(LAST * head_dim, step)));
+    let tiles = (0..LAST).flat_map(|row| [at.before + row, 1, 0, 0, LAST]).collect::<Vec<_>>();
+    let (tiles, keys, k, v) = (at.upload(&words(&tiles))?, at.upload(&words(&[2, 0, 1]))?, k?, v?);
+    let buffers = [&out, &q, &k, &v, &tiles, &keys].map(Buffer);
+    let (width, head_dim) = (WIDTH as u32, head_dim as u32);
+    let shapes = [0, width, 0, head_dim, 0, head_dim, heads as u32, head_dim].map(U32);
+    let rest = [F32(0.125), U32(0), U32(u32::MAX), U32(0), U32(1)];
+    let arguments = [&buffers[..], &[Null; 4], &shapes[..], &rest[..]].concat();
+    let blocks = LastBlocks { shared: 2 * 64 * (head_dim + 8) * HALF as u32, ..LastBlocks::all(LAST, 1, 64) };
+    at.launch(["attention", "attention_grouped_64"], blocks, &arguments)?;
     at.last_rows(&out)
 }
 
@@ -375,7 +393,7 @@ const fn short(
     ShortIndex { file, was, becomes, cases }
 }
 
-const SHORT: [ShortIndex; 20] = [
+const SHORT: [ShortIndex; 21] = [
     short(
         "norm",
         "static_cast<size_t>(number / groups) * stride + start + static_cast<size_t>(number % groups) * width;",
@@ -426,6 +444,12 @@ const SHORT: [ShortIndex; 20] = [
         &["attention_64, not aligned"],
     ),
     short(
+        "attention",
+        "q + static_cast<size_t>(first_row) * o.q_stride",
+        "q + first_row * o.q_stride",
+        &["attention_grouped_64"],
+    ),
+    short(
         "attention_plain",
         "(static_cast<size_t>(row) * gridDim.y + head) * o.head_dim",
         "(row * gridDim.y + head) * o.head_dim",
@@ -445,7 +469,9 @@ fn an_index_of_32_bits_is_found() {
     }
     // Those that the cases launch; all of them would take long to compile.
     let attention = sources.families.iter_mut().find(|family| family.name == "attention").expect("a family");
-    attention.kernels.retain(|kernel| ["attention_64", "attention_96"].contains(&kernel.as_str()));
+    attention
+        .kernels
+        .retain(|kernel| ["attention_64", "attention_96", "attention_grouped_64"].contains(&kernel.as_str()));
     let emulator = emulator(sources);
     for ShortIndex { file, becomes, cases, .. } in SHORT {
         for name in cases {

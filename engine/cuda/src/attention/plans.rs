@@ -7,9 +7,9 @@
 //! ```
 //!
 //! A tile is at most 64 rows of a sequence. Sequences that attend to the same keys share a list; if positions do not
-//! matter (cross-attention), neighbouring ones also share tiles. Tiles of at most 32 rows are a group of their own, for
-//! smaller blocks. All layers of a forward pass ask for the same plan. The last few plans are kept and compared by
-//! content, so nothing can be stale.
+//! matter (cross-attention), neighbouring ones also share tiles. Tiles of at most 32 rows have their own launch, in
+//! smaller blocks, and so have tiles of one row, if heads share keys. All layers of a forward pass ask for the same
+//! plan. The last few plans are kept and compared by content, so nothing can be stale.
 
 use crate::runtime::Runtime;
 use hopeval_device::{DeviceError, DistanceBuckets, Packing};
@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The most query rows of a tile.
 pub(super) const SIDE: usize = 64;
 
-/// The most query rows of a short tile.
+/// The most query rows of a short tile, and the most heads in place of them.
 pub(super) const SHORT_SIDE: usize = 32;
 
 /// Plans, and lists of places, kept in memory: the current batch's, and a few more.
@@ -29,19 +29,37 @@ const KEPT: usize = 8;
 #[derive(Debug)]
 pub(crate) struct PackingPlan<B> {
     /// None if there are no queries.
-    pub(super) groups: Vec<TileGroup<B>>,
+    pub(super) launches: Vec<TileLaunch<B>>,
     /// Rows of keys.
     pub(super) keys: B,
     /// The most keys of any sequence.
     pub(super) most_keys: usize,
 }
 
+/// The rows of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BlockRows {
+    /// Up to [`SIDE`] query rows of a head.
+    Long,
+    /// Up to [`SHORT_SIDE`] query rows of a head.
+    Short,
+    /// One query row, of all heads that share a head of keys.
+    Grouped,
+}
+
+/// Blocks that have kernels, beside long ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct KnownBlocks {
+    pub(super) short: bool,
+    pub(super) grouped: bool,
+}
+
 /// Tiles for one launch.
 #[derive(Debug)]
-pub(crate) struct TileGroup<B> {
-    /// The most query rows of a tile: [`SIDE`] or [`SHORT_SIDE`].
-    pub(super) side: usize,
-    /// Blocks of the grid for each head.
+pub(crate) struct TileLaunch<B> {
+    /// The rows of each block.
+    pub(super) rows: BlockRows,
+    /// Blocks of the grid for each head, or group of heads.
     pub(super) blocks: usize,
     /// Five numbers for each block.
     pub(super) tiles: B,
@@ -59,7 +77,7 @@ pub(crate) struct PlanCache<B> {
 struct CachedPlan<B> {
     packing: Packing,
     by_position: bool,
-    has_short: bool,
+    known: KnownBlocks,
     plan: Arc<PackingPlan<B>>,
 }
 
@@ -78,34 +96,32 @@ impl<B> Default for PlanCache<B> {
 }
 
 impl<B> PlanCache<B> {
-    /// The plan of a packing; `by_position` is true if the result depends on a query's position in its sequence,
-    /// `has_short` if there is a kernel for short tiles.
+    /// The plan of a packing; `by_position` is true if the result depends on a query's position in its sequence.
     pub(super) fn of_packing<R: Runtime<Buffer = B>>(
         &self,
         runtime: &R,
         packing: &Packing,
         by_position: bool,
-        has_short: bool,
+        known: KnownBlocks,
     ) -> Result<Arc<PackingPlan<B>>, DeviceError> {
         let mut kept = self.packings.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = kept
-            .iter()
-            .position(|one| (one.by_position, one.has_short) == (by_position, has_short) && one.packing == *packing);
+        let found =
+            kept.iter().position(|one| (one.by_position, one.known) == (by_position, known) && one.packing == *packing);
         if let Some(found) = found.and_then(|at| kept.remove(at)) {
             kept.push_front(found);
             return Ok(Arc::clone(&kept[0].plan));
         }
         let lists = TileLists::new(packing, by_position);
-        let groups = lists.groups(has_short).into_iter().map(|(side, tiles)| {
-            Ok(TileGroup { side, blocks: tiles.len(), tiles: send_list(runtime, tiles.as_flattened())? })
+        let launches = lists.launches(known).into_iter().map(|(rows, tiles)| {
+            Ok(TileLaunch { rows, blocks: tiles.len(), tiles: send_list(runtime, tiles.as_flattened())? })
         });
         let plan = Arc::new(PackingPlan {
-            groups: groups.collect::<Result<_, DeviceError>>()?,
+            launches: launches.collect::<Result<_, DeviceError>>()?,
             keys: send_list(runtime, &lists.keys)?,
             most_keys: lists.most_keys,
         });
         kept.truncate(KEPT - 1);
-        kept.push_front(CachedPlan { packing: packing.clone(), by_position, has_short, plan: Arc::clone(&plan) });
+        kept.push_front(CachedPlan { packing: packing.clone(), by_position, known, plan: Arc::clone(&plan) });
         Ok(plan)
     }
 
@@ -181,19 +197,25 @@ impl TileLists {
         tiles
     }
 
-    /// The tiles by launch: the most rows of one, and the tiles. A block's result does not depend on its group.
+    /// The tiles by launch. A row's result does not depend on its block.
     ///
     /// Short tiles beside more long ones share their launch. Two launches end and begin one after the other: on an H200
     /// they took 1.05 to 1.11 times one launch where a third of the tiles was short, and 0.96 times where half was.
-    fn groups(&self, has_short: bool) -> Vec<(usize, Vec<TileNumbers>)> {
-        let is_short = |tile: &TileNumbers| has_short && tile[1] as usize <= SHORT_SIDE;
-        let (short, long): (Vec<TileNumbers>, Vec<TileNumbers>) = self.tiles.iter().partition(|tile| is_short(tile));
-        let groups = if short.len() < long.len() {
-            vec![(SIDE, self.tiles.clone())]
-        } else {
-            vec![(SIDE, long), (SHORT_SIDE, short)]
-        };
-        groups.into_iter().filter(|(_, tiles)| !tiles.is_empty()).collect()
+    /// Likewise tiles of one row, which are steps of generation, beside more others.
+    fn launches(&self, known: KnownBlocks) -> Vec<(BlockRows, Vec<TileNumbers>)> {
+        let one_row = |tile: &TileNumbers| known.grouped && tile[1] == 1;
+        let (mut grouped, mut others): (Vec<TileNumbers>, Vec<TileNumbers>) =
+            self.tiles.iter().partition(|t| one_row(t));
+        if grouped.len() < others.len() {
+            (grouped, others) = (vec![], self.tiles.clone());
+        }
+        let is_short = |tile: &TileNumbers| known.short && tile[1] as usize <= SHORT_SIDE;
+        let (mut short, mut long): (Vec<TileNumbers>, Vec<TileNumbers>) = others.iter().partition(|t| is_short(t));
+        if short.len() < long.len() {
+            (short, long) = (vec![], others);
+        }
+        let launches = [(BlockRows::Long, long), (BlockRows::Short, short), (BlockRows::Grouped, grouped)];
+        launches.into_iter().filter(|(_, tiles)| !tiles.is_empty()).collect()
     }
 }
 
@@ -211,21 +233,38 @@ mod tests {
         assert_eq!(tiles.most_keys, 143);
     }
 
+    /// Rows of the blocks, and query rows, of each launch.
+    fn launched(lengths: &[usize], known: KnownBlocks) -> Vec<(BlockRows, u32)> {
+        let launches = TileLists::new(&Packing::of_lengths(lengths.iter().copied()), true).launches(known);
+        launches.into_iter().map(|(rows, tiles)| (rows, tiles.iter().map(|tile| tile[1]).sum())).collect()
+    }
+
     #[test]
-    fn short_tiles_are_a_group_unless_there_are_more_others() {
-        let sides = |lengths: &[usize]| {
-            let groups = TileLists::new(&Packing::of_lengths(lengths.iter().copied()), true).groups(true);
-            groups.into_iter().map(|(side, tiles)| (side, tiles.iter().map(|tile| tile[1]).sum())).collect::<Vec<_>>()
-        };
+    fn short_tiles_have_their_own_launch_unless_there_are_more_others() {
+        use BlockRows::{Long, Short};
+        let sides = |lengths: &[usize]| launched(lengths, KnownBlocks { short: true, grouped: false });
         assert_eq!(sides(&[]), []);
-        assert_eq!(sides(&[0, 32, 1]), [(32, 33)]);
-        assert_eq!(sides(&[33, 32]), [(64, 33), (32, 32)]);
-        assert_eq!(sides(&[33, 40, 32]), [(64, 105)]);
+        assert_eq!(sides(&[0, 32, 1]), [(Short, 33)]);
+        assert_eq!(sides(&[33, 32]), [(Long, 33), (Short, 32)]);
+        assert_eq!(sides(&[33, 40, 32]), [(Long, 105)]);
         let passages = [70, 70, 70];
-        assert_eq!(sides(&passages), [(64, 64 * 3), (32, 6 * 3)]);
-        assert_eq!(sides(&[70, 140, 70]), [(64, 280)], "four long tiles, three short ones");
+        assert_eq!(sides(&passages), [(Long, 64 * 3), (Short, 6 * 3)]);
+        assert_eq!(sides(&[70, 140, 70]), [(Long, 280)], "four long tiles, three short ones");
         let lists = TileLists::new(&Packing::of_lengths(passages), true);
-        assert_eq!(lists.groups(false), [(64, lists.tiles.clone())], "without a kernel for them");
+        let without = lists.launches(KnownBlocks::default());
+        assert_eq!(without, [(Long, lists.tiles.clone())], "without a kernel for them");
+    }
+
+    #[test]
+    fn single_rows_are_grouped_unless_there_are_more_others() {
+        use BlockRows::{Grouped, Long, Short};
+        let launches = |lengths: &[usize]| launched(lengths, KnownBlocks { short: true, grouped: true });
+        assert_eq!(launches(&[1, 1, 1]), [(Grouped, 3)]);
+        assert_eq!(launches(&[1, 2, 1]), [(Short, 2), (Grouped, 2)]);
+        assert_eq!(launches(&[64, 1]), [(Long, 64), (Grouped, 1)]);
+        assert_eq!(launches(&[1, 65]), [(Long, 64), (Grouped, 2)], "the last row of a prompt, too");
+        assert_eq!(launches(&[40, 20, 1]), [(Long, 40), (Short, 21)]);
+        assert_eq!(launches(&[40, 50, 1]), [(Long, 91)]);
     }
 
     #[test]

@@ -169,7 +169,8 @@ fn compare_results(device: &ComparedDevice) -> Result<(), DeviceError> {
     Ok(())
 }
 
-/// Heads of each size, with each kind of bias and mask, over several tiles of queries and keys, and in short blocks.
+/// Heads of each size, with each kind of bias and mask, over several tiles of queries and keys, in short blocks, and as
+/// steps of two heads with the same keys.
 fn attend(device: &ComparedDevice, head_dims: &[usize]) -> Result<(), DeviceError> {
     let heads = 2;
     let buckets = DistanceBuckets::Log { span: 40, max_position: 120 };
@@ -177,6 +178,9 @@ fn attend(device: &ComparedDevice, head_dims: &[usize]) -> Result<(), DeviceErro
     short.push(20, [(0, 70)]);
     short.push(3, [(70, 9)]);
     let long = Packing::of_lengths([70, 9]);
+    let mut steps = Packing::new();
+    steps.push(1, [(0, 70)]);
+    steps.push(1, [(70, 9)]);
     for &head_dim in head_dims {
         let width = heads * head_dim;
         let fused = device.upload(long.rows(), 3 * width, &numbers(long.rows() * 3 * width, 0.7))?;
@@ -203,6 +207,9 @@ fn attend(device: &ComparedDevice, head_dims: &[usize]) -> Result<(), DeviceErro
             let at = |start| TensorColumns { tensor: &fused, start };
             device.attention(at(0), at(width), at(2 * width), &attention)?;
             attention.packing = &short;
+            device.attention(at(0), at(width), at(2 * width), &attention)?;
+            attention.packing = &steps;
+            attention.kv_heads = 1;
             device.attention(at(0), at(width), at(2 * width), &attention)?;
         }
     }
