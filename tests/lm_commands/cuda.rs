@@ -70,7 +70,7 @@ fn the_cpu_conforms_and_an_unknown_device_is_told_what_there_is() {
     let found = document(&mut hopeval(dir.path(), &["lm", "conformance", "--json"]));
     assert_eq!(
         (found["conforms"].as_bool(), found["checks"].as_array().map(Vec::len)),
-        (Some(true), Some(12)),
+        (Some(true), Some(13)),
         "{found}"
     );
     let checks = found["checks"].as_array().unwrap();
