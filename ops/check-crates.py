@@ -104,6 +104,7 @@ RULES = {
     "hopeval-endpoint": (
         {
             "bytes",
+            "h2",
             "http-body",
             "httpdate",
             "reqwest",

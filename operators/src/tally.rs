@@ -3,8 +3,8 @@
 //! Scores come as (keys, change) with integer changes, so a tally does not depend on order, workers or batches. A
 //! correction is one more change. A change may hold a sum for each of several measures ([`Vec`] adds up by position):
 //! then a key is looked up, sorted and sent once for all of them. It may count for several keys, the strata of a
-//! question. Changes of a cohort are folded before they are
-//! arranged, because a cohort of questions touches each key many times.
+//! question. Changes of a cohort are folded before they are arranged, because a cohort of questions touches each key
+//! many times.
 
 use differential_dataflow::difference::Semigroup;
 use differential_dataflow::operators::count::CountTotal;

@@ -10,7 +10,8 @@ fills memory.
 * *CPU a call* is the growth between a short run and a long one: what a program needs to start is left out, and given
   beside it. It is the user and system time of the client's processes.
 * *Wide* is hopeval alone with 10,000 calls in flight at a server that takes 5 s for each: calls a second between the
-  20th and the 80th hundredth of its calls, and the most resident memory.
+  20th and the 80th hundredth of its calls, and the most resident memory. *Shared* is the same with a hundred calls on
+  each connection (HTTP/2).
 * *Assembly* is the CPU time of a call whose prompt has a few-shot text of 6,000 tokens, under a budget and with a
   tokenizer, and of one without: the difference is what putting the prompt together may cost.
 
@@ -156,17 +157,18 @@ class Bench:
                 "wall_s": round(large[1], 2), "memory_mb": round(large[2] / 1e6),
                 "a_second": round(answered / large[1]), "prompt_tokens": round(tokens / answered), "load": load()}
 
-    def wide(self, calls):
-        server = self.server("wide", 5000)
-        endpoint = "concurrency = 10000\n"
+    def wide(self, calls, name="wide", endpoint=""):
+        server = self.server(name, 5000)
+        endpoint += "concurrency = 10000\n"
         questions = calls // 20
         cpu, wall, memory = self.hopeval(server.url, questions, 20, endpoint, few_shot(6800), 10_000)
         ends = sorted(entry["begun"] + entry["ms"] / 1e3 for entry in server.entries()
                       if entry["outcome"] == "answered")
-        peak = server.summary()["peak_in_flight"]
+        summary = server.summary()
         server.stop()
         first, last = len(ends) // 5, 4 * len(ends) // 5
-        return {"row": "wide", "calls": len(ends), "peak_in_flight": peak, "memory_mb": round(memory / 1e6),
+        return {"row": name, "calls": len(ends), "peak_in_flight": summary["peak_in_flight"],
+                "connections": summary["connections"], "memory_mb": round(memory / 1e6),
                 "a_second": round((last - first) / (ends[last] - ends[first])), "wall_s": round(wall, 1),
                 "cpu_ms": round(cpu / len(ends) * 1000, 4), "load": load()}
 
@@ -181,7 +183,7 @@ def main():
     parser.add_argument("--resume", action="store_true", help="leave out the rows of the results")
     parser.add_argument("--in-flight", type=int, default=500)
     parser.add_argument("--calls", type=int, default=20_000, help="of hopeval and aiohttp; the slower ones have fewer")
-    parser.add_argument("--rows", default="hopeval,aiohttp,openai,inspect_ai,wide,plain,assembly")
+    parser.add_argument("--rows", default="hopeval,aiohttp,openai,inspect_ai,wide,shared,plain,assembly")
     arguments = parser.parse_args()
     there = arguments.results.exists()
     if there and not arguments.resume:
@@ -205,6 +207,7 @@ def main():
         "inspect_ai": lambda: bench.row("inspect_ai", calls // 80, calls // 16,
                                         lambda url, number: bench.peer("inspect_client.py", url, number, words)),
         "wide": lambda: bench.wide(3 * calls),
+        "shared": lambda: bench.wide(3 * calls, "shared", "streams_per_connection = 100\n"),
         "plain": lambda: bench.row("plain", calls // 40, calls // 4, run(long_words, endpoint)),
         "assembly": lambda: bench.row("assembly", calls // 40, calls // 4, run(long_words, budget)),
     }

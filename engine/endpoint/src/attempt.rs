@@ -89,6 +89,8 @@ struct AttemptClaims {
 /// The result of one attempt.
 struct AttemptResult {
     cause: AttemptCause,
+    /// Whether it is the fault of a shared connection that another call has told.
+    repeats: bool,
     message: String,
     named: Option<Duration>,
     answer: Option<PartAnswer>,
@@ -247,14 +249,17 @@ impl CallProgress {
         };
         self.end.attempts += 1;
         shared.usage.count_attempt();
-        match exchange_once(replica.clients.take().client(), request, bounds).await {
+        let taken = replica.clients.take();
+        match exchange_once(taken.client(), taken.has_answered(), request, bounds).await {
             Ok(reply) => {
+                taken.note_answer();
                 let result = self.read_reply(shared, &reply, &replica.address);
                 (result, reply.headers)
             }
             Err(broken) => {
                 let message = format!("{}: {}", replica.address, broken.message);
                 let result = AttemptResult {
+                    repeats: broken.breaks_connection && taken.note_broken(),
                     cause: broken.cause,
                     message,
                     named: None,
@@ -277,6 +282,7 @@ impl CallProgress {
             let found = classify_status(reply, known);
             return AttemptResult {
                 cause: found.cause,
+                repeats: false,
                 message: redact(&found.message),
                 named: found.named.map(|named| named.duration()),
                 answer: None,
@@ -286,6 +292,7 @@ impl CallProgress {
         match self.prepared.read_answer(&reply.body, known.model) {
             Ok((answer, facts)) => AttemptResult {
                 cause: AttemptCause::Answered,
+                repeats: false,
                 message: String::new(),
                 named: None,
                 answer: Some(answer),
@@ -293,6 +300,7 @@ impl CallProgress {
             },
             Err(fault) => AttemptResult {
                 cause: fault.cause,
+                repeats: false,
                 message: redact(&fault.message),
                 named: None,
                 answer: None,
@@ -325,6 +333,7 @@ impl CallProgress {
         let remaining = ["requests", "tokens"].map(|name| remaining_limit(&headers, name));
         let end = AttemptEnd {
             signal: row.signal,
+            repeats: result.repeats,
             may_be_own: result.cause.may_be_of_request(),
             tokens,
             named: result.named,

@@ -40,6 +40,8 @@ pub(crate) struct BrokenExchange {
     pub(crate) cause: AttemptCause,
     /// The reason, for people.
     pub(crate) message: String,
+    /// Whether the connection is broken or silent, and not this exchange alone.
+    pub(crate) breaks_connection: bool,
 }
 
 /// Bounds of one exchange.
@@ -53,9 +55,10 @@ pub(crate) struct ExchangeBounds {
     pub(crate) most_bytes: usize,
 }
 
-/// Sends the request and reads the whole reply.
+/// Sends the request and reads the whole reply. `answered` says whether the client has had an answer before.
 pub(crate) async fn exchange_once(
     client: &Client,
+    answered: bool,
     request: Request,
     bounds: ExchangeBounds,
 ) -> Result<HttpReply, BrokenExchange> {
@@ -63,7 +66,7 @@ pub(crate) async fn exchange_once(
     let sent = Instant::now();
     let reply = match timeout_at(next(sent), client.execute(request)).await {
         Ok(Ok(reply)) => reply,
-        Ok(Err(error)) => return Err(broken_before_headers(error)),
+        Ok(Err(error)) => return Err(broken_before_headers(error, answered)),
         Err(_) => return Err(silent(AttemptCause::StallBeforeHeaders, sent)),
     };
     let (status, headers) = (reply.status().as_u16(), reply.headers().clone());
@@ -88,18 +91,21 @@ async fn read_body(
             Ok(Err(error)) => {
                 return Err(BrokenExchange {
                     cause: AttemptCause::CutBody,
+                    breaks_connection: !http2_error(&error).is_some_and(h2::Error::is_reset),
                     message: error_chain(&error.without_url()),
                 });
             }
             Err(_) if Instant::now() >= bounds.deadline => {
                 let message = "the body was not complete within the call's time".to_owned();
-                return Err(BrokenExchange { cause: AttemptCause::DeadlineInBody, message });
+                let cause = AttemptCause::DeadlineInBody;
+                return Err(BrokenExchange { cause, message, breaks_connection: false });
             }
             Err(_) => return Err(silent(AttemptCause::StallInBody, before)),
         };
         if first.len() + joined.len() + chunk.len() > bounds.most_bytes {
             let message = format!("the body has more than {} bytes", bounds.most_bytes);
-            return Err(BrokenExchange { cause: AttemptCause::AnswerTooLong, message });
+            let cause = AttemptCause::AnswerTooLong;
+            return Err(BrokenExchange { cause, message, breaks_connection: false });
         }
         if first.is_empty() && joined.is_empty() {
             first = chunk;
@@ -115,22 +121,41 @@ async fn read_body(
 
 /// No byte came.
 fn silent(cause: AttemptCause, since: Instant) -> BrokenExchange {
-    BrokenExchange { cause, message: format!("no byte for {:.1} s", since.elapsed().as_secs_f64()) }
+    let message = format!("no byte for {:.1} s", since.elapsed().as_secs_f64());
+    BrokenExchange { cause, message, breaks_connection: true }
 }
 
-/// The cause of a request without a status.
-fn broken_before_headers(error: reqwest::Error) -> BrokenExchange {
+/// The cause of a request without a status. `answered` says whether the connection may have had an answer before.
+fn broken_before_headers(error: reqwest::Error, answered: bool) -> BrokenExchange {
+    let http2 = http2_error(&error);
+    // What this side finds wrong at the beginning is a server that answers in HTTP/1.1, or in no HTTP.
+    let other_protocol = !answered && http2.is_some_and(h2::Error::is_library);
     let cause = match io_kind(&error) {
         Some(ErrorKind::ConnectionRefused) => AttemptCause::ConnectionRefused,
-        _ if error.is_connect() => AttemptCause::Unreachable,
+        _ if error.is_connect() || other_protocol => AttemptCause::Unreachable,
         _ if says_parse(&error) => AttemptCause::NotHttp,
+        // The server did nothing: RFC 9113, 8.7.
+        _ if http2.and_then(h2::Error::reason) == Some(h2::Reason::REFUSED_STREAM) => AttemptCause::TryAgain,
         _ => AttemptCause::ResetBeforeHeaders,
     };
+    let breaks_connection = !http2.is_some_and(h2::Error::is_reset);
     let mut message = error_chain(&error.without_url());
-    if message.contains("http2 error") {
-        message += " (`streams_per_connection` asks for HTTP/2: the server may not speak it at this address)";
+    if other_protocol {
+        message += ": the server does not speak HTTP/2 at this address, which `streams_per_connection` asks for";
     }
-    BrokenExchange { cause, message }
+    BrokenExchange { cause, message, breaks_connection }
+}
+
+/// The first error of HTTP/2 among the causes.
+fn http2_error(error: &reqwest::Error) -> Option<&h2::Error> {
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        if let Some(http2) = inner.downcast_ref() {
+            return Some(http2);
+        }
+        cause = inner.source();
+    }
+    None
 }
 
 /// Whether the reply was no HTTP. The error of hyper has no public type here; its words are stable.

@@ -65,6 +65,8 @@ struct AttemptGrant {
 pub(crate) struct AttemptEnd<'a> {
     /// The server's state.
     pub(crate) signal: ServerSignal,
+    /// Whether it is the fault of a connection that another attempt has told.
+    pub(crate) repeats: bool,
     /// Whether a fault may be the request's own.
     pub(crate) may_be_own: bool,
     /// Tokens that the server counts for it.
@@ -201,6 +203,11 @@ impl FlowState {
                 if self.limits >= HOLDING_LIMITS {
                     self.held = end.named.map(|named| now + named).max(self.held);
                 }
+            }
+            // One broken connection of many calls is one fault, and no call's own.
+            ServerSignal::Faulty if end.repeats => {
+                self.replicas.abandon(grant.replica, grant.probe);
+                counted = false;
             }
             ServerSignal::Faulty => {
                 self.outage.failed(end.message, now);

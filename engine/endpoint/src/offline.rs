@@ -131,7 +131,7 @@ impl OfflineCall {
     }
 
     /// Its line in a file of requests, with the end of the line.
-    pub fn write_line(&mut self, id: &str) -> Vec<u8> {
+    pub fn write_line(&self, id: &str) -> Vec<u8> {
         let path = match self.route {
             ApiRoute::Chat => "/chat/completions",
             ApiRoute::Completions => "/completions",

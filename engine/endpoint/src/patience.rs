@@ -51,7 +51,8 @@ async fn ask_sign(shared: &EndpointShared, replica: &ReplicaTransport) -> Server
         deadline: Instant::now() + LONGEST_LOOK,
         most_bytes: MOST_BYTES,
     };
-    match exchange_once(replica.clients.take().client(), replica.get_sign(), bounds).await {
+    let taken = replica.clients.take();
+    match exchange_once(taken.client(), taken.has_answered(), replica.get_sign(), bounds).await {
         Ok(reply) => sign_of(&reply),
         Err(_) => ServerSign::Absent,
     }

@@ -14,11 +14,11 @@ use reqwest::{Client, Method, Request, Url, redirect, retry};
 use std::sync::Once;
 use std::time::Duration;
 
-/// The longest time that an idle connection is kept. Servers close theirs after 5 s (uvicorn) to 75 s (nginx); a
-/// request on a connection that was just closed is a fault, so the client closes first.
+/// The longest time that an idle connection of HTTP/1.1 is kept. Servers close theirs after 5 s (uvicorn) to 75 s
+/// (nginx); a request on a connection that was just closed is a fault, so the client closes first.
 const IDLE_TIME: Duration = Duration::from_secs(4);
 
-/// Keepalive probes of TCP, for hosts that vanish while a call waits.
+/// Keepalive probes of TCP and pings of HTTP/2, for hosts that vanish while a call waits.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 
 /// A path of the API.
@@ -63,7 +63,7 @@ impl ReplicaTransport {
         install_crypto();
         let path = |route| route_address(settings, address, route);
         Ok(Self {
-            clients: ReplicaClients::build(settings, || build_client(settings, address))?,
+            clients: open_clients(settings, address)?,
             address: address.to_string(),
             chat: path(ApiRoute::Chat),
             completions: path(ApiRoute::Completions),
@@ -86,7 +86,7 @@ impl ReplicaTransport {
         };
         let mut request = Request::new(Method::POST, url.clone());
         *request.headers_mut() = self.headers.clone();
-        *request.body_mut() = Some(body.into_body(self.clients.share_connections()));
+        *request.body_mut() = Some(body.into_body(self.clients.shares_connections()));
         request
     }
 
@@ -115,9 +115,9 @@ pub(crate) fn build_headers(settings: &EndpointSettings, key: Option<&ApiKey>) -
 
 /// A client with the settings' bounds.
 ///
-/// It speaks HTTP/1.1 alone, unless the settings want HTTP/2: one call a connection, so that a broken connection breaks
-/// one call. It follows no redirects, which could carry the key elsewhere, and repeats nothing by itself, so that every
-/// attempt is counted. Proxies of the environment count, but not for this machine itself.
+/// It speaks HTTP/1.1 alone, with one call a connection, so that a broken connection breaks one call; or HTTP/2 alone,
+/// if the settings want it. It follows no redirects, which could carry the key elsewhere, and repeats nothing by
+/// itself, so that every attempt is counted. Proxies of the environment count, but not for this machine itself.
 pub(crate) fn build_client(settings: &EndpointSettings, address: &Url) -> Result<Client, EndpointError> {
     let mut builder = Client::builder()
         .user_agent(concat!("hopeval/", env!("CARGO_PKG_VERSION")))
@@ -127,11 +127,16 @@ pub(crate) fn build_client(settings: &EndpointSettings, address: &Url) -> Result
         .tcp_nodelay(true)
         .tcp_keepalive(KEEPALIVE)
         .connect_timeout(Duration::from_secs_f64(settings.connect_timeout_s))
-        .pool_idle_timeout(IDLE_TIME)
         .pool_max_idle_per_host(settings.concurrency);
     builder = match settings.streams_per_connection {
-        None => builder.http1_only(),
-        Some(_) => builder.http2_prior_knowledge(),
+        None => builder.http1_only().pool_idle_timeout(IDLE_TIME),
+        // The pool takes the time since the last new call for idle, though calls are open; and a server says when it
+        // closes a connection. Pings find one that is gone.
+        Some(_) => builder
+            .http2_prior_knowledge()
+            .pool_idle_timeout(None)
+            .http2_keep_alive_interval(KEEPALIVE)
+            .http2_keep_alive_timeout(KEEPALIVE),
     };
     if is_loopback(address) {
         builder = builder.no_proxy();
@@ -141,6 +146,12 @@ pub(crate) fn build_client(settings: &EndpointSettings, address: &Url) -> Result
         builder = builder.tls_certs_only([]);
     }
     builder.build().map_err(|source| EndpointError::Client { url: address.to_string(), source })
+}
+
+/// The clients for calls to `address`.
+fn open_clients(settings: &EndpointSettings, address: &Url) -> Result<ReplicaClients, EndpointError> {
+    let (owned, address) = (settings.clone(), address.clone());
+    ReplicaClients::open(settings, move || build_client(&owned, &address))
 }
 
 /// Whether an address is this machine.

@@ -99,7 +99,8 @@ verdict_table! {
     FewerChoices, "fewer_choices", Alive, AskRest, "200 with fewer choices than asked for";
     // The way there and back.
     ConnectionRefused, "connection_refused", Faulty, Retry(Unavailable), "nothing listens at the address";
-    Unreachable, "unreachable", Faulty, Retry(Unavailable), "no route, no name, no TLS, or no connection in time";
+    Unreachable, "unreachable", Faulty, Retry(Unavailable),
+        "no route, no name, no TLS, not the HTTP/2 asked for, or no connection in time";
     ResetBeforeHeaders, "reset_before_headers", Faulty, Retry(Unavailable), "the connection ends before a status";
     NotHttp, "not_http", Faulty, Retry(Unavailable), "bytes that are not HTTP";
     CutBody, "cut_body", Faulty, Retry(Unavailable), "the connection ends within the body";
@@ -114,7 +115,7 @@ verdict_table! {
     Overloaded, "overloaded", Faulty, Retry(Unavailable), "529, or an error that says `overloaded`";
     Status5xx, "status_5xx", Faulty, Retry(Unavailable), "another status from 500 on";
     ModelGone, "model_gone", Faulty, Retry(Unavailable), "404 or `model_not_found` of a model that has answered before";
-    TryAgain, "try_again", Alive, Retry(Unavailable), "408, 409, 423, 425";
+    TryAgain, "try_again", Alive, Retry(Unavailable), "408, 409, 423, 425; a stream that HTTP/2 refuses";
     // Limits.
     LimitSeconds, "limit_seconds", Limited, Wait, "429 with `Retry-After` in seconds, or `retry-after-ms`";
     LimitDate, "limit_date", Limited, Wait, "429 with `Retry-After` as a date";

@@ -376,6 +376,23 @@ mod tests {
     }
 
     #[test]
+    fn tallies_have_the_order_of_their_keys_and_no_empty_rows() {
+        let one = (1, 1, 5, 25);
+        let group = |configuration, stratum| TallyGroup { configuration, stratum };
+        let groups = [
+            (group(1, 0), vec![TallyChange::default(), one]),
+            (group(0, 2), vec![one]),
+            (group(0, 1), vec![one, TallyChange::default(), one]),
+            (group(2, 0), Vec::new()),
+        ];
+        let found = tallies_by_key(&BTreeMap::from(groups));
+        let keys = [(0, 1, 0), (0, 1, 2), (0, 2, 0), (1, 0, 1)];
+        let keys = keys.map(|(configuration, stratum, measure)| TallyKey { configuration, stratum, measure });
+        assert_eq!(found, keys.map(|key| (key, one)));
+        assert!(found.is_sorted());
+    }
+
+    #[test]
     fn every_stratum_has_its_own_number() {
         let strata: Vec<String> = (0..70_000).map(|n| format!("type={n}")).collect();
         let numbers = number_strata(&strata);

@@ -22,7 +22,15 @@ fn begin(state: &mut FlowState, now: Instant) -> AttemptGrant {
 
 fn answer(reset: Duration) -> AttemptEnd<'static> {
     let remaining = [Some(RemainingLimit { remaining: 0, reset }), None];
-    AttemptEnd { signal: ServerSignal::Alive, may_be_own: true, tokens: 10, named: None, remaining, message: "" }
+    AttemptEnd {
+        signal: ServerSignal::Alive,
+        repeats: false,
+        may_be_own: true,
+        tokens: 10,
+        named: None,
+        remaining,
+        message: "",
+    }
 }
 
 /// The pause until the next attempt may begin.

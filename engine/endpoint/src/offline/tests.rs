@@ -42,7 +42,7 @@ fn a_line_has_the_body_of_a_call_without_a_stream() {
     let azure = String::from_utf8(call(EndpointDialect::Azure).write_line("k")).unwrap();
     assert!(azure.contains(r#""url":"/chat/completions""#), "{azure}");
     let embed = EndpointCall::Embed(EmbedCall { texts: vec!["a".to_owned()] });
-    let mut embed = OfflineEndpoint::new(&settings(EndpointDialect::OpenAi)).prepare_call(embed).unwrap();
+    let embed = OfflineEndpoint::new(&settings(EndpointDialect::OpenAi)).prepare_call(embed).unwrap();
     assert!(String::from_utf8(embed.write_line("k")).unwrap().contains(r#""url":"/v1/embeddings""#));
     assert!(line_id(b"{}").unwrap_err().contains("custom_id") && line_id(b"<html>").is_err());
 }

@@ -125,7 +125,7 @@ impl ProbedServer {
             deadline: Instant::now() + self.settings.call_timeout(),
             most_bytes: MOST_BYTES,
         };
-        match exchange_once(&self.client, request, bounds).await {
+        match exchange_once(&self.client, false, request, bounds).await {
             Ok(reply) => {
                 let text = String::from_utf8_lossy(&reply.body).into_owned();
                 let json: Value = serde_json::from_str(&text).unwrap_or_default();

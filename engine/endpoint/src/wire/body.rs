@@ -199,6 +199,14 @@ mod tests {
             body.chunks_for(1, 0).chunks().iter().filter(|chunk| chunk.as_ptr() == shared.as_ptr()).count()
         };
         assert_eq!((found(&pieces), found(&whole)), (2, 0));
+        let seeded = |text: &PromptText| {
+            let mut writer = BodyWriter::for_model("m", 0);
+            writer.add_text("prompt", text);
+            writer.finish_body(&Map::new(), Some(7)).chunks_for(3, 1).to_bytes()
+        };
+        let bytes = seeded(&text);
+        assert_eq!(bytes, seeded(&PromptText::from(text.to_string())));
+        assert!(bytes.ends_with(br#"Who?","n":3,"seed":8}"#), "{bytes:?}");
         assert!(pieces.own.len() < 200);
     }
 }

@@ -85,6 +85,20 @@ fn patience_ends_with_a_fault() {
     }
 }
 
+/// A server that answers HTTP/2 in HTTP/1.1: nothing can have been paid, and the fault says why.
+#[test]
+fn a_server_without_http2_is_unreachable_where_it_is_asked_for() {
+    let server = ScriptedServer::start(|_| chat("x"));
+    let settings =
+        EndpointSettings { patience_s: 0.3, streams_per_connection: Some(4), ..quick_settings(&server.url()) };
+    let mut endpoint = WatchedEndpoint::open(&settings);
+    ask_many(&mut endpoint, 3);
+    let EndpointFault::Down { last, .. } = endpoint.fault() else { panic!("it is down") };
+    assert!(last.contains("does not speak HTTP/2") && last.contains("`streams_per_connection`"), "{last}");
+    let usage = endpoint.endpoint.usage();
+    assert_eq!(usage.count_of(AttemptCause::Unreachable), usage.attempts);
+}
+
 #[test]
 fn a_name_that_does_not_exist_is_unreachable() {
     let settings = EndpointSettings {

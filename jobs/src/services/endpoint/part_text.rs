@@ -30,15 +30,30 @@ impl PartText {
         }
     }
 
-    /// What is left of it, where a text is only cut at its right: equal lengths mean equal texts.
+    /// What is left of it: the same text, or another one.
     pub(super) fn left_of(self, left: String) -> Self {
-        if left.len() == self.as_ref().len() { self } else { Self::Own(left) }
+        if left == self.as_ref() { self } else { Self::Own(left) }
     }
 
     pub(super) fn append_to(self, text: &mut PromptText) {
         match self {
             Self::Own(own) => text.push(own),
             Self::Shared(shared) => text.push_shared(&shared),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tokenizer decodes what it keeps, so another text may be as long.
+    #[test]
+    fn only_the_same_text_is_still_shared() {
+        let shared = || PartText::Shared(SharedText::new("(A) B".into()));
+        assert!(matches!(shared().left_of("(A) B".to_owned()), PartText::Shared(_)));
+        for left in ["( a )", "(A)", ""] {
+            assert!(matches!(shared().left_of(left.to_owned()), PartText::Own(own) if own == left));
         }
     }
 }
