@@ -17,9 +17,9 @@ const CALLS: usize = 80;
 const CONCURRENCY: usize = 12;
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// A server whose answers take a while.
+/// A server whose answers take so long that a slow machine, too, has all calls in flight meanwhile.
 fn start_server(faults: FaultSettings) -> SimulatedServer {
-    let latency = LatencySettings { first_ms: 30.0, ..LatencySettings::default() };
+    let latency = LatencySettings { first_ms: 80.0, ..LatencySettings::default() };
     SimulatedServer::start(SimulationSettings { latency, faults, ..SimulationSettings::default() })
         .expect("a simulated server")
 }
