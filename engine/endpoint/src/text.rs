@@ -121,7 +121,11 @@ impl PromptText {
 
     /// Its first bytes, at most `most`.
     pub(crate) fn head(&self, most: usize) -> Vec<u8> {
-        self.0.iter().flat_map(|piece| piece.as_str().bytes()).take(most).collect()
+        self.bytes().take(most).collect()
+    }
+
+    fn bytes(&self) -> impl Iterator<Item = u8> {
+        self.0.iter().flat_map(|piece| piece.as_str().bytes())
     }
 }
 
@@ -148,8 +152,7 @@ impl fmt::Display for PromptText {
 /// Equal texts are equal, in whatever pieces.
 impl PartialEq for PromptText {
     fn eq(&self, other: &Self) -> bool {
-        let bytes = |text: &Self| text.0.iter().flat_map(|piece| piece.as_str().bytes()).collect::<Vec<_>>();
-        self.len() == other.len() && bytes(self) == bytes(other)
+        self.bytes().eq(other.bytes())
     }
 }
 

@@ -1,4 +1,4 @@
-//! The body of a request as chunks, which are sent one behind the other and never joined.
+//! The body of a request as chunks: sent one behind the other, and joined for HTTP/2 alone.
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};

@@ -30,7 +30,7 @@ impl PartText {
         }
     }
 
-    /// What is left of it: the same text, or another one.
+    /// The text that a tokenizer left of this one. It is still shared if nothing changed.
     pub(super) fn left_of(self, left: String) -> Self {
         if left == self.as_ref() { self } else { Self::Own(left) }
     }
