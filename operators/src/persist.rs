@@ -5,6 +5,9 @@
 //! Downstream, a passed frontier therefore means "durable", for all items received before the cohort was complete, at
 //! any timestamp.
 //!
+//! A write costs the same for few items and for many. So cohorts that are complete soon after others wait for the
+//! writer's [`pause`](DurableWriter::pause), and are written together: a fast run makes larger writes, not more.
+//!
 //! A run ending early completes no more cohorts. Then a [`Flush`] asks for the writes, and no timestamp is released.
 
 use crate::flush::Flush;
@@ -34,6 +37,11 @@ pub trait DurableWriter: 'static {
     /// and the writer must have reported the error by other means, to end the run.
     fn begin_writes(&mut self, due: DueWrites, begin: &mut dyn FnMut() -> Ticket<Self::Receipt>);
 
+    /// The least time from one rise of [`DueWrites::complete`] to the next, but for the input's end and a flush.
+    fn pause(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// The time until [`DurableWriter::begin_writes`] is to be called even if nothing else happens; `None` if no item
     /// waits. Read after each call of it.
     fn due_after(&self) -> Option<Duration> {
@@ -44,7 +52,8 @@ pub trait DurableWriter: 'static {
 /// The writes requested from a [`DurableWriter`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DueWrites {
-    /// The input is complete for all cohorts below this one ([`u64::MAX`]: for all cohorts).
+    /// The input is complete for all cohorts below this one ([`u64::MAX`]: for all cohorts). Later cohorts may be
+    /// complete, too, and wait for the end of a pause.
     pub complete: u64,
     /// True if `complete` has risen: the writes of the newly complete cohorts are due.
     pub advanced: bool,
@@ -59,8 +68,12 @@ struct Persister<W: DurableWriter> {
     flush: Flush,
     /// This operator's number at `flush`.
     operator: usize,
-    /// The input is complete for all cohorts below this one.
+    /// The writer knows that the input is complete for all cohorts below this one.
     complete: u64,
+    /// The input is complete for all cohorts below this one.
+    frontier: u64,
+    /// The end of the pause since `complete` has risen.
+    paused_until: Option<Instant>,
     /// Number of the first write not known to be durable. Writes are numbered as they begin.
     oldest: usize,
     /// For each i, whether write `oldest + i` is durable.
@@ -78,13 +91,39 @@ impl<W: DurableWriter> Persister<W> {
     fn new(writer: W, flush: Flush, activator: impl Fn() -> SyncActivator) -> Self {
         let (mailbox, operator) = (Mailbox::new(activator()), flush.register_operator(activator()));
         let (durable, barriers) = (VecDeque::new(), VecDeque::new());
-        Self { writer, mailbox, flush, operator, complete: 0, oldest: 0, durable, barriers, timer: None }
+        let (paused_until, timer) = (None, None);
+        Self {
+            writer,
+            mailbox,
+            flush,
+            operator,
+            complete: 0,
+            frontier: 0,
+            paused_until,
+            oldest: 0,
+            durable,
+            barriers,
+            timer,
+        }
     }
 
-    /// Begins the due writes, and notes the writes that must be durable before cohorts below `complete` are released.
-    fn begin_writes(&mut self, complete: u64, flush: bool) {
+    /// The time until the pause ends; `None` if it has ended.
+    fn pause_left(&self) -> Option<Duration> {
+        let left = self.paused_until?.saturating_duration_since(Instant::now());
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// Begins the due writes, and notes the writes that must be durable before complete cohorts are released: those
+    /// below `frontier`, or fewer during a pause.
+    fn begin_writes(&mut self, frontier: u64, flush: bool) {
+        self.frontier = frontier;
+        let due = flush || frontier == u64::MAX || self.pause_left().is_none();
+        let complete = if due { frontier } else { self.complete };
         let Self { writer, mailbox, oldest, durable, .. } = self;
         let advanced = complete > self.complete;
+        if advanced {
+            self.paused_until = Some(Instant::now() + writer.pause());
+        }
         self.complete = complete;
         mailbox.will_read();
         writer.begin_writes(DueWrites { complete, advanced, flush }, &mut || {
@@ -96,16 +135,17 @@ impl<W: DurableWriter> Persister<W> {
         }
     }
 
-    /// The pause until the next call for items that wait for their time; `None` if a timer that ends by then runs,
-    /// or none waits.
+    /// The time until the next call: for items that wait for theirs, or for cohorts that wait for the pause's end.
+    /// `None` if a timer that ends by then runs, or none waits.
     fn next_timer(&mut self) -> Option<Duration> {
-        let (now, pause) = (Instant::now(), self.writer.due_after()?);
-        let end = now + pause;
+        let cohorts = (self.frontier > self.complete).then(|| self.pause_left().unwrap_or_default());
+        let (now, wait) = (Instant::now(), cohorts.into_iter().chain(self.writer.due_after()).min()?);
+        let end = now + wait;
         if self.timer.is_some_and(|running| running > now && running <= end + SAME_TIMER) {
             return None;
         }
         self.timer = Some(end);
-        Some(pause)
+        Some(wait)
     }
 
     /// The receipts of the newly durable writes.
@@ -209,8 +249,8 @@ pub fn persist<'scope, W: DurableWriter>(
                     batch.clear();
                 });
                 persister.begin_writes(frontier.frontier().first().copied().unwrap_or(u64::MAX), asked);
-                if let Some(pause) = persister.next_timer() {
-                    timer.activate_after(pause);
+                if let Some(wait) = persister.next_timer() {
+                    timer.activate_after(wait);
                 }
                 let mut receipts = persister.take_receipts();
                 if asked {

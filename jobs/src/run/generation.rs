@@ -6,6 +6,7 @@ use super::demand::RequestDemand;
 use super::feed::{FeedControl, QuestionFeed, QuestionShare};
 use super::open::OpenRun;
 use super::outcome_counters::OutcomeCounters;
+use super::outcome_writer::part_pause;
 use super::progress::{ProcessUsage, ProgressProbe};
 use super::rehearsal::{REHEARSED, RehearsedRounds};
 use super::render::{LeaderParts, WorkerBacklogs, WorkerParts, render};
@@ -228,6 +229,7 @@ impl Generation {
             demand: Arc::clone(&self.demand),
             outcome_counters: Arc::clone(&self.outcome_counters),
             in_flight: self.run.resolved.in_flight(),
+            part_pause: part_pause(self.run.resolved.job.run.chunk),
             batch: self.run.resolved.job.run.batch,
             mode: self.run.resolved.job.run.mode,
             gate: self.gate.clone(),

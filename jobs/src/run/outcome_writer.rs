@@ -19,6 +19,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 /// A part to write: its rows, and its receipt's facts.
 struct PartWrite {
@@ -30,6 +31,16 @@ struct PartWrite {
     used: Vec<(String, Usage)>,
     ticket: Ticket<Receipt>,
     share: BacklogShare,
+}
+
+/// The least time from one part to the next, unless the job sets the size of cohorts. A part has fifty columns,
+/// whatever its rows, and a commit waits for the disk: on a fast run parts grow instead. A crash costs the commits of
+/// that time; the answers behind them are in the journal.
+const PART_PAUSE: Duration = Duration::from_millis(500);
+
+/// The least time from one part to the next. A job that sets `chunk` wants a commit for each of its cohorts.
+pub fn part_pause(chunk: Option<u64>) -> Duration {
+    if chunk.is_some() { Duration::ZERO } else { PART_PAUSE }
 }
 
 /// Most outcomes held for incomplete cohorts.
@@ -48,10 +59,12 @@ pub struct OutcomeWriter {
     reported: BTreeMap<Arc<str>, Usage>,
     jobs: Sender<PartWrite>,
     counts: WriteCounts,
+    pause: Duration,
 }
 
 impl OutcomeWriter {
-    /// Starts the writing thread. The backlog of `counts` is in outcomes.
+    /// Starts the writing thread. The backlog of `counts` is in outcomes; `pause` is the least time from one part to
+    /// the next.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -61,12 +74,13 @@ impl OutcomeWriter {
         usage: &ServiceCounters,
         counts: WriteCounts,
         fault: RunFault,
+        pause: Duration,
     ) -> Result<Self, JobError> {
         let (jobs, receiver) = channel();
         let (store, counter) = (store.clone(), Arc::clone(&counts.open));
         start_thread("outcomes", move || write_parts(&store, &writer_id, &receiver, &counter, &fault))?;
         let (open_cohorts, waiting, usage) = (BTreeMap::new(), BTreeMap::new(), Arc::clone(usage));
-        Ok(Self { open_cohorts, waiting, usage, reported: BTreeMap::new(), jobs, counts })
+        Ok(Self { open_cohorts, waiting, usage, reported: BTreeMap::new(), jobs, counts, pause })
     }
 
     /// The usage of the services since the last call.
@@ -121,6 +135,10 @@ impl DurableWriter for OutcomeWriter {
         let share = self.counts.backlog.begin_write(rows.len());
         drop(self.jobs.send(PartWrite { rows, cohorts, waiting, used, ticket: begin(), share }));
     }
+
+    fn pause(&self) -> Duration {
+        self.pause
+    }
 }
 
 fn write_parts(
@@ -155,7 +173,6 @@ mod tests {
     use crate::write_backlog::WriteBacklog;
     use hopeval_operators::ticket::TicketBox;
     use std::sync::atomic::Ordering::SeqCst;
-    use std::time::Duration;
 
     #[test]
     fn usage_without_a_request_is_not_lost() {
@@ -165,8 +182,8 @@ mod tests {
         let store = Store::open("memory:").expect("it opens");
         let writer_id = WriterId { run: "run".into(), generation: 1, worker: 0 };
         let counts = WriteCounts { open: Arc::default(), backlog: WriteBacklog::unbounded() };
-        let mut writer =
-            OutcomeWriter::new(&store, writer_id, &usage, counts, RunFault::default()).expect("a thread starts");
+        let mut writer = OutcomeWriter::new(&store, writer_id, &usage, counts, RunFault::default(), Duration::ZERO)
+            .expect("a thread starts");
         let tickets = TicketBox::<Receipt>::default();
         // The requests of a cohort are counted before some are answered from the journal; the last one is read anew,
         // and metered before its time is counted.
@@ -192,6 +209,17 @@ mod tests {
     }
 
     #[test]
+    fn cohorts_of_a_chosen_size_wait_for_nothing() {
+        assert_eq!((part_pause(None), part_pause(Some(16))), (PART_PAUSE, Duration::ZERO));
+        let store = Store::open("memory:").expect("it opens");
+        let writer_id = WriterId { run: "run".into(), generation: 1, worker: 0 };
+        let counts = WriteCounts { open: Arc::default(), backlog: WriteBacklog::unbounded() };
+        let (usage, fault) = (service_counters([]), RunFault::default());
+        let writer = OutcomeWriter::new(&store, writer_id, &usage, counts, fault, part_pause(None));
+        assert_eq!(writer.expect("a thread starts").pause(), PART_PAUSE);
+    }
+
+    #[test]
     fn outcomes_count_until_they_are_durable() {
         const PATIENCE: Duration = Duration::from_secs(60);
         let usage = service_counters([]);
@@ -208,8 +236,8 @@ mod tests {
         let writer_id = WriterId { run: "run".into(), generation: 1, worker: 0 };
         let backlog = WriteBacklog::new("outcomes", 6, &crate::waker::OperatorWaker::default());
         let counts = WriteCounts { open: Arc::default(), backlog: backlog.clone() };
-        let mut writer =
-            OutcomeWriter::new(&store, writer_id, &usage, counts, RunFault::default()).expect("a thread starts");
+        let mut writer = OutcomeWriter::new(&store, writer_id, &usage, counts, RunFault::default(), Duration::ZERO)
+            .expect("a thread starts");
         let tickets = TicketBox::<Receipt>::default();
         for cohort in 0..3 {
             writer.open_cohorts.insert(cohort, vec![OutcomeRow::default(); 3]);

@@ -36,6 +36,7 @@ use hopeval_results::Store;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 use timely::dataflow::operators::vec::Map;
 use timely::dataflow::operators::{Concat, ConnectLoop, Enter, Leave, LoopVariable, ToStream};
 use timely::worker::Worker;
@@ -64,6 +65,8 @@ pub struct WorkerParts {
     pub outcome_counters: Arc<OutcomeCounters>,
     /// Questions in flight.
     pub in_flight: usize,
+    /// The least time from one part of outcomes to the next.
+    pub part_pause: Duration,
     /// Most requests of a batch.
     pub batch: usize,
     /// Timed for throughput or latency.
@@ -144,7 +147,8 @@ pub fn render(worker: &mut Worker, parts: WorkerParts) -> Result<(), JobError> {
         catalogue.infos().filter(|(_, info)| info.remote).map(|(name, _)| Arc::clone(name)).collect(),
     )?;
     let counts = WriteCounts { open: parts.open_writes, backlog: parts.backlogs.outcomes };
-    let outcome_writer = OutcomeWriter::new(&parts.store, parts.writer_id, &parts.usage, counts, parts.fault.clone())?;
+    let (usage, fault) = (&parts.usage, parts.fault.clone());
+    let outcome_writer = OutcomeWriter::new(&parts.store, parts.writer_id, usage, counts, fault, parts.part_pause)?;
     let (committer, before, corrections, waker) = match parts.leader {
         Some(leader) => (Some(leader.committer), leader.before, leader.corrections, leader.waker),
         None => (None, Vec::new(), channel().1, OperatorWaker::default()),

@@ -16,6 +16,7 @@ type Write = (Vec<(u64, u8)>, Ticket<usize>);
 struct Slow {
     held: Vec<(u64, u8)>,
     writes: Rc<RefCell<Vec<Write>>>,
+    pause: Duration,
 }
 
 impl DurableWriter for Slow {
@@ -30,6 +31,10 @@ impl DurableWriter for Slow {
         if (due.advanced || due.flush) && !self.held.is_empty() {
             self.writes.borrow_mut().push((std::mem::take(&mut self.held), begin()));
         }
+    }
+
+    fn pause(&self) -> Duration {
+        self.pause
     }
 }
 
@@ -50,7 +55,10 @@ macro_rules! graph {
         graph!($worker, $input, $writes, $receipts, $probe, Flush::default());
     };
     ($worker:ident, $input:ident, $writes:ident, $receipts:ident, $probe:ident, $flush:expr) => {
-        let writer = Slow::default();
+        graph!($worker, $input, $writes, $receipts, $probe, $flush, Duration::ZERO);
+    };
+    ($worker:ident, $input:ident, $writes:ident, $receipts:ident, $probe:ident, $flush:expr, $pause:expr) => {
+        let writer = Slow { pause: $pause, ..Slow::default() };
         let $writes = Rc::clone(&writer.writes);
         let $receipts = Rc::new(RefCell::new(Vec::new()));
         let (mut $input, $probe) = $worker.dataflow::<u64, _, _>(|scope| {
@@ -63,6 +71,19 @@ macro_rules! graph {
             });
             (input, receipts.probe().0)
         });
+    };
+}
+
+/// Sends one item of each of the `cohorts`, and completes them one after the other.
+macro_rules! complete_cohorts {
+    ($worker:ident, $input:ident, $cohorts:expr) => {
+        for cohort in $cohorts {
+            let at = $input.1.delayed(&cohort);
+            $input.0.activate().session(&at).give(cohort as u8);
+            $input.1 = $input.1.delayed(&(cohort + 1));
+            drop(at);
+            settle($worker);
+        }
     };
 }
 
@@ -113,11 +134,7 @@ fn cohorts_pass_one_after_the_other_as_they_become_durable() {
     timely::execute_directly(|worker| {
         graph!(worker, input, writes, receipts, probe);
         for cohort in 0..4u64 {
-            let at = input.1.delayed(&cohort);
-            input.0.activate().session(&at).give(cohort as u8);
-            input.1 = input.1.delayed(&(cohort + 1));
-            drop(at);
-            settle(worker);
+            complete_cohorts!(worker, input, [cohort]);
             assert_eq!(frontier(&probe), Some(cohort));
             let write = writes.borrow_mut().pop().unwrap();
             assert_eq!(acknowledge(write), [(cohort, cohort as u8)]);
@@ -132,16 +149,62 @@ fn cohorts_pass_one_after_the_other_as_they_become_durable() {
 }
 
 #[test]
+fn cohorts_of_a_pause_are_written_together_at_its_end() {
+    const PAUSE: Duration = Duration::from_millis(500);
+    const PATIENCE: Duration = Duration::from_secs(20);
+    timely::execute_directly(|worker| {
+        graph!(worker, input, writes, receipts, probe, Flush::default(), PAUSE);
+        let begun = Instant::now();
+        complete_cohorts!(worker, input, 0..4u64);
+        let within_pause = begun.elapsed() < PAUSE;
+        assert!(!within_pause || frontier(&probe) == Some(0), "nothing is durable yet");
+        let mut written = Vec::new();
+        // Nothing else arrives: only the timer is left.
+        while written.iter().map(Vec::len).sum::<usize>() < 4 {
+            assert!(begun.elapsed() < PATIENCE, "cohorts wait for ever: {written:?}");
+            written.extend(writes.borrow_mut().drain(..).map(acknowledge));
+            worker.step_or_park(Some(PAUSE));
+        }
+        if within_pause {
+            assert_eq!(written, [vec![(0, 0)], vec![(1, 1), (2, 2), (3, 3)]], "the first one waits for nothing");
+        }
+        settle(worker);
+        assert_eq!(frontier(&probe), Some(4));
+    });
+}
+
+#[test]
+fn neither_a_flush_nor_the_end_waits_for_a_pause() {
+    timely::execute_directly(|worker| {
+        let flush = Flush::default();
+        graph!(worker, input, writes, receipts, probe, flush, Duration::from_secs(3600));
+        complete_cohorts!(worker, input, 0..2u64);
+        assert_eq!(writes.borrow().len(), 1);
+        flush.ask();
+        settle(worker);
+        assert_eq!(writes.borrow().len(), 2);
+        writes.borrow_mut().drain(..).for_each(|write| drop(acknowledge(write)));
+        settle(worker);
+        assert_eq!(frontier(&probe), Some(2), "a complete cohort passes with its flush");
+    });
+    timely::execute_directly(|worker| {
+        graph!(worker, input, writes, receipts, probe, Flush::default(), Duration::from_secs(3600));
+        complete_cohorts!(worker, input, 0..2u64);
+        drop(input);
+        settle(worker);
+        assert_eq!(writes.borrow().len(), 2);
+        writes.borrow_mut().drain(..).for_each(|write| drop(acknowledge(write)));
+        settle(worker);
+        assert!(probe.done());
+        assert_eq!(*receipts.borrow(), [(0, 1), (0, 1)]);
+    });
+}
+
+#[test]
 fn a_ticket_that_a_writer_drops_never_lets_time_go() {
     timely::execute_directly(|worker| {
         graph!(worker, input, writes, receipts, probe);
-        for cohort in 0..2u64 {
-            let at = input.1.delayed(&cohort);
-            input.0.activate().session(&at).give(cohort as u8);
-            input.1 = input.1.delayed(&(cohort + 1));
-            drop(at);
-            settle(worker);
-        }
+        complete_cohorts!(worker, input, 0..2u64);
         drop(input);
         settle(worker);
         let good = writes.borrow_mut().pop().unwrap();
