@@ -24,7 +24,7 @@ use self::recent::RecentWork;
 use self::stage::RoundStage;
 use self::work::{OUTCOME_WORK, REPLY_WORK, TOKEN_WORK};
 use super::demand::{RoundCounts, RoundTable};
-use super::progress::ProgressSample;
+use super::progress::{ProgressSample, ServiceProgress};
 use super::rehearsal::RehearsedRounds;
 use hopeval_methods::ServiceName;
 use std::collections::BTreeMap;
@@ -41,6 +41,8 @@ pub struct RunForecast {
     recent: RecentWork,
     /// The shown estimate in seconds.
     shown: Option<f64>,
+    /// The shown share of the time.
+    share: f64,
 }
 
 /// The state of a run, estimated.
@@ -104,26 +106,35 @@ impl RunForecast {
         let seconds = elapsed.as_secs_f64();
         let raw = self.raw_left(seconds, sample, &loads);
         self.shown = raw.map(|raw| damped(self.shown, raw, since, seconds));
-        RunEstimate {
-            left: self.shown.map(Duration::from_secs_f64),
-            share: self.shown.map_or(0.0, |left| seconds / (seconds + left)),
-            busiest,
-        }
+        // While nothing is known, the share stays.
+        self.share = self.shown.map_or(self.share, |left| seconds / (seconds + left));
+        RunEstimate { left: self.shown.map(Duration::from_secs_f64), share: self.share, busiest }
     }
 
-    /// The estimate without damping; `None` without evidence.
+    /// The estimate without damping; `None` without evidence, as before the first answer of a server.
     fn raw_left(&self, elapsed: f64, sample: &ProgressSample, loads: &BTreeMap<Arc<str>, ServiceLoad>) -> Option<f64> {
         let all = self.work.questions * self.work.configurations;
         let knows_rounds = self.has_rehearsed || sample.outcomes * KNOWN_FROM > all;
         if elapsed < FIRST_AFTER || !knows_rounds || sample.rounds.is_empty() {
             return None;
         }
+        let is_unknown = |(name, service): (&Arc<str>, &ServiceProgress)| {
+            self.work.servers.contains(&**name)
+                && service.computed + service.journalled == 0
+                && loads.get(name).is_some_and(|load| load.requests > 0.0)
+        };
+        if sample.services.iter().any(is_unknown) {
+            return None;
+        }
         let pace = self.recent.pace()?;
         let outcomes = all.saturating_sub(sample.outcomes) as f64;
         let (mut work, mut longest) = (outcomes * OUTCOME_WORK, 0.0_f64);
-        for load in loads.values() {
+        for (name, load) in loads {
             work += load.busy + load.requests * REPLY_WORK + load.tokens * TOKEN_WORK;
-            longest = longest.max(load.busy / self.work.workers.max(1) as f64);
+            // A worker computes one batch of a service at a time; a server answers as many requests as it likes.
+            if !self.work.servers.contains(&**name) {
+                longest = longest.max(load.busy / self.work.workers.max(1) as f64);
+            }
         }
         Some((work * pace).max(longest) + self.end_seconds())
     }

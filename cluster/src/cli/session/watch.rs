@@ -62,6 +62,7 @@ pub(super) fn watch_generation(
         all_outcomes: resolved.outcome_count(),
         workers,
         parameters: generation.run.configurations()?.catalogue.model_parameters(),
+        servers: resolved.job.servers(),
     };
     let mut forecast = RunForecast::new(work);
     let _ = end.expected.set((resolved.outcome_count(), forecast.end_seconds()));

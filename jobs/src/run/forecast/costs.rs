@@ -91,7 +91,8 @@ impl<'a> RequestCosts<'a> {
     fn token_cost(&self, service: &str) -> Option<f64> {
         let known = self.sample.services.get(service).filter(|service| service.computed_tokens > 0);
         let own = |service: &ServiceProgress| service.busy_us as f64 / 1e6 / service.computed_tokens as f64;
-        known.map(own).or_else(|| Some(self.token_weight? * self.parameters(service)))
+        let guessed = || Some(self.token_weight? * self.parameters(service));
+        known.map(own).or_else(|| if self.work.servers.contains(service) { None } else { guessed() })
     }
 
     /// The recent cost of a service's request; 0 as long as it has computed nothing.

@@ -26,6 +26,8 @@ struct SimulatedRun {
     rehearsed: bool,
     /// The share of its work that the first request of a service has in common with others; the last one shares none.
     shared: f64,
+    /// The services that a server answers.
+    servers: &'static [&'static str],
 }
 
 /// Seconds between two looks.
@@ -76,7 +78,14 @@ impl SimulatedRun {
     fn simulate(&self) -> (Vec<Look>, f64) {
         let configurations = self.configurations.len() as u64;
         let (questions, all_outcomes) = (self.questions, self.questions * configurations);
-        let work = ForecastedWork { questions, configurations, all_outcomes, workers: 2, ..ForecastedWork::default() };
+        let work = ForecastedWork {
+            questions,
+            configurations,
+            all_outcomes,
+            workers: 2,
+            servers: self.servers.iter().map(|&name| name.to_owned()).collect(),
+            ..ForecastedWork::default()
+        };
         let mut forecast = RunForecast::new(work);
         if self.rehearsed {
             forecast.set_rehearsed(self.rehearse());
@@ -260,6 +269,42 @@ fn nothing_is_said_without_evidence() {
     }
     let (looks, _) = small_run().simulate();
     assert!(looks.iter().filter(|(at, _)| *at < FIRST_AFTER).all(|(_, estimate)| estimate.left.is_none()));
+}
+
+/// Neither fast retrievals nor the tokens of a model beside it tell how long a server takes.
+#[test]
+fn nothing_is_said_before_the_first_answer_of_a_server() {
+    const SERVER: SimulatedService = ("llm", 40.0, 100);
+    for rounds in [vec![(0, 1), (2, 1)], vec![(0, 1), (1, 5), (2, 1)]] {
+        // Ten calls at once: each second of clock has ten of service.
+        let run = SimulatedRun {
+            services: vec![RETRIEVER, LABELER, SERVER],
+            configurations: vec![rounds],
+            questions: 20,
+            in_flight: 10,
+            pace: 0.1,
+            rehearsed: true,
+            servers: &["llm"],
+            ..SimulatedRun::default()
+        };
+        let (looks, end) = run.simulate();
+        let (before, after): (Vec<&Look>, Vec<&Look>) = looks.iter().partition(|(at, _)| *at < 4.0);
+        assert!(before.len() > 15 && before.iter().all(|(_, estimate)| estimate.left.is_none()), "{before:?}");
+        for (at, estimate) in after.iter().filter(|(at, _)| (8.0..end - 8.0).contains(at)) {
+            let ratio = estimate.left.unwrap().as_secs_f64() / (end - at);
+            assert!((0.5..2.0).contains(&ratio), "{estimate:?} at {at} of {end}");
+        }
+    }
+}
+
+/// A judge is asked at the end: until it has answered nothing is said, and the share stays.
+#[test]
+fn the_share_stays_while_nothing_is_known() {
+    let work = ForecastedWork { questions: 10, configurations: 1, workers: 1, ..ForecastedWork::default() };
+    let mut forecast = RunForecast::new(work);
+    (forecast.shown, forecast.share) = (Some(30.0), 0.4);
+    let estimate = forecast.observe(Duration::from_secs(20), &ProgressSample::default());
+    assert_eq!((estimate.left, estimate.share), (None, 0.4));
 }
 
 #[test]

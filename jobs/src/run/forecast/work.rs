@@ -1,6 +1,6 @@
 //! Work to be estimated: its size, and guesses of the hosts' part.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The part of a run to be estimated.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +15,8 @@ pub struct ForecastedWork {
     pub workers: u64,
     /// Weights of the services' models, where known.
     pub parameters: BTreeMap<String, u64>,
+    /// The services that a server answers: only its answers tell how long they take, and many come at once.
+    pub servers: BTreeSet<String>,
 }
 
 /// Work of the hosts for a reply that no service counts, in seconds: a guess for runs that only read the journal. The
