@@ -239,8 +239,11 @@ impl Store {
     /// # Errors
     /// [`StoreError::Full`], [`StoreError::Denied`], or another error of the store. The write may have happened.
     pub fn put(&self, name: &str, bytes: Bytes) -> Result<(), StoreError> {
+        self.put_payload(name, &PutPayload::from_bytes(bytes))
+    }
+
+    fn put_payload(&self, name: &str, payload: &PutPayload) -> Result<(), StoreError> {
         let path = self.object_path(name, "write")?;
-        let payload = PutPayload::from_bytes(bytes);
         self.persist("write", name, || self.inner.objects.put(&path, payload.clone())).map(drop)
     }
 

@@ -30,8 +30,8 @@ pub fn incurred_usage(log: &Log) -> BTreeMap<String, Usage> {
 /// Usage of the outcomes, by (configuration, service, kind of request, step).
 #[derive(Debug, Default)]
 pub(super) struct Attribution {
-    calls: BTreeMap<AttributedGroup, CallRow>,
-    measured: BTreeMap<AttributedGroup, MeasuredSums>,
+    calls: GroupSums<CallRow>,
+    measured: GroupSums<MeasuredSums>,
     /// The costs in the files of rankings, by configuration.
     brought: BTreeMap<u32, BroughtSums>,
 }
@@ -65,8 +65,49 @@ impl BroughtSums {
     }
 }
 
-/// A configuration's requests that are counted together: its number, the service, the kind of request, the step.
-type AttributedGroup = (u32, String, String, String);
+/// Requests of a configuration that are counted together: the service, the kind of request, the step.
+type AttributedGroup = [String; 3];
+
+/// Sums by configuration and group, in this order. Each outcome adds to some: the texts of a known group are compared,
+/// not copied.
+#[derive(Debug)]
+struct GroupSums<T>(BTreeMap<u32, Vec<(AttributedGroup, T)>>);
+
+impl<T> Default for GroupSums<T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<T> GroupSums<T> {
+    /// The sum of a group; `new` is that of nothing.
+    fn entry(&mut self, configuration: u32, group: [&str; 3], new: impl FnOnce() -> T) -> &mut T {
+        let groups = self.0.entry(configuration).or_default();
+        let place = match Self::find(groups, group) {
+            Ok(place) => place,
+            Err(place) => {
+                groups.insert(place, (group.map(str::to_owned), new()));
+                place
+            }
+        };
+        &mut groups[place].1
+    }
+
+    fn get(&self, configuration: u32, group: [&str; 3]) -> Option<&T> {
+        let groups = self.0.get(&configuration)?;
+        Some(&groups[Self::find(groups, group).ok()?].1)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u32, &AttributedGroup, &T)> {
+        self.0
+            .iter()
+            .flat_map(|(&configuration, groups)| groups.iter().map(move |(group, sum)| (configuration, group, sum)))
+    }
+
+    fn find(groups: &[(AttributedGroup, T)], group: [&str; 3]) -> Result<usize, usize> {
+        groups.binary_search_by(|(known, _)| known.each_ref().map(String::as_str).cmp(&group))
+    }
+}
 
 /// Measured facts about calls to endpoints; `None` where no endpoint says it.
 #[derive(Clone, Debug, Default)]
@@ -83,22 +124,24 @@ impl Attribution {
         // The calls of all steps are all calls of an outcome with steps.
         let steps = outcome.trace.as_ref().map_or(&[][..], |trace| &trace.steps);
         if steps.is_empty() {
-            outcome.calls.iter().for_each(|call| self.add_calls(outcome.configuration, "", call));
+            for call in &outcome.calls {
+                let CallRow { calls, prompt_tokens, completion_tokens, scored_tokens, operations, cut, .. } = *call;
+                let counts = [calls, prompt_tokens, completion_tokens, scored_tokens, operations];
+                self.add_calls(outcome.configuration, [&call.service, &call.kind, ""], counts, cut);
+            }
         }
         for row in steps {
-            let StepCallRow { step, service, kind, calls, prompt_tokens, completion_tokens, .. } = row.clone();
-            let StepCallRow { scored_tokens, operations, cut, .. } = *row;
-            let call =
-                CallRow { service, kind, calls, prompt_tokens, completion_tokens, scored_tokens, operations, cut };
-            self.add_calls(outcome.configuration, &step, &call);
+            let StepCallRow { calls, prompt_tokens, completion_tokens, scored_tokens, operations, cut, .. } = *row;
+            let counts = [calls, prompt_tokens, completion_tokens, scored_tokens, operations];
+            self.add_calls(outcome.configuration, [&row.service, &row.kind, &row.step], counts, cut);
         }
         let notes = outcome.trace.iter().flat_map(|trace| &trace.notes).filter(|note| note.name == COST_NOTE);
         for cost in notes.filter_map(|note| serde_json::from_str(&note.text).ok()) {
             self.brought.entry(outcome.configuration).or_default().add(&cost);
         }
         for call in outcome.measured.iter().flatten() {
-            let group = (outcome.configuration, call.service.clone(), call.kind.clone(), call.step.clone());
-            let sums = self.measured.entry(group).or_default();
+            let group = [&call.service[..], &call.kind, &call.step];
+            let sums = self.measured.entry(outcome.configuration, group, MeasuredSums::default);
             let add =
                 |sum: &mut Option<u64>, more: Option<u64>| *sum = sum.map_or(more, |sum| Some(sum + more.unwrap_or(0)));
             sums.attempts += call.attempts;
@@ -108,19 +151,20 @@ impl Attribution {
         }
     }
 
-    fn add_calls(&mut self, configuration: u32, step: &str, call: &CallRow) {
-        let key = (configuration, call.service.clone(), call.kind.clone(), step.to_owned());
-        let sum = self.calls.entry(key).or_insert_with(|| {
-            let (service, kind) = (call.service.clone(), call.kind.clone());
+    /// Adds `counts` to a group: calls, tokens of prompts, written and scored ones, operations.
+    fn add_calls(&mut self, configuration: u32, group: [&str; 3], counts: [u64; 5], cut: Option<u64>) {
+        let sum = self.calls.entry(configuration, group, || {
+            let [service, kind, _] = group.map(str::to_owned);
             CallRow { service, kind, cut: Some(0), ..CallRow::default() }
         });
-        sum.calls += call.calls;
-        sum.prompt_tokens += call.prompt_tokens;
-        sum.completion_tokens += call.completion_tokens;
-        sum.scored_tokens += call.scored_tokens;
-        sum.operations += call.operations;
+        let [calls, prompt_tokens, completion_tokens, scored_tokens, operations] = counts;
+        sum.calls += calls;
+        sum.prompt_tokens += prompt_tokens;
+        sum.completion_tokens += completion_tokens;
+        sum.scored_tokens += scored_tokens;
+        sum.operations += operations;
         // Unknown if any of the outcomes did not count it.
-        sum.cut = sum.cut.zip(call.cut).map(|(sum, more)| sum + more);
+        sum.cut = sum.cut.zip(cut).map(|(sum, more)| sum + more);
     }
 }
 
@@ -169,15 +213,16 @@ pub(super) fn cost_rows(run: &OpenRun, log: &Log, attribution: &Attribution) -> 
     let names = run.configuration_names();
     let paid_sums = PaidSums::read(&run.places.store, run.id(), &run.resolved.job)?;
     let services = &run.resolved.job.service;
-    let attributed = attribution.calls.iter().map(|(group, call)| {
-        let row = attributed_row(services.get(&group.1), &rates, group, call, attribution.measured.get(group));
-        CostRow { configuration: Some(names[group.0 as usize].clone()), ..row }
+    let attributed = attribution.calls.iter().map(|(configuration, group, call)| {
+        let measured = attribution.measured.get(configuration, group.each_ref().map(String::as_str));
+        let row = attributed_row(services.get(&group[0]), &rates, group, call, measured);
+        CostRow { configuration: Some(names[configuration as usize].clone()), ..row }
     });
     let incurred = rates.incurred.iter().map(|(service, usage)| {
-        let of_service = || attribution.calls.iter().filter(|((_, name, ..), _)| name == service);
-        let kinds: BTreeSet<&str> = of_service().map(|((_, _, kind, _), _)| kind.as_str()).collect();
+        let of_service = || attribution.calls.iter().filter(|(_, [name, ..], _)| name == service);
+        let kinds: BTreeSet<&str> = of_service().map(|(_, [_, kind, _], _)| kind.as_str()).collect();
         let kind = kinds.into_iter().collect::<Vec<_>>().join("+");
-        let requests = of_service().map(|(_, call)| call.calls).sum();
+        let requests = of_service().map(|(.., call)| call.calls).sum();
         let row = CostRow { kind, requests, money: rates.money(usage.device_s()), ..incurred_row(service, usage) };
         match &paid_sums {
             Some(paid) => paid.complete_row(row),
@@ -206,7 +251,7 @@ pub(super) fn cost_rows(run: &OpenRun, log: &Log, attribution: &Attribution) -> 
 fn attributed_row(
     service: Option<&ServiceEntry>,
     rates: &ServiceRates,
-    (_, name, kind, step): &AttributedGroup,
+    [name, kind, step]: &AttributedGroup,
     call: &CallRow,
     measured: Option<&MeasuredSums>,
 ) -> CostRow {
@@ -312,8 +357,9 @@ kind = "oracle"
         let rates = ServiceRates { incurred: BTreeMap::new(), price_per_device_hour: Some(36.0) };
         let mut attribution = Attribution::default();
         outcomes.iter().for_each(|outcome| attribution.add(outcome));
-        let (group, call) = attribution.calls.first_key_value().unwrap();
-        let row = attributed_row(job.service.get(&group.1), &rates, group, call, attribution.measured.get(group));
+        let (configuration, group, call) = attribution.calls.iter().next().unwrap();
+        let measured = attribution.measured.get(configuration, group.each_ref().map(String::as_str));
+        let row = attributed_row(job.service.get(&group[0]), &rates, group, call, measured);
         CostRow { configuration: Some("a".to_owned()), ..row }
     }
 

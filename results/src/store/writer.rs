@@ -25,13 +25,31 @@ pub struct ObjectWriter {
     name: String,
     path: ObjectPath,
     /// Full parts, and the beginning of the next one.
-    parts: Vec<Vec<u8>>,
+    parts: Vec<PartPieces>,
     upload: Option<PartsUpload>,
     written: u64,
     /// True if the object is finished, or cannot be finished any more.
     closed: bool,
     /// Whether the failure that closed it may pass.
     may_pass: bool,
+}
+
+/// The bytes of a part, as they came.
+#[derive(Default)]
+struct PartPieces {
+    pieces: Vec<Bytes>,
+    bytes: usize,
+}
+
+impl PartPieces {
+    fn push(&mut self, piece: Bytes) {
+        self.bytes += piece.len();
+        self.pieces.push(piece);
+    }
+
+    fn into_payload(self) -> PutPayload {
+        self.pieces.into_iter().collect()
+    }
 }
 
 /// An upload in parts that has begun.
@@ -67,16 +85,16 @@ impl ObjectWriter {
         self.written += bytes.len() as u64;
         while !bytes.is_empty() {
             let room = match self.parts.last() {
-                Some(part) if part.len() < PART_BYTES => PART_BYTES - part.len(),
+                Some(part) if part.bytes < PART_BYTES => PART_BYTES - part.bytes,
                 _ => {
                     self.send_if_many()?;
-                    self.parts.push(Vec::new());
+                    self.parts.push(PartPieces::default());
                     PART_BYTES
                 }
             };
             let piece = bytes.split_to(room.min(bytes.len()));
             if let Some(part) = self.parts.last_mut() {
-                part.extend_from_slice(&piece);
+                part.push(piece);
             }
         }
         Ok(())
@@ -93,7 +111,7 @@ impl ObjectWriter {
         if self.upload.is_none() && self.parts.len() <= 1 {
             self.closed = true;
             let whole = self.parts.pop().unwrap_or_default();
-            self.store.put(&self.name, whole.into())?;
+            self.store.put_payload(&self.name, &whole.into_payload())?;
             return Ok(self.written);
         }
         self.send_parts()?;
@@ -119,7 +137,8 @@ impl ObjectWriter {
     }
 
     fn try_send_parts(&mut self) -> Result<(), StoreError> {
-        let parts: Vec<PutPayload> = std::mem::take(&mut self.parts).into_iter().map(PutPayload::from).collect();
+        let parts: Vec<PutPayload> =
+            std::mem::take(&mut self.parts).into_iter().map(PartPieces::into_payload).collect();
         if self.upload.is_none() {
             self.upload = Some(self.begin()?);
         }

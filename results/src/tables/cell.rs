@@ -146,9 +146,14 @@ macro_rules! struct_cell {
 
         impl $crate::tables::cell::Columns for $type {
             fn fields() -> arrow::datatypes::Fields {
-                arrow::datatypes::Fields::from(vec![
-                    $( $crate::tables::cell::described::<$of>(stringify!($field), $description), )+
-                ])
+                use arrow::datatypes::Fields;
+                // Each file of a table asks for them, and each struct in it.
+                static FIELDS: std::sync::LazyLock<Fields> = std::sync::LazyLock::new(|| {
+                    Fields::from(vec![
+                        $( $crate::tables::cell::described::<$of>(stringify!($field), $description), )+
+                    ])
+                });
+                Fields::clone(&FIELDS)
             }
 
             fn columns(cells: &[Option<&Self>]) -> Vec<arrow::array::ArrayRef> {
