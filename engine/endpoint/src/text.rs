@@ -7,8 +7,8 @@ use bytes::Bytes;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// A shorter piece is copied: a reference to it takes as much.
-const SHARED_FROM: usize = 512;
+/// A body has a copy of a shorter shared piece: a reference to it takes as much.
+const REFERRED_FROM: usize = 512;
 
 /// A text that many prompts share. Clones share it, and its JSON.
 #[derive(Clone)]
@@ -28,6 +28,11 @@ impl SharedText {
     /// The text.
     pub fn text(&self) -> &Arc<str> {
         &self.0.text
+    }
+
+    /// Whether a body refers to it, and has no copy of it.
+    pub(crate) fn is_referred_to(&self) -> bool {
+        self.0.text.len() >= REFERRED_FROM
     }
 
     /// The text as it stands within a string of JSON, without the quotes around it.
@@ -83,19 +88,16 @@ pub struct PromptText(Vec<TextPiece>);
 impl PromptText {
     /// Appends a text.
     pub fn push(&mut self, text: String) {
-        match self.0.last_mut() {
-            Some(TextPiece::Own(last)) => last.push_str(&text),
-            _ if text.is_empty() => {}
-            _ => self.0.push(TextPiece::Own(text)),
+        if !text.is_empty() {
+            self.0.push(TextPiece::Own(text));
         }
     }
 
     /// Appends a text that other prompts have, too.
     pub fn push_shared(&mut self, text: &SharedText) {
-        if text.text().len() < SHARED_FROM {
-            return self.push(text.text().as_ref().to_owned());
+        if !text.text().is_empty() {
+            self.0.push(TextPiece::Shared(text.clone()));
         }
-        self.0.push(TextPiece::Shared(text.clone()));
     }
 
     /// Its length in bytes.
@@ -108,9 +110,12 @@ impl PromptText {
         self.0.iter().all(|piece| piece.as_str().is_empty())
     }
 
-    /// The bytes of its pieces that are not shared.
+    /// The bytes of its pieces that are copied into a body.
     pub(crate) fn own_bytes(&self) -> usize {
-        let own = |piece: &TextPiece| if let TextPiece::Own(text) = piece { text.len() } else { 0 };
+        let own = |piece: &TextPiece| match piece {
+            TextPiece::Shared(shared) if shared.is_referred_to() => 0,
+            piece => piece.as_str().len(),
+        };
         self.0.iter().map(own).sum()
     }
 
@@ -121,7 +126,12 @@ impl PromptText {
 
     /// Its first bytes, at most `most`.
     pub(crate) fn head(&self, most: usize) -> Vec<u8> {
-        self.bytes().take(most).collect()
+        let mut head = Vec::with_capacity(most);
+        for piece in &self.0 {
+            let bytes = piece.as_str().as_bytes();
+            head.extend_from_slice(&bytes[..bytes.len().min(most - head.len())]);
+        }
+        head
     }
 
     fn bytes(&self) -> impl Iterator<Item = u8> {
@@ -176,14 +186,14 @@ mod tests {
     }
 
     #[test]
-    fn short_pieces_are_joined_and_long_ones_are_shared() {
+    fn a_text_is_its_pieces_and_a_body_refers_to_long_ones() {
         let long = SharedText::new("long ".repeat(200).into());
         let mut text = PromptText::from("a");
         text.push_shared(&SharedText::new("b".into()));
         text.push(String::new());
         text.push_shared(&long);
         text.push("c".to_owned());
-        assert_eq!(text.pieces().len(), 3);
+        assert_eq!((text.pieces().len(), text.own_bytes()), (4, 3));
         assert_eq!(text.to_string(), format!("ab{}c", long.text()));
         assert_eq!((text.len(), text.head(6)), (1003, b"ablong".to_vec()));
         assert_eq!(text, PromptText::from(text.to_string()));

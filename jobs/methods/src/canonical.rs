@@ -395,7 +395,9 @@ impl Canonical for Content {
 
 impl Canonical for FragmentDigest {
     fn write_canonical(&self, out: &mut Vec<u8>) {
-        write_scalar(&self.to_string(), out);
+        out.push(b'"');
+        out.extend_from_slice(&self.to_hex());
+        out.push(b'"');
     }
 }
 

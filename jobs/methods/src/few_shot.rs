@@ -178,8 +178,9 @@ impl FewShotPrompt {
             }
         }
         let chain: String = chain.iter().flat_map(|sentence| [" ", sentence]).collect();
-        let asked = format!("Q: {}{question}\nA:{chain}", form.instruction);
-        builder.separate_text(asked.trim_end_matches(hopeval_pytext::is_space), None);
+        let mut asked = ["Q: ", &form.instruction, question, "\nA:", &chain].concat();
+        asked.truncate(asked.trim_end_matches(hopeval_pytext::is_space).len());
+        builder.separate_text(asked, None);
         GeneratePayload {
             prompt: builder.finish(),
             max_tokens: form.max_tokens,
@@ -213,10 +214,10 @@ impl FewShotForm {
     /// Appends the parts of a passage: its heading, its text, which may be cut, and the space behind it.
     pub(crate) fn append_passage(&self, builder: &mut PromptBuilder, shown: &ShownPassage) {
         let limit = self.shown_words.map(LengthLimit::SpacedWords);
-        builder.separate_text(&format!("{}{}\n", self.title_label, shown.title), None);
+        builder.separate_text([&self.title_label, &shown.title, "\n"].concat(), None);
         match shown.passage {
             Some(passage) => builder.passage(passage, PassageForm::Text, limit),
-            None => builder.separate_text(&shown.text, limit),
+            None => builder.separate_text(shown.text.as_str(), limit),
         };
         builder.separate_text(BETWEEN_PASSAGES, None);
     }

@@ -45,9 +45,21 @@ impl Fragment {
     }
 }
 
+impl FragmentDigest {
+    /// Its 64 hexadecimal digits.
+    pub(crate) fn to_hex(self) -> [u8; 64] {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut hex = [0; 64];
+        for (pair, byte) in hex.chunks_exact_mut(2).zip(self.0) {
+            pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+        }
+        hex
+    }
+}
+
 impl Display for FragmentDigest {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&blake3::Hash::from_bytes(self.0).to_hex())
+        f.write_str(std::str::from_utf8(&self.to_hex()).expect("digits are letters of ASCII; this is a bug"))
     }
 }
 

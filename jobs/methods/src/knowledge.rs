@@ -62,8 +62,8 @@ impl KnowledgePiece {
                 let form = PassageForm::Labelled { before: before.to_owned(), between: between.to_owned() };
                 builder.passage(passage, form, None)
             }
-            (None, Some(title)) => builder.separate_text(&format!("{before}{title}{between}{}", self.text), None),
-            (None, None) => builder.separate_text(&self.text, None),
+            (None, Some(title)) => builder.separate_text(format!("{before}{title}{between}{}", self.text), None),
+            (None, None) => builder.separate_text(self.text.as_str(), None),
         }
     }
 

@@ -150,8 +150,8 @@ impl PromptBuilder {
     }
 
     /// Appends a literal text that is a part of its own, so that rules can name it. Returns the part's index.
-    pub(crate) fn separate_text(&mut self, text: &str, truncate: Option<LengthLimit>) -> u32 {
-        let index = self.push(Content::Text(text.to_owned()), truncate);
+    pub(crate) fn separate_text(&mut self, text: impl Into<String>, truncate: Option<LengthLimit>) -> u32 {
+        let index = self.push(Content::Text(text.into()), truncate);
         self.is_closed = true;
         index
     }

@@ -96,7 +96,7 @@ impl TitleScope {
         let mut builder = PromptBuilder::new();
         self.form.append_shots(&mut builder, &self.shots);
         self.form.append_passage(&mut builder, pinned);
-        builder.separate_text(&format!("Q: {}\nA:", self.question_line(question, self.titles)), None);
+        builder.separate_text(format!("Q: {}\nA:", self.question_line(question, self.titles)), None);
         let ask = GeneratePayload {
             prompt: builder.finish(),
             max_tokens: self.form.max_tokens,

@@ -92,7 +92,10 @@ impl BodyWriter {
         for piece in text.pieces() {
             match piece {
                 TextPiece::Own(text) => append_escaped(text, &mut self.bytes),
-                TextPiece::Shared(shared) => self.shared.push((self.bytes.len(), shared.escaped())),
+                TextPiece::Shared(shared) if shared.is_referred_to() => {
+                    self.shared.push((self.bytes.len(), shared.escaped()));
+                }
+                TextPiece::Shared(shared) => self.bytes.extend_from_slice(&shared.escaped()),
             }
         }
         self.bytes.push(b'"');
@@ -133,7 +136,10 @@ impl RequestBody {
         let mut chunks = Vec::with_capacity(2 * self.shared.len() + 2);
         let mut begin = 0;
         for (place, shared) in &self.shared {
-            chunks.extend([self.own.slice(begin..*place), shared.clone()]);
+            if begin < *place {
+                chunks.push(self.own.slice(begin..*place));
+            }
+            chunks.push(shared.clone());
             begin = *place;
         }
         let mut tail = String::new();
@@ -180,6 +186,7 @@ mod tests {
         let mut text = PromptText::from("First \"this\": ");
         text.push_shared(&shot);
         text.push_shared(&shot);
+        text.push_shared(&SharedText::new("\n\"Short\"".into()));
         text.push("\nWho?".to_owned());
         let body_of = |text: &PromptText| {
             let mut writer = BodyWriter::for_model("m", 0);
@@ -199,6 +206,7 @@ mod tests {
             body.chunks_for(1, 0).chunks().iter().filter(|chunk| chunk.as_ptr() == shared.as_ptr()).count()
         };
         assert_eq!((found(&pieces), found(&whole)), (2, 0));
+        assert_eq!(pieces.chunks_for(1, 0).chunks().len(), 4, "nothing stands between the two");
         let seeded = |text: &PromptText| {
             let mut writer = BodyWriter::for_model("m", 0);
             writer.add_text("prompt", text);
