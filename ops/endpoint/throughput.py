@@ -1,14 +1,18 @@
 """Measures the CPU seconds of a call: hopeval, aiohttp, openai and inspect_ai against one simulated server.
 
 The server has one core, the client the other, one client at a time. Every prompt has about 8 KB: a few-shot text, four
-passages of a generated world, a question. hopeval's path is that of a run of `one_step_qa` with BM25: retrieval, the
+passages of a generated world, a question. hopeval does what a run of `one_step_qa` with BM25 does: retrieval, the
 method's machine, the key and the journal's look-up, the prompt, HTTP, reading the answer, the journal, outcomes and
-tables. The others have their prompts ready, send, read the JSON and write a line to a file; inspect_ai does what an
-evaluation does. As many questions are open in hopeval as calls may be in flight (`in_flight`): what waits longer only
-fills memory.
+tables; world, corpus and index are made before. The others have their prompts ready, send, read the JSON and write a
+line to a file; inspect_ai does what an evaluation does. hopeval has one worker, for its one core (its default is two).
+As many questions are open in hopeval as calls may be in flight (`in_flight`): what waits longer only fills memory.
 
 * *CPU a call* is the growth between a short run and a long one: what a program needs to start is left out, and given
   beside it. It is the user and system time of the client's processes.
+* *Path* is the part of it in the threads that a call goes through: workers with machines, keys and live tallies, the
+  journal's look-up, prompts, HTTP, the reading of answers, the journal, the store. Not in it are the threads that
+  write outcomes and commits, and the main thread, which makes the run and its final tables: aiohttp's and openai's
+  clients have nothing of the kind.
 * *Wide* is hopeval alone with 10,000 calls in flight at a server that takes 5 s for each: calls a second between the
   20th and the 80th hundredth of its calls, and the most resident memory. *Shared* is the same with a hundred calls on
   each connection (HTTP/2).
@@ -27,10 +31,14 @@ import pathlib
 import subprocess
 import sys
 import time
+import typing
 
 from simulated_runs import KEY, PRICE, SimulatedServer, environment, load
 
-SERVER_CORE, CLIENT_CORE, WORKERS = "0", "1", 2
+SERVER_CORE, CLIENT_CORE, WORKERS = "0", "1", 1
+# The main thread makes the run and its final tables. It waits while calls are made.
+BEHIND_THE_PATH = ["main", "outcomes", "commits"]
+LOOK_S = 0.05
 PEERS = pathlib.Path(__file__).resolve().parent / "peers"
 # A few-shot text without a question of a world in it.
 SHOT = ("Worked example {number}: the passages name a bridge, the builder of the bridge and the town of his birth, so "
@@ -47,17 +55,50 @@ def few_shot(size):
     return text[:size]
 
 
+class Timed(typing.NamedTuple):
+    """What a client's run took."""
+    cpu_s: float
+    wall_s: float
+    # Of its largest process.
+    memory_bytes: int
+    # By thread, as last looked at.
+    thread_cpu_s: dict
+
+
 def timed(command, folder, cores=CLIENT_CORE, **variables):
-    """Runs a client to its end: CPU seconds, wall seconds, most resident bytes of its largest process."""
-    begun = time.monotonic()
+    """Runs a client to its end."""
+    begun, threads = time.monotonic(), {}
     with open(folder / "client-errors", "w") as errors:
         child = subprocess.Popen(["taskset", "-c", cores, *map(str, command)], cwd=folder, stdout=subprocess.DEVNULL,
                                  stderr=errors, env=environment() | variables)
-        _, status, usage = os.wait4(child.pid, 0)
+        ended = 0
+        while not ended:
+            time.sleep(LOOK_S)
+            look_at_threads(child.pid, threads)
+            ended, status, usage = os.wait4(child.pid, os.WNOHANG)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode != 0:
         raise RuntimeError(f"{command[:3]}: {child.returncode}: {(folder / 'client-errors').read_text()[-3000:]}")
-    return usage.ru_utime + usage.ru_stime, time.monotonic() - begun, usage.ru_maxrss * 1024
+    return Timed(usage.ru_utime + usage.ru_stime, time.monotonic() - begun, usage.ru_maxrss * 1024, threads)
+
+
+def look_at_threads(pid, threads):
+    """Notes the CPU seconds of a process's threads by number and name."""
+    for task in pathlib.Path(f"/proc/{pid}/task").glob("*"):
+        try:
+            name = "main" if task.name == str(pid) else (task / "comm").read_text().strip()
+            threads[task.name, name] = int((task / "schedstat").read_text().split()[0]) / 1e9
+        except (OSError, IndexError):
+            # It has ended meanwhile.
+            continue
+
+
+def path_seconds(run):
+    """CPU seconds on a call's path: without the threads that write outcomes, commits and final tables.
+
+    What those did after the last look (`LOOK_S`) counts for the path.
+    """
+    return run.cpu_s - sum(seconds for (_, name), seconds in run.thread_cpu_s.items() if name in BEHIND_THE_PATH)
 
 
 def solved_question(number, text):
@@ -119,13 +160,14 @@ class Bench:
                                f"{name}-{time.time_ns():x}", cores=SERVER_CORE)
 
     def hopeval(self, url, questions, configurations, endpoint, words, open_calls):
-        """A run with an empty journal: CPU, wall, memory."""
+        """A run with an empty journal. `plan` makes the world, the corpus and the index before it."""
         folder = self.folder / "run"
         folder.mkdir(exist_ok=True)
         (folder / "job.toml").write_text(reader_job(url, questions, configurations, endpoint, words, open_calls))
         store = folder / f"store-{time.time_ns():x}"
-        command = [self.binary, "run", "job.toml", "--store", store, "--cache", self.cache, "--workers", str(WORKERS),
-                   "--json"]
+        places = ["job.toml", "--store", store, "--cache", self.cache]
+        timed([self.binary, "plan", *places], folder, SIMULATED_KEY=KEY)
+        command = [self.binary, "run", *places, "--workers", str(WORKERS), "--json"]
         return timed(command, folder, SIMULATED_KEY=KEY)
 
     def peer(self, script, url, calls, words):
@@ -137,8 +179,8 @@ class Bench:
                    self.folder / f"{script}-{time.time_ns():x}"]
         return timed(command, self.folder, PYTHONPATH=str(PEERS))
 
-    def row(self, name, few, many, act):
-        """Growth between `few` and `many` calls."""
+    def row(self, name, few, many, act, has_path=False):
+        """Growth between `few` and `many` calls. With `has_path` of the path, too."""
         server = self.server(name, 100)
         small = act(server.url, few)
         before = server.summary()
@@ -151,26 +193,30 @@ class Bench:
         if answered < 0.9 * many or summary["answered"] != summary["calls"]:
             raise RuntimeError(f"{name}: {summary}")
         few = before["answered"]
-        cpu = (large[0] - small[0]) / (answered - few)
-        return {"row": name, "calls": answered, "cpu_ms": round(cpu * 1000, 4),
-                "start_s": round(small[0] - few * cpu, 2), "whole_cpu_s": round(large[0], 2),
-                "wall_s": round(large[1], 2), "memory_mb": round(large[2] / 1e6),
-                "a_second": round(answered / large[1]), "prompt_tokens": round(tokens / answered), "load": load()}
+        cpu = (large.cpu_s - small.cpu_s) / (answered - few)
+        row = {"row": name, "calls": answered, "cpu_ms": round(cpu * 1000, 4),
+               "start_s": round(small.cpu_s - few * cpu, 2), "whole_cpu_s": round(large.cpu_s, 2),
+               "wall_s": round(large.wall_s, 2), "memory_mb": round(large.memory_bytes / 1e6),
+               "a_second": round(answered / large.wall_s), "prompt_tokens": round(tokens / answered), "load": load()}
+        if has_path:
+            row["workers"] = WORKERS
+            row["path_ms"] = round((path_seconds(large) - path_seconds(small)) / (answered - few) * 1000, 4)
+        return row
 
     def wide(self, calls, name="wide", endpoint=""):
         server = self.server(name, 5000)
         endpoint += "concurrency = 10000\n"
         questions = calls // 20
-        cpu, wall, memory = self.hopeval(server.url, questions, 20, endpoint, few_shot(6800), 10_000)
+        run = self.hopeval(server.url, questions, 20, endpoint, few_shot(6800), 10_000)
         ends = sorted(entry["begun"] + entry["ms"] / 1e3 for entry in server.entries()
                       if entry["outcome"] == "answered")
         summary = server.summary()
         server.stop()
         first, last = len(ends) // 5, 4 * len(ends) // 5
         return {"row": name, "calls": len(ends), "peak_in_flight": summary["peak_in_flight"],
-                "connections": summary["connections"], "memory_mb": round(memory / 1e6),
-                "a_second": round((last - first) / (ends[last] - ends[first])), "wall_s": round(wall, 1),
-                "cpu_ms": round(cpu / len(ends) * 1000, 4), "load": load()}
+                "connections": summary["connections"], "memory_mb": round(run.memory_bytes / 1e6),
+                "a_second": round((last - first) / (ends[last] - ends[first])), "wall_s": round(run.wall_s, 1),
+                "cpu_ms": round(run.cpu_s / len(ends) * 1000, 4), "load": load()}
 
 
 def main():
@@ -199,7 +245,7 @@ def main():
                                                    arguments.in_flight)
 
     acts = {
-        "hopeval": lambda: bench.row("hopeval", calls // 10, calls, run(words, endpoint)),
+        "hopeval": lambda: bench.row("hopeval", calls // 10, calls, run(words, endpoint), has_path=True),
         "aiohttp": lambda: bench.row("aiohttp", calls // 10, calls,
                                      lambda url, number: bench.peer("aiohttp_client.py", url, number, words)),
         "openai": lambda: bench.row("openai", calls // 40, calls // 4,
@@ -208,8 +254,8 @@ def main():
                                         lambda url, number: bench.peer("inspect_client.py", url, number, words)),
         "wide": lambda: bench.wide(3 * calls),
         "shared": lambda: bench.wide(3 * calls, "shared", "streams_per_connection = 100\n"),
-        "plain": lambda: bench.row("plain", calls // 40, calls // 4, run(long_words, endpoint)),
-        "assembly": lambda: bench.row("assembly", calls // 40, calls // 4, run(long_words, budget)),
+        "plain": lambda: bench.row("plain", calls // 40, calls // 4, run(long_words, endpoint), has_path=True),
+        "assembly": lambda: bench.row("assembly", calls // 40, calls // 4, run(long_words, budget), has_path=True),
     }
     with arguments.results.open("a") as out:
         for name in arguments.rows.split(","):
@@ -223,15 +269,19 @@ def main():
 
 
 def report(rows):
-    """Figures of all rows, and hopeval's CPU time of a call as a share of the others'."""
+    """Figures of all rows, and hopeval's CPU time of a call as a share of the others': of the run, and of the path."""
     found = {row["row"]: row for row in rows}
-    mine = found.get("hopeval", {}).get("cpu_ms")
-    print("| side | calls | CPU ms a call | hopeval's share of it | calls a second | start, CPU s | memory MB | load |")
-    print("| --- |" + " ---: |" * 6 + " --- |")
+    mine = found.get("hopeval", {})
+    print("| side | calls | CPU ms a call | of the path | hopeval's share | its path's share | calls a second "
+          "| start, CPU s | memory MB | load |")
+    print("| --- |" + " ---: |" * 8 + " --- |")
     for row in rows:
-        share = f"1/{row['cpu_ms'] / mine:.1f}" if mine and row["row"] in ("aiohttp", "openai", "inspect_ai") else ""
-        cells = [row["row"], row["calls"], row["cpu_ms"], share, row["a_second"], row.get("start_s", ""),
-                 row["memory_mb"], row["load"]]
+        # inspect_ai writes its outcomes, too: it is no peer of the path.
+        peers = {"cpu_ms": ["aiohttp", "openai", "inspect_ai"], "path_ms": ["aiohttp", "openai"]}
+        shares = [f"1/{row['cpu_ms'] / mine[figure]:.2f}" if figure in mine and row["row"] in names else ""
+                  for figure, names in peers.items()]
+        cells = [row["row"], row["calls"], row["cpu_ms"], row.get("path_ms", ""), *shares, row["a_second"],
+                 row.get("start_s", ""), row["memory_mb"], row["load"]]
         print(f"| {' | '.join(map(str, cells))} |")
 
 
