@@ -8,7 +8,8 @@
 //! A write costs the same for few items and for many. So cohorts that are complete soon after others wait for the
 //! writer's [`pause`](DurableWriter::pause), and are written together: a fast run makes larger writes, not more.
 //!
-//! A run ending early completes no more cohorts. Then a [`Flush`] asks for the writes, and no timestamp is released.
+//! A run ending early completes no more cohorts. Then a [`Flush`] asks for the writes, and releases at most the cohorts
+//! that waited for a pause.
 
 use crate::flush::Flush;
 use crate::ticket::{Mailbox, Ticket};

@@ -114,7 +114,7 @@ impl DurableWriter for OutcomeWriter {
         }
     }
 
-    /// A flush writes nothing here: an incomplete cohort is run again, from the journal.
+    /// A flush alone writes nothing here: an incomplete cohort is run again, from the journal.
     fn begin_writes(&mut self, due: DueWrites, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
         // While one slow question holds a cohort open, the outcomes of later cohorts must not gather without bound.
         let crowded = self.open_cohorts.values().map(Vec::len).sum::<usize>() > MOST_HELD;
