@@ -5,8 +5,8 @@
 //! Downstream, a passed frontier therefore means "durable", for all items received before the cohort was complete, at
 //! any timestamp.
 //!
-//! A write costs the same for few items and for many. So cohorts that are complete soon after others wait for the
-//! writer's [`pause`](DurableWriter::pause), and are written together: a fast run makes larger writes, not more.
+//! A write of few items costs nearly as much as one of many. So cohorts that are complete soon after others wait for
+//! the writer's [`pause`](DurableWriter::pause), and are written together: a fast run makes larger writes, not more.
 //!
 //! A run ending early completes no more cohorts. Then a [`Flush`] asks for the writes, and releases at most the cohorts
 //! that waited for a pause.
@@ -92,7 +92,6 @@ impl<W: DurableWriter> Persister<W> {
     fn new(writer: W, flush: Flush, activator: impl Fn() -> SyncActivator) -> Self {
         let (mailbox, operator) = (Mailbox::new(activator()), flush.register_operator(activator()));
         let (durable, barriers) = (VecDeque::new(), VecDeque::new());
-        let (paused_until, timer) = (None, None);
         Self {
             writer,
             mailbox,
@@ -100,11 +99,11 @@ impl<W: DurableWriter> Persister<W> {
             operator,
             complete: 0,
             frontier: 0,
-            paused_until,
+            paused_until: None,
             oldest: 0,
             durable,
             barriers,
-            timer,
+            timer: None,
         }
     }
 

@@ -18,7 +18,7 @@ use hopeval_corpus::{DuplicatePolicy, LinkSource};
 use hopeval_datasets::{FieldMapping, Format, GoldMatch, PassageMapping};
 use hopeval_measures::Settings as MeasureSettings;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// A job: the contents of its file.
@@ -209,12 +209,6 @@ impl Job {
     pub fn method_tables(&self) -> impl Iterator<Item = (String, &MethodEntry)> {
         let methods = self.method.iter().map(|(name, entry)| (format!("method.{name}"), entry));
         methods.chain(self.judge.iter().map(|(name, entry)| (format!("judge.{name}"), entry)))
-    }
-
-    /// The services that a server answers.
-    pub fn servers(&self) -> BTreeSet<String> {
-        let remote = self.service.iter().filter(|(_, service)| service.settings().is_remote());
-        remote.map(|(name, _)| name.clone()).collect()
     }
 
     /// How gold passages are identified: the job's setting, else by the mapped fields, else the default of the format.

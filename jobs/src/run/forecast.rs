@@ -119,7 +119,7 @@ impl RunForecast {
             return None;
         }
         let is_unknown = |(name, service): (&Arc<str>, &ServiceProgress)| {
-            self.work.servers.contains(&**name)
+            self.work.servers.contains(name)
                 && service.computed + service.journalled == 0
                 && loads.get(name).is_some_and(|load| load.requests > 0.0)
         };
@@ -132,7 +132,7 @@ impl RunForecast {
         for (name, load) in loads {
             work += load.busy + load.requests * REPLY_WORK + load.tokens * TOKEN_WORK;
             // A worker computes one batch of a service at a time; a server answers as many requests as it likes.
-            if !self.work.servers.contains(&**name) {
+            if !self.work.servers.contains(name) {
                 longest = longest.max(load.busy / self.work.workers.max(1) as f64);
             }
         }

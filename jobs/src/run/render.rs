@@ -144,7 +144,7 @@ pub fn render(worker: &mut Worker, parts: WorkerParts) -> Result<(), JobError> {
         parts.answer_index,
         WriteCounts { open: Arc::clone(&parts.open_writes), backlog: parts.backlogs.journal.clone() },
         parts.fault.clone(),
-        catalogue.infos().filter(|(_, info)| info.remote).map(|(name, _)| Arc::clone(name)).collect(),
+        catalogue.remote_services(),
     )?;
     let counts = WriteCounts { open: parts.open_writes, backlog: parts.backlogs.outcomes };
     let (usage, fault) = (&parts.usage, parts.fault.clone());

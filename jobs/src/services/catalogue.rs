@@ -11,7 +11,7 @@ use crate::error::JobError;
 use crate::mode::TimingMode;
 use hopeval_corpus::Corpus;
 use hopeval_methods::{Method, Request, RequestKind, Response, ServiceAbility, ServiceName, ServiceUse};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 use timely::worker::Worker;
 
@@ -237,6 +237,11 @@ impl Catalogue {
     pub fn fingerprints(&self) -> BTreeMap<String, String> {
         let hex = |info: &ServiceInfo| info.fingerprint().map(|f| blake3::Hash::from_bytes(*f).to_hex().to_string());
         self.infos().map(|(name, info)| (name.to_string(), hex(info).unwrap_or_default())).collect()
+    }
+
+    /// The services that a server answers.
+    pub fn remote_services(&self) -> BTreeSet<Arc<str>> {
+        self.infos().filter(|(_, info)| info.remote).map(|(name, _)| Arc::clone(name)).collect()
     }
 
     /// Parameter counts of the open models, by service. A dense index has the count of its encoder.

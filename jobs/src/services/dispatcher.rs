@@ -114,7 +114,7 @@ impl ServiceDispatcher {
         }
         let (journal_reads, receiver) = channel();
         let segment_reader = answer_index.reader();
-        let remote = catalogue.infos().filter(|(_, info)| info.remote).map(|(name, _)| Arc::clone(name)).collect();
+        let remote = catalogue.remote_services();
         let journal_reader = JournalReader {
             queues: queues.clone(),
             usage: Arc::clone(usage),

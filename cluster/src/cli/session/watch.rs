@@ -56,13 +56,14 @@ pub(super) fn watch_generation(
     let left = resolved.outcome_count().saturating_sub(generation.outcomes_before());
     // A process sees only its own share, and all have about equal shares.
     let total = left.div_ceil(processes);
+    let catalogue = &generation.run.configurations()?.catalogue;
     let work = ForecastedWork {
         questions: total.div_ceil(configurations.max(1)),
         configurations,
         all_outcomes: resolved.outcome_count(),
         workers,
-        parameters: generation.run.configurations()?.catalogue.model_parameters(),
-        servers: resolved.job.servers(),
+        parameters: catalogue.model_parameters(),
+        servers: catalogue.remote_services(),
     };
     let mut forecast = RunForecast::new(work);
     let _ = end.expected.set((resolved.outcome_count(), forecast.end_seconds()));

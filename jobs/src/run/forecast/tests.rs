@@ -83,7 +83,7 @@ impl SimulatedRun {
             configurations,
             all_outcomes,
             workers: 2,
-            servers: self.servers.iter().map(|&name| name.to_owned()).collect(),
+            servers: self.servers.iter().map(|&name| name.into()).collect(),
             ..ForecastedWork::default()
         };
         let mut forecast = RunForecast::new(work);

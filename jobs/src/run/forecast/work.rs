@@ -1,6 +1,7 @@
 //! Work to be estimated: its size, and guesses of the hosts' part.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The part of a run to be estimated.
 #[derive(Clone, Debug, Default)]
@@ -16,7 +17,7 @@ pub struct ForecastedWork {
     /// Weights of the services' models, where known.
     pub parameters: BTreeMap<String, u64>,
     /// The services that a server answers: only its answers tell how long they take, and many come at once.
-    pub servers: BTreeSet<String>,
+    pub servers: BTreeSet<Arc<str>>,
 }
 
 /// Work of the hosts for a reply that no service counts, in seconds: a guess for runs that only read the journal. The
