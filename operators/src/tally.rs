@@ -4,7 +4,7 @@
 //! correction is one more change. A change may hold a sum for each of several measures ([`Vec`] adds up by position):
 //! then a key is looked up, sorted and sent once for all of them. It may count for several keys, the strata of a
 //! question. Changes of a cohort are folded before they are arranged, because a cohort of questions touches each key
-//! many times.
+//! many times: first those with the same list of keys, since most questions lie in the same few strata, then by key.
 
 use differential_dataflow::difference::Semigroup;
 use differential_dataflow::operators::count::CountTotal;
@@ -32,15 +32,17 @@ pub fn add_change<C: Semigroup>(sum: &mut C, change: &C) {
     sum.plus_equals(change);
 }
 
-/// The most folded keys, over all open cohorts, unless a tally is larger: 3 MB with thirty measures each.
-const FOLDED_KEYS: usize = 1 << 11;
+/// The most folded changes, over all open cohorts, unless a cohort is larger: 3 MB with thirty measures each.
+const FOLDED_CHANGES: usize = 1 << 11;
 
-/// The changes of each cohort, folded by key until the cohort is complete here.
+/// The changes of one cohort, folded by their lists of keys.
+type FoldedCohort<K, C> = FxHashMap<Vec<K>, C>;
+
+/// The changes of each cohort, folded until the cohort is complete here.
 ///
-/// At most `least` keys are held, or twice the keys of the largest cohort so far, whichever is more: a large sweep has
-/// more keys in every cohort than any fixed bound, and an early release would send them on one by one. A tally has all
-/// of these keys anyway. Keys above the bound are sent early, the fullest cohort first. A cohort may be sent in pieces:
-/// their sums add up.
+/// At most `least` changes are held, or twice those of the largest cohort so far, whichever is more: a large sweep has
+/// more keys in every cohort than any fixed bound, and an early release would send them on one by one. Changes above
+/// the bound are sent early, the fullest cohort first. A cohort may be sent in pieces: their sums add up.
 fn fold_changes<'scope, K: ExchangeData + std::hash::Hash, C: Semigroup + 'static>(
     changes: Stream<'scope, u64, Vec<KeyedChange<K, C>>>,
     least: usize,
@@ -53,34 +55,45 @@ fn fold_changes<'scope, K: ExchangeData + std::hash::Hash, C: Semigroup + 'stati
             input.for_each(|time, batch| {
                 let Some(held) = time.retain_least(0) else { return };
                 let cohort = *held.time();
-                let (_, sums) = folded.entry(cohort).or_insert_with(|| (held, FxHashMap::<K, C>::default()));
-                for (keys, change) in batch.drain(..) {
-                    for key in keys {
-                        match sums.entry(key) {
-                            Entry::Occupied(mut sum) => sum.get_mut().plus_equals(&change),
-                            Entry::Vacant(new) => drop(new.insert(change.clone())),
-                        }
-                    }
-                }
+                let (_, sums) = folded.entry(cohort).or_insert_with(|| (held, FoldedCohort::default()));
+                batch.drain(..).for_each(|(keys, change)| add_to_entry(sums.entry(keys), &change));
                 fullest = fullest.max(sums.len());
             });
             let (mut open, mut due): (Vec<u64>, Vec<u64>) =
                 folded.keys().copied().partition(|cohort| frontier.less_equal(cohort));
             open.sort_by_key(|cohort| folded.get(cohort).map(|(_, sums)| sums.len()));
-            let mut keys: usize = open.iter().filter_map(|cohort| folded.get(cohort)).map(|(_, sums)| sums.len()).sum();
-            while keys > least.max(2 * fullest)
+            let mut held: usize = open.iter().filter_map(|cohort| folded.get(cohort)).map(|(_, sums)| sums.len()).sum();
+            while held > least.max(2 * fullest)
                 && let Some(cohort) = open.pop()
             {
-                keys -= folded.get(&cohort).map_or(0, |(_, sums)| sums.len());
+                held -= folded.get(&cohort).map_or(0, |(_, sums)| sums.len());
                 due.push(cohort);
             }
             for cohort in due {
                 if let Some((held, sums)) = folded.remove(&cohort) {
-                    output.session(&held).give_iterator(sums.into_iter().map(|(key, change)| (key, cohort, change)));
+                    let by_key = fold_by_key(sums).into_iter().map(|(key, change)| (key, cohort, change));
+                    output.session(&held).give_iterator(by_key);
                 }
             }
         }
     })
+}
+
+/// The changes by key: a list's change counts for each of its keys.
+fn fold_by_key<K: Eq + std::hash::Hash, C: Semigroup>(folded: FoldedCohort<K, C>) -> FxHashMap<K, C> {
+    let mut sums = FxHashMap::default();
+    for (keys, change) in folded {
+        keys.into_iter().for_each(|key| add_to_entry(sums.entry(key), &change));
+    }
+    sums
+}
+
+/// Adds a change to a sum, or begins the sum with it.
+fn add_to_entry<K, C: Semigroup>(entry: Entry<'_, K, C>, change: &C) {
+    match entry {
+        Entry::Occupied(mut sum) => sum.get_mut().plus_equals(change),
+        Entry::Vacant(new) => drop(new.insert(change.clone())),
+    }
 }
 
 /// The live tally per key of `changes`, as updates.
@@ -122,7 +135,7 @@ where
     K: ExchangeData + Hashable + std::hash::Hash,
     C: ExchangeData + Semigroup,
 {
-    fold_changes(changes, FOLDED_KEYS).as_collection().count_total().inner
+    fold_changes(changes, FOLDED_CHANGES).as_collection().count_total().inner
 }
 
 /// A live table: the tallies up to a cohort.

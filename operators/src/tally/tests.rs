@@ -96,6 +96,14 @@ fn a_score_that_is_taken_back_leaves_no_row() {
     assert_eq!(tallies, BTreeMap::from([(2, (1, 0, 0, 0))]));
 }
 
+#[test]
+fn a_change_counts_for_each_key_of_its_list() {
+    let folded =
+        [(vec![1, 2], (2, 1, 5, 3)), (vec![2], (1, 1, 1, 1)), (vec![2, 3], (1, 0, 0, 0)), (vec![], (9, 9, 9, 9))];
+    let sums: BTreeMap<i32, TallyChange> = fold_by_key(folded.into_iter().collect()).into_iter().collect();
+    assert_eq!(sums, BTreeMap::from([(1, (2, 1, 5, 3)), (2, (4, 2, 6, 4)), (3, (1, 0, 0, 0))]));
+}
+
 /// Sends each of `keys` keys `times` times in each of `cohorts` cohorts, in small batches with a step between them,
 /// round robin over cohorts and keys. Returns the number of folded changes of each cohort, and the sums of all.
 fn folded(
