@@ -15,7 +15,7 @@ use crate::answer::{
 use crate::bound::{attempt_bound, may_be_paid};
 use crate::call::EndpointCall;
 use crate::classify::{KnownAnswers, classify_status};
-use crate::exchange::retry_after::remaining_limit;
+use crate::exchange::retry_after::{REQUEST_LIMIT, TOKEN_LIMIT, remaining_limit};
 use crate::exchange::{ExchangeBounds, HttpReply, exchange_once};
 use crate::flow::{AttemptEffect, AttemptEnd, AttemptPermit, AttemptWish, FlowGate};
 use crate::host::{AttemptGuard, EndpointFault, EndpointHost};
@@ -124,31 +124,33 @@ pub(crate) fn prepare_call(shared: &EndpointShared, call: EndpointCall) -> Waiti
 
 /// Runs a call to its end. A call that is kept without an answer stays here until the endpoint is dropped.
 pub(crate) async fn run_call(shared: Arc<EndpointShared>, call: WaitingCall, mut done: CallReceiver) {
-    let end = match call {
-        Ok(progress) => answer_call(&shared, progress, &mut done).await,
-        Err(end) => Some(*end),
-    };
-    match end {
-        Some(end) => {
-            shared.usage.count_end(&end.verdict);
-            done(end);
+    let ended = match call {
+        Ok(progress) => answer_call(&shared, progress, &mut done).await.is_some(),
+        Err(end) => {
+            shared.end_call(*end, &mut done);
+            true
         }
-        None => std::future::pending().await,
+    };
+    if !ended {
+        std::future::pending().await
     }
 }
 
-/// The call's end; `None` if it is kept without an answer. `done` gets the parts before.
+/// Runs a call until `done` has its end, and its parts before; `None` if it is kept without an answer.
 async fn answer_call(
     shared: &Arc<EndpointShared>,
     mut progress: Box<CallProgress>,
     done: &mut CallReceiver,
-) -> Option<CallEnd> {
+) -> Option<()> {
     loop {
         let queued = Instant::now();
         let (have, ask) = (progress.have, progress.ask(&shared.settings));
         let (call, prefix) = (progress.number, progress.prepared.prefix);
         let wish = AttemptWish { call, tokens: progress.reservation(ask), prefix, avoid: progress.avoid };
-        let Some(permit) = shared.gate.admit(wish).await else { return progress.give_up(shared) };
+        let Some(permit) = shared.gate.admit(wish).await else {
+            shared.end_call(progress.give_up(shared)?, done);
+            return Some(());
+        };
         let bound = progress.bound(shared, ask);
         let spending = await_permit(&shared.host.reserve, bound).await?;
         let Some(guard) = (shared.host.begin_attempt)() else {
@@ -170,7 +172,8 @@ async fn answer_call(
             CallCourse::End(verdict @ CallVerdict::Part(_)) => done(progress.take_end(verdict)),
             CallCourse::End(verdict) => {
                 shared.gate.forget(call);
-                return Some(progress.take_end(verdict));
+                shared.end_call(progress.take_end(verdict), done);
+                return Some(());
             }
             CallCourse::Kept => return None,
         }
@@ -240,7 +243,6 @@ impl CallProgress {
         have: u32,
     ) -> (AttemptResult, HeaderMap) {
         let replica = &shared.replicas[permit.replica()];
-        let request = replica.post_request(self.prepared.route, self.prepared.body_for(ask, have));
         let left = shared.settings.call_timeout().saturating_sub(self.spent);
         let bounds = ExchangeBounds {
             stall: shared.settings.stall_timeout(),
@@ -250,7 +252,14 @@ impl CallProgress {
         self.end.attempts += 1;
         shared.usage.count_attempt();
         let taken = replica.clients.take();
-        match exchange_once(taken.client(), taken.has_answered(), request, bounds).await {
+        let exchange = exchange_once(
+            taken.client(),
+            taken.has_answered(),
+            // In place, so that the waiting future has no room for it.
+            replica.post_request(self.prepared.route, self.prepared.body_for(ask, have)),
+            bounds,
+        );
+        match exchange.await {
             Ok(reply) => {
                 taken.note_answer();
                 let result = self.read_reply(shared, &reply, &replica.address);
@@ -330,7 +339,7 @@ impl CallProgress {
             ServerSignal::Limited => 0,
             _ => usage.map_or(reserved, |usage| usage.prompt + usage.completion),
         };
-        let remaining = ["requests", "tokens"].map(|name| remaining_limit(&headers, name));
+        let remaining = [&REQUEST_LIMIT, &TOKEN_LIMIT].map(|names| remaining_limit(&headers, names));
         let end = AttemptEnd {
             signal: row.signal,
             repeats: result.repeats,
@@ -458,6 +467,12 @@ impl CallProgress {
 }
 
 impl EndpointShared {
+    /// Counts the end of a call, and tells it.
+    fn end_call(&self, end: CallEnd, done: &mut CallReceiver) {
+        self.usage.count_end(&end.verdict);
+        done(end);
+    }
+
     /// The answers before a reply on this path. A journal does not say on which path it has some: it counts for all of
     /// them as long as none answers now.
     fn known_answers(&self, route: ApiRoute) -> KnownAnswers {

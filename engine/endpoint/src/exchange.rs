@@ -56,22 +56,27 @@ pub(crate) struct ExchangeBounds {
 }
 
 /// Sends the request and reads the whole reply. `answered` says whether the client has had an answer before.
-pub(crate) async fn exchange_once(
+pub(crate) fn exchange_once(
     client: &Client,
     answered: bool,
     request: Request,
     bounds: ExchangeBounds,
-) -> Result<HttpReply, BrokenExchange> {
-    let next = |now: Instant| bounds.deadline.min(now + bounds.stall);
+) -> impl Future<Output = Result<HttpReply, BrokenExchange>> + use<> {
     let sent = Instant::now();
-    let reply = match timeout_at(next(sent), client.execute(request)).await {
-        Ok(Ok(reply)) => reply,
-        Ok(Err(error)) => return Err(broken_before_headers(error, answered)),
-        Err(_) => return Err(silent(AttemptCause::StallBeforeHeaders, sent)),
-    };
-    let (status, headers) = (reply.status().as_u16(), reply.headers().clone());
-    let body = read_body(reply, bounds, next).await?;
-    Ok(HttpReply { status, headers, body })
+    // Outside of the future, which would keep room for the request while it waits.
+    let pending = client.execute(request);
+    async move {
+        let next = |now: Instant| bounds.deadline.min(now + bounds.stall);
+        let mut reply = match timeout_at(next(sent), pending).await {
+            Ok(Ok(reply)) => reply,
+            Ok(Err(error)) => return Err(broken_before_headers(error, answered)),
+            Err(_) => return Err(silent(AttemptCause::StallBeforeHeaders, sent)),
+        };
+        let (status, headers) = (reply.status().as_u16(), std::mem::take(reply.headers_mut()));
+        // Boxed, since most of a call's time passes before: ten thousand futures would have room for it meanwhile.
+        let body = Box::pin(read_body(reply, bounds, next)).await?;
+        Ok(HttpReply { status, headers, body })
+    }
 }
 
 /// The body to its end. One chunk stays where it is; several are joined.

@@ -9,7 +9,7 @@ use crate::dialect::{EndpointDialect, RerankForm};
 use crate::exchange::BodyChunks;
 use crate::key::ApiKey;
 use crate::settings::EndpointSettings;
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use reqwest::{Client, Method, Request, Url, redirect, retry};
 use std::sync::Once;
 use std::time::Duration;
@@ -20,6 +20,9 @@ const IDLE_TIME: Duration = Duration::from_secs(4);
 
 /// Keepalive probes of TCP and pings of HTTP/2, for hosts that vanish while a call waits.
 const KEEPALIVE: Duration = Duration::from_secs(20);
+
+/// This program, for servers' logs.
+const PROGRAM: &str = concat!("hopeval/", env!("CARGO_PKG_VERSION"));
 
 /// A path of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +106,8 @@ pub(crate) fn build_headers(settings: &EndpointSettings, key: Option<&ApiKey>) -
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    // The client would add it to each request, and make room for it.
+    headers.insert(USER_AGENT, HeaderValue::from_static(PROGRAM));
     for (name, value) in &settings.headers {
         if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
             headers.insert(name, value);
@@ -120,7 +125,7 @@ pub(crate) fn build_headers(settings: &EndpointSettings, key: Option<&ApiKey>) -
 /// itself, so that every attempt is counted. Proxies of the environment count, but not for this machine itself.
 pub(crate) fn build_client(settings: &EndpointSettings, address: &Url) -> Result<Client, EndpointError> {
     let mut builder = Client::builder()
-        .user_agent(concat!("hopeval/", env!("CARGO_PKG_VERSION")))
+        .user_agent(PROGRAM)
         .redirect(redirect::Policy::none())
         .retry(retry::never())
         .referer(false)

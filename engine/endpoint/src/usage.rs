@@ -105,11 +105,13 @@ impl UsageCounters {
     pub(crate) fn count_answer(&self, tokens: TokenUsage, model: Option<&str>, fingerprint: Option<&str>) {
         let mut usage = self.lock();
         usage.tokens += tokens;
-        let pair = (model.unwrap_or_default().to_owned(), fingerprint.unwrap_or_default().to_owned());
-        if let Some(count) = usage.models.get_mut(&pair) {
+        let (model, fingerprint) = (model.unwrap_or_default(), fingerprint.unwrap_or_default());
+        // Most servers have one pair. A look-up by key would need a copy of both texts.
+        let known = usage.models.iter_mut().find(|(pair, _)| pair.0 == model && pair.1 == fingerprint);
+        if let Some((_, count)) = known {
             *count += 1;
         } else if usage.models.len() < MOST_MODELS {
-            usage.models.insert(pair, 1);
+            usage.models.insert((model.to_owned(), fingerprint.to_owned()), 1);
         }
     }
 

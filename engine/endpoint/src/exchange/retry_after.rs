@@ -3,7 +3,7 @@
 //! Sources: RFC 9110, section 10.2.3 (`Retry-After`); OpenAI's and Azure's `retry-after-ms`; OpenAI's
 //! `x-ratelimit-*` with durations such as `1m12.5s` and `20ms`.
 
-use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
+use reqwest::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
 use std::time::{Duration, SystemTime};
 
 /// The longest time that is believed: a day.
@@ -55,11 +55,30 @@ pub(crate) struct RemainingLimit {
     pub(crate) reset: Duration,
 }
 
-/// The rest of the limit `name` (`requests` or `tokens`).
-pub(crate) fn remaining_limit(headers: &HeaderMap, name: &str) -> Option<RemainingLimit> {
-    let text = |part: &str| headers.get(format!("x-ratelimit-{part}-{name}"))?.to_str().ok();
-    let remaining = text("remaining")?.trim().parse().ok()?;
-    Some(RemainingLimit { remaining, reset: parse_duration(text("reset")?)?.min(LONGEST) })
+/// The headers with the rest of one limit.
+#[derive(Debug)]
+pub(crate) struct LimitHeaders {
+    remaining: HeaderName,
+    reset: HeaderName,
+}
+
+/// The headers of the limit of requests.
+pub(crate) static REQUEST_LIMIT: LimitHeaders = LimitHeaders {
+    remaining: HeaderName::from_static("x-ratelimit-remaining-requests"),
+    reset: HeaderName::from_static("x-ratelimit-reset-requests"),
+};
+
+/// The headers of the limit of tokens.
+pub(crate) static TOKEN_LIMIT: LimitHeaders = LimitHeaders {
+    remaining: HeaderName::from_static("x-ratelimit-remaining-tokens"),
+    reset: HeaderName::from_static("x-ratelimit-reset-tokens"),
+};
+
+/// The rest of a limit.
+pub(crate) fn remaining_limit(headers: &HeaderMap, names: &LimitHeaders) -> Option<RemainingLimit> {
+    let text = |name: &HeaderName| headers.get(name)?.to_str().ok();
+    let remaining = text(&names.remaining)?.trim().parse().ok()?;
+    Some(RemainingLimit { remaining, reset: parse_duration(text(&names.reset)?)?.min(LONGEST) })
 }
 
 /// A duration such as `6m0s`, `1.5s`, `20ms` or `3` (seconds).
@@ -129,8 +148,8 @@ mod tests {
     #[test]
     fn the_rest_of_a_limit() {
         let lines = [("x-ratelimit-remaining-tokens", "120"), ("x-ratelimit-reset-tokens", "1.5s")];
-        let found = remaining_limit(&headers(&lines), "tokens");
+        let found = remaining_limit(&headers(&lines), &TOKEN_LIMIT);
         assert_eq!(found, Some(RemainingLimit { remaining: 120, reset: Duration::from_millis(1500) }));
-        assert_eq!(remaining_limit(&headers(&lines), "requests"), None);
+        assert_eq!(remaining_limit(&headers(&lines), &REQUEST_LIMIT), None);
     }
 }

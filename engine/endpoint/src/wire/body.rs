@@ -115,6 +115,8 @@ impl BodyWriter {
             }
         }
         self.bytes.push(b'}');
+        // Ten thousand calls in flight would keep room that none of them needs.
+        self.bytes.shrink_to_fit();
         RequestBody { own: Bytes::from(self.bytes), shared: self.shared, seed }
     }
 
