@@ -15,8 +15,8 @@ use crate::fault::RunFault;
 use crate::run::segment_merging::{DurableSegment, start_merging};
 use crate::run::writes::{Receipt, WriteCounts, WriterId};
 use crate::services::answer_index::{AnswerIndex, DurableSegments, results_key};
-use crate::services::record::AnswerRecord;
-use crate::services::served::{RecordedResponse, ServedResponse};
+use crate::services::record::record_bytes;
+use crate::services::served::RecordedResponse;
 use crate::thread_start::start_thread;
 use crate::write_backlog::BacklogShare;
 use hopeval_operators::RequestKey;
@@ -138,12 +138,10 @@ impl DurableWriter for JournalWriter {
                 self.paid_since.get_or_insert_with(Instant::now);
             }
             let run_only = !served.response.is_for_all_runs(kind);
-            let service_us = served.service_us;
-            let record = AnswerRecord { service: service.to_string(), kind, response: served.response, service_us };
-            let bytes = record.to_bytes();
+            let bytes = record_bytes(&service.0, kind, &served.response, served.service_us);
             self.bytes += bytes.len() + 64;
             if run_only { &mut self.pending_run } else { &mut self.pending }.push((key, bucket, bytes));
-            self.answer_index.keep_recent(key, ServedResponse { response: record.response, ..served });
+            self.answer_index.keep_recent(key, served);
         }
     }
 

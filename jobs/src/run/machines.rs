@@ -231,7 +231,7 @@ impl HostedMachine {
         each.zip(responses)
             .map(|(request, served)| {
                 self.usage.add(request, &served.response);
-                let mut response = own_response(&served.response, request).without_facts();
+                let mut response = own_response(&served.response, request);
                 if request.wants_text() {
                     read_texts(corpus, &mut response);
                 }

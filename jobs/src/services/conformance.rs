@@ -104,11 +104,6 @@ fn kind_of(response: &Response) -> Option<RequestKind> {
     response.result.as_ref().ok().map(hopeval_methods::Answer::kind)
 }
 
-/// The response as its machine sees it.
-fn without_facts(response: Response) -> Response {
-    Response { facts: None, ..response }
-}
-
 /// Asks every request three times: the service's thread answers each once, with the answer of the request alone.
 fn answers_once(kind: &ServiceKind, catalogue: &Catalogue, requests: &[Request], batch: usize) {
     let service = Arc::clone(&catalogue.services()[UNDER_TEST]);
@@ -148,7 +143,8 @@ fn answers_once(kind: &ServiceKind, catalogue: &Catalogue, requests: &[Request],
         assert!(slots.insert(slot), "{}: request {slot} was answered twice", kind.kind);
         assert!(record.is_some(), "{}: an answer that is computed is journalled", kind.kind);
         // Facts of a call differ from run to run: samples of one call share its attempts.
-        let [answered, alone] = [response.response, catalogue.answer(asked[slot])].map(without_facts);
+        let both = [Arc::unwrap_or_clone(response.response), catalogue.answer(asked[slot])];
+        let [answered, alone] = both.map(Response::without_facts);
         assert_eq!(answered, alone, "{}: batch {batch}", kind.kind);
     }
     assert_eq!(usage[&name].read().computed, asked.len() as u64, "{}: all are counted", kind.kind);

@@ -39,6 +39,9 @@ pub struct AnswerRecord {
     pub service_us: u64,
 }
 
+/// The first room for a record's bytes: most short answers fit.
+const FIRST_ROOM: usize = 256;
+
 /// The version of records without extras. In version 1 only prompts of scores and generations had a whole report.
 const VERSION: u8 = 2;
 
@@ -164,39 +167,44 @@ impl From<JsonAnswer> for Answer {
     }
 }
 
+/// The journal's bytes of an answered request: those of its [`AnswerRecord`].
+pub(crate) fn record_bytes(service: &str, kind: RequestKind, response: &Response, service_us: u64) -> Vec<u8> {
+    let Response { result, work, facts: _, run_only: _, prompt, passages: _ } = response;
+    let extras = RecordExtras::of_response(response);
+    let mut to = RecordEncoder(Vec::with_capacity(FIRST_ROOM));
+    to.0.push(if extras.is_none() { VERSION } else { EXTRA_VERSION });
+    to.text(service);
+    to.0.push(kind_number(kind));
+    to.number(service_us);
+    let AnswerWork { prompt_tokens, completion_tokens, scored_tokens, operations } = *work;
+    for n in [prompt_tokens, completion_tokens, scored_tokens, operations] {
+        to.number(n);
+    }
+    to.0.push(u8::from(prompt.is_some()));
+    if let Some(PromptReport { tokens, dropped, cut, part_tokens: _ }) = prompt {
+        to.number((*tokens).into());
+        to.number(dropped.len() as u64);
+        dropped.iter().for_each(|&part| to.number(part.into()));
+        to.number(cut.len() as u64);
+        cut.iter().for_each(|&(part, lost)| {
+            to.number(part.into());
+            to.number(lost.into());
+        });
+    }
+    match result {
+        Err(failure) => to.failure(failure),
+        Ok(answer) => to.answer(answer),
+    }
+    if !extras.is_none() {
+        to.extras(&extras);
+    }
+    to.0
+}
+
 impl AnswerRecord {
     /// The bytes for the journal.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let Self { service, kind, response, service_us } = self;
-        let Response { result, work, facts: _, run_only: _, prompt, passages: _ } = response;
-        let extras = RecordExtras::of_response(response);
-        let mut to = RecordEncoder(vec![if extras.is_none() { VERSION } else { EXTRA_VERSION }]);
-        to.text(service);
-        to.0.push(kind_number(*kind));
-        to.number(*service_us);
-        let AnswerWork { prompt_tokens, completion_tokens, scored_tokens, operations } = *work;
-        for n in [prompt_tokens, completion_tokens, scored_tokens, operations] {
-            to.number(n);
-        }
-        to.0.push(u8::from(prompt.is_some()));
-        if let Some(PromptReport { tokens, dropped, cut, part_tokens: _ }) = prompt {
-            to.number((*tokens).into());
-            to.number(dropped.len() as u64);
-            dropped.iter().for_each(|&part| to.number(part.into()));
-            to.number(cut.len() as u64);
-            cut.iter().for_each(|&(part, lost)| {
-                to.number(part.into());
-                to.number(lost.into());
-            });
-        }
-        match result {
-            Err(failure) => to.failure(failure),
-            Ok(answer) => to.answer(answer),
-        }
-        if !extras.is_none() {
-            to.extras(&extras);
-        }
-        to.0
+        record_bytes(&self.service, self.kind, &self.response, self.service_us)
     }
 
     /// Corrects a record of the first version after reading: removes prompt reports that were incomplete.
@@ -247,14 +255,8 @@ impl AnswerRecord {
 
     /// The response, to be served again.
     pub fn into_served(self) -> ServedResponse {
-        ServedResponse {
-            response: self.response,
-            queue_us: 0,
-            service_us: self.service_us,
-            device_us: 0,
-            cached: true,
-            waits: false,
-        }
+        let service_us = self.service_us;
+        ServedResponse { service_us, cached: true, ..ServedResponse::without_times(self.response) }
     }
 }
 

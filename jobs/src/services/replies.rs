@@ -5,28 +5,26 @@ use hopeval_methods::request::PassageId as Asked;
 use hopeval_methods::response::TargetScores;
 use hopeval_methods::{Answer, FailureKind, PassageText, Request, RequestPayload, Response};
 
-/// The response for the asker of `request`: a score at its own temperatures, without those of other askers.
+/// The response for the asker of `request`, without measured facts: machines never see them. A score is given at the
+/// request's own temperatures, without those of other askers.
 pub(crate) fn own_response(response: &Response, request: &Request) -> Response {
     if !response.satisfies(request) {
         let message =
             "an answer was shared with a request for a temperature that its method does not name: this is a bug";
         return Response::failure(FailureKind::Refused, message);
     }
-    let (RequestPayload::Score(score), Ok(Answer::Score(found))) = (&request.ask, &response.result) else {
-        return response.clone();
+    let result = match (&request.ask, &response.result) {
+        (RequestPayload::Score(score), Ok(Answer::Score(found))) => {
+            // A sweep has millions of answers, so temperatures of other askers are never copied.
+            let sums = found.log_sum_exps.iter().filter(|(temperature, _)| score.temperatures.contains(temperature));
+            let (logits, log_sum_exps) = (found.logits.clone(), sums.cloned().collect());
+            Ok(Answer::Score(TargetScores { logits, log_sum_exps, ends: found.ends }))
+        }
+        (_, result) => result.clone(),
     };
-    // A sweep has millions of answers, so temperatures of other askers are never copied.
-    let sums = found.log_sum_exps.iter().filter(|(temperature, _)| score.temperatures.contains(temperature));
-    let scores = TargetScores { logits: found.logits.clone(), log_sum_exps: sums.cloned().collect(), ends: found.ends };
-    let Response { result: _, work, facts, run_only, prompt, passages } = response;
-    Response {
-        result: Ok(Answer::Score(scores)),
-        work: *work,
-        facts: facts.clone(),
-        run_only: *run_only,
-        prompt: prompt.clone(),
-        passages: passages.clone(),
-    }
+    let Response { result: _, work, facts: _, run_only, prompt, passages } = response;
+    let (prompt, passages) = (prompt.clone(), passages.clone());
+    Response { result, work: *work, facts: None, run_only: *run_only, prompt, passages }
 }
 
 /// Fills in the texts of an answer's passages.

@@ -3,12 +3,13 @@
 use hopeval_methods::{FailureKind, RequestKind, Response, ServiceName};
 use hopeval_operators::RequestKey;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// A response on its way through the dataflow, with its times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServedResponse {
-    /// The response.
-    pub response: Response,
+    /// The response. All askers and the journal's record have the same one.
+    pub response: Arc<Response>,
     /// Microseconds of waiting for its service, if it was computed.
     pub queue_us: u64,
     /// Microseconds of service, when it was computed.
@@ -39,7 +40,7 @@ pub struct RecordedResponse {
 impl ServedResponse {
     /// A response with negligible times.
     pub fn without_times(response: Response) -> Self {
-        Self { response, queue_us: 0, service_us: 0, device_us: 0, cached: false, waits: false }
+        Self { response: Arc::new(response), queue_us: 0, service_us: 0, device_us: 0, cached: false, waits: false }
     }
 
     /// No answer: the request waits for one.

@@ -127,7 +127,7 @@ pub(super) fn task_answer(
     }
     let kind = submission.request.ask.kind();
     let AnswerTiming { queue_us, service_us, device_us } = timing;
-    let served = ServedResponse { response, queue_us, service_us, device_us, cached: false, waits: false };
+    let served = ServedResponse { queue_us, service_us, device_us, ..ServedResponse::without_times(response) };
     let record = RecordedResponse {
         bucket: submission.bucket,
         key: submission.key,

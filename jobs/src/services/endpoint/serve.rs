@@ -258,7 +258,7 @@ mod tests {
             assert!(answer.response.response.result.is_ok() && slot < 2, "{:?}", answer.response);
             let record = answer.record.expect("it is journalled");
             assert_eq!(record.key, RequestKey([slot as u8; 32]));
-            let facts = record.served.response.facts.expect("of its call");
+            let facts = record.served.response.facts.as_ref().expect("of its call");
             assert_eq!(facts.attempts, u32::from(slot == 0), "the first of a part has what is left of its sums");
         }
         gate.close();
