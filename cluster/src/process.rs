@@ -21,6 +21,7 @@ mod finish;
 mod interrupts;
 mod join;
 mod membership;
+mod operator_times;
 mod supervise;
 mod telemetry;
 mod workers;

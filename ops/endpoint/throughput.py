@@ -9,10 +9,12 @@ As many questions are open in hopeval as calls may be in flight (`in_flight`): w
 
 * *CPU a call* is the growth between a short run and a long one: what a program needs to start is left out, and given
   beside it. It is the user and system time of the client's processes.
-* *Path* is the part of it in the threads that a call goes through: workers with machines, keys and live tallies, the
-  journal's look-up, prompts, HTTP, the reading of answers, the journal, the store. Not in it are the threads that
-  write outcomes and commits, and the main thread, which makes the run and its final tables: aiohttp's and openai's
-  clients have nothing of the kind.
+* *Threads* is the part of it in the threads that a call goes through: workers, prompts, HTTP, the journal, the store.
+  Not in it are the threads that write outcomes and commits, and the main thread, which makes the run and its final
+  tables.
+* *Path* is that without the workers' operators behind the outcome, which evaluate it, add it to live tallies and hand
+  it to its writer: so machines, keys, the journal's look-up, prompts, HTTP, the reading of answers, the journal.
+  aiohttp's and openai's clients have nothing of the kind. A worker's time is shared out by the log of its operators.
 * *Wide* is hopeval alone with 10,000 calls in flight at a server that takes 5 s for each: calls a second between the
   20th and the 80th hundredth of its calls, and the most resident memory. *Shared* is the same with a hundred calls on
   each connection (HTTP/2).
@@ -28,6 +30,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -38,6 +41,9 @@ from simulated_runs import KEY, PRICE, SimulatedServer, environment, load
 SERVER_CORE, CLIENT_CORE, WORKERS = "0", "1", 1
 # The main thread makes the run and its final tables. It waits while calls are made.
 BEHIND_THE_PATH = ["main", "outcomes", "commits"]
+# The operators of a worker behind the outcome: measures, tallies (`fold` to `CountTotal`), parts, commits.
+BEHIND_THE_OUTCOME = ["FlatMap", "fold", "Arrange: CountTotal", "CountTotal", "outcomes", "correct", "commit"]
+OPERATOR_LOG = {"RUST_LOG": "hopeval::process::operator_times=debug"}
 LOOK_S = 0.05
 PEERS = pathlib.Path(__file__).resolve().parent / "peers"
 # A few-shot text without a question of a world in it.
@@ -63,6 +69,8 @@ class Timed(typing.NamedTuple):
     memory_bytes: int
     # By thread, as last looked at.
     thread_cpu_s: dict
+    # On a call's path.
+    path_cpu_s: float = 0.0
 
 
 def timed(command, folder, cores=CLIENT_CORE, **variables):
@@ -93,12 +101,27 @@ def look_at_threads(pid, threads):
             continue
 
 
-def path_seconds(run):
-    """CPU seconds on a call's path: without the threads that write outcomes, commits and final tables.
+def thread_seconds(run):
+    """CPU seconds of the threads on a call's path: without those that write outcomes, commits and final tables.
 
     What those did after the last look (`LOOK_S`) counts for the path.
     """
     return run.cpu_s - sum(seconds for (_, name), seconds in run.thread_cpu_s.items() if name in BEHIND_THE_PATH)
+
+
+def share_behind_the_outcome(text):
+    """The share of a worker's operators behind the outcome in the time of all of them, by its log."""
+    (line,) = re.findall("operators of worker 0, in seconds: (.*)", text)
+    seconds = {name: float(spent) for name, spent in (part.rsplit(" ", 1) for part in line.split(", "))}
+    missing = set(BEHIND_THE_OUTCOME) - set(seconds)
+    if missing:
+        raise RuntimeError(f"no operators {missing} among {list(seconds)}")
+    return sum(seconds[name] for name in BEHIND_THE_OUTCOME) / sum(seconds.values())
+
+
+def worker_seconds(run):
+    """CPU seconds of the workers."""
+    return sum(seconds for (_, name), seconds in run.thread_cpu_s.items() if name.startswith("timely:work"))
 
 
 def solved_question(number, text):
@@ -168,7 +191,9 @@ class Bench:
         places = ["job.toml", "--store", store, "--cache", self.cache]
         timed([self.binary, "plan", *places], folder, SIMULATED_KEY=KEY)
         command = [self.binary, "run", *places, "--workers", str(WORKERS), "--json"]
-        return timed(command, folder, SIMULATED_KEY=KEY)
+        run = timed(command, folder, SIMULATED_KEY=KEY, **OPERATOR_LOG)
+        behind = share_behind_the_outcome((folder / "client-errors").read_text()) * worker_seconds(run)
+        return run._replace(path_cpu_s=thread_seconds(run) - behind)
 
     def peer(self, script, url, calls, words):
         world = self.folder / "world"
@@ -200,7 +225,9 @@ class Bench:
                "a_second": round(answered / large.wall_s), "prompt_tokens": round(tokens / answered), "load": load()}
         if has_path:
             row["workers"] = WORKERS
-            row["path_ms"] = round((path_seconds(large) - path_seconds(small)) / (answered - few) * 1000, 4)
+            growth = {"threads_ms": thread_seconds(large) - thread_seconds(small),
+                      "path_ms": large.path_cpu_s - small.path_cpu_s}
+            row |= {name: round(seconds / (answered - few) * 1000, 4) for name, seconds in growth.items()}
         return row
 
     def wide(self, calls, name="wide", endpoint=""):
@@ -269,19 +296,21 @@ def main():
 
 
 def report(rows):
-    """Figures of all rows, and hopeval's CPU time of a call as a share of the others': of the run, and of the path."""
+    """Figures of all rows, and hopeval's CPU time of a call as a share of the others'."""
     found = {row["row"]: row for row in rows}
     mine = found.get("hopeval", {})
-    print("| side | calls | CPU ms a call | of the path | hopeval's share | its path's share | calls a second "
-          "| start, CPU s | memory MB | load |")
-    print("| --- |" + " ---: |" * 8 + " --- |")
+    print("| side | calls | CPU ms a call | of threads | of the path | hopeval's share | its threads' share "
+          "| its path's share | calls a second | start, CPU s | memory MB | load |")
+    print("| --- |" + " ---: |" * 10 + " --- |")
     for row in rows:
         # inspect_ai writes its outcomes, too: it is no peer of the path.
-        peers = {"cpu_ms": ["aiohttp", "openai", "inspect_ai"], "path_ms": ["aiohttp", "openai"]}
+        clients = ["aiohttp", "openai"]
+        peers = {"cpu_ms": [*clients, "inspect_ai"], "threads_ms": clients, "path_ms": clients}
         shares = [f"1/{row['cpu_ms'] / mine[figure]:.2f}" if figure in mine and row["row"] in names else ""
                   for figure, names in peers.items()]
-        cells = [row["row"], row["calls"], row["cpu_ms"], row.get("path_ms", ""), *shares, row["a_second"],
-                 row.get("start_s", ""), row["memory_mb"], row["load"]]
+        parts = [row.get(figure, "") for figure in ("threads_ms", "path_ms")]
+        cells = [row["row"], row["calls"], row["cpu_ms"], *parts, *shares, row["a_second"], row.get("start_s", ""),
+                 row["memory_mb"], row["load"]]
         print(f"| {' | '.join(map(str, cells))} |")
 
 

@@ -1,5 +1,6 @@
 //! The workers of a process: each prepares, builds its dataflow and steps until it is done.
 
+use super::operator_times::OperatorTimes;
 use super::supervise::ProcessEvent;
 use super::{Interrupts, Membership};
 use anyhow::{Result, anyhow};
@@ -50,6 +51,7 @@ impl WorkerPart {
 
     fn run(&self, worker: &mut Worker) {
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let times = OperatorTimes::watch(worker);
         if let Err(error) = self.build_dataflow(worker, &events) {
             let _ = events.send(ProcessEvent::WorkerFailed(error));
             // The process is about to exit; nothing may be dropped until then.
@@ -65,6 +67,9 @@ impl WorkerPart {
             self.generation.counters.beats.fetch_add(1, Ordering::Relaxed);
         }
         self.steps.end_worker(local);
+        if let Some(times) = times {
+            times.log(worker);
+        }
         let _ = events.send(ProcessEvent::WorkerDone);
     }
 
