@@ -7,7 +7,7 @@ What: writes GPT-2 small, T5 v1.1 base with a head of its own, DeBERTa v3 base f
 transformers saves them, into folders of those names; those that are there already stay. Projections keep the scale of
 their input and norms and biases are not trivial, so that a wrong or forgotten one shows in the outputs.
 
-Knobs: the folder, names of models (default all). About 2.7 GB on disk and 2 GB of memory.
+Knobs: the folder, names of models (default all), --positions of GPT-2. About 2.7 GB on disk and 2 GB of memory.
 
 Needs Python 3.11 with torch, transformers and numpy.
 """
@@ -19,13 +19,13 @@ import pathlib
 NAMES = ("gpt2", "t5-v1.1-base", "deberta-v3-base", "bert-base")
 
 
-def build(name):
+def build(name, positions=1024):
     import torch
     import transformers as t
 
     torch.set_grad_enabled(False)
     if name == "gpt2":
-        return t.GPT2LMHeadModel(t.GPT2Config())
+        return t.GPT2LMHeadModel(t.GPT2Config(n_positions=positions))
     if name == "t5-v1.1-base":
         config = t.T5Config(
             vocab_size=32128, d_model=768, d_kv=64, d_ff=2048, num_layers=12, num_decoder_layers=12, num_heads=12,
@@ -71,11 +71,11 @@ def randomise(model, seed):
         tensor.copy_(torch.from_numpy(draw))
 
 
-def make(folder, name, seed):
+def make(folder, name, seed, positions=1024):
     import transformers
 
     transformers.utils.logging.disable_progress_bar()
-    model = build(name).eval()
+    model = build(name, positions).eval()
     randomise(model, seed)
     part = folder / f"{name}.part"
     model.save_pretrained(part)
@@ -91,13 +91,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("names", nargs="*", default=NAMES)
+    parser.add_argument("--positions", type=int, default=1024, help="of GPT-2")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     for name in options.names:
         if name not in NAMES:
             parser.error(f"no model {name}; there are {', '.join(NAMES)}")
         if not (options.folder / name).exists():
-            make(options.folder, name, NAMES.index(name))
+            make(options.folder, name, NAMES.index(name), options.positions)
             print(f"made {options.folder / name}", flush=True)
 
 

@@ -7,16 +7,17 @@ machine can do, not only right.
 What: prompts of log-uniform lengths, half of them behind one of two shared beginnings as few-shot prompts have; answers
 of log-uniform lengths, greedy, ended by their length alone. Variants run in turn, round by round, on as many threads:
 the engine (`cargo build --release -p hopeval-lm --example generate`), transformers with left-padded batches sorted by
-length, as people run it. Ids are compared; a difference is listed with the gap of the two best logits at its first token.
+length, as people run it, and with --vllm for decoders vLLM on the CPU (its own batches). Ids are compared; a difference is
+listed with the gap of the two best logits at its first token.
 
 The floor is what must be done at the rates measured in the same run: a step multiplies with all weights once (operations of
 its rows at NumPy's rate of products; bytes of the weights at its rate of reading) and reads the keys and values of each open
 sequence (bytes). Prompts are counted without what an earlier prompt of the run began with. A step costs the larger of the two.
 
 Knobs: MODELS (folder of `ops/lm/real_models.py`), --program, --models, --requests, --open, --longest-prompt,
---longest-answer, --rounds, --threads, --seed.
+--longest-answer, --rounds, --threads, --seed, --vllm.
 
-Needs Python 3.11 with torch, transformers and numpy.
+Needs Python 3.11 with torch, transformers and numpy; with --vllm the environment of `ops/endpoint/servers.py`.
 """
 
 import argparse
@@ -156,6 +157,40 @@ class Transformers:
         return float(best[0] - best[1])
 
 
+class Vllm:
+    """vLLM in this process: its batches, its cache of prefixes, at most `most_open` sequences."""
+
+    def __init__(self, folder, threads, most_open):
+        os.environ |= {
+            "VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_KVCACHE_SPACE": "6", "VLLM_LOGGING_LEVEL": "ERROR",
+            "VLLM_CPU_OMP_THREADS_BIND": f"0-{threads - 1}", "OMP_NUM_THREADS": str(threads),
+        }  # fmt: skip
+        import vllm
+
+        self.vllm = vllm
+        self.model = vllm.LLM(
+            str(folder), dtype="float32", enforce_eager=True, skip_tokenizer_init=True, max_num_seqs=most_open,
+            disable_log_stats=True,
+        )  # fmt: skip
+
+    def run(self, requests):
+        """Every request with its own number of tokens."""
+        self.model.reset_prefix_cache()
+        prompts = [{"prompt_token_ids": ids} for ids, _ in requests]
+        wanted = [
+            self.vllm.SamplingParams(temperature=0.0, max_tokens=tokens, ignore_eos=True, detokenize=False)
+            for _, tokens in requests
+        ]
+        done = self.model.generate(prompts, wanted, use_tqdm=False)
+        return [list(one.outputs[0].token_ids) for one in done]
+
+
+def same_texts(name, side, made, expected):
+    """Prints how many texts another side wrote alike, and the first tokens that differ."""
+    parts = [next(i for i, (x, y) in enumerate(zip(a, b)) if x != y) for a, b in zip(made, expected) if a != b]
+    print(f"{name}: {len(made) - len(parts)} of {len(made)} texts equal those of {side}; others part at tokens {parts}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=pathlib.Path)
@@ -168,12 +203,15 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=5)
+    parser.add_argument("--vllm", action="store_true", help="also vLLM, for decoders")
     options = parser.parse_args()
     for name in options.models:
         requests = list(workload(options, np.random.default_rng(options.seed)))
         room = options.open * (options.longest_prompt + options.longest_answer)
         peer = Transformers(options.folder / name, name, options.threads)
-        ours, theirs, shares = [], [], []
+        has_vllm = options.vllm and not peer.seq2seq
+        vllm = Vllm(options.folder / name, options.threads, options.open) if has_vllm else None
+        ours, theirs, shares, others = [], [], [], []
         with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
             for ids, tokens in requests:
                 file.write(json.dumps({"prompt_ids": ids, "max_tokens": tokens}) + "\n")
@@ -190,6 +228,11 @@ def main():
                 print(f"{name}: engine {made['wall_s']:.1f} s wall, {made['cpu_s']:.1f} s CPU, {made['computed_tokens']} tokens;"
                       f" transformers {theirs[-1][0]:.1f}, {theirs[-1][1]:.1f}; floor {least:.1f}, {by_bytes:.1f} of it by bytes",
                       flush=True)  # fmt: skip
+                if vllm:
+                    begun, cpu = time.perf_counter(), time.process_time()
+                    written = vllm.run(requests)
+                    others.append((time.perf_counter() - begun, time.process_time() - cpu))
+                    print(f"{name}: vLLM {others[-1][0]:.1f} s wall, {others[-1][1]:.1f} s CPU", flush=True)
         same = sum(a == b for a, b in zip(made["ids"], expected))
         for n, (a, b) in enumerate(zip(made["ids"], expected)):
             if a != b:
@@ -198,6 +241,10 @@ def main():
         times = [statistics.median(their[i] / our[i] for our, their in zip(ours, theirs)) for i in (0, 1)]
         print(f"{name}: {same} of {len(requests)} texts equal; {times[0]:.2f} times transformers by wall, {times[1]:.2f} by CPU;"
               f" {statistics.median(shares):.2f} of the floor")  # fmt: skip
+        if vllm:
+            times = [statistics.median(their[i] / our[i] for our, their in zip(ours, others)) for i in (0, 1)]
+            print(f"{name}: {times[0]:.2f} times vLLM by wall, {times[1]:.2f} by CPU")
+            same_texts(name, "vLLM", made["ids"], written)
 
 
 if __name__ == "__main__":
