@@ -11,7 +11,7 @@ use crate::prepare::questions::{PredictionRecord, QuestionDetails};
 use crate::run::evaluator::{OK, OutcomeEvaluator, QuestionGold};
 use crate::services::catalogue::Catalogue;
 use crate::services::key::{request_bucket, request_key};
-use crate::services::replies::{own_response, read_texts};
+use crate::services::replies::{machine_response, read_texts};
 use crate::services::served::ServedResponse;
 use hopeval_methods::request::{PassageId as Asked, ServiceName};
 use hopeval_methods::{
@@ -231,7 +231,7 @@ impl HostedMachine {
         each.zip(responses)
             .map(|(request, served)| {
                 self.usage.add(request, &served.response);
-                let mut response = own_response(&served.response, request);
+                let mut response = machine_response(&served.response, request);
                 if request.wants_text() {
                     read_texts(corpus, &mut response);
                 }
@@ -286,7 +286,7 @@ fn remember_request(runs: &mut Vec<(Request, usize)>, request: &mut Request) {
     }
 }
 
-/// Whether [`own_response`], [`read_texts`] and [`OutcomeUsage::add`] do the same with the answers to both.
+/// Whether [`machine_response`], [`read_texts`] and [`OutcomeUsage::add`] do the same with the answers to both.
 fn are_read_alike(a: &Request, b: &Request) -> bool {
     fn temperatures(request: &Request) -> Option<&[f64]> {
         match &request.ask {

@@ -39,9 +39,6 @@ pub struct AnswerRecord {
     pub service_us: u64,
 }
 
-/// The first room for a record's bytes: most short answers fit.
-const FIRST_ROOM: usize = 256;
-
 /// The version of records without extras. In version 1 only prompts of scores and generations had a whole report.
 const VERSION: u8 = 2;
 
@@ -171,8 +168,7 @@ impl From<JsonAnswer> for Answer {
 pub(crate) fn record_bytes(service: &str, kind: RequestKind, response: &Response, service_us: u64) -> Vec<u8> {
     let Response { result, work, facts: _, run_only: _, prompt, passages: _ } = response;
     let extras = RecordExtras::of_response(response);
-    let mut to = RecordEncoder(Vec::with_capacity(FIRST_ROOM));
-    to.0.push(if extras.is_none() { VERSION } else { EXTRA_VERSION });
+    let mut to = RecordEncoder(vec![if extras.is_none() { VERSION } else { EXTRA_VERSION }]);
     to.text(service);
     to.0.push(kind_number(kind));
     to.number(service_us);

@@ -5,9 +5,13 @@ use hopeval_methods::request::PassageId as Asked;
 use hopeval_methods::response::TargetScores;
 use hopeval_methods::{Answer, FailureKind, PassageText, Request, RequestPayload, Response};
 
-/// The response for the asker of `request`, without measured facts: machines never see them. A score is given at the
-/// request's own temperatures, without those of other askers.
+/// The response for the asker of `request`: a score at its own temperatures, without those of other askers.
 pub(crate) fn own_response(response: &Response, request: &Request) -> Response {
+    Response { facts: response.facts.clone(), ..machine_response(response, request) }
+}
+
+/// The same for the machine that asks, without measured facts: they are not even copied.
+pub(crate) fn machine_response(response: &Response, request: &Request) -> Response {
     if !response.satisfies(request) {
         let message =
             "an answer was shared with a request for a temperature that its method does not name: this is a bug";
@@ -38,4 +42,27 @@ pub(super) fn passage_text(corpus: &Corpus, id: Asked) -> PassageText {
     let passage = PassageId(id.0);
     let sentences = corpus.sentence_ends(passage).to_vec();
     PassageText { sentences, ..PassageText::new(id, corpus.title(passage), corpus.text(passage)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hopeval_methods::request::ScorePayload;
+    use hopeval_methods::{AnswerWork, CallFacts, Prompt};
+
+    /// A score at two temperatures, of which its asker wants one.
+    #[test]
+    fn an_asker_gets_its_temperatures_and_a_machine_no_facts() {
+        let asked = ScorePayload { prompt: Prompt::text("p"), target: Prompt::text("t"), temperatures: vec![2.0] };
+        let request = Request::new(&"scorer".into(), asked);
+        let sums = |temperature: f64| (temperature, vec![0.5_f32]);
+        let log_sum_exps = vec![sums(1.0), sums(2.0)];
+        let answer = Answer::Score(TargetScores { logits: vec![3.0], log_sum_exps, ends: false });
+        let facts = Some(Box::new(CallFacts { attempts: 2, ..CallFacts::default() }));
+        let shared = Response { facts: facts.clone(), ..Response::answer(answer, AnswerWork::default()) };
+        let own = own_response(&shared, &request);
+        let Ok(Answer::Score(scores)) = &own.result else { panic!("{own:?}") };
+        assert_eq!((&scores.log_sum_exps, &own.facts), (&vec![sums(2.0)], &facts));
+        assert_eq!(machine_response(&shared, &request), own.without_facts());
+    }
 }
