@@ -35,14 +35,21 @@ pub fn add_change<C: Semigroup>(sum: &mut C, change: &C) {
 /// The most folded changes, over all open cohorts, unless a cohort is larger: 3 MB with thirty measures each.
 const FOLDED_CHANGES: usize = 1 << 11;
 
-/// The changes of one cohort, folded by their lists of keys.
-type FoldedCohort<K, C> = FxHashMap<Vec<K>, C>;
+/// The most lists of keys of one cohort. Where each question lies in strata of its own, folding by lists is of no use.
+const MOST_LISTS: usize = 1 << 10;
+
+/// The changes of one cohort.
+struct FoldedCohort<K, C> {
+    by_list: FxHashMap<Vec<K>, C>,
+    by_key: FxHashMap<K, C>,
+}
 
 /// The changes of each cohort, folded until the cohort is complete here.
 ///
 /// At most `least` changes are held, or twice those of the largest cohort so far, whichever is more: a large sweep has
-/// more keys in every cohort than any fixed bound, and an early release would send them on one by one. Changes above
-/// the bound are sent early, the fullest cohort first. A cohort may be sent in pieces: their sums add up.
+/// more keys in every cohort than any fixed bound, and an early release would send them on one by one. A tally has all
+/// of these keys anyway. Changes above the bound are sent early, the fullest cohort first. A cohort may be sent in
+/// pieces: their sums add up.
 fn fold_changes<'scope, K: ExchangeData + std::hash::Hash, C: Semigroup + 'static>(
     changes: Stream<'scope, u64, Vec<KeyedChange<K, C>>>,
     least: usize,
@@ -56,7 +63,7 @@ fn fold_changes<'scope, K: ExchangeData + std::hash::Hash, C: Semigroup + 'stati
                 let Some(held) = time.retain_least(0) else { return };
                 let cohort = *held.time();
                 let (_, sums) = folded.entry(cohort).or_insert_with(|| (held, FoldedCohort::default()));
-                batch.drain(..).for_each(|(keys, change)| add_to_entry(sums.entry(keys), &change));
+                batch.drain(..).for_each(|(keys, change)| sums.add(keys, &change));
                 fullest = fullest.max(sums.len());
             });
             let (mut open, mut due): (Vec<u64>, Vec<u64>) =
@@ -71,7 +78,7 @@ fn fold_changes<'scope, K: ExchangeData + std::hash::Hash, C: Semigroup + 'stati
             }
             for cohort in due {
                 if let Some((held, sums)) = folded.remove(&cohort) {
-                    let by_key = fold_by_key(sums).into_iter().map(|(key, change)| (key, cohort, change));
+                    let by_key = sums.into_keys().into_iter().map(|(key, change)| (key, cohort, change));
                     output.session(&held).give_iterator(by_key);
                 }
             }
@@ -79,13 +86,37 @@ fn fold_changes<'scope, K: ExchangeData + std::hash::Hash, C: Semigroup + 'stati
     })
 }
 
-/// The changes by key: a list's change counts for each of its keys.
-fn fold_by_key<K: Eq + std::hash::Hash, C: Semigroup>(folded: FoldedCohort<K, C>) -> FxHashMap<K, C> {
-    let mut sums = FxHashMap::default();
-    for (keys, change) in folded {
-        keys.into_iter().for_each(|key| add_to_entry(sums.entry(key), &change));
+impl<K, C> Default for FoldedCohort<K, C> {
+    fn default() -> Self {
+        Self { by_list: FxHashMap::default(), by_key: FxHashMap::default() }
     }
-    sums
+}
+
+impl<K: Eq + std::hash::Hash, C: Semigroup> FoldedCohort<K, C> {
+    fn add(&mut self, keys: Vec<K>, change: &C) {
+        add_to_entry(self.by_list.entry(keys), change);
+        if self.by_list.len() > MOST_LISTS {
+            self.fold_lists();
+        }
+    }
+
+    /// Sums that are held.
+    fn len(&self) -> usize {
+        self.by_list.len() + self.by_key.len()
+    }
+
+    /// Adds the change of each list to each of its keys.
+    fn fold_lists(&mut self) {
+        for (keys, change) in self.by_list.drain() {
+            keys.into_iter().for_each(|key| add_to_entry(self.by_key.entry(key), &change));
+        }
+    }
+
+    /// The changes by key.
+    fn into_keys(mut self) -> FxHashMap<K, C> {
+        self.fold_lists();
+        self.by_key
+    }
 }
 
 /// Adds a change to a sum, or begins the sum with it.

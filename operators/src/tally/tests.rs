@@ -98,10 +98,26 @@ fn a_score_that_is_taken_back_leaves_no_row() {
 
 #[test]
 fn a_change_counts_for_each_key_of_its_list() {
-    let folded =
-        [(vec![1, 2], (2, 1, 5, 3)), (vec![2], (1, 1, 1, 1)), (vec![2, 3], (1, 0, 0, 0)), (vec![], (9, 9, 9, 9))];
-    let sums: BTreeMap<i32, TallyChange> = fold_by_key(folded.into_iter().collect()).into_iter().collect();
+    let mut folded = FoldedCohort::default();
+    for (keys, change) in [(vec![1, 2], (2, 1, 5, 3)), (vec![2], (1, 1, 1, 1)), (vec![2, 3], (1, 0, 0, 0))] {
+        folded.add(keys, &change);
+    }
+    folded.add(Vec::new(), &(9, 9, 9, 9));
+    let sums: BTreeMap<i32, TallyChange> = folded.into_keys().into_iter().collect();
     assert_eq!(sums, BTreeMap::from([(1, (2, 1, 5, 3)), (2, (4, 2, 6, 4)), (3, (1, 0, 0, 0))]));
+}
+
+/// Each question may have a list of its own, though all of them together have few keys.
+#[test]
+fn many_lists_of_few_keys_are_folded_by_key() {
+    let mut folded = FoldedCohort::default();
+    for list in 0..4096_u32 {
+        let keys: Vec<u32> = (0..12).filter(|bit| list >> bit & 1 == 1).collect();
+        folded.add(keys, &(1, 0, 0, 0));
+        assert!(folded.len() <= MOST_LISTS + 12, "{} are held behind list {list}", folded.len());
+    }
+    let sums = folded.into_keys();
+    assert_eq!((sums.len(), sums[&11]), (12, (2048, 0, 0, 0)));
 }
 
 /// Sends each of `keys` keys `times` times in each of `cohorts` cohorts, in small batches with a step between them,
