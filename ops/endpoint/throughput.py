@@ -9,12 +9,13 @@ As many questions are open in hopeval as calls may be in flight (`in_flight`): w
 
 * *CPU a call* is the growth between a short run and a long one: what a program needs to start is left out, and given
   beside it. It is the user and system time of the client's processes.
-* *Threads* is the part of it in the threads that a call goes through: workers, prompts, HTTP, the journal, the store.
-  Not in it are the threads that write outcomes and commits, and the main thread, which makes the run and its final
-  tables.
-* *Path* is that without the workers' operators behind the outcome, which evaluate it, add it to live tallies and hand
-  it to its writer: so machines, keys, the journal's look-up, prompts, HTTP, the reading of answers, the journal.
-  aiohttp's and openai's clients have nothing of the kind. A worker's time is shared out by the log of its operators.
+* *Path* is the part of it in the threads that a call goes through: workers, prompts, HTTP, the journal, the store. Not
+  in it are the threads that write outcomes and commits, and the main thread, which makes the run and its final tables:
+  aiohttp's and openai's clients have nothing of the kind.
+* *Call* is the path without the workers' operators behind the outcome, which evaluate it, add it to live tallies and
+  hand it to its writer. What is left are machines, keys, the journal's look-up, prompts, HTTP, the reading of answers
+  and the journal. It is an estimate: a worker's CPU time is shared out among its operators by their times on the clock,
+  and so is what the worker does between its operators. Another run of half the calls logs these times.
 * *Wide* is hopeval alone with 10,000 calls in flight at a server that takes 5 s for each: calls a second between the
   20th and the 80th hundredth of its calls, and the most resident memory. *Shared* is the same with a hundred calls on
   each connection (HTTP/2).
@@ -69,8 +70,8 @@ class Timed(typing.NamedTuple):
     memory_bytes: int
     # By thread, as last looked at.
     thread_cpu_s: dict
-    # On a call's path.
-    path_cpu_s: float = 0.0
+    # The share of a worker's time behind the outcome.
+    behind_outcome: float = 0.0
 
 
 def timed(command, folder, cores=CLIENT_CORE, **variables):
@@ -101,10 +102,10 @@ def look_at_threads(pid, threads):
             continue
 
 
-def thread_seconds(run):
+def path_seconds(run):
     """CPU seconds of the threads on a call's path: without those that write outcomes, commits and final tables.
 
-    What those did after the last look (`LOOK_S`) counts for the path.
+    What those did after the last look (`LOOK_S`) counts for the path, too.
     """
     return run.cpu_s - sum(seconds for (_, name), seconds in run.thread_cpu_s.items() if name in BEHIND_THE_PATH)
 
@@ -182,7 +183,7 @@ class Bench:
         return SimulatedServer(self.binary, self.folder, {"latency": {"first_ms": first_ms}},
                                f"{name}-{time.time_ns():x}", cores=SERVER_CORE)
 
-    def hopeval(self, url, questions, configurations, endpoint, words, open_calls):
+    def hopeval(self, url, questions, configurations, endpoint, words, open_calls, logs_operators=False):
         """A run with an empty journal. `plan` makes the world, the corpus and the index before it."""
         folder = self.folder / "run"
         folder.mkdir(exist_ok=True)
@@ -191,9 +192,10 @@ class Bench:
         places = ["job.toml", "--store", store, "--cache", self.cache]
         timed([self.binary, "plan", *places], folder, SIMULATED_KEY=KEY)
         command = [self.binary, "run", *places, "--workers", str(WORKERS), "--json"]
-        run = timed(command, folder, SIMULATED_KEY=KEY, **OPERATOR_LOG)
-        behind = share_behind_the_outcome((folder / "client-errors").read_text()) * worker_seconds(run)
-        return run._replace(path_cpu_s=thread_seconds(run) - behind)
+        run = timed(command, folder, SIMULATED_KEY=KEY, **(OPERATOR_LOG if logs_operators else {}))
+        if logs_operators:
+            run = run._replace(behind_outcome=share_behind_the_outcome((folder / "client-errors").read_text()))
+        return run
 
     def peer(self, script, url, calls, words):
         world = self.folder / "world"
@@ -211,6 +213,7 @@ class Bench:
         before = server.summary()
         large = act(server.url, many)
         summary = server.summary()
+        behind = act(server.url, many // 2, logs_operators=True).behind_outcome if has_path else None
         server.stop()
         answered = summary["answered"] - before["answered"]
         tokens = summary["tokens"]["prompt"] - before["tokens"]["prompt"]
@@ -225,8 +228,8 @@ class Bench:
                "a_second": round(answered / large.wall_s), "prompt_tokens": round(tokens / answered), "load": load()}
         if has_path:
             row["workers"] = WORKERS
-            growth = {"threads_ms": thread_seconds(large) - thread_seconds(small),
-                      "path_ms": large.path_cpu_s - small.path_cpu_s}
+            path, workers = (of(large) - of(small) for of in (path_seconds, worker_seconds))
+            growth = {"path_ms": path, "call_ms": path - behind * workers}
             row |= {name: round(seconds / (answered - few) * 1000, 4) for name, seconds in growth.items()}
         return row
 
@@ -268,8 +271,8 @@ def main():
     budget = endpoint + f'tokenizer = "{arguments.tokenizer}"\ncontext_tokens = 8000\n'
 
     def run(words, endpoint, configurations=20):
-        return lambda url, number: bench.hopeval(url, number // configurations, configurations, endpoint, words,
-                                                   arguments.in_flight)
+        return lambda url, number, **log: bench.hopeval(url, number // configurations, configurations, endpoint,
+                                                        words, arguments.in_flight, **log)
 
     acts = {
         "hopeval": lambda: bench.row("hopeval", calls // 10, calls, run(words, endpoint), has_path=True),
@@ -299,16 +302,16 @@ def report(rows):
     """Figures of all rows, and hopeval's CPU time of a call as a share of the others'."""
     found = {row["row"]: row for row in rows}
     mine = found.get("hopeval", {})
-    print("| side | calls | CPU ms a call | of threads | of the path | hopeval's share | its threads' share "
-          "| its path's share | calls a second | start, CPU s | memory MB | load |")
+    print("| side | calls | CPU ms a call | of the path | of the call | hopeval's share | its path's share "
+          "| its call's share | calls a second | start, CPU s | memory MB | load |")
     print("| --- |" + " ---: |" * 10 + " --- |")
     for row in rows:
         # inspect_ai writes its outcomes, too: it is no peer of the path.
         clients = ["aiohttp", "openai"]
-        peers = {"cpu_ms": [*clients, "inspect_ai"], "threads_ms": clients, "path_ms": clients}
+        peers = {"cpu_ms": [*clients, "inspect_ai"], "path_ms": clients, "call_ms": clients}
         shares = [f"1/{row['cpu_ms'] / mine[figure]:.2f}" if figure in mine and row["row"] in names else ""
                   for figure, names in peers.items()]
-        parts = [row.get(figure, "") for figure in ("threads_ms", "path_ms")]
+        parts = [row.get(figure, "") for figure in ("path_ms", "call_ms")]
         cells = [row["row"], row["calls"], row["cpu_ms"], *parts, *shares, row["a_second"], row.get("start_s", ""),
                  row["memory_mb"], row["load"]]
         print(f"| {' | '.join(map(str, cells))} |")

@@ -97,6 +97,10 @@ def main():
     for name in options.names:
         if name not in NAMES:
             parser.error(f"no model {name}; there are {', '.join(NAMES)}")
+        config = options.folder / name / "config.json"
+        there = json.loads(config.read_text()) if config.exists() else {}
+        if there.get("n_positions", options.positions) != options.positions:
+            parser.error(f"{config.parent} has {there['n_positions']} positions")
         if not (options.folder / name).exists():
             make(options.folder, name, NAMES.index(name), options.positions)
             print(f"made {options.folder / name}", flush=True)

@@ -7,12 +7,15 @@ machine can do, not only right.
 What: prompts of log-uniform lengths, half of them behind one of two shared beginnings as few-shot prompts have; answers
 of log-uniform lengths, greedy, ended by their length alone. Variants run in turn, round by round, on as many threads:
 the engine (`cargo build --release -p hopeval-lm --example generate`), transformers with left-padded batches sorted by
-length, as people run it, and with --vllm for decoders vLLM on the CPU (its own batches). Ids are compared; a difference is
-listed with the gap of the two best logits at its first token.
+length, as people run it, and with --vllm for decoders vLLM on the CPU: its own batches, its cache of prefixes emptied before
+each round, without compilation (`enforce_eager`). Ids are compared; a difference from transformers is listed with the gap of
+the two best logits at its first token, one from vLLM with the token's place.
 
 The floor is what must be done at the rates measured in the same run: a step multiplies with all weights once (operations of
 its rows at NumPy's rate of products; bytes of the weights at its rate of reading) and reads the keys and values of each open
 sequence (bytes). Prompts are counted without what an earlier prompt of the run began with. A step costs the larger of the two.
+
+Prompts of more than 824 tokens need a GPT-2 with more positions (`real_models.py --positions 2048`).
 
 Knobs: MODELS (folder of `ops/lm/real_models.py`), --program, --models, --requests, --open, --longest-prompt,
 --longest-answer, --rounds, --threads, --seed, --vllm.
@@ -158,16 +161,17 @@ class Transformers:
 
 
 class Vllm:
-    """vLLM in this process: its batches, its cache of prefixes, at most `most_open` sequences."""
+    """vLLM in processes of its own: its batches, its cache of prefixes, at most `most_open` sequences."""
 
     def __init__(self, folder, threads, most_open):
         os.environ |= {
-            "VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_KVCACHE_SPACE": "6", "VLLM_LOGGING_LEVEL": "ERROR",
-            "VLLM_CPU_OMP_THREADS_BIND": f"0-{threads - 1}", "OMP_NUM_THREADS": str(threads),
+            "VLLM_CPU_KVCACHE_SPACE": "6", "VLLM_LOGGING_LEVEL": "ERROR",
+            "VLLM_CPU_OMP_THREADS_BIND": f"0-{threads - 1}",
         }  # fmt: skip
+        import psutil
         import vllm
 
-        self.vllm = vllm
+        self.vllm, self.processes = vllm, psutil.Process()
         self.model = vllm.LLM(
             str(folder), dtype="float32", enforce_eager=True, skip_tokenizer_init=True, max_num_seqs=most_open,
             disable_log_stats=True,
@@ -175,7 +179,8 @@ class Vllm:
 
     def run(self, requests):
         """Every request with its own number of tokens."""
-        self.model.reset_prefix_cache()
+        if not self.model.reset_prefix_cache():
+            raise RuntimeError("the cache of prefixes is not empty")
         prompts = [{"prompt_token_ids": ids} for ids, _ in requests]
         wanted = [
             self.vllm.SamplingParams(temperature=0.0, max_tokens=tokens, ignore_eos=True, detokenize=False)
@@ -185,9 +190,20 @@ class Vllm:
         return [list(one.outputs[0].token_ids) for one in done]
 
 
+    def cpu_seconds(self):
+        """Of this process and of vLLM's."""
+        times = [one.cpu_times() for one in [self.processes, *self.processes.children(recursive=True)]]
+        return sum(one.user + one.system for one in times)
+
+
+def first_difference(a, b):
+    """The place of the first token that differs."""
+    return next((place for place, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+
+
 def same_texts(name, side, made, expected):
     """Prints how many texts another side wrote alike, and the first tokens that differ."""
-    parts = [next(i for i, (x, y) in enumerate(zip(a, b)) if x != y) for a, b in zip(made, expected) if a != b]
+    parts = [first_difference(a, b) for a, b in zip(made, expected) if a != b]
     print(f"{name}: {len(made) - len(parts)} of {len(made)} texts equal those of {side}; others part at tokens {parts}")
 
 
@@ -229,14 +245,14 @@ def main():
                       f" transformers {theirs[-1][0]:.1f}, {theirs[-1][1]:.1f}; floor {least:.1f}, {by_bytes:.1f} of it by bytes",
                       flush=True)  # fmt: skip
                 if vllm:
-                    begun, cpu = time.perf_counter(), time.process_time()
+                    begun, cpu = time.perf_counter(), vllm.cpu_seconds()
                     written = vllm.run(requests)
-                    others.append((time.perf_counter() - begun, time.process_time() - cpu))
+                    others.append((time.perf_counter() - begun, vllm.cpu_seconds() - cpu))
                     print(f"{name}: vLLM {others[-1][0]:.1f} s wall, {others[-1][1]:.1f} s CPU", flush=True)
         same = sum(a == b for a, b in zip(made["ids"], expected))
         for n, (a, b) in enumerate(zip(made["ids"], expected)):
             if a != b:
-                at = next(i for i, (x, y) in enumerate(zip(a, b)) if x != y)
+                at = first_difference(a, b)
                 print(f"{name}: answer {n} parts at token {at}, logits {peer.gap(requests[n], a, at):.2e} apart")
         times = [statistics.median(their[i] / our[i] for our, their in zip(ours, theirs)) for i in (0, 1)]
         print(f"{name}: {same} of {len(requests)} texts equal; {times[0]:.2f} times transformers by wall, {times[1]:.2f} by CPU;"
