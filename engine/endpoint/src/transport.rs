@@ -106,7 +106,7 @@ pub(crate) fn build_headers(settings: &EndpointSettings, key: Option<&ApiKey>) -
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-    // The client would add it to each request, and make room for it.
+    // The client has it, too, for proxies. Here it keeps the client from enlarging the map of each request.
     headers.insert(USER_AGENT, HeaderValue::from_static(PROGRAM));
     for (name, value) in &settings.headers {
         if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
@@ -255,6 +255,14 @@ mod tests {
         assert_eq!(sign(&EndpointSettings::new("m", "")), "https://a/v1/models");
         assert_eq!(sign(&EndpointSettings::for_retriever("index", Vec::new())), "https://a/v1");
         assert_eq!(root_address(&Url::parse("http://a/v1").unwrap(), "tokenize").as_str(), "http://a/tokenize");
+    }
+
+    #[test]
+    fn the_settings_own_headers_win() {
+        let mut settings = EndpointSettings::new("m", "http://a/v1");
+        assert_eq!(build_headers(&settings, None)[USER_AGENT], PROGRAM);
+        settings.headers.insert("user-agent".to_owned(), "mine".to_owned());
+        assert_eq!(build_headers(&settings, None).get_all(USER_AGENT).iter().collect::<Vec<_>>(), ["mine"]);
     }
 
     #[test]
