@@ -189,7 +189,6 @@ class Vllm:
         done = self.model.generate(prompts, wanted, use_tqdm=False)
         return [list(one.outputs[0].token_ids) for one in done]
 
-
     def cpu_seconds(self):
         """Of this process and of vLLM's."""
         times = [one.cpu_times() for one in [self.processes, *self.processes.children(recursive=True)]]
