@@ -69,11 +69,12 @@ fn fold_changes<'scope, K: ExchangeData + std::hash::Hash, C: Semigroup + 'stati
             let (mut open, mut due): (Vec<u64>, Vec<u64>) =
                 folded.keys().copied().partition(|cohort| frontier.less_equal(cohort));
             open.sort_by_key(|cohort| folded.get(cohort).map(|(_, sums)| sums.len()));
-            let mut held: usize = open.iter().filter_map(|cohort| folded.get(cohort)).map(|(_, sums)| sums.len()).sum();
-            while held > least.max(2 * fullest)
+            let mut in_open: usize =
+                open.iter().filter_map(|cohort| folded.get(cohort)).map(|(_, sums)| sums.len()).sum();
+            while in_open > least.max(2 * fullest)
                 && let Some(cohort) = open.pop()
             {
-                held -= folded.get(&cohort).map_or(0, |(_, sums)| sums.len());
+                in_open -= folded.get(&cohort).map_or(0, |(_, sums)| sums.len());
                 due.push(cohort);
             }
             for cohort in due {

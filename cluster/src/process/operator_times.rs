@@ -1,4 +1,4 @@
-//! Where a worker's time goes: the seconds of each of its operators, in the log.
+//! The log's line with the seconds of each operator of a worker.
 //!
 //! `RUST_LOG=hopeval::process::operator_times=debug` asks for it. The time is that of the clock: an operator has the
 //! time, too, in which other threads had its core.

@@ -124,14 +124,11 @@ pub(crate) fn prepare_call(shared: &EndpointShared, call: EndpointCall) -> Waiti
 
 /// Runs a call to its end. A call that is kept without an answer stays here until the endpoint is dropped.
 pub(crate) async fn run_call(shared: Arc<EndpointShared>, call: WaitingCall, mut done: CallReceiver) {
-    let ended = match call {
-        Ok(progress) => answer_call(&shared, progress, &mut done).await.is_some(),
-        Err(end) => {
-            shared.end_call(*end, &mut done);
-            true
-        }
+    let progress = match call {
+        Ok(progress) => progress,
+        Err(end) => return shared.end_call(*end, &mut done),
     };
-    if !ended {
+    if answer_call(&shared, progress, &mut done).await.is_none() {
         std::future::pending().await
     }
 }

@@ -7,9 +7,9 @@ machine can do, not only right.
 What: prompts of log-uniform lengths, half of them behind one of two shared beginnings as few-shot prompts have; answers
 of log-uniform lengths, greedy, ended by their length alone. Variants run in turn, round by round, on as many threads:
 the engine (`cargo build --release -p hopeval-lm --example generate`), transformers with left-padded batches sorted by
-length, as people run it, and with --vllm for decoders vLLM on the CPU: its own batches, its cache of prefixes emptied before
-each round, without compilation (`enforce_eager`). Ids are compared; a difference from transformers is listed with the gap of
-the two best logits at its first token, one from vLLM with the token's place.
+length, as people run it, and with --vllm for decoders vLLM on the CPU: its own batches, its cache of prefixes emptied
+before each round, without compilation (`enforce_eager`). Ids are compared; a difference from transformers is listed
+with the gap of the two best logits at its first token, one from vLLM with the token's place.
 
 The floor is what must be done at the rates measured in the same run: a step multiplies with all weights once (operations of
 its rows at NumPy's rate of products; bytes of the weights at its rate of reading) and reads the keys and values of each open
