@@ -106,8 +106,8 @@ struct FlowState {
     limits: u32,
     /// No attempt begins before.
     held: Option<Instant>,
-    /// Answers so far.
-    alive: u64,
+    /// The largest number of an attempt that was answered.
+    newest_answer: Option<u64>,
     attempts: u64,
     /// The numbers of the attempts in flight.
     under_way: BTreeSet<u64>,
@@ -128,7 +128,7 @@ impl FlowState {
             failing: FailingCalls::default(),
             limits: 0,
             held: None,
-            alive: 0,
+            newest_answer: None,
             attempts: 0,
             under_way: BTreeSet::new(),
             closed: false,
@@ -180,7 +180,7 @@ impl FlowState {
         let mut counted = true;
         match end.signal {
             ServerSignal::Alive => {
-                self.alive += 1;
+                self.newest_answer = self.newest_answer.max(Some(grant.number));
                 self.limits = 0;
                 self.held = None;
                 self.concurrency.increase();
@@ -211,7 +211,7 @@ impl FlowState {
             }
             ServerSignal::Faulty => {
                 self.outage.failed(end.message, now);
-                self.failing.failed(grant.call, end.may_be_own, self.alive);
+                self.failing.failed(grant.call, end.may_be_own, self.attempts);
                 if self.replicas.fail(grant.replica, grant.probe, now) {
                     tracing::warn!(replica = grant.replica, "the endpoint does not answer: {}", end.message);
                     self.concurrency.decrease(grant.number, self.attempts);
@@ -221,7 +221,7 @@ impl FlowState {
         }
         // Behind the match: an answer ends what was held before, and its headers may hold again.
         self.heed_headers(end, grant.begun);
-        AttemptEffect { counted, saw_answers: self.failing.saw_answers(grant.call, self.alive) }
+        AttemptEffect { counted, saw_answers: self.failing.saw_answers(grant.call, self.newest_answer) }
     }
 
     /// Whether an outage has outlasted the patience.
@@ -348,7 +348,7 @@ impl FlowGate {
     /// Whether the patience ended in an outage whose failing calls are at fault themselves, if the server gives a sign.
     pub(crate) fn may_give_up(&self, sign: ServerSign) -> bool {
         let state = self.lock();
-        state.is_outlasted(Instant::now()) && state.failing.are_at_fault(sign, state.alive)
+        state.is_outlasted(Instant::now()) && state.failing.are_at_fault(sign, state.newest_answer)
     }
 
     /// Gives up the failing calls, if they are at fault themselves by the server's sign, and lets the patience begin
@@ -358,7 +358,7 @@ impl FlowGate {
         if !state.is_outlasted(Instant::now()) {
             return true;
         }
-        if !state.failing.are_at_fault(sign, state.alive) {
+        if !state.failing.are_at_fault(sign, state.newest_answer) {
             return false;
         }
         let FlowState { failing, waiting, outage, .. } = &mut *state;

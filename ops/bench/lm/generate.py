@@ -224,8 +224,8 @@ def main():
         requests = list(workload(options, np.random.default_rng(options.seed)))
         room = options.open * (options.longest_prompt + options.longest_answer)
         peer = Transformers(options.folder / name, name, options.threads)
-        has_vllm = options.vllm and not peer.seq2seq
-        vllm = Vllm(options.folder / name, options.threads, options.open) if has_vllm else None
+        # Made when its turn comes: it takes memory, and time while it waits.
+        vllm = None
         ours, theirs, shares, others = [], [], [], []
         with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
             for ids, tokens in requests:
@@ -235,15 +235,16 @@ def main():
             for _ in range(options.rounds):
                 least, by_bytes = floor(name, requests, options.open, *rates(options.threads))
                 made = json.loads(subprocess.run(list(map(str, command)), check=True, stdout=subprocess.PIPE).stdout)
+                print(f"{name}: engine {made['wall_s']:.1f} s wall, {made['cpu_s']:.1f} s CPU, {made['computed_tokens']} tokens;"
+                      f" floor {least:.1f}, {by_bytes:.1f} of it by bytes", flush=True)  # fmt: skip
                 begun, cpu = time.perf_counter(), time.process_time()
                 expected = peer.run(requests, options.open)
                 theirs.append((time.perf_counter() - begun, time.process_time() - cpu))
                 ours.append((made["wall_s"], made["cpu_s"]))
                 shares.append(least / made["wall_s"])
-                print(f"{name}: engine {made['wall_s']:.1f} s wall, {made['cpu_s']:.1f} s CPU, {made['computed_tokens']} tokens;"
-                      f" transformers {theirs[-1][0]:.1f}, {theirs[-1][1]:.1f}; floor {least:.1f}, {by_bytes:.1f} of it by bytes",
-                      flush=True)  # fmt: skip
-                if vllm:
+                print(f"{name}: transformers {theirs[-1][0]:.1f} s wall, {theirs[-1][1]:.1f} s CPU", flush=True)
+                if options.vllm and not peer.seq2seq:
+                    vllm = vllm or Vllm(options.folder / name, options.threads, options.open)
                     begun, cpu = time.perf_counter(), vllm.cpu_seconds()
                     written = vllm.run(requests)
                     others.append((time.perf_counter() - begun, vllm.cpu_seconds() - cpu))

@@ -7,16 +7,17 @@
 //!                        +-- the patience ends otherwise --> the endpoint is down, no call ends
 //! ```
 //!
-//! | answers after the call's first fault | sign of the server now | last fault | failing calls | at fault is |
+//! | answers since the call's first fault | sign of the server now | last fault | failing calls | at fault is |
 //! | --- | --- | --- | --- | --- |
 //! | some | works, or is there | any | any number | the call |
 //! | none | works | may be the request's own | few | the call |
 //! | of given up calls alone | works | | few | the call |
 //! | else | | | | the endpoint |
 //!
-//! An answer of long ago does not show that a server is there: the sign is asked for when the patience ends. *Few* are
-//! fewer than make a server suspect ([`SUSPICION`]), together with those that were given up since the last answer: a
-//! server that answers no call may list its models still.
+//! Answers since a fault are those of attempts that began after it: a server that goes down may still end what it has
+//! begun. An answer of long ago does not show that a server is there: the sign is asked for when the patience ends.
+//! *Few* are fewer than make a server suspect ([`SUSPICION`]), together with those that were given up since the last
+//! answer: a server that answers no call may list its models still.
 
 use super::replicas::SUSPICION;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,17 +46,24 @@ pub(super) struct FailingCalls {
 
 #[derive(Clone, Copy, Debug)]
 struct FailingCall {
-    /// The answers of the endpoint before the call's first fault.
-    answers_before: u64,
+    /// The attempts of all calls that had begun at the call's first fault: the least number of a later one.
+    begun_before: u64,
     /// Whether the last fault may be the request's own.
     may_be_own: bool,
 }
 
+impl FailingCall {
+    /// Whether an attempt that began after the call's first fault was answered.
+    fn saw_answers(self, newest_answer: Option<u64>) -> bool {
+        newest_answer.is_some_and(|number| number >= self.begun_before)
+    }
+}
+
 impl FailingCalls {
-    /// An attempt of a call failed, after so many answers of the endpoint.
-    pub(super) fn failed(&mut self, call: u64, may_be_own: bool, answers: u64) {
+    /// An attempt of a call failed, after `begun` attempts of all calls had begun.
+    pub(super) fn failed(&mut self, call: u64, may_be_own: bool, begun: u64) {
         if !self.given_up.contains(&call) {
-            let first = FailingCall { answers_before: answers, may_be_own };
+            let first = FailingCall { begun_before: begun, may_be_own };
             self.failing.entry(call).or_insert(first).may_be_own = may_be_own;
         }
     }
@@ -74,9 +82,10 @@ impl FailingCalls {
         self.given_up.remove(&call);
     }
 
-    /// Whether the endpoint has answered since a call's first fault.
-    pub(super) fn saw_answers(&self, call: u64, answers: u64) -> bool {
-        self.failing.get(&call).is_some_and(|failing| answers > failing.answers_before)
+    /// Whether the endpoint has answered since a call's first fault. `newest_answer` is the largest number of an
+    /// attempt that was answered.
+    pub(super) fn saw_answers(&self, call: u64, newest_answer: Option<u64>) -> bool {
+        self.failing.get(&call).is_some_and(|failing| failing.saw_answers(newest_answer))
     }
 
     /// Whether a call was given up.
@@ -84,14 +93,14 @@ impl FailingCalls {
         self.given_up.contains(&call)
     }
 
-    /// Whether all failing calls are at fault themselves, by the server's sign and its number of answers. Without a
-    /// failing call the last faults were of calls that were given up before.
-    pub(super) fn are_at_fault(&self, sign: ServerSign, answers: u64) -> bool {
+    /// Whether all failing calls are at fault themselves, by the server's sign and its newest answer. Without a failing
+    /// call the last faults were of calls that were given up before.
+    pub(super) fn are_at_fault(&self, sign: ServerSign, newest_answer: Option<u64>) -> bool {
         let few = self.failing.len() + self.given_up_in_row < SUSPICION as usize;
         if self.failing.is_empty() {
             return sign == ServerSign::Working && few;
         }
-        self.failing.values().all(|call| match answers > call.answers_before {
+        self.failing.values().all(|call| match call.saw_answers(newest_answer) {
             true => sign >= ServerSign::Present,
             false => sign == ServerSign::Working && call.may_be_own && few,
         })
@@ -111,57 +120,64 @@ mod tests {
     use super::*;
     use ServerSign::{Absent, Present, Working};
 
-    /// Calls that fail after `answers` answers.
-    fn failing(calls: u64, may_be_own: bool, answers: u64) -> FailingCalls {
+    /// Calls that fail after `begun` attempts have begun.
+    fn failing(calls: u64, may_be_own: bool, begun: u64) -> FailingCalls {
         let mut found = FailingCalls::default();
-        (0..calls).for_each(|call| found.failed(call, may_be_own, answers));
+        (0..calls).for_each(|call| found.failed(call, may_be_own, begun));
         found
     }
 
     #[test]
     fn the_table_of_faults() {
         let few = u64::from(SUSPICION) - 1;
-        for (calls, may_be_own, before, sign, at_fault) in [
-            (1, true, 2, Present, true),
-            (100, false, 2, Working, true),
-            (1, true, 2, Absent, false),
-            (few, true, 3, Working, true),
-            (few + 1, true, 3, Working, false),
-            (1, false, 3, Working, false),
-            (1, true, 3, Present, false),
+        for (calls, may_be_own, begun, sign, at_fault) in [
+            (1, true, 3, Present, true),
+            (100, false, 3, Working, true),
             (1, true, 3, Absent, false),
+            (few, true, 4, Working, true),
+            (few + 1, true, 4, Working, false),
+            (1, false, 4, Working, false),
+            (1, true, 4, Present, false),
+            (1, true, 4, Absent, false),
         ] {
-            let found = failing(calls, may_be_own, before).are_at_fault(sign, 3);
-            assert_eq!(found, at_fault, "{calls} calls, {may_be_own}, {before} of 3 answers, {sign:?}");
+            let found = failing(calls, may_be_own, begun).are_at_fault(sign, Some(3));
+            assert_eq!(found, at_fault, "{calls} calls, {may_be_own}, {begun} begun, answer of 3, {sign:?}");
         }
+    }
+
+    #[test]
+    fn an_answer_that_was_begun_before_the_fault_shows_nothing() {
+        let calls = failing(20, false, 30);
+        assert!(!calls.are_at_fault(Working, Some(29)) && !calls.saw_answers(0, Some(29)));
+        assert!(calls.are_at_fault(Working, Some(30)) && calls.saw_answers(0, Some(30)));
     }
 
     #[test]
     fn one_call_of_the_endpoints_fault_keeps_the_others() {
         let mut calls = failing(2, true, 2);
-        assert!(calls.are_at_fault(Present, 3));
+        assert!(calls.are_at_fault(Present, Some(2)));
         calls.failed(7, true, 3);
-        assert!(!calls.are_at_fault(Present, 3));
+        assert!(!calls.are_at_fault(Present, Some(2)));
         calls.forget(7);
         calls.failed(1, false, 3);
-        assert!(calls.are_at_fault(Present, 3), "the first fault counts, not the last one");
-        assert!(calls.saw_answers(1, 3) && !calls.saw_answers(7, 3));
+        assert!(calls.are_at_fault(Present, Some(2)), "the first fault counts, not the last one");
+        assert!(calls.saw_answers(1, Some(2)) && !calls.saw_answers(7, Some(2)));
     }
 
     #[test]
     fn a_part_of_its_own_is_no_sign_of_other_calls() {
-        let mut calls = failing(1, true, 0);
+        let mut calls = failing(1, true, 1);
         calls.answered(0);
-        calls.failed(0, true, 1);
-        assert!(!calls.saw_answers(0, 1) && !calls.are_at_fault(Present, 1));
-        assert!(calls.are_at_fault(Present, 2), "another call was answered");
+        calls.failed(0, true, 3);
+        assert!(!calls.saw_answers(0, Some(1)) && !calls.are_at_fault(Present, Some(1)));
+        assert!(calls.are_at_fault(Present, Some(3)), "another call was answered");
     }
 
     #[test]
     fn faults_of_given_up_calls_are_theirs_while_the_server_works() {
-        let mut calls = failing(1, true, 0);
+        let mut calls = failing(1, true, 1);
         calls.give_up();
-        assert_eq!([Absent, Present, Working].map(|sign| calls.are_at_fault(sign, 0)), [false, false, true]);
+        assert_eq!([Absent, Present, Working].map(|sign| calls.are_at_fault(sign, None)), [false, false, true]);
     }
 
     #[test]
@@ -169,15 +185,15 @@ mod tests {
         let mut calls = FailingCalls::default();
         for call in 0..u64::from(SUSPICION) - 1 {
             calls.failed(call, true, 0);
-            assert!(calls.are_at_fault(Working, 0));
+            assert!(calls.are_at_fault(Working, None));
             assert_eq!(calls.give_up(), 1);
             calls.failed(call, true, 0);
             assert!(calls.is_given_up(call) && calls.failing.is_empty(), "its last attempt was in flight");
         }
         calls.failed(100, true, 0);
-        assert!(!calls.are_at_fault(Working, 0), "it answers nothing");
+        assert!(!calls.are_at_fault(Working, None), "it answers nothing");
         calls.answered(0);
-        assert!(calls.are_at_fault(Working, 1));
+        assert!(calls.are_at_fault(Working, Some(0)));
         assert!(!calls.is_given_up(0) && calls.is_given_up(1), "it was answered after all");
         calls.forget(1);
         assert!(!calls.is_given_up(1));
