@@ -148,6 +148,10 @@ class ServerCheck:
             command += getattr(options, "more", WHOLE_PROMPTS)
         else:
             command = ["-m", "transformers.cli.transformers", "serve", "--host", "127.0.0.1"]
+            # It lists the models of a cache, and fails where there is no such folder.
+            cache = self.folder / "hub"
+            cache.mkdir(exist_ok=True)
+            environment["HF_HUB_CACHE"] = str(cache)
         self.log = (self.folder / f"{options.server}.log").open("w")
         command = [str(options.python), *command, "--port", str(options.port)]
         self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env=environment)

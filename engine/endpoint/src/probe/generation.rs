@@ -66,8 +66,15 @@ async fn check_stop(server: &mut ProbedServer, text: &str) -> ProbeCheck {
         return ProbeCheck { name: "stop", finding: ProbeFinding::Unclear, promised: Some(true), detail };
     }
     let reply = server.generate(COUNTING, 24, json!({"temperature": 0, "stop": [middle]})).await;
-    let stopped = reply.choice_text(0).is_some_and(|stopped| !stopped.contains(&middle));
-    reply.check("stop", Some(true), |_| found(stopped, "the text ends before it", "the text goes on behind it"))
+    let goes_on = "the text goes on behind it";
+    reply.check("stop", Some(true), |reply| match reply.choice_text(0) {
+        Some(stopped) if !stopped.contains(&middle) => found(true, "the text ends before it", goes_on),
+        // transformers ends a text with the token that has the stop string's end.
+        stopped => {
+            let is_shorter = stopped.is_some_and(|stopped| stopped.chars().count() < letters.len());
+            found(is_shorter, "the text ends with it: the client cuts it off", goes_on)
+        }
+    })
 }
 
 async fn check_choices(server: &mut ProbedServer) -> ProbeCheck {

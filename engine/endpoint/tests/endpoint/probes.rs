@@ -108,6 +108,20 @@ fn what_is_ignored_shows() {
     assert_eq!(report.finding_of("seed"), Some(ProbeFinding::Unclear));
 }
 
+#[test]
+fn a_stop_string_may_stand_at_the_texts_end() {
+    for (stopped, finding) in
+        [("one two three", ProbeFinding::Supported), ("one two three four", ProbeFinding::Ignored)]
+    {
+        let server = ScriptedServer::start(move |request| match request.body.contains("\"stop\":") {
+            true => answer(&[stopped], "stop", ""),
+            false => answer(&["one two three four"], "length", ""),
+        });
+        let report = Endpoint::probe(&quick_settings(&server.url()), None).unwrap();
+        assert_eq!(report.finding_of("stop"), Some(finding), "{report:?}");
+    }
+}
+
 /// A model behind a pooling server does not generate, so the dialect's promise of vectors holds.
 #[test]
 fn vectors_are_promised_of_a_model_that_does_not_generate() {
