@@ -47,6 +47,7 @@ pub mod flush;
 pub mod gate;
 pub mod message;
 mod notifier;
+mod own_looks;
 pub mod persist;
 pub mod produce;
 pub mod scatter;

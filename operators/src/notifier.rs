@@ -1,7 +1,7 @@
 //! Wakes an operator from any thread.
 //!
 //! Waking a worker costs more than posting an answer. After a notification, the notifier stays silent until the
-//! operator looks.
+//! operator looks. An operator that has announced a look of its own (`own_looks`) is not woken for posts that can wait for it.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +12,8 @@ use timely::scheduling::SyncActivator;
 pub(crate) struct Notifier {
     /// True if the operator will look. Until then, posts need not wake it.
     notified: AtomicBool,
+    /// True if the operator will look by itself in a moment.
+    looks_soon: AtomicBool,
     /// Wakes the operator. Empty until the operator exists.
     activator: OnceLock<SyncActivator>,
 }
@@ -19,7 +21,7 @@ pub(crate) struct Notifier {
 impl Notifier {
     /// The notifier of an existing operator.
     pub(crate) fn with_activator(activator: SyncActivator) -> Self {
-        Self { notified: AtomicBool::new(false), activator: activator.into() }
+        Self { activator: activator.into(), ..Self::default() }
     }
 
     /// Attaches the operator. It is woken once, in case something was posted before it existed.
@@ -36,6 +38,20 @@ impl Notifier {
         {
             self.wake_operator(activator);
         }
+    }
+
+    /// The same for a post that can wait: without effect while the operator will look by itself. Both sides swap, as
+    /// above.
+    pub(crate) fn notify_soon(&self) {
+        if !self.looks_soon.fetch_or(false, Ordering::AcqRel) {
+            self.notify();
+        }
+    }
+
+    /// Says whether the operator will look by itself in a moment. Taken back before that look, so that it finds what
+    /// was posted until then.
+    pub(crate) fn set_looks_soon(&self, looks_soon: bool) {
+        self.looks_soon.swap(looks_soon, Ordering::AcqRel);
     }
 
     /// Announces a call of [`rearm`](Self::rearm) in this activation. Until then, posts need not wake the operator.

@@ -8,9 +8,11 @@
 use crate::counters::OperatorCounters;
 use crate::gate::WorkGuard;
 use crate::message::{Envelope, Reply, RequestKey};
+use crate::own_looks::OwnLooks;
 use crate::ticket::{Mailbox, PostedAnswer, Slab, Ticket};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
+use std::time::Duration;
 use timely::container::CapacityContainerBuilder;
 use timely::dataflow::Stream;
 use timely::dataflow::channels::pact::Exchange;
@@ -19,6 +21,8 @@ use timely::dataflow::operators::generic::{OutputBuilder, OutputBuilderSession};
 use timely::dataflow::operators::{Capability, InputCapability};
 use timely::progress::Timestamp;
 use timely::scheduling::SyncActivator;
+
+pub use crate::own_looks::LOOK_PAUSE;
 
 /// Answers requests on one worker.
 pub trait Backend: 'static {
@@ -34,6 +38,12 @@ pub trait Backend: 'static {
 
     /// The response to a request with a dropped ticket.
     fn dropped(&self) -> Self::Response;
+
+    /// The longest delay of an answer that can wait ([`Ticket::answer_soon`]), often [`LOOK_PAUSE`]; without one by
+    /// default.
+    fn longest_delay(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// One request on its way to a service.
@@ -108,6 +118,7 @@ struct AnswerBatches<T: Timestamp, B: Backend> {
 struct RequestServer<T: Timestamp, B: Backend> {
     backend: B,
     mailbox: Mailbox<BackendAnswer<B::Response, B::Record>>,
+    looks: OwnLooks,
     slots: Slab<InFlightKey<T>>,
     in_flight: FxHashMap<RequestKey, usize>,
     /// The new keys of this activation.
@@ -116,10 +127,11 @@ struct RequestServer<T: Timestamp, B: Backend> {
 }
 
 impl<T: Timestamp, B: Backend> RequestServer<T, B> {
-    fn new(backend: B, activator: SyncActivator, counters: &Arc<OperatorCounters>) -> Self {
+    fn new(backend: B, activator: SyncActivator, looks: OwnLooks, counters: &Arc<OperatorCounters>) -> Self {
         Self {
             backend,
             mailbox: Mailbox::new(activator),
+            looks,
             slots: Slab::new(),
             in_flight: FxHashMap::default(),
             batch: Vec::new(),
@@ -152,7 +164,7 @@ impl<T: Timestamp, B: Backend> RequestServer<T, B> {
     fn take_answers(&mut self) -> AnswerBatches<T, B> {
         let (mut replies, mut records) = (TimedBatches { groups: Vec::new() }, TimedBatches { groups: Vec::new() });
         let mut begun = Vec::new();
-        for PostedAnswer { slot, answer, work } in self.mailbox.take_posted() {
+        for PostedAnswer { slot, answer, work, .. } in self.mailbox.take_posted_and_look_again(&mut self.looks) {
             begun.extend(work);
             let Some(InFlightKey { key, askers }) = self.slots.remove(slot) else { continue };
             self.in_flight.remove(&key);
@@ -229,8 +241,9 @@ where
     let (records, record_stream) = builder.new_output();
     let mut replies = OutputBuilder::<_, CapacityContainerBuilder<Vec<_>>>::from(replies);
     let mut records = OutputBuilder::<_, CapacityContainerBuilder<Vec<_>>>::from(records);
-    let activator = scope.worker().sync_activator_for(builder.operator_info().address.to_vec());
-    let mut server = RequestServer::new(backend, activator, counters);
+    let address = builder.operator_info().address;
+    let looks = OwnLooks::new(scope.activator_for(address.clone()), backend.longest_delay());
+    let mut server = RequestServer::new(backend, scope.worker().sync_activator_for(address.to_vec()), looks, counters);
     builder.build(move |capabilities| {
         drop(capabilities);
         move |_frontiers| {

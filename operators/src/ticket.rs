@@ -5,6 +5,7 @@
 
 use crate::gate::WorkGuard;
 use crate::notifier::Notifier;
+use crate::own_looks::OwnLooks;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
@@ -18,6 +19,8 @@ pub(crate) struct PostedAnswer<T> {
     pub(crate) answer: Option<T>,
     /// Its work, which the operator drops once it has sent the answer.
     pub(crate) work: Option<WorkGuard>,
+    /// Whether it can wait for a look that the operator has announced.
+    can_wait: bool,
 }
 
 /// The channel to one operator, shared by its tickets.
@@ -65,6 +68,16 @@ impl<T> Mailbox<T> {
         self.channel.notifier.rearm();
         self.receiver.try_iter()
     }
+
+    /// The same. After answers that can wait, the operator looks again by itself.
+    pub(crate) fn take_posted_and_look_again(&self, looks: &mut OwnLooks) -> Vec<PostedAnswer<T>> {
+        looks.begin(&self.channel.notifier);
+        let posted: Vec<_> = self.take_posted().collect();
+        if posted.iter().any(|posted| posted.can_wait) {
+            looks.announce(&self.channel.notifier);
+        }
+        posted
+    }
 }
 
 impl<T> Ticket<T> {
@@ -75,8 +88,16 @@ impl<T> Ticket<T> {
 
     /// Answers, and wakes the worker.
     pub fn answer(mut self, answer: T) {
-        if let Some(channel) = self.post_answer(Some(answer)) {
+        if let Some(channel) = self.post_answer(Some(answer), false) {
             channel.notifier.notify();
+        }
+    }
+
+    /// Answers, and wakes the worker unless it will look by itself within milliseconds. For answers that took long and
+    /// come one by one from elsewhere: a look for each costs the worker more than the answer does.
+    pub fn answer_soon(mut self, answer: T) {
+        if let Some(channel) = self.post_answer(Some(answer), true) {
+            channel.notifier.notify_soon();
         }
     }
 
@@ -84,7 +105,7 @@ impl<T> Ticket<T> {
     pub fn answer_all(batch: impl IntoIterator<Item = (Ticket<T>, T)>) {
         let mut pending = PendingNotifications(Vec::new());
         for (mut ticket, answer) in batch {
-            if let Some(channel) = ticket.post_answer(Some(answer))
+            if let Some(channel) = ticket.post_answer(Some(answer), false)
                 && !pending.0.iter().any(|other| Arc::ptr_eq(other, &channel))
             {
                 pending.0.push(channel);
@@ -93,9 +114,9 @@ impl<T> Ticket<T> {
     }
 
     /// Posts the answer, and returns the channel if its operator must be woken.
-    fn post_answer(&mut self, answer: Option<T>) -> Option<Arc<AnswerChannel<T>>> {
+    fn post_answer(&mut self, answer: Option<T>, can_wait: bool) -> Option<Arc<AnswerChannel<T>>> {
         // A send fails only if the operator is gone, and then nobody waits.
-        let posted = PostedAnswer { slot: self.slot, answer, work: self.work.take() };
+        let posted = PostedAnswer { slot: self.slot, answer, work: self.work.take(), can_wait };
         self.channel.take().filter(|channel| channel.sender.send(posted).is_ok())
     }
 }
@@ -137,7 +158,7 @@ impl<T> Drop for PendingNotifications<T> {
 
 impl<T> Drop for Ticket<T> {
     fn drop(&mut self) {
-        if let Some(channel) = self.post_answer(None) {
+        if let Some(channel) = self.post_answer(None, false) {
             channel.notifier.notify();
         }
     }

@@ -28,7 +28,7 @@ use crate::write_backlog::WriteBacklog;
 use hopeval_methods::{FailureKind, Request, Response};
 use hopeval_operators::RequestKey;
 use hopeval_operators::gate::Gate;
-use hopeval_operators::serve::{Backend, BackendAnswer, Submission};
+use hopeval_operators::serve::{Backend, BackendAnswer, LOOK_PAUSE, Submission};
 use hopeval_operators::ticket::Ticket;
 use hopeval_results::AnswerLocation;
 use rustc_hash::FxHashSet;
@@ -36,7 +36,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Dispatches the requests of one worker to memory, the journal and the services.
 pub struct ServiceDispatcher {
@@ -203,5 +203,13 @@ impl Backend for ServiceDispatcher {
 
     fn dropped(&self) -> ServedResponse {
         ServedResponse::without_times(Response::failure(FailureKind::Dropped, "the service dropped the request"))
+    }
+
+    fn longest_delay(&self) -> Duration {
+        match self.mode {
+            TimingMode::Throughput => LOOK_PAUSE,
+            // A delay would be part of what is measured.
+            TimingMode::Latency => Duration::ZERO,
+        }
     }
 }

@@ -16,18 +16,20 @@ struct Listener {
     heard: Rc<RefCell<HeardAnswers>>,
 }
 
-/// An operator that reads its mailbox only when woken, and never ends.
-fn listen(worker: &mut Worker) -> Listener {
+/// An operator that reads its mailbox only when woken, or `pause` after an answer that can wait, and never ends.
+fn listen_with_pause(worker: &mut Worker, pause: Duration) -> Listener {
     let heard = Rc::new(RefCell::new(Vec::new()));
     let mailbox = worker.dataflow::<u64, _, _>(|scope| {
         let mut made = None;
         let stream = source::<_, CapacityContainerBuilder<Vec<()>>, _, _>(scope, "listen", |capability, info| {
             let mailbox = Rc::new(Mailbox::new(scope.worker().sync_activator_for(info.address.to_vec())));
+            let mut looks = OwnLooks::new(scope.activator_for(info.address), pause);
             made = Some(Rc::clone(&mailbox));
             let heard = Rc::clone(&heard);
             move |_| {
                 let _held = &capability;
-                heard.borrow_mut().extend(mailbox.take_answers());
+                let posted = mailbox.take_posted_and_look_again(&mut looks);
+                heard.borrow_mut().extend(posted.into_iter().map(|posted| (posted.slot, posted.answer)));
             }
         });
         drop(stream);
@@ -35,6 +37,10 @@ fn listen(worker: &mut Worker) -> Listener {
     });
     worker.step();
     Listener { mailbox, heard }
+}
+
+fn listen(worker: &mut Worker) -> Listener {
+    listen_with_pause(worker, Duration::ZERO)
 }
 
 /// Runs `test`, then drops its dataflows: listeners never end.
@@ -55,6 +61,47 @@ fn a_batch_wakes_every_operator_that_it_answers() {
         worker.step();
         assert_eq!(*left.heard.borrow(), [(1, Some(10)), (2, Some(20))]);
         assert_eq!(*right.heard.borrow(), [(3, Some(30))]);
+    });
+}
+
+#[test]
+fn an_answer_that_can_wait_wakes_nobody_while_a_look_is_announced() {
+    with_worker(|worker| {
+        let listener = listen_with_pause(worker, Duration::from_secs(3600));
+        let answer = |slot| listener.mailbox.new_ticket(slot).answer_soon(0);
+        answer(1);
+        worker.step();
+        assert_eq!(*listener.heard.borrow(), [(1, Some(0))], "no look was announced");
+        answer(2);
+        worker.step();
+        assert_eq!(listener.heard.borrow().len(), 1, "the look is announced");
+        listener.mailbox.new_ticket(3).answer(0);
+        worker.step();
+        assert_eq!(*listener.heard.borrow(), [1, 2, 3].map(|slot| (slot, Some(0))), "a look finds all answers");
+    });
+}
+
+#[test]
+fn an_announced_look_comes_by_itself_and_a_look_without_answers_announces_none() {
+    with_worker(|worker| {
+        let listener = listen_with_pause(worker, Duration::from_millis(1));
+        let answer = |slot| listener.mailbox.new_ticket(slot).answer_soon(0);
+        let wait_for = |worker: &mut Worker, answers: usize| {
+            while listener.heard.borrow().len() < answers {
+                worker.step_or_park(None);
+            }
+        };
+        answer(1);
+        answer(2);
+        wait_for(worker, 2);
+        answer(3);
+        wait_for(worker, 3);
+        // The announced look of the third answer finds nothing.
+        std::thread::sleep(Duration::from_millis(2));
+        worker.step();
+        answer(4);
+        worker.step();
+        assert_eq!(listener.heard.borrow().len(), 4, "it wakes the worker at once");
     });
 }
 

@@ -182,7 +182,7 @@ impl AnswerDelivery {
             task.0.ticket.set_work(work);
         }
         let (ticket, answer) = task_answer(task, response, timing, &self.fault);
-        ticket.answer(answer);
+        ticket.answer_soon(answer);
     }
 }
 
