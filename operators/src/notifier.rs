@@ -1,7 +1,8 @@
 //! Wakes an operator from any thread.
 //!
 //! Waking a worker costs more than posting an answer. After a notification, the notifier stays silent until the
-//! operator looks. An operator that has announced a look of its own (`own_looks`) is not woken for posts that can wait for it.
+//! operator looks. An operator that has announced a look of its own (`own_looks`) is not woken for posts that can wait
+//! for it.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};

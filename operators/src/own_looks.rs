@@ -1,9 +1,9 @@
 //! Looks of an operator that come by themselves, so that it takes many answers at once.
 //!
-//! A look costs a step of the worker, whether it finds one answer or fifty. Answers from elsewhere come one by one, some
-//! thousands in a second. So a look that finds one of them announces another, and until that one nobody is woken for
-//! more. A lone answer wakes the worker at once; the next look finds nothing and announces none. (Network drivers turn
-//! from interrupts to polling in the same way.)
+//! A look costs a step of the worker, whether it finds one answer or fifty. Answers from elsewhere come one by one,
+//! some thousands in a second. So a look that finds one of them announces another, and until that one nobody is woken
+//! for more. A lone answer wakes the worker at once; the next look finds nothing and announces none. (Network drivers
+//! turn from interrupts to polling in the same way.)
 //!
 //! ```text
 //!   answers   a          b c   d        e                          f
