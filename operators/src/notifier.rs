@@ -41,8 +41,8 @@ impl Notifier {
         }
     }
 
-    /// The same for a post that can wait: without effect while the operator will look by itself. Both sides swap, as
-    /// above.
+    /// The same for a post that can wait: without effect while the operator will look by itself. Both sides read and
+    /// write in one step, as above.
     pub(crate) fn notify_soon(&self) {
         if !self.looks_soon.fetch_or(false, Ordering::AcqRel) {
             self.notify();

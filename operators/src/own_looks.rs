@@ -6,17 +6,16 @@
 //! turn from interrupts to polling in the same way.)
 //!
 //! ```text
-//!   answers   a          b c   d        e                          f
-//!   looks     wake ------------ own look ------ own look (none)    wake
-//!                  pause                pause
+//!   answers   a       b c                        d
+//!   looks     wake ------- own look ------- own    wake
+//!                  pause             pause
 //! ```
 
 use crate::notifier::Notifier;
 use std::time::{Duration, Instant};
 use timely::scheduling::Activator;
 
-/// A pause before an operator's own look, for answers of models behind endpoints: those take twenty times as long and
-/// more.
+/// A pause before an operator's own look.
 pub const LOOK_PAUSE: Duration = Duration::from_millis(5);
 
 /// The own looks of one operator.
@@ -44,7 +43,7 @@ impl OwnLooks {
     /// Announces a look, unless one is announced.
     pub(crate) fn announce(&mut self, notifier: &Notifier) {
         if self.due.is_none() && !self.pause.is_zero() {
-            // Before the activation's own time, so that it has passed when that comes.
+            // Taken before timely takes its time, so it has passed at the activation.
             self.due = Some(Instant::now() + self.pause);
             self.activator.activate_after(self.pause);
             notifier.set_looks_soon(true);

@@ -2,8 +2,8 @@
 //!
 //! Requests are exchanged to the owner of their bucket. An open key collects further askers; new keys go to the
 //! [`Backend`] in one batch per activation, each with a [`Ticket`]. The operator keeps a capability for each open key
-//! and is woken when tickets are answered. The record for the journal leaves in the same activation as the reply, so a
-//! record always arrives before any effect of its reply.
+//! and is woken when tickets are answered, or looks by itself. The record for the journal leaves in the same activation
+//! as the reply, so a record always arrives before any effect of its reply.
 
 use crate::counters::OperatorCounters;
 use crate::gate::WorkGuard;
@@ -39,9 +39,9 @@ pub trait Backend: 'static {
     /// The response to a request with a dropped ticket.
     fn dropped(&self) -> Self::Response;
 
-    /// The longest delay of an answer that can wait ([`Ticket::answer_soon`]), often [`LOOK_PAUSE`]; without one by
-    /// default.
-    fn longest_delay(&self) -> Duration {
+    /// The pause before the operator's own looks for answers that can wait ([`Ticket::answer_soon`]), as
+    /// [`LOOK_PAUSE`]. Zero, the default: every answer wakes the worker at once.
+    fn look_pause(&self) -> Duration {
         Duration::ZERO
     }
 }
@@ -242,7 +242,7 @@ where
     let mut replies = OutputBuilder::<_, CapacityContainerBuilder<Vec<_>>>::from(replies);
     let mut records = OutputBuilder::<_, CapacityContainerBuilder<Vec<_>>>::from(records);
     let address = builder.operator_info().address;
-    let looks = OwnLooks::new(scope.activator_for(address.clone()), backend.longest_delay());
+    let looks = OwnLooks::new(scope.activator_for(address.clone()), backend.look_pause());
     let mut server = RequestServer::new(backend, scope.worker().sync_activator_for(address.to_vec()), looks, counters);
     builder.build(move |capabilities| {
         drop(capabilities);

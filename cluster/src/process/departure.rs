@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 /// The longest wait for the calls in flight: their answers are paid for.
 const CALLS_WAIT: Duration = Duration::from_secs(2);
 
+/// The same for an endpoint that is down, which answers nothing: answers from before may wait for a worker's look.
+const LOOKS_WAIT: Duration = Duration::from_millis(50);
+
 /// The longest wait for the journal behind that.
 const FLUSH_WAIT: Duration = Duration::from_secs(2);
 
@@ -27,8 +30,7 @@ impl FaultDeparture {
     /// Begins it: no work begins any more.
     pub(super) fn begin(error: JobError, generation: &Generation) -> Self {
         generation.drain();
-        // An endpoint that is down answers nothing.
-        let wait = if error.is_transient() { Duration::ZERO } else { CALLS_WAIT };
+        let wait = if error.is_transient() { LOOKS_WAIT } else { CALLS_WAIT };
         Self { error, flush_at: Instant::now() + wait, flushing: false }
     }
 

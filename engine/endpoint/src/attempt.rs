@@ -451,7 +451,7 @@ impl CallProgress {
             let message = format!("{} (after {} attempts)", result.message, self.end.attempts);
             return CallCourse::End(failed(kind, message));
         }
-        // Nobody was answered meanwhile: the endpoint's patience decides.
+        // No answer shows that the server works for others: the endpoint's patience decides.
         self.counted = 0;
         self.spent = Duration::ZERO;
         CallCourse::Again(pause)

@@ -14,8 +14,8 @@ use crate::host::EndpointFault;
 use crate::settings::EndpointSettings;
 use crate::verdict::ServerSignal;
 use concurrency::ConcurrencyLimit;
-use failing::FailingCalls;
 pub(crate) use failing::ServerSign;
+use failing::{AnswersSeen, FailingCalls};
 use outage::OutageClock;
 use rate::RateLimit;
 use replicas::{ReplicaChoice, ReplicaSet};
@@ -84,7 +84,7 @@ pub(crate) struct AttemptEnd<'a> {
 pub(crate) struct AttemptEffect {
     /// Whether the attempt counts: it does not while the endpoint is suspect.
     pub(crate) counted: bool,
-    /// Whether the endpoint has answered since the call's first fault.
+    /// Whether the answers since the call's first fault show that the endpoint works for others.
     pub(crate) saw_answers: bool,
 }
 
@@ -106,7 +106,9 @@ struct FlowState {
     limits: u32,
     /// No attempt begins before.
     held: Option<Instant>,
-    /// The largest number of an attempt that was answered.
+    /// Answers so far.
+    answers: u64,
+    /// The largest number of an attempt that was answered: one that began after a fault shows more than an older one.
     newest_answer: Option<u64>,
     attempts: u64,
     /// The numbers of the attempts in flight.
@@ -128,6 +130,7 @@ impl FlowState {
             failing: FailingCalls::default(),
             limits: 0,
             held: None,
+            answers: 0,
             newest_answer: None,
             attempts: 0,
             under_way: BTreeSet::new(),
@@ -180,6 +183,7 @@ impl FlowState {
         let mut counted = true;
         match end.signal {
             ServerSignal::Alive => {
+                self.answers += 1;
                 self.newest_answer = self.newest_answer.max(Some(grant.number));
                 self.limits = 0;
                 self.held = None;
@@ -211,7 +215,7 @@ impl FlowState {
             }
             ServerSignal::Faulty => {
                 self.outage.failed(end.message, now);
-                self.failing.failed(grant.call, end.may_be_own, self.attempts);
+                self.failing.failed(grant.call, end.may_be_own, self.answers_seen());
                 if self.replicas.fail(grant.replica, grant.probe, now) {
                     tracing::warn!(replica = grant.replica, "the endpoint does not answer: {}", end.message);
                     self.concurrency.decrease(grant.number, self.attempts);
@@ -221,7 +225,12 @@ impl FlowState {
         }
         // Behind the match: an answer ends what was held before, and its headers may hold again.
         self.heed_headers(end, grant.begun);
-        AttemptEffect { counted, saw_answers: self.failing.saw_answers(grant.call, self.newest_answer) }
+        AttemptEffect { counted, saw_answers: self.failing.saw_answers(grant.call, self.answers_seen()) }
+    }
+
+    /// The answers so far.
+    fn answers_seen(&self) -> AnswersSeen {
+        AnswersSeen { answers: self.answers, newest: self.newest_answer, begun: self.attempts }
     }
 
     /// Whether an outage has outlasted the patience.
@@ -348,7 +357,7 @@ impl FlowGate {
     /// Whether the patience ended in an outage whose failing calls are at fault themselves, if the server gives a sign.
     pub(crate) fn may_give_up(&self, sign: ServerSign) -> bool {
         let state = self.lock();
-        state.is_outlasted(Instant::now()) && state.failing.are_at_fault(sign, state.newest_answer)
+        state.is_outlasted(Instant::now()) && state.failing.are_at_fault(sign, state.answers_seen())
     }
 
     /// Gives up the failing calls, if they are at fault themselves by the server's sign, and lets the patience begin
@@ -358,7 +367,7 @@ impl FlowGate {
         if !state.is_outlasted(Instant::now()) {
             return true;
         }
-        if !state.failing.are_at_fault(sign, state.newest_answer) {
+        if !state.failing.are_at_fault(sign, state.answers_seen()) {
             return false;
         }
         let FlowState { failing, waiting, outage, .. } = &mut *state;

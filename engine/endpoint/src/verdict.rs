@@ -3,8 +3,9 @@
 //! Each attempt ends for exactly one cause. A cause says two things: the state of the *server* ([`ServerSignal`]) and
 //! the next step of the *call* ([`NextStep`]). Two rules stand above the table:
 //!
-//! * A fault becomes a failure of its call only if the server answered another call meanwhile. Otherwise the fault is
-//!   the endpoint's, and its patience decides. At its end a few calls may be given up: `flow/failing.rs` has that rule.
+//! * A fault becomes a failure of its call only if answers since then show that the server works for other calls.
+//!   Otherwise the fault is the endpoint's, and its patience decides. At its end a few calls may be given up.
+//!   `flow/failing.rs` has both rules.
 //! * A limit is never counted: a call may wait for its turn as long as the server names times.
 //!
 //! `ops/docs/endpoints.md` has the table for users; a test compares the two.

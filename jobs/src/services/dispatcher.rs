@@ -46,7 +46,7 @@ pub struct ServiceDispatcher {
     queues: BTreeMap<Arc<str>, Sender<ServiceTask>>,
     /// The first eight bytes of all keys seen by this worker. A key belongs to one worker alone.
     seen: FxHashSet<u64>,
-    /// In latency mode earlier answers are not looked up.
+    /// In latency mode earlier answers are not looked up, and every answer wakes the worker at once.
     mode: TimingMode,
     journal_reads: Sender<(ServiceTask, AnswerLocation)>,
 }
@@ -205,7 +205,7 @@ impl Backend for ServiceDispatcher {
         ServedResponse::without_times(Response::failure(FailureKind::Dropped, "the service dropped the request"))
     }
 
-    fn longest_delay(&self) -> Duration {
+    fn look_pause(&self) -> Duration {
         match self.mode {
             TimingMode::Throughput => LOOK_PAUSE,
             // A delay would be part of what is measured.

@@ -224,7 +224,7 @@ def main():
         requests = list(workload(options, np.random.default_rng(options.seed)))
         room = options.open * (options.longest_prompt + options.longest_answer)
         peer = Transformers(options.folder / name, name, options.threads)
-        # Made when its turn comes: it takes memory, and time while it waits.
+        # Made when its turn comes first: it takes memory, and waits beside the others in later rounds.
         vllm = None
         ours, theirs, shares, others = [], [], [], []
         with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:

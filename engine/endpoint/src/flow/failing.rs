@@ -9,15 +9,16 @@
 //!
 //! | answers since the call's first fault | sign of the server now | last fault | failing calls | at fault is |
 //! | --- | --- | --- | --- | --- |
-//! | some | works, or is there | any | any number | the call |
+//! | some | works, or is there | may be the request's own | any number | the call |
+//! | some, of an attempt that began since then | works, or is there | any | any number | the call |
 //! | none | works | may be the request's own | few | the call |
 //! | of given up calls alone | works | | few | the call |
 //! | else | | | | the endpoint |
 //!
-//! Answers since a fault are those of attempts that began after it: a server that goes down may still end what it has
-//! begun. An answer of long ago does not show that a server is there: the sign is asked for when the patience ends.
-//! *Few* are fewer than make a server suspect ([`SUSPICION`]), together with those that were given up since the last
-//! answer: a server that answers no call may list its models still.
+//! A server that goes down may still end what it has begun, so such an answer says nothing about a fault that comes
+//! from no request (`flow.rs` has which). An answer of long ago does not show that a server is there: the sign is asked
+//! for when the patience ends. *Few* are fewer than make a server suspect ([`SUSPICION`]), together with those that
+//! were given up since the last answer: a server that answers no call may list its models still.
 
 use super::replicas::SUSPICION;
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,24 +47,38 @@ pub(super) struct FailingCalls {
 
 #[derive(Clone, Copy, Debug)]
 struct FailingCall {
-    /// The attempts of all calls that had begun at the call's first fault: the least number of a later one.
-    begun_before: u64,
+    /// The endpoint's answers before the call's first fault.
+    before: AnswersSeen,
     /// Whether the last fault may be the request's own.
     may_be_own: bool,
 }
 
+/// The answers of an endpoint until a time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct AnswersSeen {
+    /// Their number.
+    pub(super) answers: u64,
+    /// The largest number of an attempt that was answered.
+    pub(super) newest: Option<u64>,
+    /// The attempts that had begun: the least number of a later one.
+    pub(super) begun: u64,
+}
+
 impl FailingCall {
-    /// Whether an attempt that began after the call's first fault was answered.
-    fn saw_answers(self, newest_answer: Option<u64>) -> bool {
-        newest_answer.is_some_and(|number| number >= self.begun_before)
+    /// Whether the answers since the call's first fault show that the server works for others.
+    fn saw_answers(self, now: AnswersSeen) -> bool {
+        match self.may_be_own {
+            true => now.answers > self.before.answers,
+            false => now.newest.is_some_and(|newest| newest >= self.before.begun),
+        }
     }
 }
 
 impl FailingCalls {
-    /// An attempt of a call failed, after `begun` attempts of all calls had begun.
-    pub(super) fn failed(&mut self, call: u64, may_be_own: bool, begun: u64) {
+    /// An attempt of a call failed, after `before`.
+    pub(super) fn failed(&mut self, call: u64, may_be_own: bool, before: AnswersSeen) {
         if !self.given_up.contains(&call) {
-            let first = FailingCall { begun_before: begun, may_be_own };
+            let first = FailingCall { before, may_be_own };
             self.failing.entry(call).or_insert(first).may_be_own = may_be_own;
         }
     }
@@ -82,10 +97,9 @@ impl FailingCalls {
         self.given_up.remove(&call);
     }
 
-    /// Whether the endpoint has answered since a call's first fault. `newest_answer` is the largest number of an
-    /// attempt that was answered.
-    pub(super) fn saw_answers(&self, call: u64, newest_answer: Option<u64>) -> bool {
-        self.failing.get(&call).is_some_and(|failing| failing.saw_answers(newest_answer))
+    /// Whether the answers since a call's first fault show that the server works for others.
+    pub(super) fn saw_answers(&self, call: u64, now: AnswersSeen) -> bool {
+        self.failing.get(&call).is_some_and(|failing| failing.saw_answers(now))
     }
 
     /// Whether a call was given up.
@@ -93,14 +107,14 @@ impl FailingCalls {
         self.given_up.contains(&call)
     }
 
-    /// Whether all failing calls are at fault themselves, by the server's sign and its newest answer. Without a failing
-    /// call the last faults were of calls that were given up before.
-    pub(super) fn are_at_fault(&self, sign: ServerSign, newest_answer: Option<u64>) -> bool {
+    /// Whether all failing calls are at fault themselves, by the server's sign and its answers. Without a failing call
+    /// the last faults were of calls that were given up before.
+    pub(super) fn are_at_fault(&self, sign: ServerSign, now: AnswersSeen) -> bool {
         let few = self.failing.len() + self.given_up_in_row < SUSPICION as usize;
         if self.failing.is_empty() {
             return sign == ServerSign::Working && few;
         }
-        self.failing.values().all(|call| match call.saw_answers(newest_answer) {
+        self.failing.values().all(|call| match call.saw_answers(now) {
             true => sign >= ServerSign::Present,
             false => sign == ServerSign::Working && call.may_be_own && few,
         })
@@ -120,80 +134,90 @@ mod tests {
     use super::*;
     use ServerSign::{Absent, Present, Working};
 
-    /// Calls that fail after `begun` attempts have begun.
-    fn failing(calls: u64, may_be_own: bool, begun: u64) -> FailingCalls {
+    /// After so many answers; each answered the attempt that had begun last.
+    fn seen(answers: u64) -> AnswersSeen {
+        AnswersSeen { answers, newest: answers.checked_sub(1), begun: answers }
+    }
+
+    /// Calls that fail after `answers` answers.
+    fn failing(calls: u64, may_be_own: bool, answers: u64) -> FailingCalls {
         let mut found = FailingCalls::default();
-        (0..calls).for_each(|call| found.failed(call, may_be_own, begun));
+        (0..calls).for_each(|call| found.failed(call, may_be_own, seen(answers)));
         found
     }
 
     #[test]
     fn the_table_of_faults() {
         let few = u64::from(SUSPICION) - 1;
-        for (calls, may_be_own, begun, sign, at_fault) in [
-            (1, true, 3, Present, true),
-            (100, false, 3, Working, true),
+        for (calls, may_be_own, before, sign, at_fault) in [
+            (1, true, 2, Present, true),
+            (100, false, 2, Working, true),
+            (1, true, 2, Absent, false),
+            (few, true, 3, Working, true),
+            (few + 1, true, 3, Working, false),
+            (1, false, 3, Working, false),
+            (1, true, 3, Present, false),
             (1, true, 3, Absent, false),
-            (few, true, 4, Working, true),
-            (few + 1, true, 4, Working, false),
-            (1, false, 4, Working, false),
-            (1, true, 4, Present, false),
-            (1, true, 4, Absent, false),
         ] {
-            let found = failing(calls, may_be_own, begun).are_at_fault(sign, Some(3));
-            assert_eq!(found, at_fault, "{calls} calls, {may_be_own}, {begun} begun, answer of 3, {sign:?}");
+            let found = failing(calls, may_be_own, before).are_at_fault(sign, seen(3));
+            assert_eq!(found, at_fault, "{calls} calls, {may_be_own}, {before} of 3 answers, {sign:?}");
         }
     }
 
     #[test]
-    fn an_answer_that_was_begun_before_the_fault_shows_nothing() {
-        let calls = failing(20, false, 30);
-        assert!(!calls.are_at_fault(Working, Some(29)) && !calls.saw_answers(0, Some(29)));
-        assert!(calls.are_at_fault(Working, Some(30)) && calls.saw_answers(0, Some(30)));
+    fn an_answer_that_was_begun_before_a_fault_of_the_server_shows_nothing() {
+        let before = AnswersSeen { answers: 7, newest: Some(20), begun: 30 };
+        for (may_be_own, newest, shows) in [(false, 29, false), (false, 30, true), (true, 29, true)] {
+            let mut calls = FailingCalls::default();
+            (0..20).for_each(|call| calls.failed(call, may_be_own, before));
+            let now = AnswersSeen { answers: 8, newest: Some(newest), begun: 60 };
+            assert_eq!((calls.are_at_fault(Working, now), calls.saw_answers(0, now)), (shows, shows), "{newest}");
+        }
     }
 
     #[test]
     fn one_call_of_the_endpoints_fault_keeps_the_others() {
         let mut calls = failing(2, true, 2);
-        assert!(calls.are_at_fault(Present, Some(2)));
-        calls.failed(7, true, 3);
-        assert!(!calls.are_at_fault(Present, Some(2)));
+        assert!(calls.are_at_fault(Present, seen(3)));
+        calls.failed(7, true, seen(3));
+        assert!(!calls.are_at_fault(Present, seen(3)));
         calls.forget(7);
-        calls.failed(1, false, 3);
-        assert!(calls.are_at_fault(Present, Some(2)), "the first fault counts, not the last one");
-        assert!(calls.saw_answers(1, Some(2)) && !calls.saw_answers(7, Some(2)));
+        calls.failed(1, false, seen(3));
+        assert!(calls.are_at_fault(Present, seen(3)), "the first fault counts, not the last one");
+        assert!(calls.saw_answers(1, seen(3)) && !calls.saw_answers(7, seen(3)));
     }
 
     #[test]
     fn a_part_of_its_own_is_no_sign_of_other_calls() {
-        let mut calls = failing(1, true, 1);
+        let mut calls = failing(1, true, 0);
         calls.answered(0);
-        calls.failed(0, true, 3);
-        assert!(!calls.saw_answers(0, Some(1)) && !calls.are_at_fault(Present, Some(1)));
-        assert!(calls.are_at_fault(Present, Some(3)), "another call was answered");
+        calls.failed(0, true, seen(1));
+        assert!(!calls.saw_answers(0, seen(1)) && !calls.are_at_fault(Present, seen(1)));
+        assert!(calls.are_at_fault(Present, seen(2)), "another call was answered");
     }
 
     #[test]
     fn faults_of_given_up_calls_are_theirs_while_the_server_works() {
-        let mut calls = failing(1, true, 1);
+        let mut calls = failing(1, true, 0);
         calls.give_up();
-        assert_eq!([Absent, Present, Working].map(|sign| calls.are_at_fault(sign, None)), [false, false, true]);
+        assert_eq!([Absent, Present, Working].map(|sign| calls.are_at_fault(sign, seen(0))), [false, false, true]);
     }
 
     #[test]
     fn few_are_given_up_without_an_answer_between() {
         let mut calls = FailingCalls::default();
         for call in 0..u64::from(SUSPICION) - 1 {
-            calls.failed(call, true, 0);
-            assert!(calls.are_at_fault(Working, None));
+            calls.failed(call, true, seen(0));
+            assert!(calls.are_at_fault(Working, seen(0)));
             assert_eq!(calls.give_up(), 1);
-            calls.failed(call, true, 0);
+            calls.failed(call, true, seen(0));
             assert!(calls.is_given_up(call) && calls.failing.is_empty(), "its last attempt was in flight");
         }
-        calls.failed(100, true, 0);
-        assert!(!calls.are_at_fault(Working, None), "it answers nothing");
+        calls.failed(100, true, seen(0));
+        assert!(!calls.are_at_fault(Working, seen(0)), "it answers nothing");
         calls.answered(0);
-        assert!(calls.are_at_fault(Working, Some(0)));
+        // Without an answer since the call's first fault: they are few again.
+        assert!(calls.are_at_fault(Working, seen(0)));
         assert!(!calls.is_given_up(0) && calls.is_given_up(1), "it was answered after all");
         calls.forget(1);
         assert!(!calls.is_given_up(1));

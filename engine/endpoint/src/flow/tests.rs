@@ -98,26 +98,30 @@ async fn limits_do_not_end_the_patience_while_an_older_call_is_computed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_from_before_a_fault_gives_no_call_up() {
+async fn answers_of_a_server_that_goes_down_give_no_call_up() {
     let mut settings = EndpointSettings::new("m", "http://127.0.0.1:9/v1");
     settings.patience_s = 10.0;
-    let failed = AttemptEnd { signal: ServerSignal::Faulty, remaining: [None, None], ..answer(SECOND) };
-    let failed = AttemptEnd { may_be_own: false, ..failed };
     let answered = AttemptEnd { remaining: [None, None], ..answer(SECOND) };
-    for begins_after in [false, true] {
+    let failed = AttemptEnd { signal: ServerSignal::Faulty, ..answered.clone() };
+    // Six calls fail; an older one or a later one is answered, and none any more.
+    for (may_be_own, begins_after, given_up) in [(false, false, false), (false, true, true), (true, false, true)] {
+        let failed = AttemptEnd { may_be_own, ..failed.clone() };
         let gate = FlowGate::new(&settings, 1);
         let admit = async |call| gate.admit(AttemptWish { call, ..WISH }).await.unwrap();
-        let older = admit(1).await;
-        admit(0).await.settle(&failed);
-        let other = if begins_after { admit(2).await } else { older };
-        other.settle(&answered);
-        // The server goes down now, or has long been down.
+        let older = admit(6).await;
+        for permit in [admit(0).await, admit(1).await, admit(2).await, admit(3).await, admit(4).await, admit(5).await] {
+            assert!(!permit.settle(&failed).saw_answers);
+        }
+        older.settle(&answered);
+        if begins_after {
+            admit(7).await.settle(&answered);
+        }
         for _ in 0..5 {
-            assert_eq!(admit(0).await.settle(&failed).saw_answers, begins_after);
+            assert_eq!(admit(0).await.settle(&failed).saw_answers, given_up);
         }
         tokio::time::advance(11 * SECOND).await;
         assert!(gate.grant_all(Instant::now()).fault.is_some());
-        assert_eq!(gate.give_up(ServerSign::Working), begins_after);
+        assert_eq!(gate.give_up(ServerSign::Working), given_up, "{may_be_own}, {begins_after}");
     }
 }
 

@@ -15,6 +15,9 @@ const STORY: &str = "Write one sentence of a story about a lighthouse.";
 /// A prompt against JSON, so that JSON in the answer is the server's doing. Some servers want the word in it.
 const NO_JSON: &str = "Say hello in one word. Do not write JSON.";
 
+/// The letters that a text may have behind its stop string: the rest of a token.
+const LAST_LETTERS: usize = 16;
+
 /// What the schema of [`check_schema`] allows, without white space.
 const ONLY_VALUE: &str = r#"{"colour":"red"}"#;
 
@@ -66,14 +69,18 @@ async fn check_stop(server: &mut ProbedServer, text: &str) -> ProbeCheck {
         return ProbeCheck { name: "stop", finding: ProbeFinding::Unclear, promised: Some(true), detail };
     }
     let reply = server.generate(COUNTING, 24, json!({"temperature": 0, "stop": [middle]})).await;
-    let goes_on = "the text goes on behind it";
-    reply.check("stop", Some(true), |reply| match reply.choice_text(0) {
-        Some(stopped) if !stopped.contains(&middle) => found(true, "the text ends before it", goes_on),
+    // The letters behind the first stop string, if there is one.
+    let behind = |text: &str| text.split_once(&middle).map(|(_, behind)| behind.chars().count());
+    let may_tell = behind(text).is_some_and(|behind| behind > LAST_LETTERS);
+    reply.check("stop", Some(true), |reply| match reply.choice_text(0).map(behind) {
+        None => found(false, "", "no text came"),
+        Some(None) => found(true, "the text ends before it", ""),
         // transformers ends a text with the token that has the stop string's end.
-        stopped => {
-            let is_shorter = stopped.is_some_and(|stopped| stopped.chars().count() < letters.len());
-            found(is_shorter, "the text ends with it: the client cuts it off", goes_on)
-        }
+        Some(Some(behind)) if behind <= LAST_LETTERS => match may_tell {
+            true => found(true, "the text ends with it: the client cuts it off", ""),
+            false => (ProbeFinding::Unclear, "the plain answer is too short".to_owned()),
+        },
+        Some(Some(_)) => found(false, "", "the text goes on behind it"),
     })
 }
 

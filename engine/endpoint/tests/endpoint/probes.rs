@@ -81,7 +81,7 @@ fn an_able_server_keeps_its_dialects_promises() {
 #[test]
 fn what_is_ignored_shows() {
     let server = ScriptedServer::start(|request| match request.head.split(' ').nth(1).unwrap() {
-        "/v1/chat/completions" => answer(&["one two three four five"], "stop", ""),
+        "/v1/chat/completions" => answer(&["one two three four five six seven eight nine"], "stop", ""),
         _ => reply(404, "", ""),
     });
     let settings = EndpointSettings { dialect: EndpointDialect::Vllm, ..quick_settings(&server.url()) };
@@ -110,15 +110,19 @@ fn what_is_ignored_shows() {
 
 #[test]
 fn a_stop_string_may_stand_at_the_texts_end() {
-    for (stopped, finding) in
-        [("one two three", ProbeFinding::Supported), ("one two three four", ProbeFinding::Ignored)]
-    {
+    const LONG: &str = "one two three four five six seven eight";
+    for (plain, stopped, finding) in [
+        (LONG, "one two three four f", ProbeFinding::Supported),
+        (LONG, "one two three four five", ProbeFinding::Supported),
+        (LONG, LONG, ProbeFinding::Ignored),
+        ("one two three", "one two three", ProbeFinding::Unclear),
+    ] {
         let server = ScriptedServer::start(move |request| match request.body.contains("\"stop\":") {
             true => answer(&[stopped], "stop", ""),
-            false => answer(&["one two three four"], "length", ""),
+            false => answer(&[plain], "length", ""),
         });
         let report = Endpoint::probe(&quick_settings(&server.url()), None).unwrap();
-        assert_eq!(report.finding_of("stop"), Some(finding), "{report:?}");
+        assert_eq!(report.finding_of("stop"), Some(finding), "{stopped}: {report:?}");
     }
 }
 

@@ -12,9 +12,11 @@ use hopeval_endpoint::{AttemptGuard, CallEnd, CallVerdict, EndpointCall, Endpoin
 use hopeval_methods::request::Sampling;
 use hopeval_methods::{Request, RequestPayload, Response};
 use hopeval_operators::gate::WorkGuard;
+use hopeval_operators::serve::LOOK_PAUSE;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
 /// The most requests taken together.
 const MOST: usize = 1024;
@@ -36,7 +38,7 @@ pub(super) fn serve_tasks(thread: &ServiceThread, service: &EndpointService, rec
         }
     }
     while Arc::strong_count(&calls) > 1 {
-        std::thread::sleep(std::time::Duration::from_millis(1));
+        std::thread::sleep(Duration::from_millis(1));
     }
     if let Some(endpoint) = service.open_endpoint() {
         tracing::info!(service = %thread.name, "the endpoint's account: {}", endpoint.usage());
@@ -155,6 +157,9 @@ fn work_guard(guard: AttemptGuard) -> Option<WorkGuard> {
     guard.downcast::<WorkGuard>().ok().map(|work| *work)
 }
 
+/// The service time from which an answer can wait for a worker's own look.
+const SLOW_ANSWER: Duration = LOOK_PAUSE.saturating_mul(10);
+
 /// Counts responses, and gives them to their tickets.
 pub(super) struct AnswerDelivery {
     name: Arc<str>,
@@ -182,7 +187,11 @@ impl AnswerDelivery {
             task.0.ticket.set_work(work);
         }
         let (ticket, answer) = task_answer(task, response, timing, &self.fault);
-        ticket.answer_soon(answer);
+        // A pause more is nothing beside a model's time; a retriever may take no longer than the pause.
+        match Duration::from_micros(timing.service_us) >= SLOW_ANSWER {
+            true => ticket.answer_soon(answer),
+            false => ticket.answer(answer),
+        }
     }
 }
 
