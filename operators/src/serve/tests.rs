@@ -9,7 +9,8 @@ use timely::dataflow::operators::{Input, Inspect, Probe};
 
 type Waiting = Rc<RefCell<Vec<Submission<u8, u32, u8>>>>;
 
-struct HeldBackend(Waiting);
+/// Keeps what is submitted; the pause is that of the operator's own looks.
+struct HeldBackend(Waiting, Duration);
 
 impl Backend for HeldBackend {
     type Request = u8;
@@ -22,6 +23,10 @@ impl Backend for HeldBackend {
 
     fn dropped(&self) -> u32 {
         u32::MAX
+    }
+
+    fn look_pause(&self) -> Duration {
+        self.1
     }
 }
 
@@ -51,7 +56,7 @@ fn equal_keys_are_answered_once_with_one_record() {
         let mut input = InputHandle::new();
         let (reply_probe, record_probe) = worker.dataflow::<u64, _, _>(|scope| {
             let requests = scope.input_from(&mut input);
-            let (answered, recorded) = serve(requests, HeldBackend(Rc::clone(&waiting)), &counters);
+            let (answered, recorded) = serve(requests, HeldBackend(Rc::clone(&waiting), Duration::ZERO), &counters);
             (answered.inspect_core(log(&replies)).probe().0, recorded.inspect_core(log(&records)).probe().0)
         });
         let mut settle = || {
@@ -99,7 +104,8 @@ fn dropped_tickets_are_replied_to_and_the_dataflow_ends() {
         let mut input = InputHandle::new();
         worker.dataflow::<u64, _, _>(|scope| {
             let requests = scope.input_from(&mut input);
-            let (answered, recorded) = serve(requests, HeldBackend(Rc::clone(&waiting)), &Arc::default());
+            let (answered, recorded) =
+                serve(requests, HeldBackend(Rc::clone(&waiting), Duration::ZERO), &Arc::default());
             answered.inspect_core(log(&replies));
             recorded.inspect_core(log(&records));
         });
@@ -131,7 +137,7 @@ fn work_is_under_way_until_its_record_is_sent() {
         let mut input = InputHandle::new();
         worker.dataflow::<u64, _, _>(|scope| {
             let requests = scope.input_from(&mut input);
-            let (_, recorded) = serve(requests, HeldBackend(Rc::clone(&waiting)), &Arc::default());
+            let (_, recorded) = serve(requests, HeldBackend(Rc::clone(&waiting), Duration::ZERO), &Arc::default());
             recorded.inspect_core(log(&records));
         });
         input.send(ask(1, 0));
@@ -148,4 +154,37 @@ fn work_is_under_way_until_its_record_is_sent() {
         assert!(gate.is_quiet());
         assert_eq!(*records.borrow(), [(0, 1)]);
     });
+}
+
+#[test]
+fn answers_that_can_wait_are_replied_to_at_the_next_look() {
+    for (pause, at_once) in [(Duration::ZERO, 2), (Duration::from_secs(3600), 1)] {
+        timely::execute_directly(move |worker| {
+            let (waiting, replies) = (Waiting::default(), Log::<Reply<u32>>::default());
+            let mut input = InputHandle::new();
+            worker.dataflow::<u64, _, _>(|scope| {
+                let backend = HeldBackend(Rc::clone(&waiting), pause);
+                let (answered, _) = serve(scope.input_from(&mut input), backend, &Arc::default());
+                answered.inspect_core(log(&replies));
+            });
+            (1..=3).for_each(|request| input.send(ask(request, 0)));
+            input.close();
+            let mut settle = || {
+                for _ in 0..3 {
+                    worker.step();
+                }
+            };
+            settle();
+            let mut tickets = std::mem::take(&mut *waiting.borrow_mut()).into_iter().map(|waits| waits.ticket);
+            let answer = |response| BackendAnswer { response, record: None };
+            for (response, replied) in [(1, 1), (2, at_once)] {
+                tickets.next().unwrap().answer_soon(answer(response));
+                settle();
+                assert_eq!(replies.borrow().len(), replied, "answer {response}, {pause:?}");
+            }
+            tickets.next().unwrap().answer(answer(3));
+            settle();
+            assert_eq!(replies.borrow().len(), 3, "a look takes all answers");
+        });
+    }
 }
