@@ -235,8 +235,9 @@ def main():
             for _ in range(options.rounds):
                 least, by_bytes = floor(name, requests, options.open, *rates(options.threads))
                 made = json.loads(subprocess.run(list(map(str, command)), check=True, stdout=subprocess.PIPE).stdout)
-                print(f"{name}: engine {made['wall_s']:.1f} s wall, {made['cpu_s']:.1f} s CPU, {made['computed_tokens']} tokens;"
-                      f" floor {least:.1f}, {by_bytes:.1f} of it by bytes", flush=True)  # fmt: skip
+                print(f"{name}: engine {made['wall_s']:.1f} s wall, {made['cpu_s']:.1f} s CPU,"
+                      f" {made['computed_tokens']} tokens; floor {least:.1f}, {by_bytes:.1f} of it by bytes",
+                      flush=True)  # fmt: skip
                 begun, cpu = time.perf_counter(), time.process_time()
                 expected = peer.run(requests, options.open)
                 theirs.append((time.perf_counter() - begun, time.process_time() - cpu))
