@@ -16,9 +16,9 @@
 //! | else | | | | the endpoint |
 //!
 //! A server that goes down may still end what it has begun, so such an answer says nothing about a fault that comes
-//! from no request (`verdict.rs` has which). An answer of long ago does not show that a server is there: the sign is asked
-//! for when the patience ends. *Few* are fewer than make a server suspect ([`SUSPICION`]), together with those that
-//! were given up since the last answer: a server that answers no call may list its models still.
+//! from no request (`verdict.rs` has which). An answer of long ago does not show that a server is there: the sign is
+//! asked for when the patience ends. *Few* are fewer than make a server suspect ([`SUSPICION`]), together with those
+//! that were given up since the last answer: a server that answers no call may list its models still.
 
 use super::replicas::SUSPICION;
 use std::collections::{BTreeMap, BTreeSet};
