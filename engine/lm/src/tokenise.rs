@@ -9,6 +9,7 @@
 //! A folder may have no tokenizer, for requests may come as ids: the first text gives an error then. Special tokens are
 //! known by role. A missing role is an error of the request with that role.
 
+mod behind;
 mod cache;
 mod final_text;
 pub(crate) mod joins;
@@ -251,6 +252,26 @@ impl Tokenizer {
         let around = encoding.get_special_tokens_mask();
         let spans = encoding.get_offsets().iter().zip(around).map(|(&span, around)| (*around == 0).then_some(span));
         Ok(encoding.get_ids().iter().copied().zip(spans).collect())
+    }
+
+    /// The ids of a text's first piece, which ends at a cut; `None` if the text cannot be cut.
+    pub(crate) fn ids_before_cut(&self, piece: &str) -> Result<Option<Arc<[u32]>>, TokeniseError> {
+        Ok(Some(self.ids(piece, false)?).filter(|ids| !self.joins.forbids(ids)))
+    }
+
+    /// The ids of a piece that begins at a cut; `None` if the text around it cannot be cut.
+    pub(crate) fn ids_behind_cut(&self, piece: &str) -> Result<Option<Arc<[u32]>>, TokeniseError> {
+        let Some(behind) = &self.joins.behind else { return Ok(Some(self.ids(piece, false)?)) };
+        let ids = behind.ids(piece).map_err(|source| self.failed(source))?;
+        Ok(Some(ids).filter(|ids| !behind.has_added(ids)))
+    }
+
+    /// [`token_spans`](Self::token_spans) of a piece that begins at a cut.
+    pub(crate) fn spans_behind_cut(&self, piece: &str) -> Result<Vec<TokenSpan>, TokeniseError> {
+        match &self.joins.behind {
+            None => self.token_spans(piece, false),
+            Some(behind) => behind.spans(piece).map_err(|source| self.failed(source)),
+        }
     }
 
     /// The text of token ids, with or without special tokens. Unknown ids have no text. Spaces before punctuation are

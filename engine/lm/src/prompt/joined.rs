@@ -7,11 +7,11 @@
 //!
 //! The inner text of a part, from its first cut to its last one, gives the same tokens in every prompt; the tokenizer
 //! remembers them. Between the inner texts of neighbours are joins of a few words. So the tokens of a prompt are known
-//! exactly from sums, and a dropped part costs one new join. For a tokenizer without safe cuts (see `joins.rs`) the
-//! whole is one join: it is tokenised again after every change.
+//! exactly from sums, and a dropped part costs one new join. For a tokenizer without safe cuts (see `joins.rs`), or a
+//! text with an added token that forbids them, the whole is one join: it is tokenised again after every change.
 
 use crate::tokenise::joins::{first_cut, last_cut};
-use crate::tokenise::{TokeniseError, Tokenizer};
+use crate::tokenise::{TokenSpan, TokeniseError, Tokenizer};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -68,13 +68,24 @@ impl<'a> JoinedTokens<'a> {
     /// # Errors
     /// [`TokeniseError::Failed`].
     pub(super) fn update(&mut self, texts: &[String]) -> Result<(), TokeniseError> {
+        if self.update_pieces(texts)?.is_none() {
+            self.may_cut = false;
+            self.parts.iter_mut().for_each(|part| part.inner = None);
+            self.update_pieces(texts)?;
+        }
+        Ok(())
+    }
+
+    /// `None` if the texts cannot be cut after all.
+    fn update_pieces(&mut self, texts: &[String]) -> Result<Option<()>, TokeniseError> {
         for (part, text) in self.parts.iter_mut().zip(texts) {
             if part.length != text.len() {
                 part.length = text.len();
-                part.inner = match inner_range(text).filter(|_| self.may_cut) {
-                    None => None,
-                    Some(range) => Some((range.clone(), self.tokenizer.ids(&text[range], false)?)),
-                };
+                part.inner = None;
+                if let Some(range) = inner_range(text).filter(|_| self.may_cut) {
+                    let Some(ids) = self.tokenizer.ids_behind_cut(&text[range.clone()])? else { return Ok(None) };
+                    part.inner = Some((range, ids));
+                }
             }
         }
         self.segments.clear();
@@ -86,7 +97,9 @@ impl<'a> JoinedTokens<'a> {
                 None => join.push_str(text),
                 Some(range) => {
                     join.push_str(&text[..range.start]);
-                    self.add_join(left, begin, &join)?;
+                    if self.add_join(left, begin, &join)?.is_none() {
+                        return Ok(None);
+                    }
                     self.add_inner(part);
                     join.clear();
                     join.push_str(&text[range.end..]);
@@ -103,22 +116,26 @@ impl<'a> JoinedTokens<'a> {
         self.segments.push(TokenSegment::Inner(part));
     }
 
-    /// Adds the join behind the inner text of the part `left`, or before all of them.
-    fn add_join(&mut self, left: Option<usize>, begin: usize, text: &str) -> Result<(), TokeniseError> {
+    /// Adds the join behind the inner text of the part `left`, or before all of them. `None` if the texts cannot be
+    /// cut after all.
+    fn add_join(&mut self, left: Option<usize>, begin: usize, text: &str) -> Result<Option<()>, TokeniseError> {
         if text.is_empty() {
-            return Ok(());
+            return Ok(Some(()));
         }
         let known = left.map(|part| &self.parts[part].join).filter(|(known, _)| known == text);
-        let ids = match known {
-            Some((_, ids)) => Arc::clone(ids),
-            None => self.tokenizer.ids(text, false)?,
+        let ids = match (known, left) {
+            (Some((_, ids)), _) => Some(Arc::clone(ids)),
+            (None, Some(_)) => self.tokenizer.ids_behind_cut(text)?,
+            (None, None) if self.may_cut => self.tokenizer.ids_before_cut(text)?,
+            (None, None) => Some(self.tokenizer.ids(text, false)?),
         };
+        let Some(ids) = ids else { return Ok(None) };
         if let Some(part) = left {
             self.parts[part].join = (text.to_owned(), Arc::clone(&ids));
         }
         self.tokens += ids.len();
         self.segments.push(TokenSegment::Join { begin, text: text.to_owned(), ids });
-        Ok(())
+        Ok(Some(()))
     }
 
     /// The tokens of the whole, special ones included.
@@ -153,7 +170,7 @@ impl<'a> JoinedTokens<'a> {
         let end = begin + texts[part].len();
         let mut spans = Vec::new();
         let mut add = |at: usize, text: &str| -> Result<(), TokeniseError> {
-            let found = self.tokenizer.token_spans(text, false)?;
+            let found = self.segment_spans(at, text)?;
             let found = found.into_iter().filter_map(|(_, span)| span).map(|(from, to)| at + from..at + to);
             spans.extend(found.filter(|span| span.end > begin && span.end <= end));
             Ok(())
@@ -176,6 +193,11 @@ impl<'a> JoinedTokens<'a> {
         Ok(spans)
     }
 
+    /// The tokens of a segment and their bytes in it; `begin` is its place in the whole.
+    fn segment_spans(&self, begin: usize, text: &str) -> Result<Vec<TokenSpan>, TokeniseError> {
+        if begin == 0 { self.tokenizer.token_spans(text, false) } else { self.tokenizer.spans_behind_cut(text) }
+    }
+
     /// The number of tokens that end in each part, as by [`part_spans`](Self::part_spans).
     ///
     /// # Errors
@@ -190,7 +212,7 @@ impl<'a> JoinedTokens<'a> {
             self.parts.iter().map(|part| part.inner.as_ref().map_or(0, |(_, ids)| ids.len())).collect();
         for segment in &self.segments {
             let TokenSegment::Join { begin, text, .. } = segment else { continue };
-            let spans = self.tokenizer.token_spans(text, false)?;
+            let spans = self.segment_spans(*begin, text)?;
             for (_, to) in spans.into_iter().filter_map(|(_, span)| span) {
                 // Empty parts end where the part before them ends, and no token ends in them.
                 let part = ends.partition_point(|&end| end < begin + to);

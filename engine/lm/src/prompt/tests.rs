@@ -3,7 +3,7 @@
 mod reference;
 
 use super::*;
-use crate::tokenise::tests::tokenizer;
+use crate::tokenise::tests::{tokenizer, tokenizers_of_known_words};
 use crate::tokenise::{SpecialRole, Tokenizer};
 use proptest::prelude::*;
 use std::sync::LazyLock;
@@ -288,9 +288,9 @@ fn few_shot_prompts() -> impl Strategy<Value = Prompt> {
 }
 
 static TOKENIZERS: LazyLock<Vec<Tokenizer>> = LazyLock::new(|| {
-    let names =
-        ["gpt2", "opt", "roberta", "qwen2", "t5", "llama", "bert-uncased", "deberta-v2", "xlm-roberta", "electra"];
-    names.into_iter().map(tokenizer).collect()
+    let words = ["gpt2", "opt", "roberta", "qwen2", "bert-uncased", "electra"];
+    let sentencepiece = ["t5", "llama", "llama-legacy", "deberta-v2", "xlm-roberta"];
+    words.into_iter().chain(sentencepiece).map(tokenizer).chain(tokenizers_of_known_words()).collect()
 });
 
 proptest! {

@@ -3,19 +3,22 @@
 //! A cut lies before a space behind a visible ASCII character. It is safe if the tokenizer parts words there anyway and
 //! looks neither back nor ahead across that place: its normalizer works on neighbouring characters, its pre-tokenizer
 //! ends every word there, and no added token swallows the space. Of the pre-tokenizers with regular expressions only
-//! those with known ones qualify. SentencePiece's BPE without a pre-tokenizer (Llama 2, Mistral) merges across words
-//! and does not qualify: its texts are tokenised whole.
+//! those with known ones qualify. SentencePiece's BPE (Llama 2, Mistral) has no words: it merges along the whole text.
+//! It qualifies if no token of its vocabulary has a space behind a visible ASCII character, for a merge across the cut
+//! would make such a token. Some of these put a space before every text: see `behind.rs`.
 //!
 //! The special tokens of every tokenizer stand around a text. [`TextJoins::find`] decides from the tokenizer's parts,
 //! and then tries the rule on a few texts.
 
+use super::behind::TokenizerBehindCuts;
 use serde_json::Value;
 use tokenizers::models::ModelWrapper;
+use tokenizers::models::bpe::BPE;
 use tokenizers::{Encoding, Tokenizer as Inner};
 
-/// Known patterns of words: GPT-2's and those of Llama 3 and Qwen 2. No match begins before a cut and ends behind it,
-/// and none looks behind one.
-const WORDS: [&str; 3] = [
+/// Known patterns of words: those of GPT-2, Llama 3, Qwen 2, GPT-4o (gpt-oss, Llama 4) and Mistral Nemo. No match
+/// begins before a cut and ends behind it, and none looks behind one.
+pub(super) const WORDS: [&str; 5] = [
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
     concat!(
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*",
@@ -25,7 +28,20 @@ const WORDS: [&str; 3] = [
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*",
         r"|\s*[\r\n]+|\s+(?!\S)|\s+",
     ),
+    concat!(
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    ),
+    concat!(
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+",
+        r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*",
+        r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    ),
 ];
+
+/// SentencePiece's mark of a space.
+const SPACE: char = '▁';
 
 /// Known replacements: they join runs of white space, which a cut leaves whole.
 const REPLACED: [&str; 2] = [" {2,}", r"\s{2,}|[\n\r\t]"];
@@ -40,7 +56,7 @@ const TRIALS: [&str; 5] = [
 ];
 
 /// How the pieces of a text are joined.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct TextJoins {
     /// Whether texts may be cut.
     pub(crate) may_cut: bool,
@@ -48,6 +64,8 @@ pub(crate) struct TextJoins {
     pub(crate) prefix: Vec<u32>,
     /// The special tokens behind a text.
     pub(crate) suffix: Vec<u32>,
+    /// What tokenises the pieces behind the first one; `None` if the tokenizer itself does.
+    pub(super) behind: Option<TokenizerBehindCuts>,
 }
 
 impl TextJoins {
@@ -60,15 +78,35 @@ impl TextJoins {
         let (bare, whole) = (ids(TRIALS[0], false)?, ids(TRIALS[0], true)?);
         let begin = whole.windows(bare.len().max(1)).position(|window| window == bare).unwrap_or(whole.len());
         let suffix = whole.get(begin + bare.len()..).unwrap_or_default().to_vec();
-        let joins = Self { may_cut: may_cut(tokenizer), prefix: whole[..begin].to_vec(), suffix };
+        let behind = if may_cut(tokenizer) { TokenizerBehindCuts::find(tokenizer).ok() } else { None };
+        let (may_cut, behind) = (behind.is_some(), behind.flatten());
+        let mut joins = Self { may_cut, prefix: whole[..begin].to_vec(), suffix, behind };
         let (mut is_around, mut agree) = (true, true);
         for text in TRIALS {
             let bare = ids(text, false)?;
             is_around &= ids(text, true)? == [&joins.prefix[..], &bare, &joins.suffix].concat();
-            let pieces = pieces_of(text).into_iter().map(|piece| ids(piece, false)).collect::<Option<Vec<_>>>()?;
-            agree &= bare == pieces.concat();
+            agree &= joins.ids_of_pieces(tokenizer, text)?.is_none_or(|pieces| bare == pieces);
         }
-        is_around.then_some(Self { may_cut: joins.may_cut && agree, ..joins })
+        joins.may_cut &= agree;
+        is_around.then_some(joins)
+    }
+
+    /// The ids of a text from its pieces; the inner option is `None` for a text that cannot be cut.
+    fn ids_of_pieces(&self, tokenizer: &Inner, text: &str) -> Option<Option<Vec<u32>>> {
+        let (mut ids, mut is_first) = (Vec::new(), true);
+        for piece in pieces_of(text) {
+            match &self.behind {
+                Some(behind) if !is_first => ids.extend_from_slice(&behind.ids(piece).ok()?),
+                _ => ids.extend_from_slice(tokenizer.encode_fast(piece, false).ok()?.get_ids()),
+            }
+            is_first = false;
+        }
+        Some((!self.forbids(&ids)).then_some(ids))
+    }
+
+    /// Whether a text with these tokens cannot be cut.
+    pub(super) fn forbids(&self, ids: &[u32]) -> bool {
+        self.behind.as_ref().is_some_and(|behind| behind.has_added(ids))
     }
 }
 
@@ -77,7 +115,38 @@ fn may_cut(tokenizer: &Inner) -> bool {
     let part = |value: serde_json::Result<Value>| value.unwrap_or(Value::Bool(false));
     let pre = part(serde_json::to_value(tokenizer.get_pre_tokenizer()));
     let normalizer = part(serde_json::to_value(tokenizer.get_normalizer()));
-    ends_words(&pre) == Some(true) && is_local(&normalizer) && has_fixed_model(tokenizer) && keeps_spaces(tokenizer)
+    let parts = ends_words(&pre) == Some(true)
+        || marks_spaces(&pre, &normalizer)
+            && matches!(tokenizer.get_model(), ModelWrapper::BPE(model) if merges_end_at_cuts(model));
+    parts && is_local(&normalizer) && has_fixed_model(tokenizer) && keeps_spaces(tokenizer)
+}
+
+/// Whether the model gets a text whole, with marks in place of spaces.
+fn marks_spaces(pre: &Value, normalizer: &Value) -> bool {
+    let marks = |part: &Value| {
+        kind(part) == "Replace" && part["pattern"]["String"] == " " && part["content"].as_str().is_some_and(is_mark)
+    };
+    match kind(pre) {
+        "Metaspace" => pre["split"] == false && pre["replacement"].as_str().is_some_and(is_mark),
+        // Gemma's parts at spaces: there are none left.
+        "Split" if pre["pattern"]["String"] != " " => false,
+        "" | "Split" => match kind(normalizer) {
+            "Sequence" => normalizer["normalizers"].as_array().and_then(|parts| parts.last()).is_some_and(marks),
+            _ => marks(normalizer),
+        },
+        _ => false,
+    }
+}
+
+/// Whether no merge goes across a cut: it would make a token with a space's mark behind a visible ASCII character.
+fn merges_end_at_cuts(model: &BPE) -> bool {
+    let has_plain_words =
+        !model.ignore_merges && model.continuing_subword_prefix.is_none() && model.end_of_word_suffix.is_none();
+    let vocabulary = model.get_vocab();
+    let goes_across = |token: &String| {
+        token.char_indices().any(|(at, mark)| mark == SPACE && token[..at].ends_with(|c: char| c.is_ascii_graphic()))
+    };
+    has_plain_words && vocabulary.contains_key(SPACE.to_string().as_str()) && !vocabulary.keys().any(goes_across)
 }
 
 /// The first safe cut of a text.
@@ -106,6 +175,10 @@ fn pieces_of(text: &str) -> Vec<&str> {
     }
     pieces.push(rest);
     pieces
+}
+
+fn is_mark(text: &str) -> bool {
+    text.chars().eq([SPACE])
 }
 
 fn kind(value: &Value) -> &str {
@@ -142,7 +215,10 @@ fn is_local(normalizer: &Value) -> bool {
         }
         // It removes a whole text's last spaces, and no piece but the last one ends in a space.
         "Strip" => normalizer["strip_left"] == false,
+        "Replace" if normalizer["pattern"]["String"] == " " => normalizer["content"].as_str().is_some_and(is_mark),
         "Replace" => REPLACED.iter().any(|pattern| normalizer["pattern"]["Regex"] == *pattern),
+        // Not behind a cut: see `behind.rs`.
+        "Prepend" => true,
         "Sequence" => normalizer["normalizers"].as_array().is_some_and(|parts| parts.iter().all(is_local)),
         _ => false,
     }
@@ -162,7 +238,7 @@ fn keeps_spaces(tokenizer: &Inner) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tokenise::tests::tokenizer;
+    use crate::tokenise::tests::{folder, tokenizer, tokenizer_of_words};
 
     #[test]
     fn cuts_lie_before_spaces_behind_visible_characters() {
@@ -171,11 +247,29 @@ mod tests {
     }
 
     #[test]
-    fn tokenizers_that_merge_across_words_do_not_qualify() {
-        for (name, qualifies) in
-            [("gpt2", true), ("opt", true), ("qwen2", true), ("t5", true), ("roberta", true), ("llama", false)]
-        {
-            assert_eq!(tokenizer(name).joins().may_cut, qualifies, "{name}");
+    fn tokenizers_of_words_and_of_sentencepiece_qualify() {
+        for name in ["gpt2", "opt", "qwen2", "t5", "roberta", "llama", "llama-legacy"] {
+            assert!(tokenizer(name).joins().may_cut, "{name}");
+        }
+        for words in WORDS {
+            assert!(tokenizer_of_words(words).joins().may_cut, "{words}");
+        }
+        let puts_a_space = |name| tokenizer(name).joins().behind.is_some();
+        assert_eq!(["t5", "llama", "llama-legacy"].map(puts_a_space), [false, false, true]);
+    }
+
+    #[test]
+    fn a_vocabulary_with_a_token_across_words_does_not_qualify() {
+        let folder = folder("llama");
+        let path = folder.path().join("tokenizer.json");
+        let text = std::fs::read_to_string(&path).expect("a file");
+        for (token, qualifies) in [("é▁", true), ("t▁", false)] {
+            let mut file: Value = serde_json::from_str(&text).expect("JSON");
+            let vocabulary = file["model"]["vocab"].as_object_mut().expect("a vocabulary");
+            vocabulary.insert(token.to_owned(), vocabulary.len().into());
+            std::fs::write(&path, file.to_string()).expect("written");
+            let tokenizer = crate::tokenise::Tokenizer::open(folder.path()).expect("a tokenizer");
+            assert_eq!(tokenizer.joins().may_cut, qualifies, "{token}");
         }
     }
 }

@@ -3,10 +3,19 @@
 use super::*;
 use hopeval_checkpoint::import::tokenizer::{SentencePieceRules, import_tokenizer};
 
-/// A folder with the imported tokenizer of a class.
+/// A folder with the imported tokenizer of a class. `llama-legacy` is Llama's as of the year 2023.
 pub(crate) fn folder(name: &str) -> tempfile::TempDir {
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../checkpoint/tests/tokenizers").join(name);
-    let out = tempfile::tempdir().expect("a folder");
+    let class = name.trim_end_matches("-legacy");
+    let mut from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../checkpoint/tests/tokenizers").join(class);
+    let (out, legacy) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    if class != name {
+        for file in ["config.json", "tokenizer.model"] {
+            std::fs::copy(from.join(file), legacy.path().join(file)).expect("copied");
+        }
+        let settings = r#"{"add_bos_token": true, "legacy": true}"#;
+        std::fs::write(legacy.path().join("tokenizer_config.json"), settings).expect("written");
+        from = legacy.path().to_owned();
+    }
     let config = std::fs::read(from.join("config.json")).expect("a fixture");
     let config = serde_json::from_slice(&config).expect("a fixture");
     import_tokenizer(&from, out.path(), &config, SentencePieceRules::Model, &mut Vec::new())
@@ -18,6 +27,24 @@ pub(crate) fn folder(name: &str) -> tempfile::TempDir {
 /// The tokenizer of a class.
 pub(crate) fn tokenizer(name: &str) -> Tokenizer {
     Tokenizer::open(folder(name).path()).expect("a tokenizer")
+}
+
+/// Tokenizers with Qwen 2's vocabulary and each known pattern of words.
+pub(crate) fn tokenizers_of_known_words() -> Vec<Tokenizer> {
+    joins::WORDS.map(tokenizer_of_words).into()
+}
+
+/// A tokenizer with Qwen 2's vocabulary and another pattern of words.
+pub(crate) fn tokenizer_of_words(words: &str) -> Tokenizer {
+    let folder = folder("qwen2");
+    let path = folder.path().join("tokenizer.json");
+    let mut file: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&path).expect("a tokenizer")).expect("JSON");
+    let pattern = &mut file["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"];
+    assert!(pattern.is_string());
+    *pattern = words.into();
+    std::fs::write(&path, file.to_string()).expect("written");
+    Tokenizer::open(folder.path()).expect("a tokenizer")
 }
 
 #[test]
