@@ -22,7 +22,10 @@ As many questions are open in hopeval as calls may be in flight (`in_flight`): w
 * *Assembly* is the CPU time of a call whose prompt has a few-shot text of 6,000 tokens, under a budget and with a
   tokenizer, and of one without: the difference is what putting the prompt together may cost.
 
-Rows go to `--results`; `--resume` leaves out those that are there. `--venv` has aiohttp, openai and inspect-ai.
+Rows go to `--results`; `--resume` leaves out those that are there. `--venv` has aiohttp, openai and inspect-ai. A
+shared machine is faster and slower by a fifth from one minute to the next: with `--rounds N` hopeval, aiohttp, openai
+and inspect_ai take turns N times, and a side's figures are the means of its rounds. The shares of single rounds stand
+beside those of the means.
 
     python3 ops/endpoint/throughput.py --binary target/release/hopeval --venv VENV --folder DIR --results FILE
 """
@@ -44,6 +47,8 @@ SERVER_CORE, CLIENT_CORE, WORKERS = "0", "1", 1
 BEHIND_THE_PATH = ["main", "outcomes", "commits"]
 # The operators of a worker behind the outcome: measures, tallies (`fold` to `CountTotal`), parts, commits.
 BEHIND_THE_OUTCOME = ["FlatMap", "fold", "Arrange: CountTotal", "CountTotal", "outcomes", "correct", "commit"]
+# They take turns, each once in a round.
+SIDES = ["hopeval", "aiohttp", "openai", "inspect_ai"]
 OPERATOR_LOG = {"RUST_LOG": "hopeval::process::operator_times=debug"}
 LOOK_S = 0.05
 PEERS = pathlib.Path(__file__).resolve().parent / "peers"
@@ -259,6 +264,7 @@ def main():
     parser.add_argument("--resume", action="store_true", help="leave out the rows of the results")
     parser.add_argument("--in-flight", type=int, default=500)
     parser.add_argument("--calls", type=int, default=20_000, help="of hopeval and aiohttp; the slower ones have fewer")
+    parser.add_argument("--rounds", type=int, default=1, help="turns of each side (default: 1)")
     parser.add_argument("--rows", default="hopeval,aiohttp,openai,inspect_ai,wide,shared,plain,assembly")
     arguments = parser.parse_args()
     there = arguments.results.exists()
@@ -287,11 +293,13 @@ def main():
         "plain": lambda: bench.row("plain", calls // 40, calls // 4, run(long_words, endpoint), has_path=True),
         "assembly": lambda: bench.row("assembly", calls // 40, calls // 4, run(long_words, budget), has_path=True),
     }
+    names, done = arguments.rows.split(","), {(row["row"], row["round"]) for row in rows}
+    turns = [(name, turn) for turn in range(1, arguments.rounds + 1) for name in names if turn == 1 or name in SIDES]
     with arguments.results.open("a") as out:
-        for name in arguments.rows.split(","):
-            if any(row["row"] == name for row in rows) or (name == "assembly" and not arguments.tokenizer):
+        for name, turn in turns:
+            if (name, turn) in done or (name == "assembly" and not arguments.tokenizer):
                 continue
-            row = acts[name]()
+            row = acts[name]() | {"round": turn}
             rows.append(row)
             print(json.dumps(row), file=out, flush=True)
             print(json.dumps(row), flush=True)
@@ -300,21 +308,40 @@ def main():
 
 def report(rows):
     """Figures of all rows, and hopeval's CPU time of a call as a share of the others'."""
-    found = {row["row"]: row for row in rows}
-    mine = found.get("hopeval", {})
-    print("| side | calls | CPU ms a call | of the path | of the call | hopeval's share | its path's share "
-          "| its call's share | calls a second | start, CPU s | memory MB | load |")
-    print("| --- |" + " ---: |" * 10 + " --- |")
+    print("| side | rounds | calls | CPU ms a call | of the path | of the call | calls a second | start, CPU s "
+          "| memory MB | load |")
+    print("| --- |" + " ---: |" * 8 + " --- |")
+    by_name = {}
     for row in rows:
-        # inspect_ai writes its outcomes, too: it is no peer of the path.
-        clients = ["aiohttp", "openai"]
-        peers = {"cpu_ms": [*clients, "inspect_ai"], "path_ms": clients, "call_ms": clients}
-        shares = [f"1/{row['cpu_ms'] / mine[figure]:.2f}" if figure in mine and row["row"] in names else ""
-                  for figure, names in peers.items()]
-        parts = [row.get(figure, "") for figure in ("path_ms", "call_ms")]
-        cells = [row["row"], row["calls"], row["cpu_ms"], *parts, *shares, row["a_second"], row.get("start_s", ""),
-                 row["memory_mb"], row["load"]]
+        by_name.setdefault(row["row"], []).append(row)
+    for name, turns in by_name.items():
+        parts = [mean(turns, figure) if figure in turns[0] else "" for figure in ("cpu_ms", "path_ms", "call_ms")]
+        cells = [name, len(turns), turns[0]["calls"], *parts, round(mean(turns, "a_second")),
+                 turns[0].get("start_s", ""), max(turn["memory_mb"] for turn in turns), turns[-1]["load"]]
         print(f"| {' | '.join(map(str, cells))} |")
+    if "hopeval" in by_name:
+        report_shares(by_name)
+
+
+def report_shares(by_name):
+    """hopeval's shares of its peers' CPU time: of the means, and in each round."""
+    # inspect_ai writes its outcomes, too: it is no peer of the path.
+    figures = {"aiohttp": ["cpu_ms", "path_ms", "call_ms"], "openai": ["cpu_ms", "path_ms", "call_ms"],
+               "inspect_ai": ["cpu_ms"]}
+    print("\n| hopeval's share of | of the means | round by round |\n| --- | ---: | --- |")
+    for peer in filter(by_name.get, figures):
+        for figure in figures[peer]:
+            of_means = mean(by_name["hopeval"], figure) / mean(by_name[peer], "cpu_ms")
+            of_rounds = [mine[figure] / other["cpu_ms"] for mine, other in zip(by_name["hopeval"], by_name[peer])]
+            print(f"| {peer}, {figure} | {share(of_means)} | {', '.join(map(share, of_rounds))} |")
+
+
+def share(value):
+    return f"{value:.2f}" if value > 0.2 else f"1/{1 / value:.1f}"
+
+
+def mean(turns, figure):
+    return round(sum(turn[figure] for turn in turns) / len(turns), 4)
 
 
 if __name__ == "__main__":
