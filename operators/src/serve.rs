@@ -164,7 +164,7 @@ impl<T: Timestamp, B: Backend> RequestServer<T, B> {
     fn take_answers(&mut self) -> AnswerBatches<T, B> {
         let (mut replies, mut records) = (TimedBatches { groups: Vec::new() }, TimedBatches { groups: Vec::new() });
         let mut begun = Vec::new();
-        for PostedAnswer { slot, answer, work, .. } in self.mailbox.take_posted_and_look_again(&mut self.looks) {
+        for PostedAnswer { slot, answer, work, .. } in self.mailbox.take_posted(&mut self.looks) {
             begun.extend(work);
             let Some(InFlightKey { key, askers }) = self.slots.remove(slot) else { continue };
             self.in_flight.remove(&key);

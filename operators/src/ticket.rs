@@ -60,23 +60,22 @@ impl<T> Mailbox<T> {
 
     /// The answers posted so far; `None` for a dropped ticket.
     pub(crate) fn take_answers(&self) -> impl Iterator<Item = (usize, Option<T>)> {
-        self.take_posted().map(|posted| (posted.slot, posted.answer))
+        self.posted().map(|posted| (posted.slot, posted.answer))
     }
 
-    /// The same, each with its work.
-    pub(crate) fn take_posted(&self) -> impl Iterator<Item = PostedAnswer<T>> {
-        self.channel.notifier.rearm();
-        self.receiver.try_iter()
-    }
-
-    /// The same. After answers that can wait, the operator looks again by itself.
-    pub(crate) fn take_posted_and_look_again(&self, looks: &mut OwnLooks) -> Vec<PostedAnswer<T>> {
+    /// The same, each with its work. After answers that can wait, the operator looks again by itself.
+    pub(crate) fn take_posted(&self, looks: &mut OwnLooks) -> Vec<PostedAnswer<T>> {
         looks.begin(&self.channel.notifier);
-        let posted: Vec<_> = self.take_posted().collect();
+        let posted: Vec<_> = self.posted().collect();
         if posted.iter().any(|posted| posted.can_wait) {
             looks.announce(&self.channel.notifier);
         }
         posted
+    }
+
+    fn posted(&self) -> impl Iterator<Item = PostedAnswer<T>> {
+        self.channel.notifier.rearm();
+        self.receiver.try_iter()
     }
 }
 

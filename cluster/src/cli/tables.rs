@@ -20,6 +20,7 @@ pub(super) mod reproduced;
 pub(super) mod requests;
 pub(super) mod scored;
 pub(super) mod selection;
+mod setup_rows;
 pub(super) mod view;
 
 use comfy_table::Table;

@@ -28,7 +28,7 @@ fn listen_with_pause(worker: &mut Worker, pause: Duration) -> Listener {
             let heard = Rc::clone(&heard);
             move |_| {
                 let _held = &capability;
-                let posted = mailbox.take_posted_and_look_again(&mut looks);
+                let posted = mailbox.take_posted(&mut looks);
                 heard.borrow_mut().extend(posted.into_iter().map(|posted| (posted.slot, posted.answer)));
             }
         });

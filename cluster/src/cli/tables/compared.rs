@@ -1,5 +1,6 @@
 //! Configurations of several runs beside each other.
 
+use super::setup_rows::setup_rows;
 use super::{SHORT_NOTE, UNKNOWN, markdown_table, marked, p_value_text};
 use hopeval_jobs::report::compare_runs::{ComparedCost, ComparedPair, CostMeasure, QualityDifference};
 
@@ -19,8 +20,13 @@ fn pair_text(pair: &ComparedPair) -> String {
     if setup.is_empty() {
         text.push_str("\nno setting differs\n");
     } else {
-        let rows = setup.iter().map(|found| [&found.setting, &found.against, &found.compared].map(Clone::clone).into());
-        text.push_str(&format!("\n{}\n", markdown_table(&["what differs", "against", "compared"], rows)));
+        let (rows, is_left_out) = setup_rows(setup);
+        text.push_str(&format!("\n{}\n", markdown_table(&["what differs", "against", "compared"], rows.into_iter())));
+        if is_left_out {
+            text.push_str(
+                "\nwithout the settings of services and methods that one of the two has alone: --json has them\n",
+            );
+        }
     }
     // Measures without a value of both, such as EM of retrievers, get no row.
     let told: Vec<_> = quality.iter().filter(|found| found.n > 0).collect();
