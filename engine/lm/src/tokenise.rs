@@ -45,7 +45,7 @@ pub enum TokeniseError {
     /// The folder has no tokenizer, and a request has text.
     #[error(
         "{}: no tokenizer.json, so texts cannot be read\n\
-         hint: hopeval model import makes one of spiece.model, vocab.json or vocab.txt; or give token ids",
+         hint: hopeval model import makes one of a SentencePiece model, vocab.json or vocab.txt; or give token ids",
         folder.display()
     )]
     Absent {
