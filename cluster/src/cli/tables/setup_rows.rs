@@ -1,52 +1,36 @@
 //! What differs between the set-ups of two configurations, as rows of a table.
 //!
 //! Two methods share few parameters and services, and a list of all that one has and the other lacks hides what
-//! matters. So a service that only one side uses is one row, and so are all parameters of one of two methods.
+//! matters. So a service that only one of them uses is one row, and their own parameters are one, too. A service has
+//! all its rows where the other method has one that would read the same, such as BM25 with other settings.
 
 use super::UNKNOWN;
 use hopeval_jobs::report::compare_runs::SetupDifference;
 
 /// The rows of a table, and whether they leave settings out.
 pub(super) fn setup_rows(setup: &[SetupDifference]) -> (Vec<Vec<String>>, bool) {
-    let methods_differ = setup.iter().any(|found| found.setting == "method" && is_another_method(found));
-    let is_own =
-        |found: &SetupDifference| methods_differ && found.setting.starts_with("parameter ") && is_of_one_side(found);
-    let mut rows = Vec::new();
+    let (mut rows, mut is_left_out) = (Vec::new(), false);
+    let of_two_methods = setup.iter().any(|found| found.setting == "method" && is_another_method(found));
     for (at, found) in setup.iter().enumerate() {
-        let service = service_and_key(found).filter(|(name, _)| is_service_of_one_side(setup, name));
-        match service {
-            Some((name, "kind")) => rows.push(service_row(setup, name, found)),
-            Some(_) => {}
-            None if !is_own(found) => rows.push(cells(&found.setting, &found.against, &found.compared)),
-            None if !setup[..at].iter().any(is_own) => {
-                rows.push(own_parameters(setup.iter().filter(|found| is_own(found))))
+        if of_two_methods && is_own_parameter(found) {
+            is_left_out = true;
+            if !setup[..at].iter().any(is_own_parameter) {
+                rows.push(own_parameters(setup));
             }
-            None => {}
+        } else if of_two_methods && let Some((name, key)) = own_service(setup, found) {
+            match key {
+                "kind" => rows.push(cells(&format!("service {name}"), &service_names(setup, found))),
+                "model" => {}
+                _ => is_left_out = true,
+            }
+        } else {
+            rows.push(cells(&found.setting, &[&found.against, &found.compared].map(Clone::clone)));
         }
     }
-    let is_left_out = rows.len() < setup.len();
     (rows, is_left_out)
 }
 
-/// How many parameters each of two methods has alone.
-fn own_parameters<'a>(own: impl Iterator<Item = &'a SetupDifference>) -> Vec<String> {
-    let (compared, against): (Vec<_>, Vec<_>) = own.partition(|found| found.against == UNKNOWN);
-    cells("number of own parameters", &against.len().to_string(), &compared.len().to_string())
-}
-
-/// A service of one side: its kind, and its model if it has one.
-fn service_row(setup: &[SetupDifference], name: &str, kind: &SetupDifference) -> Vec<String> {
-    let model = setup.iter().find(|found| service_and_key(found) == Some((name, "model")));
-    let side = |kind: &str, model: Option<&String>| match model {
-        Some(model) if kind != UNKNOWN => format!("{kind} {model}"),
-        _ => kind.to_owned(),
-    };
-    let against = side(&kind.against, model.map(|found| &found.against));
-    let compared = side(&kind.compared, model.map(|found| &found.compared));
-    cells(&format!("service {name}"), &against, &compared)
-}
-
-fn cells(setting: &str, against: &str, compared: &str) -> Vec<String> {
+fn cells(setting: &str, [against, compared]: &[String; 2]) -> Vec<String> {
     [setting, against, compared].map(str::to_owned).into()
 }
 
@@ -56,18 +40,53 @@ fn is_another_method(method: &SetupDifference) -> bool {
     name(&method.against) != name(&method.compared)
 }
 
+fn is_of_one_side(found: &SetupDifference) -> bool {
+    found.against == UNKNOWN || found.compared == UNKNOWN
+}
+
+fn is_own_parameter(found: &SetupDifference) -> bool {
+    found.setting.starts_with("parameter ") && is_of_one_side(found)
+}
+
+/// How many parameters each of two methods has alone.
+fn own_parameters(setup: &[SetupDifference]) -> Vec<String> {
+    let count = |is_of_side: fn(&SetupDifference) -> bool| {
+        setup.iter().filter(|found| is_own_parameter(found) && is_of_side(found)).count().to_string()
+    };
+    cells(
+        "number of own parameters",
+        &[count(|found| found.compared == UNKNOWN), count(|found| found.against == UNKNOWN)],
+    )
+}
+
 /// The service and the key of a row such as `service llm: model`.
 fn service_and_key(found: &SetupDifference) -> Option<(&str, &str)> {
     found.setting.strip_prefix("service ")?.rsplit_once(": ")
 }
 
-/// Whether one side does not use a service at all: each service has a kind.
-fn is_service_of_one_side(setup: &[SetupDifference], name: &str) -> bool {
-    setup.iter().any(|found| service_and_key(found) == Some((name, "kind")) && is_of_one_side(found))
+/// The service and the key of a row, if one side alone uses the service and the other has none that reads the same.
+fn own_service<'a>(setup: &[SetupDifference], found: &'a SetupDifference) -> Option<(&'a str, &'a str)> {
+    let (name, key) = service_and_key(found)?;
+    // Each service has a kind.
+    let kinds = || setup.iter().filter(|found| service_and_key(found).is_some_and(|(_, key)| key == "kind"));
+    let own =
+        kinds().find(|kind| service_and_key(kind).is_some_and(|(other, _)| other == name) && is_of_one_side(kind))?;
+    let [against, compared] = service_names(setup, own);
+    let has_peer = kinds().any(|kind| service_names(setup, kind) == [compared.as_str(), &against]);
+    (!has_peer).then_some((name, key))
 }
 
-fn is_of_one_side(found: &SetupDifference) -> bool {
-    found.against == UNKNOWN || found.compared == UNKNOWN
+/// What both sides have of a service, by the row of its kind: the kind, and the model if there is one.
+fn service_names(setup: &[SetupDifference], kind: &SetupDifference) -> [String; 2] {
+    let name = service_and_key(kind).map(|(name, _)| name);
+    let model = setup
+        .iter()
+        .find(|found| service_and_key(found).is_some_and(|(service, key)| Some(service) == name && key == "model"));
+    let side = |kind: &str, model: Option<&String>| match model {
+        Some(model) if kind != UNKNOWN => format!("{kind} {model}"),
+        _ => kind.to_owned(),
+    };
+    [side(&kind.against, model.map(|found| &found.against)), side(&kind.compared, model.map(|found| &found.compared))]
 }
 
 #[cfg(test)]
@@ -108,6 +127,35 @@ mod tests {
             ["service tfidf: stem", "–", "true"],
         ];
         assert_eq!(setup_rows(&setup), (wanted.map(|row| row.map(str::to_owned).into()).into(), true));
+    }
+
+    #[test]
+    fn two_services_that_read_the_same_have_all_their_rows() {
+        let of = |name: &str, model: &str, sides: fn(&str) -> [&str; 2]| {
+            [("kind", "lm"), ("model", model), ("threads", "2")].map(|(key, value)| {
+                let [against, compared] = sides(value);
+                difference([&format!("service {name}: {key}"), against, compared])
+            })
+        };
+        let against: fn(&str) -> [&str; 2] = |value| [value, "–"];
+        let compared: fn(&str) -> [&str; 2] = |value| ["–", value];
+        let method = difference(["method", "ircot version 3", "iter_retgen version 1"]);
+        let told = |other: &str| {
+            let setup = [&[method.clone()], &of("a", "small", against)[..], &of("b", other, compared)].concat();
+            let (rows, is_left_out) = setup_rows(&setup);
+            (rows.into_iter().map(|row| row.join(" | ")).collect::<Vec<_>>(), is_left_out)
+        };
+        let (rows, is_left_out) = told("large");
+        assert_eq!(
+            (&rows[1..], is_left_out),
+            (&["service a | lm small | –", "service b | – | lm large"].map(Into::into)[..], true)
+        );
+        let (rows, is_left_out) = told("small");
+        assert_eq!((rows.len(), rows[3].as_str(), is_left_out), (7, "service a: threads | 2 | –", false));
+        // Of one method nothing is left out.
+        let same = [&[difference(["parameter k", "5", "–"])], &of("a", "small", against)[..]].concat();
+        let (rows, is_left_out) = setup_rows(&same);
+        assert_eq!((rows.len(), is_left_out), (4, false));
     }
 
     #[test]
