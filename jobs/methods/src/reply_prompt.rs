@@ -40,6 +40,13 @@ impl JsonRule {
 /// (`language_models/llama.py`), as a line of [`crate::registry::ConfigurableMethod::AS_CODE`].
 pub(crate) const EFFICIENTRAG_SYSTEM: (&str, &str) = ("system", "\"You are a helpful assistant.\"");
 
+/// A job's own message of the system: `None` for that of the authors' client, which `as = "code"` sets.
+pub(crate) fn own_system(system: Option<&str>) -> Option<&str> {
+    // As JSON.
+    let of_code: Option<String> = serde_json::from_str(EFFICIENTRAG_SYSTEM.1).ok();
+    system.filter(|&system| of_code.as_deref() != Some(system))
+}
+
 /// All words of a prompt, for its digest: the message of the system, if there is one, stands before the text.
 pub(crate) fn all_words(system: Option<&str>, text: &str) -> String {
     system.into_iter().chain([text]).collect::<Vec<_>>().join("\n\n")

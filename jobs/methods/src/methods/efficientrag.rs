@@ -145,6 +145,10 @@ impl Method for EfficientRag {
         2
     }
 
+    fn check_new(&self) -> Result<(), MethodError> {
+        self.settings.parameters.check_new()
+    }
+
     fn labeler_tags(&self) -> Option<(&'static str, u32)> {
         Some(("tags", self.settings.parameters.tags))
     }

@@ -1,9 +1,11 @@
 //! The parameters of `efficientrag`, with the paper's behaviour as defaults.
 
+use super::bad_value;
+use crate::machine::MethodError;
 use crate::passage_lines::ChunkForm;
 use crate::prompt::PassageForm;
 use crate::registry::ParameterInfo;
-use crate::reply_prompt::JsonRule;
+use crate::reply_prompt::{JsonRule, own_system};
 use crate::request::{ServiceName, SpanText};
 use crate::sampling::TemperatureChoice;
 use serde::{Deserialize, Serialize};
@@ -146,6 +148,31 @@ impl EfficientRagParameters {
     /// The written form of chunks, for every model.
     pub(super) fn chunk_form(&self) -> PassageForm {
         self.chunk.passage_form(&self.title_separator)
+    }
+
+    /// Refuses values for a generator or a reader where there is none: the points of a sweep over them would be equal.
+    /// `as` sets the code's `system`, `temperature`, `answer_json` and `json`, also where a job has no generator.
+    pub(super) fn check_new(&self) -> Result<(), MethodError> {
+        let text = |value: Option<&str>| value.map(|text| serde_json::json!(text).to_string());
+        let number = |value: u32, default: u32| (value != default).then(|| value.to_string());
+        let of_generator = [
+            ("system", text(own_system(self.system.as_deref()))),
+            ("prompt", text(self.prompt.as_deref())),
+            ("max_tokens", number(self.max_tokens, default_max_tokens())),
+            ("attempts", number(self.attempts, default_attempts())),
+        ];
+        let of_reader = [("max_answer_tokens", number(self.max_answer_tokens, default_max_answer_tokens()))];
+        let roles = [
+            (&self.generator, &of_generator[..], "has no effect without a `generator`: name one, or leave this out"),
+            (&self.reader, &of_reader[..], "has no effect without a `reader`: name one, or leave this out"),
+        ];
+        for (service, values, allowed) in roles {
+            let set = values.iter().find_map(|(parameter, found)| Some((*parameter, found.as_ref()?)));
+            if let (None, Some((parameter, found))) = (service, set) {
+                return Err(bad_value(parameter, found, allowed));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -335,3 +362,49 @@ pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
         documentation: "Whether the generator is asked to promise JSON (`response_format`); the code does not.",
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use crate::machine::MethodSetting;
+    use crate::methods::efficientrag::KIND;
+    use crate::registry::{build_method, resolve_parameters};
+    use serde_json::{Value, json};
+
+    /// The refusal of these parameters in a new job, if they are refused. A stored run has them.
+    fn refusal(more: &Value) -> Option<String> {
+        let mut all = json!({"retriever": "r", "labeler": "l", "filter": "f"});
+        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let setting = MethodSetting::of_corpus(10);
+        let resolved = resolve_parameters(KIND, &all, &setting).unwrap();
+        build_method(KIND, &resolved, &setting).unwrap().check_new().err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn values_for_who_answers_need_one() {
+        let of_generator = [
+            ("system", json!("Be brief.")),
+            ("prompt", json!("{knowledge} {question}")),
+            ("max_tokens", json!(24)),
+            ("attempts", json!(1)),
+        ];
+        for (parameter, value) in &of_generator {
+            for service in ["reader", "generator"] {
+                let said = refusal(&json!({service: "s", *parameter: value}));
+                let expected = format!("`{parameter}` = {value}: has no effect without a `generator`");
+                assert_eq!(said.is_none(), service == "generator", "{parameter} with a {service}: {said:?}");
+                assert!(said.is_none_or(|said| said.contains(&expected)), "{parameter}");
+            }
+        }
+        let said = refusal(&json!({"generator": "g", "max_answer_tokens": 5})).unwrap();
+        assert!(said.contains("`max_answer_tokens` = 5: has no effect without a `reader`"), "{said}");
+        let fine = [
+            json!({}),
+            json!({"as": "code"}),
+            json!({"as": "code", "reader": "r", "max_answer_tokens": 5}),
+            json!({"as": "code", "generator": "g", "max_tokens": 24}),
+        ];
+        for parameters in fine {
+            assert_eq!(refusal(&parameters), None, "{parameters}");
+        }
+    }
+}

@@ -4,7 +4,7 @@ use super::KIND;
 use crate::machine::MethodError;
 use crate::passage_lines::ChunkForm;
 use crate::registry::ParameterInfo;
-use crate::reply_prompt::{EFFICIENTRAG_SYSTEM, JsonRule};
+use crate::reply_prompt::{JsonRule, own_system};
 use crate::request::ServiceName;
 use crate::sampling::TemperatureChoice;
 use serde::{Deserialize, Serialize};
@@ -143,10 +143,8 @@ impl SelfAskParameters {
         if self.evidence == Evidence::Reader {
             return Ok(());
         }
-        // As JSON.
-        let of_code: Option<String> = serde_json::from_str(EFFICIENTRAG_SYSTEM.1).ok();
-        let system = self.system.as_ref().filter(|&system| of_code.as_ref() != Some(system));
-        let unused = [("system", system), ("reader_prompt", self.reader_prompt.as_ref())];
+        let system = own_system(self.system.as_deref());
+        let unused = [("system", system), ("reader_prompt", self.reader_prompt.as_deref())];
         match unused.into_iter().find_map(|(parameter, found)| Some((parameter, found?))) {
             None => Ok(()),
             Some((parameter, found)) => {
