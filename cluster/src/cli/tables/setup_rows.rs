@@ -141,7 +141,8 @@ mod tests {
         let compared: fn(&str) -> [&str; 2] = |value| ["–", value];
         let method = difference(["method", "ircot version 3", "iter_retgen version 1"]);
         let told = |other: &str| {
-            let setup = [&[method.clone()], &of("a", "small", against)[..], &of("b", other, compared)].concat();
+            let services = [of("a", "small", against), of("b", other, compared)].into_iter().flatten();
+            let setup: Vec<_> = std::iter::once(method.clone()).chain(services).collect();
             let (rows, is_left_out) = setup_rows(&setup);
             (rows.into_iter().map(|row| row.join(" | ")).collect::<Vec<_>>(), is_left_out)
         };
